@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# Short names for everyday work; meson does the building.  `make help` lists the targets.
+# serve, test, bench, lint and fuzz first install what is missing (see tools/setup).
+
+PREFIX  ?= /usr/local
+BUILD   := build
+PROGRAM := $(BUILD)/constrictor
+OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),true,false)
+
+.DEFAULT_GOAL := all
+.PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz install uninstall format lint clean FORCE
+
+all: $(BUILD)/.options ## build build/constrictor and build/python
+	@ninja -C $(BUILD) --quiet
+
+# Configures once, and again when an option given to make changes.
+$(BUILD)/.options: FORCE
+	@command -v meson >/dev/null || { echo "meson is missing: run 'tools/setup build' first" >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	@[ "$$(cat $@ 2>/dev/null)" = '$(OPTIONS)' ] || { \
+	    meson setup $$([ ! -e $(BUILD)/build.ninja ] || echo --reconfigure) $(BUILD) $(OPTIONS) \
+	        >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
+	    echo '$(OPTIONS)' >$@; }
+
+serve: ## set up, build and start (today: a short demonstration)
+	@tools/setup build
+	@$(MAKE) --no-print-directory all
+	@tools/demo $(PROGRAM)
+
+test: ## set up, build and run every test
+	@tools/setup build test
+	@$(MAKE) --no-print-directory all
+	@tests/run
+
+test-unit test-api test-user: test-%: ## one step of make test
+	@tools/setup build test
+	@$(MAKE) --no-print-directory all
+	@tests/run $*
+
+test-v2: ## the cgroup v2 driver, in a qemu guest
+	@tools/setup build vm
+	@$(MAKE) --no-print-directory all
+	@tests/run v2
+
+bench: ## latency, throughput and memory against a cold python3
+	@tools/setup build data
+	@$(MAKE) --no-print-directory all
+	@$(PROGRAM) bench --python $(BUILD)/venv-data/bin/python $(BENCH_ARGS)
+
+fuzz: ## fuzz each decoder for FUZZ_SECONDS (60)
+	@tools/setup build fuzz
+	@tools/fuzz
+
+install: all ## install below DESTDIR and PREFIX (/usr/local)
+	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet
+
+uninstall: ## remove what install installed
+	@ninja -C $(BUILD) --quiet uninstall
+	@if [ -d '$(DESTDIR)$(PREFIX)/lib/constrictor' ]; then rmdir '$(DESTDIR)$(PREFIX)/lib/constrictor'; fi
+
+format: ## rewrite the C sources with clang-format
+	@tools/setup lint
+	@tools/lint --format
+
+lint: ## format, spelling, shell, forbidden calls, licence headers
+	@tools/setup lint
+	@tools/lint
+
+clean: ## remove everything that was built
+	rm -rf $(BUILD) build-asan build-fuzz
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-32s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// creds: identity and capabilities of a box.  Called from the recipe in enter.c only.
+
+#ifndef CONSTRICTOR_BOX_CREDS_H
+#define CONSTRICTOR_BOX_CREDS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+// All three uids and gids become `id`.  0, or -1 with errno.
+int creds_become(uid_t id);
+
+// All five sets empty, secure bits locked.  0, or -1 with errno.
+int creds_drop_capabilities(void);
+
+// Asks the kernel: are all sets empty?
+bool creds_are_empty(void);
+
+#endif

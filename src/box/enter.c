@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// enter: the recipe.  Runs in a child of the zygote, with all capabilities of a user namespace that
+// owns nothing but this box, and ends with none.  No user code runs before the last step.
+//
+// The order, and why no other:
+//   1  cgroup first, so that every later page and process is charged to the box
+//   2  cgroup namespace after the attach, so that its root is the box's own group
+//   3  uid map before mounts: a tmpfs can only be owned by a mapped uid
+//   4  mounts while there are capabilities for them; /proc after the pid namespace exists
+//   5  ids, limits, descriptors: nothing later opens a file by name except Landlock's rules
+//   6  capabilities after the last step that needs one
+//   7  no_new_privs before Landlock and seccomp, which demand it
+//   8  seccomp last, so that it need not allow anything that the steps above use
+//   9  the posture is asserted, not assumed: fail closed when the kernel lied
+//  10  then, and only then, the process that will run user code is split off
+
+#include "box/enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/sys.h"
+#include "box/creds.h"
+#include "box/init.h"
+#include "box/landlock.h"
+#include "box/mounts.h"
+#include "wire/frame.h"
+
+static const struct {
+    const char *layer, *text;
+} steps[STEP_MAX] = {
+#define X(name, layer, what) [name] = {layer, what},
+    BOX_STEP_MAP(X)
+#undef X
+};
+
+const char *box_step_layer(uint32_t step)
+{
+    return step < STEP_MAX ? steps[step].layer : "unknown";
+}
+
+const char *box_step_text(uint32_t step)
+{
+    return step < STEP_MAX ? steps[step].text : "an unknown step";
+}
+
+// Where the control socket is at the moment; step_fds() moves it.
+static int control = -1;
+
+static _Noreturn void die_step(enum box_step step, int errnum)
+{
+    struct frame_failed failed = {.step = step, .errnum = errnum};
+    struct frame_piece piece = {&failed, sizeof failed};
+    size_t offset = 0;
+    (void)frame_send(control, FRAME_FAILED, &piece, 1, &offset);
+    _exit(1);
+}
+
+#define STEP(step, call)                                                                           \
+    do {                                                                                           \
+        if ((call) < 0)                                                                            \
+            die_step(step, errno);                                                                 \
+    } while (0)
+
+uint64_t box_clone_flags(const struct box_plan *plan)
+{
+    uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+    if (plan->flags & BOX_OWN_NET)
+        flags |= CLONE_NEWNET;
+    return flags;
+}
+
+// v2 needs nothing: clone3 made the process in its group.  On v1 a single-threaded process that
+// moves itself is the one way that does not wait for an RCU grace period (5-15 ms, measured).
+static int step_cgroup(const struct box_plan *plan)
+{
+    if (plan->cgroup_kind != BOX_CGROUP_V1)
+        return 0;
+    for (uint32_t i = 0; i < plan->cgroup_fds; i++)
+        if (write(plan->cgroup_fd[i], "0", 1) != 1)
+            return -1;
+    return 0;
+}
+
+static int write_proc(int proc_fd, const char *path, const char *text)
+{
+    _cleanup_close_ int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+// One uid and one gid, mapped to this box's slot.  The zygote took the slot's ids before the clone,
+// so the kernel lets the child write its own map.
+// SECURITY: setgroups is denied first, or a group that denies access could be dropped.
+static int step_id_map(const struct box_plan *plan)
+{
+    char map[64];
+    // A change of uid made the memory "not dumpable", which hides /proc/self from its own process.
+    // The last step before user code turns it off again.
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+        return -1;
+    snprintf(map, sizeof map, "%d %u 1", BOX_UID, plan->uid_slot);
+    if (write_proc(plan->proc_fd, "self/setgroups", "deny") < 0)
+        return -1;
+    if (write_proc(plan->proc_fd, "self/uid_map", map) < 0)
+        return -1;
+    return write_proc(plan->proc_fd, "self/gid_map", map);
+}
+
+static int limit_set(int resource, rlim_t value)
+{
+    struct rlimit now;
+    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return -1;
+    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max)
+        value = now.rlim_max; // raising needs a capability that even root may lack
+    return setrlimit((__rlimit_resource_t)resource, &(struct rlimit){value, value});
+}
+
+static int step_rlimits(const struct box_plan *plan)
+{
+    const struct {
+        int resource;
+        rlim_t value;
+        uint32_t only_with; // flag that must be set, 0: always
+    } table[] = {
+        // 1, not 0: a core_pattern that is a pipe ignores 0, and would start a helper on the host.
+        {RLIMIT_CORE, 1, 0},
+        {RLIMIT_NOFILE, plan->limits.open_files, 0},
+        {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
+        {RLIMIT_MEMLOCK, 0, 0},
+        {RLIMIT_MSGQUEUE, 0, 0},
+        {RLIMIT_SIGPENDING, 1024, 0}, // queued signals are kernel memory
+        {RLIMIT_STACK, 8 << 20, 0},
+        {RLIMIT_NICE, 0, 0},
+        {RLIMIT_RTPRIO, 0, 0},
+        // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
+        // init is one of the processes.
+        {RLIMIT_NPROC, (rlim_t)plan->limits.processes + 1, BOX_NPROC},
+        {RLIMIT_AS, plan->base_as_bytes + plan->limits.memory_bytes, BOX_ADDRESS_SPACE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if ((!table[i].only_with || (plan->flags & table[i].only_with)) &&
+            limit_set(table[i].resource, table[i].value) < 0)
+            return -1;
+    return 0;
+}
+
+// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 the scratch folder (for the keeper;
+// both are closed again before user code).  SECURITY: whatever the zygote had open ends here
+// (CVE-2024-21626: a leaked directory descriptor is a way out).
+static int step_fds(const struct box_plan *plan)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int scratch = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (null < 0 || scratch < 0)
+        return -1;
+    // Move everything above the target numbers first, so that no dup2 hits a source.
+    int from[] = {null, plan->stdout_fd, plan->stderr_fd, plan->control_fd, scratch};
+    for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+        from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+        if (from[i] < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(from); i++)
+        if (dup3(from[i], (int)i, i > 2 ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
+            return -1;
+    control = BOX_CONTROL_FD;
+    return sys_close_range(5, ~0U);
+}
+
+static int step_seccomp(const struct box_plan *plan)
+{
+    if (plan->flags & BOX_WITHOUT_SECCOMP)
+        return 0;
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &plan->filter, 0, 0);
+}
+
+// What the layers above promise, asked back from the kernel.
+static int step_posture(const struct box_plan *plan)
+{
+    bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
+                 getpid() == 1 && creds_are_empty() &&
+                 prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && prctl(PR_GET_DUMPABLE) == 0 &&
+                 fcntl(5, F_GETFD) < 0;
+    if (holds && !(plan->flags & BOX_WITHOUT_SECCOMP)) {
+        // The filter is really there, and a nested user namespace is really impossible.
+        holds = prctl(PR_GET_SECCOMP) == 2 && unshare(CLONE_NEWUSER) < 0 && errno == EPERM;
+    }
+    if (!holds)
+        errno = EPROTO;
+    return holds ? 0 : -1;
+}
+
+void box_enter(const struct box_plan *plan)
+{
+    control = plan->control_fd;
+    (void)umask(0);
+    STEP(STEP_CGROUP, step_cgroup(plan));
+    STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
+    STEP(STEP_ID_MAP, step_id_map(plan));
+    STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
+    STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
+    STEP(STEP_IDS, creds_become(BOX_UID));
+    STEP(STEP_RLIMITS, step_rlimits(plan));
+    STEP(STEP_FDS, step_fds(plan));
+    (void)umask(022);
+    (void)setsid(); // no controlling terminal, ever (CVE-2017-5226); fails only if it is leader already
+    STEP(STEP_SCRATCH, chdir("/mnt/data"));
+    STEP(STEP_CAPABILITIES, creds_drop_capabilities());
+    STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi));
+    // SECURITY: the init shares this memory; other processes of the box must not read or trace it,
+    // and nothing here may dump core.
+    STEP(STEP_POSTURE, prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+    STEP(STEP_SECCOMP, step_seccomp(plan));
+    STEP(STEP_POSTURE, step_posture(plan));
+    STEP(STEP_SPLIT, init_split());
+}

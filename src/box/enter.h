@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// enter: how a freshly cloned process becomes a box.
+//
+// Runs on the far side of clone3, forked from the zygote, inside the zygote's jail.  Everything it
+// needs is in `struct box_plan`, prepared before the clone: nothing here allocates, logs or locks.
+
+#ifndef CONSTRICTOR_BOX_ENTER_H
+#define CONSTRICTOR_BOX_ENTER_H
+
+#include <linux/filter.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+enum { BOX_UID = 1000, BOX_CGROUP_FDS_MAX = 4 };
+
+// The steps of the recipe, in order.  Each has the isolation layer that it makes, so that a failure
+// names the missing layer.
+#define BOX_STEP_MAP(X)                                                                            \
+    X(STEP_CGROUP, "cgroup", "enter the box's cgroups")                                            \
+    X(STEP_CGROUP_NS, "cgroup_ns", "hide the cgroup path")                                         \
+    X(STEP_ID_MAP, "user_ns", "map the box's one uid and gid")                                     \
+    X(STEP_SCRATCH, "mount_ns", "mount the scratch")                                               \
+    X(STEP_PROC, "proc", "mount a private /proc")                                                  \
+    X(STEP_IDS, "uid", "become the box's user")                                                    \
+    X(STEP_RLIMITS, "rlimits", "set resource limits")                                              \
+    X(STEP_FDS, "fds", "close every other descriptor")                                             \
+    X(STEP_CAPABILITIES, "capabilities", "drop all capabilities")                                  \
+    X(STEP_NO_NEW_PRIVS, "no_new_privs", "set no_new_privs")                                       \
+    X(STEP_LANDLOCK, "landlock", "restrict with Landlock")                                         \
+    X(STEP_SECCOMP, "seccomp", "load the system call filter")                                      \
+    X(STEP_POSTURE, "posture", "check that every layer is up")                                     \
+    X(STEP_SPLIT, "init", "start the user process")
+
+enum box_step {
+#define X(name, layer, what) name,
+    BOX_STEP_MAP(X)
+#undef X
+        STEP_MAX
+};
+
+enum box_cgroup_kind {
+    BOX_CGROUP_NONE,  // no cgroups: rlimits and the keeper's watchdog
+    BOX_CGROUP_V1,    // descriptors of the groups' `tasks` files; the child moves itself
+    BOX_CGROUP_V2,    // descriptor of the group's directory; clone3 puts the child there
+};
+
+enum box_flags {
+    BOX_OWN_NET = 1,       // a network namespace of its own, not the zygote's
+    BOX_NPROC = 2,         // the process limit is RLIMIT_NPROC (no pids controller)
+    BOX_ADDRESS_SPACE = 4, // bound each process's memory by RLIMIT_AS (no memory controller)
+    // --allow-degraded: the operator said that this kernel may lack the layer.
+    BOX_WITHOUT_SECCOMP = 16,
+    BOX_WITHOUT_PROC = 32,
+};
+
+struct box_plan {
+    struct wire_limits limits;
+    uint32_t uid_slot; // uid in the zygote's namespace that becomes BOX_UID
+    uint32_t flags;    // enum box_flags
+    uint32_t landlock_abi;
+    uint32_t cgroup_kind; // enum box_cgroup_kind
+    uint32_t cgroup_fds;
+    int cgroup_fd[BOX_CGROUP_FDS_MAX];
+    int control_fd, stdout_fd, stderr_fd;
+    int proc_fd;             // a procfs in which the new process is visible
+    uint64_t base_as_bytes;  // address space of the zygote, on top of which RLIMIT_AS counts
+    struct sock_fprog filter;
+};
+
+// Flags for clone3 that make the namespaces of a box.
+uint64_t box_clone_flags(const struct box_plan *plan);
+
+// Makes the calling process a box.  Returns in the user process only, with descriptors 0, 1 and 2
+// open and nothing else.  A failed step is reported on the control socket and ends the process.
+void box_enter(const struct box_plan *plan);
+
+const char *box_step_layer(uint32_t step);
+const char *box_step_text(uint32_t step);
+
+#endif

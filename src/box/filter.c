@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// filter: see filter.h.  Runs in the keeper, before any box exists, on nothing but constant tables.
+//
+// Order inside the program: foreign architecture and x32 die; then a balanced tree over ranges of
+// system call numbers whose leaves are an action or an argument check.  All argument comparisons
+// look at the low 32 bits only, because that is what the kernel looks at.
+
+#include "box/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <termios.h>
+
+#include "base/cleanup.h"
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "add the audit architecture and check the system call table before running boxes here"
+#endif
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+enum check_op {
+    CHECK_END,     // no further check
+    CHECK_ANY_OF,  // the argument must be one of the values
+    CHECK_NONE_OF, // the argument must be none of the values
+    CHECK_NO_BITS, // none of the bits in values[0] may be set
+    CHECK_AT_MOST, // unsigned: at most values[0]
+};
+
+struct check {
+    enum check_op op;
+    unsigned argument;
+    int errnum; // what the caller gets when the check fails
+    unsigned mask; // 0: all 32 bits
+    unsigned count;
+    uint32_t values[12];
+};
+
+enum { CHECKS_MAX = 2 };
+
+enum rule {
+    RULE_NONE,
+    RULE_CLONE,
+    RULE_EXECVEAT,
+    RULE_PRCTL,
+    RULE_PERSONALITY,
+    RULE_FCNTL,
+    RULE_IOCTL,
+    RULE_SOCKET,
+    RULE_SOCKET_GATE,
+    RULE_SOCKETPAIR,
+    RULE_SETPRIORITY,
+    RULE_MAX
+};
+
+static const struct check rules[RULE_MAX][CHECKS_MAX] = {
+    [RULE_CLONE] = {{CHECK_NO_BITS, 0, EPERM, 0, 1,
+                     {CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                      CLONE_NEWUTS | CLONE_NEWCGROUP}}},
+    // Running a descriptor without a name is how code that was never in the tree would be started.
+    // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
+    [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}}},
+    [RULE_PRCTL] = {{CHECK_ANY_OF, 0, EPERM, 0, 10,
+                     {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
+                      PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA,
+                      PR_SET_THP_DISABLE}}},
+    [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
+    // Leases and directory notification on shared tree files are channels between boxes.
+    [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},
+    [RULE_IOCTL] = {{CHECK_ANY_OF, 1, ENOTTY, 0, 6,
+                     {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX}}},
+    // The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
+    [RULE_SOCKET] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
+                     {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, 0xf, 3,
+                      {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
+    [RULE_SOCKET_GATE] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}}},
+    [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
+    [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {19}}},
+};
+
+enum action { ACTION_ALLOW, ACTION_EPERM, ACTION_ENOSYS, ACTION_CHECK };
+
+static const struct row {
+    const char *name;
+    enum action action;
+    enum rule rule;
+    int nr; // -1: ask libseccomp
+} policy[] = {
+#define ALLOW(name) {#name, ACTION_ALLOW, RULE_NONE, -1},
+#define DENY(name) {#name, ACTION_EPERM, RULE_NONE, -1},
+#define HIDE(name) {#name, ACTION_ENOSYS, RULE_NONE, -1},
+#define CHECK(name, rule) {#name, ACTION_CHECK, rule, -1},
+#define ALLOW_NR(name, nr) {#name, ACTION_ALLOW, RULE_NONE, nr},
+#define DENY_NR(name, nr) {#name, ACTION_EPERM, RULE_NONE, nr},
+#define HIDE_NR(name, nr) {#name, ACTION_ENOSYS, RULE_NONE, nr},
+#include "box/policy.def"
+};
+
+// The gate parses what strangers send, so it must not be able to start anything; it serves a network.
+static const struct row gate_policy[] = {
+    {"execve", ACTION_EPERM, RULE_NONE, -1},  {"execveat", ACTION_EPERM, RULE_NONE, -1},
+    {"fork", ACTION_EPERM, RULE_NONE, -1},    {"vfork", ACTION_EPERM, RULE_NONE, -1},
+    {"clone", ACTION_EPERM, RULE_NONE, -1},   {"memfd_create", ACTION_EPERM, RULE_NONE, -1},
+    {"socket", ACTION_CHECK, RULE_SOCKET_GATE, -1},
+};
+
+struct call {
+    int nr;
+    const struct row *row;
+};
+
+static int call_compare(const void *a, const void *b)
+{
+    int x = ((const struct call *)a)->nr, y = ((const struct call *)b)->nr;
+    return (x > y) - (x < y);
+}
+
+// The table with numbers of this architecture, sorted; calls that do not exist here are left out.
+static size_t resolve(enum filter_kind kind, struct call *calls)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(policy); i++) {
+        const struct row *row = &policy[i];
+        for (size_t k = 0; kind == FILTER_GATE && k < ARRAY_LEN(gate_policy); k++)
+            if (strcmp(gate_policy[k].name, row->name) == 0)
+                row = &gate_policy[k];
+        int nr = row->nr >= 0 ? row->nr : seccomp_syscall_resolve_name(row->name);
+        if (nr >= 0)
+            calls[n++] = (struct call){nr, row};
+    }
+    qsort(calls, n, sizeof *calls, call_compare);
+    return n;
+}
+
+// Neighbouring numbers with the same plain action become one range; gaps are ENOSYS.
+struct range {
+    uint32_t first; // up to the next range's first
+    enum action action;
+    enum rule rule;
+};
+
+static size_t ranges_add(struct range *r, size_t n, uint32_t first, enum action action, enum rule rule)
+{
+    if (n && r[n - 1].action == action && action != ACTION_CHECK)
+        return n;
+    r[n] = (struct range){first, action, rule};
+    return n + 1;
+}
+
+static size_t ranges_make(struct range *r, const struct call *calls, size_t count)
+{
+    size_t n = 0;
+    uint32_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t nr = (uint32_t)calls[i].nr;
+        if (nr > next)
+            n = ranges_add(r, n, next, ACTION_ENOSYS, RULE_NONE);
+        n = ranges_add(r, n, nr, calls[i].row->action, calls[i].row->rule);
+        next = nr + 1;
+    }
+    return ranges_add(r, n, next, ACTION_ENOSYS, RULE_NONE);
+}
+
+// ---- emitting ------------------------------------------------------------------------------------
+
+static void emit(struct filter *f, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+{
+    if (f->count < FILTER_MAX)
+        f->code[f->count] = (struct sock_filter){code, jt, jf, k};
+    f->count++; // past the end: filter_build reports it
+}
+
+static void emit_return(struct filter *f, uint32_t value)
+{
+    emit(f, BPF_RET | BPF_K, value, 0, 0);
+}
+
+static void emit_errno(struct filter *f, int errnum)
+{
+    emit_return(f, SECCOMP_RET_ERRNO | (uint32_t)errnum);
+}
+
+// Falls through when the check holds; returns the errno otherwise.
+static void emit_check(struct filter *f, const struct check *c)
+{
+    emit(f, BPF_LD | BPF_W | BPF_ABS,
+         (uint32_t)(offsetof(struct seccomp_data, args) + c->argument * sizeof(uint64_t)), 0, 0);
+    if (c->mask)
+        emit(f, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
+    switch (c->op) {
+    case CHECK_END:
+        return;
+    case CHECK_ANY_OF: // a hit jumps over the remaining values and the return
+        for (unsigned i = 0; i < c->count; i++)
+            emit(f, BPF_JMP | BPF_JEQ | BPF_K, c->values[i], (uint8_t)(c->count - i), 0);
+        emit_errno(f, c->errnum);
+        return;
+    case CHECK_NONE_OF: // a hit jumps to the return, the last miss jumps over it
+        for (unsigned i = 0; i < c->count; i++)
+            emit(f, BPF_JMP | BPF_JEQ | BPF_K, c->values[i], (uint8_t)(c->count - 1 - i),
+                 i + 1 == c->count);
+        emit_errno(f, c->errnum);
+        return;
+    case CHECK_NO_BITS:
+        emit(f, BPF_JMP | BPF_JSET | BPF_K, c->values[0], 0, 1);
+        emit_errno(f, c->errnum);
+        return;
+    case CHECK_AT_MOST:
+        emit(f, BPF_JMP | BPF_JGT | BPF_K, c->values[0], 0, 1);
+        emit_errno(f, c->errnum);
+        return;
+    }
+}
+
+static void emit_leaf(struct filter *f, const struct range *r)
+{
+    switch (r->action) {
+    case ACTION_ALLOW:
+        emit_return(f, SECCOMP_RET_ALLOW);
+        return;
+    case ACTION_EPERM:
+        emit_errno(f, EPERM);
+        return;
+    case ACTION_ENOSYS:
+        emit_errno(f, ENOSYS);
+        return;
+    case ACTION_CHECK:
+        for (size_t i = 0; i < CHECKS_MAX && rules[r->rule][i].op != CHECK_END; i++)
+            emit_check(f, &rules[r->rule][i]);
+        emit_return(f, SECCOMP_RET_ALLOW);
+        return;
+    }
+}
+
+// A conditional jump reaches 255 instructions, an unconditional one any distance: so "not below the
+// pivot" goes through a jump whose target is patched in when the left half is known.
+static void emit_tree(struct filter *f, const struct range *r, size_t n)
+{
+    if (n == 1) {
+        emit_leaf(f, r);
+        return;
+    }
+    size_t half = n / 2;
+    emit(f, BPF_JMP | BPF_JGE | BPF_K, r[half].first, 0, 1);
+    size_t jump = f->count;
+    emit(f, BPF_JMP | BPF_JA, 0, 0, 0);
+    emit_tree(f, r, half);
+    if (jump < FILTER_MAX)
+        f->code[jump].k = (uint32_t)(f->count - jump - 1);
+    emit_tree(f, r + half, n - half);
+}
+
+int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
+{
+    struct call calls[ARRAY_LEN(policy)];
+    struct range ranges[2 * ARRAY_LEN(policy) + 1];
+    size_t n = ranges_make(ranges, calls, resolve(kind, calls));
+
+    ret->count = 0;
+    // (a) SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.
+    emit(ret, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+    emit(ret, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+    emit_return(ret, SECCOMP_RET_KILL_PROCESS);
+    emit(ret, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+#ifdef __x86_64__
+    // (b) SECURITY: x32 shares the audit architecture; its numbers carry bit 30.  -1 is spared: it is
+    // what a tracer writes to skip a call, and it gets ENOSYS like every unknown number.
+    emit(ret, BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 2, 0);
+    emit(ret, BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);
+    emit_return(ret, SECCOMP_RET_KILL_PROCESS);
+#endif
+    emit_tree(ret, ranges, n);
+    if (ret->count > FILTER_MAX)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "the system call filter has %zu instructions, at most %d fit",
+                       ret->count, FILTER_MAX);
+    return 0;
+}
+
+void filter_dump(FILE *out)
+{
+    static const char *const actions[] = {
+        [ACTION_ALLOW] = "allow",
+        [ACTION_EPERM] = "errno:EPERM",
+        [ACTION_ENOSYS] = "errno:ENOSYS",
+        [ACTION_CHECK] = "args",
+    };
+    struct call calls[ARRAY_LEN(policy)];
+    size_t n = resolve(FILTER_BOX, calls);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "{\"nr\": %d, \"name\": \"%s\", \"action\": \"%s\"}\n", calls[i].nr,
+                calls[i].row->name, actions[calls[i].row->action]);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// filter: the system call policy of policy.def as a BPF program.
+//
+// Built once by the keeper and given to the zygote as bytes, so that neither the zygote nor a box
+// needs libseccomp.  libseccomp resolves names per architecture here; the program itself is emitted
+// by filter.c because the library cannot say "every other value of this argument" and compares 64
+// bits where the kernel reads 32 (CVE-2019-10063).
+
+#ifndef CONSTRICTOR_BOX_FILTER_H
+#define CONSTRICTOR_BOX_FILTER_H
+
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum { FILTER_MAX = 2048 }; // instructions; the kernel's own bound is 4096
+
+struct filter {
+    size_t count;
+    struct sock_filter code[FILTER_MAX];
+};
+
+enum filter_kind {
+    FILTER_BOX,
+    FILTER_GATE, // the box's, less what starts programs, plus network sockets
+};
+
+int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
+
+// The policy as JSON lines: {"nr": 0, "name": "read", "action": "allow"}.
+void filter_dump(FILE *out);
+
+#endif

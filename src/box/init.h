@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// init: pid 1 of a box, and how the user process talks to it.
+//
+// A box is two processes that share one memory (CLONE_VM) but not their descriptors:
+//
+//   init          pid 1; C only; holds the control socket; reaps orphans; ends when the user process
+//                 ends, and the kernel then kills whatever is left in the pid namespace
+//   user process  pid 2; continues as the interpreter; has descriptors 0, 1, 2 and no other
+//
+// Sharing the memory makes init free (a second fork of a warm interpreter would cost as much as the
+// box itself) and lets the two talk through a mailbox, so that code in the box has no descriptor of
+// ours to close, copy or write to, and a forked child cannot speak for its parent.
+//
+// SECURITY: init is inside the wall, with the same powers as user code.  Code that overwrites its
+// memory gains nothing: it can end its own box or say untrue things about its own result.
+
+#ifndef CONSTRICTOR_BOX_INIT_H
+#define CONSTRICTOR_BOX_INIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BOX_CONTROL_FD = 3, BOX_SCRATCH_FD = 4 };
+
+// Address of the thread id that libc keeps for the calling thread, or NULL when this libc does
+// otherwise.  Asked in the zygote before it is needed: the child's copy must be corrected.
+void *init_tid_address(void);
+
+// Splits the calling process: init goes into its loop and never returns, the user process returns 0
+// with descriptors 3 and 4 closed.  -1 with errno when the split failed.
+int init_split(void);
+
+// User process: waits for the next run.  Returns 1 and a buffer that stays valid until
+// init_receive_done(), or 0 when there will be none.
+int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **ret_code,
+                 size_t *ret_code_length);
+void init_receive_done(void);
+
+// User process: has init send a frame.  0 or a negative errno.
+int init_send(uint32_t kind, const void *data, size_t length);
+
+#endif

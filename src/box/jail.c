@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jail: see jail.h.  The keeper's side clones and writes the id maps; the child's side builds the
+// tree with the capabilities of a user namespace that owns nothing else.
+//
+// The child's order, and why:
+//   1  wait for the id map: without it the child has no identity in its namespace
+//   2  private mounts: nothing that follows may be seen outside
+//   3  open every part of the tree while still the caller's own user, who can reach a folder under
+//      a private home; detached copies, so later steps need no path of the host
+//   4  become uid 0 of the namespace: only a mapped uid can own files of the new root
+//   5  build, pivot, drop the old root, turn everything read-only
+//   6  exec: the interpreter starts with descriptors 0-5 and a fixed environment
+
+#include "box/jail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/sys.h"
+#include "box/spawn.h"
+
+// glibc before 2.36 has neither the wrappers nor, together with <sys/mount.h>, the constants.
+#ifndef OPEN_TREE_CLONE
+#define OPEN_TREE_CLONE 1
+#endif
+#ifndef MOVE_MOUNT_F_EMPTY_PATH
+#define MOVE_MOUNT_F_EMPTY_PATH 0x00000004
+#endif
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+
+static const struct {
+    const char *layer, *text;
+} steps[JAIL_STEP_MAX] = {
+#define X(name, layer, what) [name] = {layer, what},
+    JAIL_STEP_MAP(X)
+#undef X
+};
+
+struct failure {
+    uint32_t step;
+    int32_t errnum;
+    char what[PATH_MAX];
+};
+
+// ---- the child -----------------------------------------------------------------------------------
+
+static int report_fd = -1;
+
+static _Noreturn void die(enum jail_step step, const char *what)
+{
+    struct failure f = {.step = step, .errnum = errno};
+    snprintf(f.what, sizeof f.what, "%s", what);
+    (void)!write(report_fd, &f, sizeof f);
+    _exit(1);
+}
+
+// Devices that every Unix program may expect; they hold no state that boxes could share.
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+
+static const struct {
+    const char *path, *text;
+} files[] = {
+    {"etc/passwd", "user:x:1000:1000:user:/mnt/data:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
+    {"etc/group", "user:x:1000:\nnogroup:x:65534:\n"},
+    {"etc/hosts", "127.0.0.1 localhost\n"},
+    {"etc/hostname", "box\n"},
+    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+};
+
+static const struct {
+    const char *target, *path;
+} links[] = {
+    {"/proc/self/fd", "dev/fd"},
+    {"/proc/self/fd/0", "dev/stdin"},
+    {"/proc/self/fd/1", "dev/stdout"},
+    {"/proc/self/fd/2", "dev/stderr"},
+};
+
+// Parts of the host that exist on most machines; a missing one is simply not there.
+static const char *const optional[] = {"/usr", "/etc/ld.so.cache", "/etc/alternatives"};
+
+// Top-level names that merged-/usr systems have as links and others as folders.
+static const char *const merged[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+struct part {
+    const char *path; // target, absolute
+    int fd;           // detached mount
+    bool is_dir;
+    bool device;
+};
+
+enum { PARTS_MAX = JAIL_PATHS_MAX + 32 };
+static struct part parts[PARTS_MAX];
+static size_t part_count;
+
+static void part_open(const char *source, const char *target, bool must, bool device)
+{
+    struct stat st;
+    if (stat(source, &st) < 0) {
+        if (must)
+            die(JAIL_OPEN, source);
+        return;
+    }
+    if (part_count == PARTS_MAX) {
+        errno = E2BIG;
+        die(JAIL_OPEN, source);
+    }
+    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
+                          OPEN_TREE_CLONE | O_CLOEXEC | (S_ISDIR(st.st_mode) ? AT_RECURSIVE : 0));
+    if (fd < 0)
+        die(JAIL_OPEN, source);
+    // SECURITY: recursive, so that no submount below stays writable; setuid files and device nodes of
+    // the host mean nothing inside.
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+                                          (device ? 0 : MOUNT_ATTR_NODEV)};
+    if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
+        die(JAIL_READONLY, source);
+    parts[part_count++] =
+        (struct part){.path = target, .fd = fd, .is_dir = S_ISDIR(st.st_mode), .device = device};
+}
+
+static void open_parts(const struct jail_plan *plan)
+{
+    static char device_paths[ARRAY_LEN(devices)][32];
+    for (size_t i = 0; i < ARRAY_LEN(optional); i++)
+        part_open(optional[i], optional[i], false, false);
+    for (size_t i = 0; i < ARRAY_LEN(merged); i++) {
+        struct stat st;
+        if (lstat(merged[i], &st) == 0 && S_ISDIR(st.st_mode))
+            part_open(merged[i], merged[i], true, false);
+    }
+    for (size_t i = 0; i < plan->path_count; i++)
+        part_open(plan->paths[i], plan->paths[i], true, false);
+    part_open(plan->python_side, "/opt/constrictor", true, false);
+    for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+        snprintf(device_paths[i], sizeof device_paths[i], "/dev/%s", devices[i]);
+        part_open(device_paths[i], device_paths[i], true, true);
+    }
+}
+
+// Creates every folder above `path` (relative to the new root, which is the current folder).
+static int make_parents(const char *path)
+{
+    char buf[PATH_MAX];
+    if ((size_t)snprintf(buf, sizeof buf, "%s", path) >= sizeof buf) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (char *p = strchr(buf + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        if (mkdir(buf, 0755) < 0 && errno != EEXIST && errno != EROFS)
+            return -1;
+        *p = '/';
+    }
+    return 0;
+}
+
+static int make_file(const char *path, const char *text)
+{
+    _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -1;
+    return fd_write_all(fd, text, strlen(text));
+}
+
+static void attach(const struct part *p)
+{
+    const char *at = p->path + 1; // relative to the new root
+    struct stat st;
+    if (make_parents(at) < 0)
+        die(JAIL_ROOT, p->path);
+    if (stat(at, &st) < 0) { // it may exist already below a part that was attached before
+        int r = p->is_dir ? mkdir(at, 0755) : make_file(at, "");
+        if (r < 0)
+            die(JAIL_ROOT, p->path);
+    }
+    if (syscall(SYS_move_mount, p->fd, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        die(JAIL_ROOT, p->path);
+}
+
+static void build(const struct jail_plan *plan)
+{
+    static const char *const folders[] = {"etc", "dev", "dev/shm", "proc", "tmp", "mnt", "opt"};
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+        if (mkdir(folders[i], 0755) < 0)
+            die(JAIL_ROOT, folders[i]);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (make_file(files[i].path, files[i].text) < 0)
+            die(JAIL_ROOT, files[i].path);
+    for (size_t i = 0; i < ARRAY_LEN(links); i++)
+        if (symlink(links[i].target, links[i].path) < 0)
+            die(JAIL_ROOT, links[i].path);
+    for (size_t i = 0; i < ARRAY_LEN(merged); i++) {
+        char target[64];
+        ssize_t n = readlink(merged[i], target, sizeof target - 1);
+        if (n <= 0)
+            continue;
+        target[n] = '\0';
+        if (symlink(target, merged[i] + 1) < 0)
+            die(JAIL_ROOT, merged[i]);
+    }
+    for (size_t i = 0; i < part_count; i++)
+        attach(&parts[i]);
+    // For what preloads write while they are imported; boxes cover it with their own.
+    if (mount("tmp", "tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
+        die(JAIL_ROOT, "/tmp");
+    // A fully visible /proc must be in the tree or the kernel refuses a box its own ("mount too
+    // revealing").  It shows this zygote's pid namespace only, and boxes cover it.
+    if (!plan->without_proc &&
+        mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        die(JAIL_PROC, "/proc");
+}
+
+static void become_root(const struct jail_plan *plan)
+{
+    // Only a namespace with more than the caller's own id may change groups; there they must go.
+    if (plan->uid_count > 1 && setgroups(0, NULL) < 0)
+        die(JAIL_MAP, "setgroups");
+    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        die(JAIL_MAP, "setresuid");
+    // After the change of uid, which clears it.  The keeper's death is also seen as the end of the
+    // socket; this covers a zygote that hangs in a preload.
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        die(JAIL_MAP, "PR_SET_PDEATHSIG");
+}
+
+static void pivot(void)
+{
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        die(JAIL_PIVOT, "/");
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    if (syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr) < 0)
+        die(JAIL_READONLY, "/");
+    if (sethostname("box", 3) < 0)
+        die(JAIL_ROOT, "hostname");
+}
+
+static void pass_fds(const struct jail_plan *plan, int proc_fd)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int from[] = {null, null, plan->log_fd, plan->socket_fd, plan->filter_fd, proc_fd, report_fd};
+    if (null < 0)
+        die(JAIL_FDS, "/dev/null");
+    for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+        from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+        if (from[i] < 0)
+            die(JAIL_FDS, "dup");
+    }
+    for (int i = 0; i <= ZYGOTE_PROC_FD; i++)
+        if (dup2(from[i], i) < 0)
+            die(JAIL_FDS, "dup2");
+    // The report goes last and closes itself at the exec: that is how the keeper learns of it.
+    if (dup3(from[6], ZYGOTE_PROC_FD + 1, O_CLOEXEC) < 0 || sys_close_range(ZYGOTE_PROC_FD + 2, ~0U) < 0)
+        die(JAIL_FDS, "close_range");
+    report_fd = ZYGOTE_PROC_FD + 1;
+}
+
+static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
+{
+    char go;
+    sigset_t none;
+    if (read(go_fd, &go, 1) != 1)
+        _exit(1);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)umask(0022);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        die(JAIL_PRIVATE, "/");
+    int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (proc_fd < 0)
+        die(JAIL_OPEN, "/proc");
+    open_parts(plan);
+    become_root(plan);
+    if (mount("root", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755") < 0 ||
+        chdir("/tmp") < 0)
+        die(JAIL_ROOT, "/tmp");
+    build(plan);
+    pivot();
+    pass_fds(plan, proc_fd);
+    execve(plan->executable, plan->argv, plan->envp);
+    die(JAIL_EXEC, plan->executable);
+}
+
+// ---- the keeper's side ---------------------------------------------------------------------------
+
+static int write_maps(const struct jail_plan *plan, pid_t pid, struct err *e)
+{
+    char path[64], map[64];
+    int r = 0;
+    if (plan->uid_count == 1) {
+        snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
+        r = file_write_at(AT_FDCWD, path, "deny");
+    }
+    for (int i = 0; i < 2 && r == 0; i++) {
+        uint64_t first = plan->uid_count > 1 ? plan->uid_first : (i ? getegid() : geteuid());
+        snprintf(path, sizeof path, "/proc/%d/%s", pid, i ? "gid_map" : "uid_map");
+        snprintf(map, sizeof map, "0 %llu %llu", (unsigned long long)first,
+                 (unsigned long long)plan->uid_count);
+        r = file_write_at(AT_FDCWD, path, map);
+    }
+    if (r < 0)
+        return err_set(e, ERR_LAYER_MISSING, -r,
+                       "a security module may forbid it: see 'constrictor doctor'",
+                       "layer 'user_ns': write '%s' to '%s'", map, path);
+    return 0;
+}
+
+static int clone_failed(int errnum, struct err *e)
+{
+    const char *hint = "see 'constrictor doctor' for the exact cause and fix";
+    if (errnum == ENOSPC || errnum == EUSERS)
+        hint = "a limit in /proc/sys/user/max_*_namespaces is reached: raise it with sysctl";
+    else if (errnum == ENOSYS)
+        hint = "clone3 is hidden, as Docker's default seccomp profile does: see 'constrictor doctor'";
+    return err_set(e, ERR_LAYER_MISSING, errnum, hint, "layer 'user_ns': make the zygote's namespaces");
+}
+
+int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err *e)
+{
+    int go[2], report[2], pidfd = -1;
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "pipe");
+    _cleanup_close_ int go_read = go[0], go_write = go[1];
+    if (pipe2(report, O_CLOEXEC) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "pipe");
+    _cleanup_close_ int report_read = report[0];
+    int report_write = report[1];
+
+    struct sys_clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                 CLONE_NEWUTS | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    if (plan->cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)plan->cgroup_fd;
+    }
+    long pid = sys_clone3(&args);
+    if (pid == 0) {
+        report_fd = report_write;
+        (void)close(go_write);
+        child_main(plan, go_read);
+    }
+    int errnum = errno;
+    (void)close(report_write);
+    if (pid < 0)
+        return clone_failed(errnum, e);
+
+    struct failure f;
+    ssize_t n = -1;
+    int r = write_maps(plan, (pid_t)pid, e);
+    if (r == 0) {
+        (void)!write(go_write, "g", 1); // a dead child shows in the read below
+        do
+            n = read(report_read, &f, sizeof f);
+        while (n < 0 && errno == EINTR);
+    }
+    if (n == 0) { // closed by a successful exec
+        *ret = (struct jail_child){.pid = (pid_t)pid, .pidfd = pidfd};
+        return 0;
+    }
+    if (r == 0 && n == (ssize_t)sizeof f && f.step < JAIL_STEP_MAX) {
+        f.what[sizeof f.what - 1] = '\0';
+        const char *hint = "see 'constrictor doctor' for the exact cause and fix";
+        if (f.step == JAIL_PROC)
+            hint = "/proc is masked, as container engines do: start the container with "
+                   "'--security-opt unmask=ALL' (Kubernetes: procMount: Unmasked), or accept boxes "
+                   "without /proc with --allow-degraded=proc";
+        else if (f.step == JAIL_EXEC)
+            hint = "the interpreter or its loader is not readable by other users, or lies outside its "
+                   "own prefix";
+        r = err_set(e, f.step == JAIL_EXEC ? ERR_INTERPRETER : ERR_LAYER_MISSING, f.errnum, hint,
+                    "layer '%s': %s ('%s')", steps[f.step].layer, steps[f.step].text, f.what);
+    } else if (r == 0) {
+        r = err_set(e, ERR_ZYGOTE, 0, NULL, "the zygote ended before it started");
+    }
+    (void)sys_pidfd_send_signal(pidfd, SIGKILL);
+    (void)waitpid((pid_t)pid, NULL, 0);
+    (void)close(pidfd);
+    return r;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jail: the read-only tree and the namespaces around a zygote.  Boxes inherit the tree.
+//
+// jail_start() is called by the keeper; the rest runs in the child, from clone3 to the exec of the
+// interpreter.
+
+#ifndef CONSTRICTOR_BOX_JAIL_H
+#define CONSTRICTOR_BOX_JAIL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum { JAIL_PATHS_MAX = 32 };
+
+// Steps that can fail on the far side, with the layer each belongs to.
+#define JAIL_STEP_MAP(X)                                                                           \
+    X(JAIL_MAP, "user_ns", "become root of the zygote's user namespace")                           \
+    X(JAIL_PRIVATE, "mount_ns", "make the mount namespace private")                                \
+    X(JAIL_OPEN, "root", "open a part of the tree")                                                \
+    X(JAIL_ROOT, "root", "build the tree")                                                         \
+    X(JAIL_PROC, "proc", "mount the zygote's /proc")                                               \
+    X(JAIL_PIVOT, "root", "pivot into the tree")                                                   \
+    X(JAIL_READONLY, "root", "make the tree read-only")                                            \
+    X(JAIL_FDS, "fds", "pass descriptors to the interpreter")                                      \
+    X(JAIL_EXEC, "root", "start the interpreter inside the tree")
+
+enum jail_step {
+#define X(name, layer, what) name,
+    JAIL_STEP_MAP(X)
+#undef X
+        JAIL_STEP_MAX
+};
+
+struct jail_plan {
+    size_t path_count; // folders that appear at the same place, read-only
+    const char *paths[JAIL_PATHS_MAX];
+    const char *python_side;  // folder with _constrictor, zygote.py, runner.py: /opt/constrictor
+    const char *executable;   // interpreter, as seen inside the tree
+    char *const *argv;
+    char *const *envp;
+    uint64_t uid_first, uid_count; // host ids 0..uid_count-1 of the namespace; 1: only the caller's own
+    int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
+    int cgroup_fd; // v2: group to be born in, or -1
+    bool without_proc;
+};
+
+struct jail_child {
+    pid_t pid;
+    int pidfd;
+};
+
+// Clones, maps ids, waits until the interpreter runs.  On failure names step and layer in `e`.
+int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err *e);
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// landlock: see landlock.h.  The structs are written out here because the headers of the oldest
+// distribution that we build on know ABI 2, and the ladder is asked for, not assumed.
+
+#include "box/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/sys.h"
+
+enum {
+    FS_EXECUTE = 1 << 0,
+    FS_WRITE_FILE = 1 << 1,
+    FS_READ_FILE = 1 << 2,
+    FS_READ_DIR = 1 << 3,
+    FS_MAKE_CHAR = 1 << 6,
+    FS_MAKE_BLOCK = 1 << 11,
+    FS_ALL_ABI1 = (1 << 13) - 1,
+    FS_REFER = 1 << 13,     // ABI 2
+    FS_TRUNCATE = 1 << 14,  // ABI 3
+    FS_IOCTL_DEV = 1 << 15, // ABI 5
+    NET_BIND_TCP = 1 << 0,  // ABI 4
+    NET_CONNECT_TCP = 1 << 1,
+    SCOPE_ABSTRACT_UNIX = 1 << 0, // ABI 6
+    SCOPE_SIGNAL = 1 << 1,
+    RULE_PATH_BENEATH = 1,
+    CREATE_RULESET_VERSION = 1,
+};
+
+struct ruleset_attr {
+    uint64_t handled_fs;
+    uint64_t handled_net; // ABI 4
+    uint64_t scoped;      // ABI 6
+};
+
+struct path_beneath_attr {
+    uint64_t allowed;
+    int32_t parent_fd;
+} __attribute__((packed));
+
+uint32_t landlock_abi(void)
+{
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
+    return abi > 0 ? (uint32_t)abi : 0;
+}
+
+static int allow(int ruleset, const char *path, uint64_t access)
+{
+    _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    struct path_beneath_attr rule = {.allowed = access, .parent_fd = fd};
+    return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+}
+
+int landlock_restrict(uint32_t abi)
+{
+    if (!abi)
+        return 0;
+    struct ruleset_attr attr = {.handled_fs = FS_ALL_ABI1};
+    size_t size = sizeof attr.handled_fs;
+    if (abi >= 2)
+        attr.handled_fs |= FS_REFER;
+    if (abi >= 3)
+        attr.handled_fs |= FS_TRUNCATE;
+    if (abi >= 4) {
+        attr.handled_net = NET_BIND_TCP | NET_CONNECT_TCP;
+        size += sizeof attr.handled_net;
+    }
+    if (abi >= 5)
+        attr.handled_fs |= FS_IOCTL_DEV;
+    if (abi >= 6) {
+        attr.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
+        size += sizeof attr.scoped;
+    }
+    _cleanup_close_ int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+    if (ruleset < 0)
+        return -1;
+
+    const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
+    const uint64_t write = attr.handled_fs & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV);
+    const struct {
+        const char *path;
+        uint64_t access;
+    } rules[] = {
+        {"/", read},
+        {"/dev", read | FS_WRITE_FILE}, // null, zero, full
+        {"/mnt", write},
+        {"/tmp", write},
+        {"/dev/shm", write},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+        if (allow(ruleset, rules[i].path, rules[i].access) < 0)
+            return -1;
+    return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// landlock: a second, independent statement of what a box may reach: read everywhere in the tree,
+// write in scratch, no TCP, no signal and no abstract socket to the outside.
+
+#ifndef CONSTRICTOR_BOX_LANDLOCK_H
+#define CONSTRICTOR_BOX_LANDLOCK_H
+
+#include <stdint.h>
+
+// The ABI of this kernel; 0 when Landlock is absent or off.
+uint32_t landlock_abi(void);
+
+// Restricts the calling process as far as `abi` goes; 0 does nothing.  0, or -1 with errno.
+int landlock_restrict(uint32_t abi);
+
+#endif

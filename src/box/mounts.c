@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mounts: see mounts.h.  Runs with the capabilities of the box's own user namespace.
+
+#include "box/mounts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "box/enter.h"
+
+int mounts_scratch(uint64_t bytes, uint32_t inodes)
+{
+    char options[128];
+    // The three folders and the root are inodes too; the limit is what the code may make.
+    snprintf(options, sizeof options, "size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=0755,uid=%d,gid=%d",
+             bytes, (uint64_t)inodes + 4, BOX_UID, BOX_UID);
+    if (mount("scratch", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+        return -1;
+    if (mkdir("/mnt/data", 0755) < 0 || mkdir("/mnt/tmp", 01777) < 0 || mkdir("/mnt/shm", 01777) < 0)
+        return -1;
+    if (mount("/mnt/tmp", "/tmp", NULL, MS_BIND, NULL) < 0)
+        return -1;
+    return mount("/mnt/shm", "/dev/shm", NULL, MS_BIND, NULL);
+}
+
+int mounts_proc(bool without)
+{
+    const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+    // SECURITY: whatever happens, the zygote's /proc with its pids must be covered.
+    if (without)
+        return mount("noproc", "/proc", "tmpfs", flags, "size=4k,nr_inodes=2,mode=0555");
+    // subset=pid leaves out everything that is not a process: no kcore, keys, sys, cmdline, ...
+    return mount("proc", "/proc", "proc", flags, "subset=pid,hidepid=2");
+}

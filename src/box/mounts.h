@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mounts: what a box mounts over the zygote's read-only tree.  Called from the recipe in enter.c.
+
+#ifndef CONSTRICTOR_BOX_MOUNTS_H
+#define CONSTRICTOR_BOX_MOUNTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// One tmpfs with a size and an inode limit; its folders are /mnt/data, /tmp and /dev/shm, so that all
+// that a box can write counts together.  0, or -1 with errno.
+int mounts_scratch(uint64_t bytes, uint32_t inodes);
+
+// A private /proc with the box's own processes and nothing else; `without`: an empty folder instead
+// (operators who allow that layer to be degraded).  0, or -1 with errno.
+int mounts_proc(bool without);
+
+#endif

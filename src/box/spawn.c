@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// spawn: see spawn.h.
+
+#include "box/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/securebits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/sys.h"
+#include "box/enter.h"
+#include "box/init.h"
+#include "wire/wire.h"
+
+// Which box a pid is; a hash by pid, so that an exit costs the same with 10 boxes and with 10,000.
+enum { CHILD_BUCKETS = 1024 };
+
+struct child {
+    pid_t pid;
+    uint64_t box;
+    struct child *next;
+};
+
+static struct child *children[CHILD_BUCKETS];
+static struct sock_fprog filter;
+static uint64_t base_as_bytes;
+
+static void child_add(struct child *c, pid_t pid, uint64_t box)
+{
+    struct child **bucket = &children[(unsigned)pid % CHILD_BUCKETS];
+    *c = (struct child){.pid = pid, .box = box, .next = *bucket};
+    *bucket = c;
+}
+
+static struct child *child_take(pid_t pid)
+{
+    for (struct child **p = &children[(unsigned)pid % CHILD_BUCKETS]; *p; p = &(*p)->next)
+        if ((*p)->pid == pid) {
+            struct child *found = *p;
+            *p = found->next;
+            return found;
+        }
+    return NULL;
+}
+
+static int load_filter(void)
+{
+    struct stat st;
+    if (fstat(ZYGOTE_FILTER_FD, &st) < 0)
+        return -errno;
+    if (st.st_size <= 0 || st.st_size % (off_t)sizeof(struct sock_filter) || st.st_size > 32768)
+        return -EINVAL;
+    filter.filter = malloc((size_t)st.st_size);
+    if (!filter.filter)
+        return -ENOMEM;
+    if (pread(ZYGOTE_FILTER_FD, filter.filter, (size_t)st.st_size, 0) != st.st_size)
+        return -EIO;
+    filter.len = (unsigned short)((size_t)st.st_size / sizeof(struct sock_filter));
+    return 0;
+}
+
+static int measure_address_space(void)
+{
+    char text[128];
+    ssize_t n = file_read_at(ZYGOTE_PROC_FD, "self/statm", text, sizeof text);
+    if (n < 0)
+        return (int)n;
+    base_as_bytes = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return 0;
+}
+
+// The ids of the slot are taken by the zygote itself for the moment of the clone: then the slot owns
+// the new user namespace and the child may write its own map.  Raw calls, because libc's wrappers
+// would look for threads to synchronise.
+static int become_slot(uint32_t slot)
+{
+    if (syscall(SYS_setresgid, -1, slot, -1) < 0 || syscall(SYS_setresuid, -1, slot, -1) < 0)
+        return -errno;
+    return 0;
+}
+
+static int clone_box(struct box_plan *plan, const struct spawn_hooks *hooks, pid_t *ret_pid,
+                     int *ret_pidfd)
+{
+    int pidfd = -1;
+    void *tid = init_tid_address();
+    struct sys_clone_args args = {
+        .flags = box_clone_flags(plan) | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    if (tid) { // libc must know the child's own thread id: raise() and abort() use it
+        args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+        args.child_tid = (uint64_t)(uintptr_t)tid;
+    }
+    if (plan->cgroup_kind == BOX_CGROUP_V2) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)plan->cgroup_fd[0];
+    }
+    hooks->before();
+    int r = plan->uid_slot ? become_slot(plan->uid_slot) : 0;
+    long pid = r < 0 ? r : sys_clone3(&args);
+    if (pid == 0) {
+        box_enter(plan);
+        return 1;
+    }
+    r = r < 0 ? r : (pid < 0 ? -errno : 0);
+    // SECURITY: a zygote that could not take its own ids back must not go on with a box's.
+    if (plan->uid_slot && become_slot(0) < 0)
+        abort();
+    hooks->after_in_zygote();
+    *ret_pid = (pid_t)pid;
+    *ret_pidfd = pidfd;
+    return r;
+}
+
+// Returns 1 in the new box, 0 in the zygote, or a negative errno when the keeper cannot be reached.
+static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count,
+                        const struct spawn_hooks *hooks)
+{
+    struct box_plan plan = {
+        .limits = m->limits,
+        .uid_slot = m->uid_slot,
+        .flags = m->flags,
+        .landlock_abi = m->landlock_abi,
+        .cgroup_kind = m->cgroup_kind,
+        .cgroup_fds = m->cgroup_fds,
+        .proc_fd = ZYGOTE_PROC_FD,
+        .base_as_bytes = base_as_bytes,
+        .filter = filter,
+    };
+    union wire_message reply = {.spawned = {.box = m->box, .error = EPROTO}};
+    int pidfd = -1;
+    struct child *child = malloc(sizeof *child);
+
+    if (m->cgroup_fds <= BOX_CGROUP_FDS_MAX && count == 3 + m->cgroup_fds && child) {
+        plan.control_fd = fds[0];
+        plan.stdout_fd = fds[1];
+        plan.stderr_fd = fds[2];
+        memcpy(plan.cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
+        pid_t pid;
+        int r = clone_box(&plan, hooks, &pid, &pidfd);
+        if (r == 1)
+            return 1;
+        reply.spawned.error = -r;
+        if (r == 0)
+            child_add(TAKE_PTR(child), pid, m->box);
+    }
+    free(child);
+    for (size_t i = 0; i < count; i++)
+        (void)close(fds[i]);
+    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, &pidfd, pidfd >= 0);
+    fd_close(&pidfd);
+    return r;
+}
+
+static uint64_t microseconds(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+static int report_exits(void)
+{
+    int status;
+    struct rusage usage;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+        struct child *c = child_take(pid);
+        if (!c)
+            continue; // a helper that a preload started and that was handed to us
+        union wire_message m = {.exited = {
+                                    .box = c->box,
+                                    .status = status,
+                                    .cpu_user_us = microseconds(usage.ru_utime),
+                                    .cpu_system_us = microseconds(usage.ru_stime),
+                                    .max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
+                                }};
+        free(c);
+        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &m, NULL, 0);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// Returns 1 in a new box, 0 when there was a message, -EPIPE when the keeper is gone.
+static int handle_message(const struct spawn_hooks *hooks)
+{
+    union wire_message m;
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    int r = wire_recv(ZYGOTE_SOCKET_FD, &m, fds, ARRAY_LEN(fds), &count);
+    if (r <= 0)
+        return r ? r : -EPIPE;
+    if (m.h.type == WIRE_SPAWN)
+        return handle_spawn(&m.spawn, fds, count, hooks);
+    for (size_t i = 0; i < count; i++)
+        (void)close(fds[i]);
+    return 0;
+}
+
+int spawn_ready(const char *report, unsigned length)
+{
+    union wire_message m;
+    if (length > WIRE_REPORT_MAX)
+        return -EMSGSIZE;
+    m.ready.report_length = length;
+    memcpy(m.ready.report, report, length);
+    return wire_send(ZYGOTE_SOCKET_FD, WIRE_ZYGOTE_READY, &m, NULL, 0);
+}
+
+int spawn_serve(const struct spawn_hooks *hooks)
+{
+    int r = load_filter();
+    if (r < 0)
+        return r;
+    r = measure_address_space();
+    if (r < 0)
+        return r;
+    // Capabilities stay when the effective uid becomes a slot's and goes back.
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+        return -errno;
+
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    if (sigprocmask(SIG_BLOCK, &chld, NULL) < 0)
+        return -errno;
+    int signals = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        return -errno;
+
+    for (;;) {
+        struct pollfd p[2] = {{.fd = ZYGOTE_SOCKET_FD, .events = POLLIN},
+                              {.fd = signals, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return -errno;
+        if (p[1].revents) {
+            struct signalfd_siginfo info;
+            while (read(signals, &info, sizeof info) > 0)
+                ; // one SIGCHLD may stand for many exits
+            r = report_exits();
+            if (r < 0)
+                return r == -EPIPE ? 0 : r;
+        }
+        if (p[0].revents) {
+            r = handle_message(hooks);
+            if (r == 1)
+                return 1;
+            if (r < 0)
+                return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+        }
+    }
+}

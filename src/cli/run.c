@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// run: `constrictor run`.  cmd_run() works in the first process: it reads the source with the rights
+// of the user, then hands over to the keeper; run_gate() is the gate's side, with one client: this
+// terminal.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/utf8.h"
+#include "cli/cli.h"
+#include "gate/gate.h"
+#include "gate/result.h"
+#include "gate/run.h"
+#include "keeper/keeper.h"
+
+struct job {
+    const struct config *config;
+    char *code;
+    size_t code_length;
+    char *meta;
+    struct gate gate;
+    struct run *run;
+    struct result result;
+    bool interrupted, output_lost;
+};
+
+// ---- the source --------------------------------------------------------------------------------------
+
+static int too_large(uint64_t max, const char *name, struct err *e)
+{
+    return err_set(e, ERR_SOURCE_TOO_LARGE, 0, "put data into files, or allow more with --source",
+                   "the source '%s' is larger than %llu bytes", name, (unsigned long long)max);
+}
+
+static int read_source(int fd, const char *name, uint64_t max, struct job *job, struct err *e)
+{
+    size_t room = 65536;
+    job->code = malloc(room);
+    for (;;) {
+        if (!job->code)
+            return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read '%s'", name);
+        ssize_t n = read(fd, job->code + job->code_length, room - job->code_length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set(e, ERR_SOURCE_UNREADABLE, errno, "give a file of Python source, or '-' for stdin",
+                           "read '%s'", name);
+        if (n == 0)
+            return 0;
+        job->code_length += (size_t)n;
+        if (job->code_length > max)
+            return too_large(max, name, e);
+        if (job->code_length == room) {
+            room *= 2;
+            char *more = realloc(job->code, room);
+            if (!more)
+                return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read '%s'", name);
+            job->code = more;
+        }
+    }
+}
+
+static int open_source(const char *path, struct err *e)
+{
+    static const char hint[] = "give a file of Python source, '-c CODE', or '-' for stdin";
+    struct stat st;
+    // O_NONBLOCK: a pipe without a writer must not hold us up before we know that it is one.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_set(e, ERR_SOURCE_UNREADABLE, errno, hint, "open '%s'", path);
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        (void)close(fd);
+        return err_set(e, ERR_SOURCE_UNREADABLE, EISDIR, hint, "open '%s'", path);
+    }
+    (void)fd_set_nonblock(fd, false);
+    return fd;
+}
+
+// Python itself would say less: which byte, on which line.
+static int check_source(const struct job *job, const char *name, struct err *e)
+{
+    const char *nul = memchr(job->code, '\0', job->code_length);
+    size_t bad = utf8_valid_length(job->code, job->code_length);
+    // Another encoding may be declared in the first two lines (PEP 263); then Python decides.
+    size_t head = job->code_length < 256 ? job->code_length : 256;
+    bool declared = memmem(job->code, head, "coding", 6) != NULL;
+    size_t at = nul ? (size_t)(nul - job->code) : bad;
+    unsigned line = 1;
+    for (size_t i = 0; i < at && i < job->code_length; i++)
+        line += job->code[i] == '\n';
+    if (nul)
+        return err_set(e, ERR_SOURCE_NUL, 0, "remove it; Python source is text",
+                       "the source '%s' has a NUL byte at offset %zu, line %u", name, at, line);
+    if (bad < job->code_length && !declared)
+        return err_set(e, ERR_SOURCE_ENCODING, 0,
+                       "save it as UTF-8, or declare its encoding in the first line",
+                       "the source '%s' is not UTF-8 at offset %zu, line %u", name, at, line);
+    return 0;
+}
+
+static int load_source(struct job *job, const struct config *c, char **argv, struct err *e)
+{
+    if (c->code) {
+        job->code_length = strlen(c->code);
+        job->code = strdup(c->code);
+        if (!job->code)
+            return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "copy the code");
+        if (job->code_length > c->source_bytes)
+            return too_large(c->source_bytes, "-c", e);
+        return check_source(job, "-c", e);
+    }
+    bool from_stdin = strcmp(argv[0], "-") == 0;
+    const char *name = from_stdin ? "stdin" : argv[0];
+    int fd = from_stdin ? STDIN_FILENO : open_source(argv[0], e);
+    if (fd < 0)
+        return fd;
+    int r = read_source(fd, name, c->source_bytes, job, e);
+    if (!from_stdin)
+        (void)close(fd);
+    return r < 0 ? r : check_source(job, name, e);
+}
+
+static int make_meta(struct job *job, const struct config *c, int argc, char **argv, struct err *e)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < argc; i++) {
+        size_t n = 0;
+        _cleanup_free_ char *clean = utf8_clean(argv[i], strlen(argv[i]), &n);
+        (void)json_array_append_new(list, json_stringn_nocheck(clean ? clean : "", n));
+    }
+    const char *name = c->code ? "<code>" : strcmp(argv[0], "-") == 0 ? "<stdin>" : argv[0];
+    size_t n = 0;
+    _cleanup_free_ char *clean = utf8_clean(name, strlen(name), &n);
+    json_t *meta = json_pack("{s:o, s:o}", "filename", json_stringn_nocheck(clean ? clean : "", n), "argv",
+                             list);
+    job->meta = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
+    json_decref(meta);
+    return job->meta ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
+}
+
+// ---- the gate's side -----------------------------------------------------------------------------------
+
+// Streams through to our own stdout and stderr.  A closed pipe there ends the run.
+static int on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
+{
+    struct job *job = r->request.argument;
+    int fd = stream == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
+    while (evbuffer_get_length(data) > 0) {
+        int n = evbuffer_write(data, fd);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0) {
+            job->output_lost = true;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void on_done(struct run *r)
+{
+    struct job *job = r->request.argument;
+    (void)job;
+    event_base_loopbreak(r->gate->base);
+}
+
+// The first Ctrl-C is KeyboardInterrupt in the code, the second ends it.
+static void on_signal(evutil_socket_t sig, short what, void *argument)
+{
+    struct job *job = argument;
+    (void)what;
+    if (sig == SIGINT && !job->interrupted && job->run->state >= RUN_SENDING) {
+        job->interrupted = true;
+        run_interrupt(job->run);
+    } else {
+        run_cancel(job->run);
+    }
+}
+
+static void print_text(const struct job *job)
+{
+    const struct result *res = &job->result;
+    json_t *error = json_object_get(job->run->result, "error");
+    const char *text = json_string_value(json_object_get(error, "text"));
+    if (text) {
+        fputs(text, stderr);
+        if (text[0] && text[strlen(text) - 1] != '\n')
+            fputc('\n', stderr);
+    }
+    if (res->verdict == VERDICT_OK || (res->verdict == VERDICT_ERROR && text && !res->hint[0]))
+        return;
+    if (res->verdict != VERDICT_ERROR || res->signal)
+        fprintf(stderr, "constrictor: %s%s%s\n", result_verdict_name(res->verdict),
+                res->hint[0] ? ": " : "", res->hint);
+    else if (res->hint[0])
+        fprintf(stderr, "constrictor: hint: %s\n", res->hint);
+}
+
+static int finish(struct job *job)
+{
+    struct run *r = job->run;
+    if (r->error.message[0])
+        return cli_fail(&r->error, job->config->json);
+    result_judge(r, &job->result);
+    if (job->interrupted && job->result.verdict == VERDICT_ERROR)
+        job->result.verdict = VERDICT_CANCELLED;
+    if (job->config->json) {
+        json_t *o = result_json(r, &job->result);
+        if (!o || json_dumpf(o, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF) {
+            struct err e;
+            err_set(&e, ERR_SYSTEM, errno, NULL, "write the result");
+            return cli_fail(&e, false);
+        }
+        json_decref(o);
+        int failed = cli_finish();
+        if (failed)
+            return failed;
+    } else {
+        print_text(job);
+    }
+    return result_exit_status(&job->result);
+}
+
+static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
+{
+    struct job *job = argument;
+    const struct config *c = job->config;
+    struct err e;
+    if (gate_enter(&job->gate, sock, facts, &e) < 0)
+        return cli_fail(&e, c->json);
+    struct run_request request = {
+        .code = job->code,
+        .code_length = job->code_length,
+        .meta = job->meta,
+        .meta_length = strlen(job->meta),
+        .limits = {.memory_bytes = c->memory_bytes, .scratch_bytes = c->scratch_bytes,
+                   .file_bytes = c->file_size_bytes, .processes = c->processes, .inodes = c->inodes,
+                   .open_files = c->files},
+        .wall_ms = c->wall_ms,
+        .cpu_ms = c->cpu_ms,
+        .output_bytes = c->output_bytes,
+        .wait_reaped = true, // nothing is gained by leaving early, and exact figures are
+        .on_output = c->json ? NULL : on_output,
+        .on_done = on_done,
+        .argument = job,
+    };
+    (void)signal(SIGPIPE, SIG_IGN);
+    job->run = run_start(&job->gate, &request);
+    struct event *interrupt = evsignal_new(job->gate.base, SIGINT, on_signal, job);
+    struct event *terminate = evsignal_new(job->gate.base, SIGTERM, on_signal, job);
+    if (!job->run || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
+        event_add(terminate, NULL) < 0) {
+        err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
+        return cli_fail(&e, c->json);
+    }
+    (void)event_base_dispatch(job->gate.base);
+    if (job->run->state != RUN_DONE) {
+        err_set(&e, ERR_INTERNAL, 0, NULL, "the keeper ended");
+        return cli_fail(&e, c->json);
+    }
+    return finish(job); // no tidying: the process ends here
+}
+
+int cmd_run(const struct config *c, int argc, char **argv)
+{
+    static struct job job;
+    struct err e;
+    int status = 0;
+    job.config = c;
+    if (load_source(&job, c, argv, &e) < 0 || make_meta(&job, c, argc, argv, &e) < 0)
+        return cli_fail(&e, c->json);
+    // One run: one box, with just these limits, and no more than it needs in the interpreter.
+    static struct config one;
+    one = *c;
+    one.stock = 1;
+    job.config = &one;
+    struct keeper_plan plan = {.config = &one, .cold = true, .gate = run_gate, .argument = &job};
+    int r = keeper_run(&plan, &status, &e);
+    free(job.code);
+    free(job.meta);
+    return r < 0 ? cli_fail(&e, c->json) : status;
+}

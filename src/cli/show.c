@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// show: `constrictor config`.  Prints the values in force as a configuration file, and the two
+// committed files that are made from config.def: .env.example (--print env) and
+// docs/configuration.md (--print docs).  tests/unit/test_config.c fails when they are out of date.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "config.h"
+
+static bool is_setting(const struct config_option *o)
+{
+    return o->from != CONFIG_FLAG_ONLY;
+}
+
+// The quote that keeps `value` whole in a file; "" when it needs none.
+static const char *quote_for(const char *value)
+{
+    if (!strpbrk(value, "#'\" "))
+        return "";
+    return strchr(value, '"') ? "'" : "\"";
+}
+
+void show_print_values(FILE *out, const struct config *c)
+{
+    enum { ORIGIN_COLUMN = 32 };
+    static char value[TEXT_LIST_MAX * (TEXT_ITEM_MAX + 1)]; // the longest list
+    char origin[CONFIG_DESCRIBE_MAX];
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
+        const struct config_option *o = &config_options[key];
+        if (!is_setting(o))
+            continue;
+        config_format(c, key, value, sizeof value);
+        config_format_origin(c, key, c->origins[key], origin);
+        // A key that is not set, or that a file cannot set, is printed as a comment, so that the
+        // output can be used as a file for --config.
+        bool usable = value[0] && (o->from & 1U << CONFIG_FROM_FILE);
+        const char *quote = quote_for(value);
+        int n = fprintf(out, "%s%s = %s%s%s", usable ? "" : "#", o->key, quote, value, quote);
+        fprintf(out, "%*s # %s\n", n < ORIGIN_COLUMN ? ORIGIN_COLUMN - n : 0, "", origin);
+    }
+}
+
+void show_print_env(FILE *out)
+{
+    char expected[CONFIG_DESCRIBE_MAX];
+    fputs(
+        "# Sample .env file of constrictor, made by `constrictor config --print env`.\n"
+        "# Copy it to .env in the folder you start constrictor in, and take off the '#' of what "
+        "you\n"
+        "# want to change.  Variables of the environment win over this file.  Keys marked 'not in\n"
+        "# .env' work only as options, in the environment or in a file given with --config.\n",
+        out);
+    for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
+        const struct config_option *o = &config_options[i];
+        if (!is_setting(o))
+            continue;
+        config_describe(o, NULL, expected);
+        fprintf(out, "\n# %s\n# %s\n", o->help, expected);
+        if (!(o->from & 1U << CONFIG_FROM_DOTENV)) {
+            fprintf(out, "# not in .env: %s\n", o->env[0].name);
+            continue;
+        }
+        for (size_t k = 1; k < CONFIG_ENV_MAX && o->env[k].name; k++)
+            fprintf(out, "# also read: %s%s%s\n", o->env[k].name, o->env[k].unit ? " in " : "",
+                    o->env[k].unit ? o->env[k].unit : "");
+        fprintf(out, "#%s=%s\n", o->env[0].name, o->fallback ? o->fallback : "");
+    }
+}
+
+static void print_docs_row(FILE *out, const struct config_option *o)
+{
+    char expected[CONFIG_DESCRIBE_MAX];
+    config_describe(o, NULL, expected);
+    fprintf(out, "| `%s` | ", o->key);
+    if (o->fallback)
+        fprintf(out, "`%s`", o->fallback);
+    else
+        fputs("not set", out);
+    fprintf(out, " | %s | ", expected);
+    for (size_t k = 0; k < CONFIG_ENV_MAX && o->env[k].name; k++)
+        fprintf(out, "%s`%s`%s%s", k ? ", " : "", o->env[k].name, o->env[k].unit ? " in " : "",
+                o->env[k].unit ? o->env[k].unit : "");
+    fprintf(out, " | %s |\n", o->help);
+}
+
+void show_print_docs(FILE *out)
+{
+    fputs(
+        "# Configuration\n"
+        "\n"
+        "This page is made by `constrictor config --print docs` from `src/config.def`.\n"
+        "\n"
+        "Every key can be given as an option (`--memory 1G` or `--memory=1G`), as a variable of "
+        "the\n"
+        "environment, and as a line `memory = 1G` in the file named by `--config`.  A value is "
+        "taken\n"
+        "from the first of these places that has one:\n"
+        "\n"
+        "1. the command line\n"
+        "2. the environment; of several variables of one key the first in the table below\n"
+        "3. the file given with `--config` or `CONSTRICTOR_CONFIG`: lines `key = value`, comments "
+        "with `#`\n"
+        "4. the file `.env` in the current folder: lines `NAME=value` with the names of the\n"
+        "   environment variables; other lines are ignored, because several programs share that "
+        "file\n"
+        "5. the default\n"
+        "\n"
+        "`constrictor config` prints the values in force and where each one came from.  Every "
+        "value\n"
+        "that is given is checked, also one that a stronger place overrides.  A value out of "
+        "bounds\n"
+        "stops the program with exit status 64 and a message that names the key, the value, the "
+        "place\n"
+        "and the bounds.\n"
+        "\n"
+        "How values are written:\n"
+        "\n"
+        "- size: `64M`, `1.5GiB`, `1048576`.  K, M, G, T and KiB, MiB, GiB, TiB are powers of "
+        "1024; "
+        "a plain\n"
+        "  number is bytes\n"
+        "- duration: `500ms`, `2s`, `1.5m`, `1h`; a plain number is seconds\n"
+        "- list: `numpy,pandas`; the option may be repeated, and the parts add up\n"
+        "\n"
+        "| key | default | value | environment | meaning |\n"
+        "|---|---|---|---|---|\n",
+        out);
+    for (size_t i = 0; i < CONFIG_KEY_MAX; i++)
+        if (is_setting(&config_options[i]))
+            print_docs_row(out, &config_options[i]);
+    fputs(
+        "\nA `.env` file is read from whatever folder the program is started in, and may have "
+        "been\n"
+        "written by somebody else.  It may therefore not set these keys; doing so is an error:\n\n",
+        out);
+    for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
+        const struct config_option *o = &config_options[i];
+        if (is_setting(o) && !(o->from & 1U << CONFIG_FROM_DOTENV))
+            fprintf(out, "- `%s`\n", o->key);
+    }
+}
+
+int cmd_config(const struct config *c, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    switch ((enum config_print)c->print) {
+    case CONFIG_PRINT_VALUES: show_print_values(stdout, c); break;
+    case CONFIG_PRINT_ENV: show_print_env(stdout); break;
+    case CONFIG_PRINT_DOCS: show_print_docs(stdout); break;
+    }
+    return cli_finish();
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gate: see gate.h.
+
+#include "gate/gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "box/creds.h"
+#include "box/filter.h"
+
+enum { GATE_LINK_FD = 3 };
+
+// SECURITY: in this order, so that no step can be undone by a later one.
+static int drop(const struct slots *slots, int *sock, struct err *e)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL); // the keeper blocks what it reads from a descriptor
+    // Everything the keeper had open: cgroups, the zygote's socket, boxes.
+    if (*sock != GATE_LINK_FD) {
+        if (dup3(*sock, GATE_LINK_FD, O_CLOEXEC) < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "dup3");
+        *sock = GATE_LINK_FD;
+    }
+    if (sys_close_range(GATE_LINK_FD + 1, ~0U) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "close_range");
+    if (slots_have_uids(slots)) {
+        uid_t uid = (uid_t)slots->uid_first + SLOT_GATE;
+        if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "PR_SET_NO_NEW_PRIVS");
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    // A change of uid clears the signal; without one there is nothing to set again.
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() == 1)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
+#ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end
+    struct filter filter;
+    int r = filter_build(FILTER_GATE, &filter, e);
+    if (r < 0)
+        return r;
+    struct sock_fprog program = {.len = (unsigned short)filter.count, .filter = filter.code};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+        return err_set(e, ERR_LAYER_MISSING, errno, NULL, "load the gate's system call filter");
+#endif
+    return 0;
+}
+
+int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e)
+{
+    *g = (struct gate){.facts = facts};
+    log_init((enum log_level)facts->config->log_level, "constrictor gate");
+    int r = drop(&facts->caps->slots, &sock, e);
+    if (r < 0)
+        return r;
+    g->base = event_base_new();
+    if (!g->base)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "make the gate's event loop");
+    return link_open(&g->link, g->base, sock, e);
+}
+
+void gate_leave(struct gate *g)
+{
+    link_close(&g->link);
+    if (g->base)
+        event_base_free(g->base);
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// link: see link.h.  Both tables are indexed by the low part of a number and checked against the
+// whole of it, so that an answer for a run that is gone finds nobody.
+
+#include "gate/link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+
+static void lost(struct link *l)
+{
+    if (l->lost)
+        return;
+    l->lost = true;
+    (void)event_del(l->event);
+    if (l->on_lost)
+        l->on_lost(l->lost_argument);
+    else
+        event_base_loopbreak(l->base);
+}
+
+static void on_box(struct link *l, const struct wire_box *m, const int *fds, size_t count)
+{
+    size_t i = m->ticket % LINK_RUNS_MAX;
+    struct run *r = l->by_ticket[i].ticket == m->ticket ? l->by_ticket[i].run : NULL;
+    bool whole = m->box && count == 3;
+    if (r) {
+        l->by_ticket[i].run = NULL;
+        l->free[l->free_count++] = (uint16_t)i;
+        if (whole) {
+            l->by_box[m->box % LINK_BOX_SLOTS].box = m->box;
+            l->by_box[m->box % LINK_BOX_SLOTS].run = r;
+        }
+        link_user.on_box(r, m, whole ? fds[0] : -1, whole ? fds[1] : -1, whole ? fds[2] : -1);
+        if (whole)
+            return;
+    }
+    for (size_t k = 0; k < count; k++)
+        (void)close(fds[k]);
+    if (!r && m->box) // the caller went away while the box was made
+        (void)link_release(l, m->box, END_CANCELLED, false);
+}
+
+static void on_ended(struct link *l, const struct wire_ended *m)
+{
+    size_t i = m->box % LINK_BOX_SLOTS;
+    struct run *r = l->by_box[i].box == m->box ? l->by_box[i].run : NULL;
+    if (!r)
+        return;
+    l->by_box[i].run = NULL;
+    link_user.on_ended(r, m);
+}
+
+static void on_readable(evutil_socket_t sock, short what, void *argument)
+{
+    struct link *l = argument;
+    (void)what;
+    for (int i = 0; i < 64 && !l->lost; i++) {
+        union wire_message m;
+        int fds[FD_PASS_MAX];
+        size_t count = 0;
+        int r = wire_recv(sock, &m, fds, 3, &count);
+        if (r == -EAGAIN)
+            return;
+        if (r <= 0) {
+            lost(l);
+            return;
+        }
+        if (m.h.type == WIRE_BOX)
+            on_box(l, &m.box, fds, count);
+        else if (m.h.type == WIRE_ENDED)
+            on_ended(l, &m.ended);
+        else if (m.h.type == WIRE_STATUS_REPLY && l->on_status)
+            l->on_status(&m.status_reply, l->status_argument);
+    }
+}
+
+int link_open(struct link *l, struct event_base *base, int sock, struct err *e)
+{
+    *l = (struct link){.base = base, .sock = sock};
+    for (int i = LINK_RUNS_MAX - 1; i >= 0; i--)
+        l->free[l->free_count++] = (uint16_t)i;
+    (void)fd_set_nonblock(sock, true);
+    l->event = event_new(base, sock, EV_READ | EV_PERSIST, on_readable, l);
+    if (!l->event || event_add(l->event, NULL) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "watch the keeper's socket");
+    return 0;
+}
+
+void link_close(struct link *l)
+{
+    if (l->event)
+        event_free(l->event);
+    l->event = NULL;
+    fd_close(&l->sock);
+}
+
+int link_acquire(struct link *l, struct run *r, struct wire_acquire *m, struct err *e)
+{
+    if (l->lost)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper is gone");
+    if (!l->free_count)
+        return err_set(e, ERR_BUSY, 0, "send fewer runs at once", "%d runs wait for a box already",
+                       LINK_RUNS_MAX);
+    size_t i = l->free[l->free_count - 1];
+    m->ticket = ++l->generation * LINK_RUNS_MAX + i;
+    union wire_message message = {.acquire = *m};
+    int n = wire_send(l->sock, WIRE_ACQUIRE, &message, NULL, 0);
+    if (n < 0)
+        return err_set(e, n == -EAGAIN ? ERR_BUSY : ERR_INTERNAL, -n, NULL, "ask the keeper for a box");
+    l->free_count--;
+    l->by_ticket[i].ticket = m->ticket;
+    l->by_ticket[i].run = r;
+    return 0;
+}
+
+// The keeper always reads, so a full socket lasts microseconds; these messages must not be lost.
+static int send_surely(struct link *l, enum wire_type type, union wire_message *m)
+{
+    int r;
+    while ((r = wire_send(l->sock, type, m, NULL, 0)) == -EAGAIN)
+        (void)usleep(100);
+    return r;
+}
+
+int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reaped)
+{
+    union wire_message m = {.release = {.box = box, .end = end, .wait_reaped = wait_reaped}};
+    return send_surely(l, WIRE_RELEASE, &m);
+}
+
+int link_interrupt(struct link *l, uint64_t box)
+{
+    union wire_message m = {.interrupt = {.box = box}};
+    return send_surely(l, WIRE_INTERRUPT, &m);
+}
+
+int link_status(struct link *l)
+{
+    union wire_message m = {0};
+    return send_surely(l, WIRE_STATUS, &m);
+}
+
+void link_forget(struct link *l, uint64_t ticket, uint64_t box)
+{
+    size_t i = ticket % LINK_RUNS_MAX;
+    if (ticket && l->by_ticket[i].ticket == ticket && l->by_ticket[i].run) {
+        l->by_ticket[i].run = NULL;
+        l->free[l->free_count++] = (uint16_t)i;
+    }
+    i = box % LINK_BOX_SLOTS;
+    if (box && l->by_box[i].box == box)
+        l->by_box[i].run = NULL;
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// result: see result.h.
+//
+// Who is believed about what:
+//   the keeper    why the box ended, usage, whether a limit was met
+//   the gate      wall time, amount of output
+//   the code      its value, its error, its exit code: about itself only
+
+#include "gate/result.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+static const struct {
+    const char *name;
+    int status;
+} verdicts[VERDICT_MAX] = {
+#define X(name_, text, status_) [name_] = {text, status_},
+    VERDICT_MAP(X)
+#undef X
+};
+
+const char *result_verdict_name(enum verdict verdict)
+{
+    return verdicts[verdict].name;
+}
+
+int result_exit_status(const struct result *result)
+{
+    if (verdicts[result->verdict].status >= 0)
+        return verdicts[result->verdict].status;
+    if (result->signal)
+        return 128 + result->signal;
+    return result->has_exit_code ? result->exit_code & 0xff : result->verdict == VERDICT_OK ? 0 : 1;
+}
+
+// ---- the verdict -----------------------------------------------------------------------------------
+
+static bool scratch_is_full(const struct wire_usage *u, bool *ret_inodes)
+{
+    *ret_inodes = u->scratch_free_inodes == 0;
+    return *ret_inodes || u->scratch_free_bytes == 0;
+}
+
+static const char *error_type(const struct run *r)
+{
+    return json_string_value(json_object_get(json_object_get(r->result, "error"), "type"));
+}
+
+static json_int_t error_errno(const struct run *r)
+{
+    return json_integer_value(json_object_get(json_object_get(r->result, "error"), "errno"));
+}
+
+// A run that failed may have failed because a limit answered with an errno.
+static void judge_failure(const struct run *r, struct result *res)
+{
+    const struct wire_usage *u = &r->ended.usage;
+    const char *type = error_type(r);
+    bool inodes;
+    res->verdict = VERDICT_ERROR;
+    if (type && strcmp(type, "MemoryError") == 0) {
+        res->verdict = VERDICT_OUT_OF_MEMORY;
+        res->limit = LIMIT_MEMORY;
+    } else if (error_errno(r) == EFBIG) {
+        res->verdict = VERDICT_DISK_FULL;
+        res->limit = LIMIT_FILE_SIZE;
+    } else if (error_errno(r) == ENOSPC || scratch_is_full(u, &inodes)) {
+        res->verdict = VERDICT_DISK_FULL;
+        res->limit = u->scratch_free_inodes == 0 ? LIMIT_INODES : LIMIT_SCRATCH;
+    } else if (u->process_hits) {
+        res->verdict = VERDICT_TOO_MANY_PROCESSES;
+        res->limit = LIMIT_PROCESSES;
+    } else if (error_errno(r) == EMFILE) {
+        res->limit = LIMIT_FILES;
+    }
+}
+
+static void judge_exit(const struct run *r, struct result *res)
+{
+    if (!r->has_exit) {
+        // Nobody said how the user process ended: its init was killed from outside.
+        res->verdict = VERDICT_LOST;
+        return;
+    }
+    if (WIFSIGNALED(r->exit_status)) {
+        res->signal = WTERMSIG(r->exit_status);
+        judge_failure(r, res);
+        if (res->verdict == VERDICT_ERROR && res->signal == SIGSYS)
+            res->verdict = VERDICT_DENIED;
+        return;
+    }
+    res->has_exit_code = true;
+    res->exit_code = WEXITSTATUS(r->exit_status);
+    res->verdict = VERDICT_OK;
+    if (res->exit_code)
+        judge_failure(r, res);
+}
+
+static void judge_result(const struct run *r, struct result *res)
+{
+    json_t *code = json_object_get(r->result, "exit_code");
+    const char *phase = json_string_value(json_object_get(r->result, "phase"));
+    if (phase && strcmp(phase, "syntax_check") == 0)
+        res->phase = "syntax_check";
+    res->has_exit_code = true;
+    res->exit_code = (int)(json_integer_value(code) & 0xff);
+    res->verdict = VERDICT_OK;
+    if (res->exit_code || json_is_object(json_object_get(r->result, "error")))
+        judge_failure(r, res);
+}
+
+// Time was up; was it because a limit kept the code from getting anywhere?
+static void judge_timeout(const struct run *r, struct result *res, enum verdict verdict, enum limit limit)
+{
+    bool inodes;
+    res->verdict = verdict;
+    res->limit = limit;
+    if (r->ended.usage.process_hits) {
+        res->verdict = VERDICT_TOO_MANY_PROCESSES;
+        res->limit = LIMIT_PROCESSES;
+    } else if (scratch_is_full(&r->ended.usage, &inodes)) {
+        res->verdict = VERDICT_DISK_FULL;
+        res->limit = inodes ? LIMIT_INODES : LIMIT_SCRATCH;
+    }
+}
+
+static void set_hint(const struct run *r, struct result *res)
+{
+    char value[32], from[32];
+    const struct run_request *q = &r->request;
+    switch (res->limit) {
+    case LIMIT_NONE:
+        if (res->verdict == VERDICT_DENIED)
+            snprintf(res->hint, sizeof res->hint,
+                     "the code used a system call interface that boxes do not have");
+        else if (res->verdict == VERDICT_LOST)
+            snprintf(res->hint, sizeof res->hint, "the box was ended from outside; run it again");
+        else if (res->signal)
+            snprintf(res->hint, sizeof res->hint, "the code's process was ended by %s",
+                     strsignal(res->signal));
+        return;
+    case LIMIT_WALL:
+        text_format_duration(q->wall_ms, value, sizeof value);
+        snprintf(res->hint, sizeof res->hint,
+                 "stopped after %s of wall time; do less at once, or allow more time", value);
+        return;
+    case LIMIT_CPU:
+        text_format_duration(q->cpu_ms, value, sizeof value);
+        snprintf(res->hint, sizeof res->hint,
+                 "stopped after %s of processor time; do less at once, or allow more", value);
+        return;
+    case LIMIT_MEMORY:
+        text_format_size(q->limits.memory_bytes, value, sizeof value);
+        snprintf(res->hint, sizeof res->hint,
+                 "needed more than %s of memory (files in scratch count too); work in smaller pieces, "
+                 "or allow more",
+                 value);
+        return;
+    case LIMIT_PROCESSES:
+        snprintf(res->hint, sizeof res->hint,
+                 "more than %u processes and threads at once; use fewer workers, or allow more",
+                 q->limits.processes);
+        return;
+    case LIMIT_SCRATCH:
+        text_format_size(q->limits.scratch_bytes, value, sizeof value);
+        snprintf(res->hint, sizeof res->hint,
+                 "/mnt/data, /tmp and /dev/shm hold %s together; delete files, or allow more", value);
+        return;
+    case LIMIT_INODES:
+        snprintf(res->hint, sizeof res->hint, "at most %u files and folders; write fewer, or allow more",
+                 q->limits.inodes);
+        return;
+    case LIMIT_FILES:
+        snprintf(res->hint, sizeof res->hint,
+                 "at most %u open files per process; close some, or allow more", q->limits.open_files);
+        return;
+    case LIMIT_FILE_SIZE:
+        text_format_size(q->limits.file_bytes, value, sizeof value);
+        snprintf(res->hint, sizeof res->hint, "one file may hold at most %s; split it, or allow more",
+                 value);
+        return;
+    case LIMIT_OUTPUT:
+        text_format_size(q->output_bytes, value, sizeof value);
+        text_format_size(r->output_total[0] + r->output_total[1], from, sizeof from);
+        snprintf(res->hint, sizeof res->hint,
+                 "printed more than %s; print less, or write to a file in /mnt/data", value);
+        return;
+    case LIMIT_MAX:
+        return;
+    }
+}
+
+void result_judge(const struct run *r, struct result *res)
+{
+    *res = (struct result){.phase = "execution"};
+    enum wire_end end = r->has_ended ? (enum wire_end)r->ended.end : r->end;
+    if (r->ended.usage.memory_hits)
+        end = END_MEMORY; // whatever else was noticed first
+    switch (end) {
+    case END_OWN:
+        judge_exit(r, res);
+        break;
+    case END_DONE:
+        judge_result(r, res);
+        break;
+    case END_WALL:
+        judge_timeout(r, res, VERDICT_TIMEOUT_WALL, LIMIT_WALL);
+        break;
+    case END_CPU:
+        judge_timeout(r, res, VERDICT_TIMEOUT_CPU, LIMIT_CPU);
+        break;
+    case END_OUTPUT:
+        res->verdict = VERDICT_OUTPUT_LIMIT;
+        res->limit = LIMIT_OUTPUT;
+        break;
+    case END_CANCELLED:
+        res->verdict = VERDICT_CANCELLED;
+        break;
+    case END_MEMORY:
+        res->verdict = VERDICT_OUT_OF_MEMORY;
+        res->limit = LIMIT_MEMORY;
+        break;
+    case END_PROCESSES:
+        res->verdict = VERDICT_TOO_MANY_PROCESSES;
+        res->limit = LIMIT_PROCESSES;
+        break;
+    case END_PROTOCOL:
+    case END_MAX:
+        res->verdict = VERDICT_LOST;
+        break;
+    }
+    set_hint(r, res);
+}
+
+// ---- the object --------------------------------------------------------------------------------------
+
+static json_t *text_of(struct evbuffer *buffer)
+{
+    size_t n = evbuffer_get_length(buffer), clean = 0;
+    const char *data = n ? (const char *)evbuffer_pullup(buffer, -1) : "";
+    if (utf8_valid_length(data, n) == n)
+        return json_stringn_nocheck(data, n);
+    _cleanup_free_ char *copy = utf8_clean(data, n, &clean);
+    return copy ? json_stringn_nocheck(copy, clean) : NULL;
+}
+
+static json_t *execution_id(void)
+{
+    unsigned char b[16];
+    char text[37];
+    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
+        return json_null();
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
+    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+    char *p = text;
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            *p++ = '-';
+        snprintf(p, 3, "%02x", b[i]);
+        p += 2;
+    }
+    return json_string(text);
+}
+
+static json_t *milliseconds(uint64_t us)
+{
+    return us == UINT64_MAX ? json_null() : json_real((double)us / 1000.0);
+}
+
+static json_t *count(uint64_t n)
+{
+    return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
+}
+
+static json_t *usage_json(const struct run *r)
+{
+    const struct wire_usage *u = &r->ended.usage;
+    uint64_t box = r->t_box_us ? r->t_box_us : r->t_end_us;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "wall_ms", milliseconds(r->t_end_us - box),
+                     "queue_ms", milliseconds(r->parked ? box - r->t_begin_us : 0),
+                     "start_ms", milliseconds(r->parked ? 0 : box - r->t_begin_us),
+                     "cpu_user_ms", milliseconds(u->cpu_user_us),
+                     "cpu_system_ms", milliseconds(u->cpu_system_us),
+                     "peak_memory_bytes", count(u->peak_memory_bytes),
+                     "processes", count(u->peak_processes),
+                     "output_bytes", count(r->output_total[0] + r->output_total[1]));
+}
+
+static json_t *isolation_json(const struct caps *caps)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < LAYER_MAX; i++) {
+        char text[CAPS_TEXT_MAX + 16];
+        caps_describe(caps, (enum layer)i, text, sizeof text);
+        text_sanitize(text);
+        (void)json_object_set_new(o, layers[i].name, json_string(text));
+    }
+    return o;
+}
+
+static json_t *limit_json(const struct run *r, enum limit limit)
+{
+    const struct wire_limits *l = &r->request.limits;
+    const struct {
+        const char *name, *unit;
+        uint64_t value;
+    } table[LIMIT_MAX] = {
+        [LIMIT_WALL] = {"wall", "ms", r->request.wall_ms},
+        [LIMIT_CPU] = {"cpu", "ms", r->request.cpu_ms},
+        [LIMIT_MEMORY] = {"memory", "bytes", l->memory_bytes},
+        [LIMIT_PROCESSES] = {"processes", "processes", l->processes},
+        [LIMIT_SCRATCH] = {"scratch", "bytes", l->scratch_bytes},
+        [LIMIT_INODES] = {"inodes", "files", l->inodes},
+        [LIMIT_FILES] = {"files", "open files", l->open_files},
+        [LIMIT_FILE_SIZE] = {"file-size", "bytes", l->file_bytes},
+        [LIMIT_OUTPUT] = {"output", "bytes", r->request.output_bytes},
+    };
+    if (limit == LIMIT_NONE)
+        return json_null();
+    return json_pack("{s:s, s:I, s:s}", "name", table[limit].name, "value",
+                     (json_int_t)table[limit].value, "unit", table[limit].unit);
+}
+
+static json_t *truncated_json(const struct run *r, enum verdict verdict)
+{
+    static const char *const names[RUN_STREAMS] = {"stdout", "stderr"};
+    json_t *o = json_object();
+    for (int i = 0; i < RUN_STREAMS && verdict == VERDICT_OUTPUT_LIMIT; i++)
+        (void)json_object_set_new(
+            o, names[i],
+            json_pack("{s:I, s:I}", "kept", (json_int_t)evbuffer_get_length(r->output[i]), "total",
+                      (json_int_t)r->output_total[i]));
+    return o;
+}
+
+static json_t *environment_json(const struct keeper_facts *facts)
+{
+    json_t *report = json_loads(facts->zygote_report, 0, NULL);
+    json_t *o = json_pack("{s:s, s:s}", "python", facts->interp->executable, "version",
+                          facts->interp->version);
+    json_t *loaded = json_object_get(report, "preloaded"), *failed = json_object_get(report, "failed");
+    (void)json_object_set_new(o, "preloaded", json_is_array(loaded) ? json_incref(loaded) : json_array());
+    (void)json_object_set_new(o, "preload_failed",
+                              json_is_array(failed) ? json_incref(failed) : json_array());
+    json_decref(report);
+    return o;
+}
+
+// Fields of the code's own report, taken over by name and type; anything else is dropped.
+static void take_over(json_t *object, const struct run *r)
+{
+    json_t *value = json_object_get(r->result, "result");
+    json_t *error = json_object_get(r->result, "error");
+    json_t *plain = json_object_get(r->result, "result_json");
+    (void)json_object_set(object, "result", json_is_string(value) ? value : json_null());
+    (void)json_object_set(object, "error", json_is_object(error) ? error : json_null());
+    if (plain)
+        (void)json_object_set(object, "result_json", plain);
+}
+
+json_t *result_json(const struct run *r, const struct result *res)
+{
+    json_t *o = json_pack(
+        "{s:o, s:s, s:b, s:o, s:o, s:s, s:o, s:o}",
+        "execution_id", execution_id(),
+        "verdict", verdicts[res->verdict].name,
+        "success", res->verdict == VERDICT_OK,
+        "exit_code", res->has_exit_code ? json_integer(res->exit_code) : json_null(),
+        "signal", res->signal ? json_integer(res->signal) : json_null(),
+        "phase", res->phase,
+        "stdout", text_of(r->output[RUN_STDOUT]),
+        "stderr", text_of(r->output[RUN_STDERR]));
+    if (!o)
+        return NULL;
+    take_over(o, r);
+    (void)json_object_set_new(o, "usage", usage_json(r));
+    (void)json_object_set_new(o, "isolation", isolation_json(r->gate->facts->caps));
+    (void)json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
+    (void)json_object_set_new(o, "limit", limit_json(r, res->limit));
+    (void)json_object_set_new(o, "environment", environment_json(r->gate->facts));
+    (void)json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
+    return o;
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// run: see run.h.  Everything read here from a box is hostile: lengths are bounded by frame.c and by
+// the output limit, descriptors that a box might send are closed, and nothing that it says decides
+// about verdict or usage.
+
+#include "gate/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+
+enum { READ_MAX = 65536, READS_PER_EVENT = 16 };
+
+uint64_t run_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void event_stop(struct event **event)
+{
+    if (*event)
+        event_free(*event);
+    *event = NULL;
+}
+
+// ---- the end ---------------------------------------------------------------------------------------
+
+static void close_box(struct run *r)
+{
+    event_stop(&r->control_event);
+    event_stop(&r->write_event);
+    event_stop(&r->wall_event);
+    fd_close(&r->control);
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        event_stop(&r->stream_event[i]);
+        fd_close(&r->fd[i]);
+    }
+}
+
+static void done(struct run *r)
+{
+    r->state = RUN_DONE;
+    r->t_end_us = run_now_us();
+    close_box(r);
+    r->request.on_done(r); // may free r
+}
+
+// Gives the box back.  The first reason counts.
+static void release(struct run *r, enum wire_end end)
+{
+    if (r->state >= RUN_ENDING)
+        return;
+    r->state = RUN_ENDING;
+    r->end = end;
+    event_stop(&r->wall_event);
+    if (link_release(&r->gate->link, r->box, end, r->request.wait_reaped || end != END_DONE) < 0)
+        log_line(LOG_ERROR, "the keeper cannot be reached");
+}
+
+// ---- output ----------------------------------------------------------------------------------------
+
+// Returns 1 when there may be more, 0 at the end or when nothing is there.
+static int read_stream(struct run *r, enum run_stream stream)
+{
+    uint64_t room = r->request.output_bytes - r->output_kept;
+    // One byte more than fits tells "exactly full" from "too much".
+    int want = room < READ_MAX ? (int)room + 1 : READ_MAX;
+    int n = evbuffer_read(r->output[stream], r->fd[stream], want);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0) {
+        event_stop(&r->stream_event[stream]);
+        fd_close(&r->fd[stream]);
+        return 0;
+    }
+    r->output_total[stream] += (uint64_t)n;
+    r->output_kept += (uint64_t)n;
+    if (r->output_kept > r->request.output_bytes) {
+        // Drop the byte too many; nothing more is kept.
+        size_t length = evbuffer_get_length(r->output[stream]);
+        struct evbuffer *rest = evbuffer_new();
+        if (rest) {
+            (void)evbuffer_remove_buffer(r->output[stream], rest, length - 1);
+            evbuffer_free(r->output[stream]);
+            r->output[stream] = rest;
+        }
+        r->output_kept = r->request.output_bytes;
+        event_stop(&r->stream_event[RUN_STDOUT]);
+        event_stop(&r->stream_event[RUN_STDERR]);
+        release(r, END_OUTPUT);
+        n = 0;
+    }
+    if (r->request.on_output && r->request.on_output(r, stream, r->output[stream]) < 0)
+        release(r, END_CANCELLED);
+    return n > 0;
+}
+
+static void on_stream(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    enum run_stream stream = fd == r->fd[RUN_STDOUT] ? RUN_STDOUT : RUN_STDERR;
+    (void)what;
+    for (int i = 0; i < READS_PER_EVENT && read_stream(r, stream) > 0; i++)
+        ; // bounded, so that one flood does not starve the others
+}
+
+// What was written before the end is still in the pipes, and no more than the pipes hold.
+static void drain(struct run *r)
+{
+    if (r->end == END_OUTPUT)
+        return;
+    for (int stream = 0; stream < RUN_STREAMS; stream++)
+        for (int i = 0; i < 32 && r->fd[stream] >= 0; i++)
+            if (read_stream(r, (enum run_stream)stream) <= 0)
+                break;
+}
+
+// ---- what the box says -------------------------------------------------------------------------------
+
+static void take_frame(struct run *r)
+{
+    struct frame_exit gone;
+    switch ((enum frame_kind)r->reader.kind) {
+    case FRAME_RESULT: {
+        json_error_t ignored;
+        if (r->result)
+            break; // one run, one result
+        r->result = json_loadb(r->reader.data, r->reader.total, JSON_ALLOW_NUL, &ignored);
+        if (json_is_object(r->result))
+            release(r, END_DONE);
+        else
+            release(r, END_PROTOCOL);
+        break;
+    }
+    case FRAME_EXIT:
+        if (r->reader.total != sizeof gone) {
+            release(r, END_PROTOCOL);
+            break;
+        }
+        memcpy(&gone, r->reader.data, sizeof gone);
+        r->has_exit = true;
+        r->exit_status = gone.status;
+        break; // ENDED follows by itself
+    case FRAME_RUN:
+    case FRAME_READY:
+    case FRAME_FAILED:
+    case FRAME_KIND_MAX:
+        release(r, END_PROTOCOL);
+        break;
+    }
+}
+
+static void on_control(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
+    (void)what;
+    for (int i = 0; i < READS_PER_EVENT && r->control_event; i++) {
+        // SECURITY: a box cannot leave descriptors with us: none are asked for, so they are closed.
+        ssize_t n = fd_recv(fd, datagram, sizeof datagram, NULL, 0, NULL);
+        if (n == -EAGAIN)
+            return;
+        if (n == 0 || n == -ECONNRESET) {
+            event_stop(&r->control_event); // its init is gone: ENDED follows by itself
+            return;
+        }
+        int complete = n < 0 ? -EBADMSG : frame_reader_feed(&r->reader, datagram, (size_t)n);
+        if (complete < 0) {
+            event_stop(&r->control_event);
+            release(r, END_PROTOCOL);
+            return;
+        }
+        if (complete)
+            take_frame(r);
+    }
+}
+
+// ---- sending -----------------------------------------------------------------------------------------
+
+static void send_code(struct run *r)
+{
+    struct frame_run head = {.meta_length = (uint32_t)r->request.meta_length,
+                             .code_length = (uint32_t)r->request.code_length};
+    struct frame_piece pieces[] = {{&head, sizeof head},
+                                   {r->request.meta, r->request.meta_length},
+                                   {r->request.code, r->request.code_length}};
+    int n = frame_send(r->control, FRAME_RUN, pieces, 3, &r->sent);
+    if (n == -EAGAIN)
+        return; // write_event calls again
+    event_stop(&r->write_event);
+    if (n == 0)
+        r->state = RUN_RUNNING;
+    // Any other failure: the box is gone, and its end is on the way.
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    send_code(argument);
+}
+
+static void on_wall(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    release(argument, END_WALL);
+}
+
+static bool watch(struct run *r, struct event **event, int fd, short what, event_callback_fn call,
+                  const struct timeval *timeout)
+{
+    *event = event_new(r->gate->base, fd, what, call, r);
+    return *event && event_add(*event, timeout) == 0;
+}
+
+static void on_box(struct run *r, const struct wire_box *m, int control, int out, int err)
+{
+    r->ticket = 0;
+    if (control < 0) {
+        err_set(&r->error, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
+        done(r);
+        return;
+    }
+    r->t_box_us = run_now_us();
+    r->state = RUN_SENDING;
+    r->box = m->box;
+    r->parked = m->parked;
+    r->control = control;
+    r->fd[RUN_STDOUT] = out;
+    r->fd[RUN_STDERR] = err;
+    (void)fd_set_nonblock(control, true);
+    (void)fd_set_nonblock(out, true);
+    (void)fd_set_nonblock(err, true);
+    struct timeval wall = {.tv_sec = (time_t)(r->request.wall_ms / 1000),
+                           .tv_usec = (suseconds_t)(r->request.wall_ms % 1000) * 1000};
+    send_code(r);
+    if (!watch(r, &r->control_event, control, EV_READ | EV_PERSIST, on_control, NULL) ||
+        !watch(r, &r->stream_event[RUN_STDOUT], out, EV_READ | EV_PERSIST, on_stream, NULL) ||
+        !watch(r, &r->stream_event[RUN_STDERR], err, EV_READ | EV_PERSIST, on_stream, NULL) ||
+        !watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wall, &wall) ||
+        (r->state == RUN_SENDING &&
+         !watch(r, &r->write_event, control, EV_WRITE | EV_PERSIST, on_writable, NULL)))
+        release(r, END_CANCELLED);
+}
+
+static void on_ended(struct run *r, const struct wire_ended *m)
+{
+    r->has_ended = true;
+    r->ended = *m;
+    if (r->control_event) // an EXIT or RESULT may still be unread
+        on_control(r->control, EV_READ, r);
+    r->state = RUN_ENDING;
+    drain(r);
+    done(r);
+}
+
+const struct link_user link_user = {.on_box = on_box, .on_ended = on_ended};
+
+// ---- the outside -------------------------------------------------------------------------------------
+
+static void fail_soon(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    done(argument);
+}
+
+struct run *run_start(struct gate *g, const struct run_request *request)
+{
+    struct run *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    *r = (struct run){.gate = g, .request = *request, .control = -1, .fd = {-1, -1},
+                      .reader = {.max = FRAME_RESULT_MAX}, .t_begin_us = run_now_us()};
+    for (int i = 0; i < RUN_STREAMS; i++)
+        if (!(r->output[i] = evbuffer_new())) {
+            run_free(r);
+            return NULL;
+        }
+    struct wire_acquire m = {.cpu_ms = request->cpu_ms, .limits = request->limits};
+    if (link_acquire(&g->link, r, &m, &r->error) < 0) {
+        // Not from here: the caller does not have its run yet.
+        struct timeval now = {0};
+        if (!watch(r, &r->wall_event, -1, EV_TIMEOUT, fail_soon, &now)) {
+            run_free(r);
+            return NULL;
+        }
+        return r;
+    }
+    r->ticket = m.ticket;
+    return r;
+}
+
+void run_cancel(struct run *r)
+{
+    if (r->state == RUN_WAITING && r->ticket) {
+        link_forget(&r->gate->link, r->ticket, 0);
+        r->ticket = 0;
+        r->end = END_CANCELLED;
+        done(r);
+    } else if (r->state == RUN_SENDING || r->state == RUN_RUNNING) {
+        release(r, END_CANCELLED);
+    }
+}
+
+void run_interrupt(struct run *r)
+{
+    if (r->state == RUN_SENDING || r->state == RUN_RUNNING)
+        (void)link_interrupt(&r->gate->link, r->box);
+}
+
+void run_free(struct run *r)
+{
+    if (!r)
+        return;
+    link_forget(&r->gate->link, r->ticket, r->box);
+    close_box(r);
+    for (int i = 0; i < RUN_STREAMS; i++)
+        if (r->output[i])
+            evbuffer_free(r->output[i]);
+    frame_reader_done(&r->reader);
+    json_decref(r->result);
+    free(r);
+}

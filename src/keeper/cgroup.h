@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cgroup: memory, processes and CPU time of a box, as the kernel counts them.  One vtable, three
+// drivers: v2, v1, and `watch`, which has no cgroups and sums what /proc says (rlimits bound what it
+// cannot see in time).  Called by the keeper only.
+
+#ifndef CONSTRICTOR_KEEPER_CGROUP_H
+#define CONSTRICTOR_KEEPER_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "box/enter.h"
+#include "wire/wire.h"
+
+enum { CGROUP_DIRS_MAX = 3 };
+
+struct cgroup_driver;
+
+// Where groups are made; filled once at start.
+struct cgroup_root {
+    const struct cgroup_driver *driver;
+    unsigned count;              // hierarchies
+    int dir[CGROUP_DIRS_MAX];    // our own group in each
+    int parent[CGROUP_DIRS_MAX]; // the group that `dir` is in
+    char name[64];               // "constrictor.PID.STARTTIME"
+    uid_t zygote_uid;            // host uid that puts boxes into groups (v2)
+    int zygote_dir;              // v2: the group that zygotes are born in, or -1
+    bool has_cpu_limit;
+};
+
+// One box's share.
+struct cgroup {
+    const struct cgroup_root *root;
+    int dir[CGROUP_DIRS_MAX];
+    char name[24];
+    struct wire_limits limits;
+    pid_t pid;                // host pid of the box's init; for `watch`
+    uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
+    uint64_t cpu_base_system_us;
+    uint64_t peak_memory_bytes, peak_processes, process_hits; // `watch`: what was seen so far
+};
+
+struct cgroup_driver {
+    const char *name;
+    enum box_cgroup_kind kind;
+    uint32_t box_flags; // rlimits that stand in for missing controllers
+    // Finds out whether groups can be made here; on failure `e` says what is missing and the fix.
+    int (*open)(struct cgroup_root *root, struct err *e);
+    int (*make)(const struct cgroup_root *root, struct cgroup *cg, struct err *e);
+    // Descriptors that the new box needs to get in; the caller closes them.  Number or -errno.
+    int (*attach_fds)(const struct cgroup *cg, int *fds);
+    void (*usage)(struct cgroup *cg, struct wire_usage *ret);
+
+    void (*close)(struct cgroup_root *root);
+};
+
+extern const struct cgroup_driver cgroup1_driver, cgroup2_driver, watch_driver;
+
+// Tries v2, v1, watch in this order.  `ret_why` collects why better drivers were not taken.  `uid` is
+// the host uid of the zygote, which must be allowed to put boxes into groups (v2).
+int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size, struct err *e);
+void cgroup_close(struct cgroup_root *root);
+
+int cgroup_make(const struct cgroup_root *root, struct cgroup *ret, uint64_t box,
+                const struct wire_limits *limits, struct err *e);
+void cgroup_usage(struct cgroup *cg, struct wire_usage *ret);
+int cgroup_destroy(struct cgroup *cg);
+
+// ---- shared by the drivers ----
+
+// Path of the calling process's group in hierarchy `controller` (NULL: v2) from /proc/self/cgroup,
+// joined with its mount point from /proc/self/mountinfo.  0 or a negative errno.
+int cgroup_own_path(const char *controller, char *ret, size_t cap);
+
+// Opens (and makes) folder `name` below `parent`.  Descriptor or a negative errno.
+int cgroup_make_dir(int parent, const char *name);
+
+// Removes groups "constrictor.PID.START" below `parent` whose keeper is gone.
+void cgroup_sweep(int parent);
+
+#endif

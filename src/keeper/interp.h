@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// interp: which interpreter, and which parts of the host it needs.  Asked from the interpreter
+// itself, because pyenv, conda, uv, venv and Debian all lay out their files differently.
+
+#ifndef CONSTRICTOR_KEEPER_INTERP_H
+#define CONSTRICTOR_KEEPER_INTERP_H
+
+#include <limits.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { INTERP_PATHS_MAX = 24, INTERP_MINOR_MIN = 9 };
+
+struct interp {
+    char executable[PATH_MAX]; // the real one, not a shim
+    char version[64];
+    size_t path_count; // folders outside /usr that it needs
+    char paths[INTERP_PATHS_MAX][PATH_MAX];
+};
+
+// `name` is a path or a name to look up in PATH.  Answers of real binaries are kept in a cache folder
+// of the user, keyed by the binary's identity, because asking costs a cold start.
+int interp_ask(const char *name, struct interp *ret, struct err *e);
+
+// Takes the answer of the questioning script.  Public for the tests.
+int interp_parse(char *answer, struct interp *ret, struct err *e);
+
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// slots: see slots.h.  Runs in the keeper.
+
+#include "keeper/slots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/capability.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum { RANGES = 1024 };
+
+static bool has_capability(cap_value_t cap)
+{
+    cap_flag_value_t value = CAP_CLEAR;
+    cap_t all = cap_get_proc();
+    if (all) {
+        (void)cap_get_flag(all, cap, CAP_EFFECTIVE, &value);
+        (void)cap_free(all);
+    }
+    return value == CAP_SET;
+}
+
+// Inside a container only some host ids exist.
+static bool is_mapped(const char *map, uint64_t first, uint64_t count)
+{
+    _cleanup_fclose_ FILE *f = fopen(map, "re");
+    uint64_t inside, outside, length;
+    while (f && fscanf(f, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &length) == 3)
+        if (first >= inside && first + count <= inside + length)
+            return true;
+    return false;
+}
+
+static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
+{
+    static const char folder[] = "/run/constrictor";
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "make '%s'", folder);
+    for (uint64_t i = 0; i < RANGES; i++) {
+        char path[64];
+        uint64_t first = uid_base + i * SLOTS;
+        if (first + SLOTS > UINT32_MAX || !is_mapped("/proc/self/uid_map", first, SLOTS) ||
+            !is_mapped("/proc/self/gid_map", first, SLOTS))
+            break;
+        snprintf(path, sizeof path, "%s/uids-%" PRIu64, folder, first);
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "open '%s'", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            s->lock_fd = fd;
+            s->uid_first = first;
+            s->uid_count = SLOTS;
+            return 0;
+        }
+        (void)close(fd);
+    }
+    return err_set(e, ERR_LAYER_MISSING, 0,
+                   "choose another --uid-base, or map more ids into this container",
+                   "layer 'uid': no free range of %d host uids from %u on", SLOTS, uid_base);
+}
+
+int slots_open(struct slots *s, uint32_t uid_base, struct err *e)
+{
+    *s = (struct slots){.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
+    for (int slot = SLOT_GATE - 1; slot > 0; slot--)
+        s->free[s->free_count++] = (uint16_t)slot;
+    // Asked for what is needed, not for being root.
+    if (has_capability(CAP_SETUID) && has_capability(CAP_SETGID))
+        return lock_range(s, uid_base, e);
+    if (geteuid() == 0)
+        return err_set(e, ERR_LAYER_MISSING, 0,
+                       "give it CAP_SETUID and CAP_SETGID, or start it as an ordinary user",
+                       "layer 'uid': root without CAP_SETUID would run boxes as the host's root");
+    return 0;
+}
+
+void slots_close(struct slots *s)
+{
+    fd_close(&s->lock_fd);
+}
+
+bool slots_have_uids(const struct slots *s)
+{
+    return s->uid_count > 1;
+}
+
+int slots_take(struct slots *s)
+{
+    return s->free_count ? s->free[--s->free_count] : -1;
+}
+
+void slots_give(struct slots *s, int slot)
+{
+    s->free[s->free_count++] = (uint16_t)slot;
+}

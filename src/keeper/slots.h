@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// slots: numbers for boxes, and as root one host uid for each.
+//
+// Kernel limits that are counted per uid (pipe pages, pending signals, inotify watches) are shared by
+// all boxes with the same uid, so a uid of one's own is a boundary.  Several keepers on one machine
+// take different ranges, locked by a file.
+
+#ifndef CONSTRICTOR_KEEPER_SLOTS_H
+#define CONSTRICTOR_KEEPER_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+// Slot 0 is the zygote, the last one the gate; the rest are boxes.
+enum { SLOTS = 4096, SLOT_GATE = SLOTS - 1 };
+
+struct slots {
+    uint64_t uid_first; // host uid of slot 0
+    uint32_t uid_count; // SLOTS as root, 1 otherwise
+    int lock_fd;
+    uint32_t free_count;
+    uint16_t free[SLOTS];
+};
+
+// Takes a range of uids when the caller may hand them out; otherwise every slot is the caller's uid.
+int slots_open(struct slots *s, uint32_t uid_base, struct err *e);
+void slots_close(struct slots *s);
+
+bool slots_have_uids(const struct slots *s);
+int slots_take(struct slots *s); // -1: none is left
+void slots_give(struct slots *s, int slot);
+
+#endif

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// stock: see stock.h.  Runs in the keeper.
+
+#include "keeper/stock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "wire/frame.h"
+
+enum {
+    ORDERS_MAX = 4096,         // waiting acquires; more are refused at once
+    MAKING_MAX = 64,           // boxes in the making at one time
+    PROCESS_HITS_KILL = 256,   // refused forks after which it is a fork bomb and not an accident
+    TICK_MS = 20,              // how often limits are looked at
+    TICK_WATCH_MS = 5,         // without cgroups: how often memory is summed
+    TICK_MS_MAX = 250,
+};
+
+void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard, uint32_t target)
+{
+    *s = (struct stock){.caps = caps, .standard = *standard, .target = target, .zygote_sock = -1,
+                        .gate_sock = -1, .epoll = -1};
+    for (int i = 0; i < BOX_STATE_MAX; i++)
+        TAILQ_INIT(&s->lists[i]);
+    STAILQ_INIT(&s->orders);
+    TAILQ_INIT(&s->busy_groups);
+}
+
+// ---- one box -------------------------------------------------------------------------------------
+
+static struct box *find(struct stock *s, uint64_t id)
+{
+    struct box *b = s->by_slot[id % SLOTS];
+    return b && b->id == id ? b : NULL; // a number of an earlier box in this slot is nobody
+}
+
+static void move(struct stock *s, struct box *b, enum box_state state)
+{
+    TAILQ_REMOVE(&s->lists[b->state], b, list);
+    s->counts[b->state]--;
+    b->state = state;
+    TAILQ_INSERT_TAIL(&s->lists[state], b, list);
+    s->counts[state]++;
+}
+
+static void close_all(struct box *b)
+{
+    fd_close(&b->control);
+    fd_close(&b->out);
+    fd_close(&b->err);
+    fd_close(&b->scratch);
+    fd_close(&b->pidfd);
+}
+
+// The last of a box: its init is reaped (or never was).
+static void forget(struct stock *s, struct box *b)
+{
+    TAILQ_REMOVE(&s->lists[b->state], b, list);
+    s->counts[b->state]--;
+    int slot = (int)(b->id % SLOTS);
+    s->by_slot[slot] = NULL;
+    slots_give(&s->caps->slots, slot);
+    close_all(b);
+    if (cgroup_destroy(&b->cg) < 0)
+        TAILQ_INSERT_TAIL(&s->busy_groups, b, list); // the kernel is still tidying up: the tick retries
+    else
+        free(b);
+}
+
+static void refuse(struct stock *s, uint64_t ticket, const struct err *e)
+{
+    union wire_message m = {.box = {.ticket = ticket, .error_code = e->code}};
+    snprintf(m.box.error, sizeof m.box.error, "%s", e->message);
+    snprintf(m.box.hint, sizeof m.box.hint, "%s", e->hint);
+    (void)wire_send(s->gate_sock, WIRE_BOX, &m, NULL, 0); // a gate that is gone needs no answer
+}
+
+static void deliver(struct stock *s, struct box *b, uint64_t ticket, uint64_t cpu_ms, bool parked)
+{
+    union wire_message m = {.box = {.ticket = ticket, .box = b->id, .parked = parked}};
+    int fds[] = {b->control, b->out, b->err};
+    b->cpu_ms = cpu_ms;
+    move(s, b, BOX_LIVE);
+    int r = wire_send(s->gate_sock, WIRE_BOX, &m, fds, 3);
+    fd_close(&b->control);
+    fd_close(&b->out);
+    fd_close(&b->err);
+    if (r < 0)
+        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+}
+
+// Descriptors and groups of a new box, and the order to the zygote.
+static int begin(struct stock *s, struct box *b, int slot, struct err *e)
+{
+    int sock[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+    int r = cgroup_make(&s->caps->cgroups, &b->cg, b->id, &b->limits, e);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        pipe2(err, O_CLOEXEC) < 0) {
+        r = err_set(e, ERR_SYSTEM, errno, "raise the limit of open files (ulimit -n)", "make a box");
+        for (int i = 0; i < 2; i++) {
+            fd_close(&sock[i]);
+            fd_close(&out[i]);
+            fd_close(&err[i]);
+        }
+        return r;
+    }
+    b->control = sock[0];
+    b->out = out[0];
+    b->err = err[0];
+
+    int fds[3 + BOX_CGROUP_FDS_MAX] = {sock[1], out[1], err[1]};
+    int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
+    union wire_message m = {.spawn = {
+                                .box = b->id,
+                                .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
+                                .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
+                                .cgroup_kind = b->cg.root->driver->kind,
+                                .flags = s->caps->box_flags,
+                                .landlock_abi = s->caps->landlock_abi,
+                                .limits = b->limits,
+                            }};
+    r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
+    for (int i = 0; i < 3 + (groups < 0 ? 0 : groups); i++)
+        fd_close(&fds[i]);
+    if (r < 0)
+        return err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box");
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
+    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
+    return 0;
+}
+
+static int make(struct stock *s, const struct wire_limits *limits, uint64_t ticket, uint64_t cpu_ms,
+                struct err *e)
+{
+    if (s->zygote_sock < 0)
+        return err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote");
+    int slot = slots_take(&s->caps->slots);
+    if (slot < 0)
+        return err_set(e, ERR_BUSY, 0, "wait until runs end", "all %d boxes are in use", SLOT_GATE - 1);
+    struct box *b = calloc(1, sizeof *b);
+    if (!b) {
+        slots_give(&s->caps->slots, slot);
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make a box");
+    }
+    *b = (struct box){.id = ++s->generation * SLOTS + (uint64_t)slot, .state = BOX_MAKING,
+                      .limits = *limits, .ticket = ticket, .cpu_ms = cpu_ms, .control = -1, .out = -1,
+                      .err = -1, .scratch = -1, .pidfd = -1,
+                      .cg = {.root = &s->caps->cgroups, .dir = {-1, -1, -1}}};
+    s->by_slot[slot] = b;
+    TAILQ_INSERT_TAIL(&s->lists[BOX_MAKING], b, list);
+    s->counts[BOX_MAKING]++;
+    int r = begin(s, b, slot, e);
+    if (r < 0)
+        forget(s, b);
+    return r;
+}
+
+// ---- orders --------------------------------------------------------------------------------------
+
+static void refuse_orders(struct stock *s, const struct err *e)
+{
+    for (struct order *o; (o = STAILQ_FIRST(&s->orders));) {
+        STAILQ_REMOVE_HEAD(&s->orders, list);
+        refuse(s, o->ticket, e);
+        free(o);
+    }
+    s->order_count = 0;
+}
+
+static bool same_limits(const struct wire_limits *a, const struct wire_limits *b)
+{
+    return a->memory_bytes == b->memory_bytes && a->scratch_bytes == b->scratch_bytes &&
+           a->file_bytes == b->file_bytes && a->processes == b->processes &&
+           a->inodes == b->inodes && a->open_files == b->open_files;
+}
+
+void stock_acquire(struct stock *s, const struct wire_acquire *m)
+{
+    struct err e;
+    struct box *b = TAILQ_FIRST(&s->lists[BOX_PARKED]);
+    if (!same_limits(&m->limits, &s->standard)) {
+        if (make(s, &m->limits, m->ticket, m->cpu_ms, &e) < 0)
+            refuse(s, m->ticket, &e);
+        return;
+    }
+    if (b && STAILQ_EMPTY(&s->orders)) {
+        deliver(s, b, m->ticket, m->cpu_ms, true);
+        return;
+    }
+    struct order *o = s->order_count < ORDERS_MAX ? calloc(1, sizeof *o) : NULL;
+    if (!o) {
+        err_set(&e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already", s->order_count);
+        refuse(s, m->ticket, &e);
+        return;
+    }
+    *o = (struct order){.ticket = m->ticket, .cpu_ms = m->cpu_ms};
+    STAILQ_INSERT_TAIL(&s->orders, o, list);
+    s->order_count++;
+    stock_refill(s);
+}
+
+void stock_refill(struct stock *s)
+{
+    struct err e;
+    uint32_t making = 0;
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]); b; b = TAILQ_NEXT(b, list))
+        making += b->ticket == 0;
+    while (s->counts[BOX_PARKED] + making < s->target + s->order_count && making < MAKING_MAX) {
+        if (make(s, &s->standard, 0, 0, &e) < 0) {
+            if (making + s->counts[BOX_LIVE] == 0)
+                refuse_orders(s, &e); // nothing is on its way that could serve them
+            return;
+        }
+        making++;
+    }
+}
+
+static void park(struct stock *s, struct box *b)
+{
+    struct wire_usage u;
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+    cgroup_usage(&b->cg, &u); // what making it cost is not the run's
+    b->cg.cpu_base_user_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us;
+    b->cg.cpu_base_system_us = u.cpu_system_us == UINT64_MAX ? 0 : u.cpu_system_us;
+    struct order *o = STAILQ_FIRST(&s->orders);
+    if (b->ticket) {
+        deliver(s, b, b->ticket, b->cpu_ms, false);
+    } else if (o) {
+        STAILQ_REMOVE_HEAD(&s->orders, list);
+        s->order_count--;
+        deliver(s, b, o->ticket, o->cpu_ms, false);
+        free(o);
+    } else {
+        move(s, b, BOX_PARKED);
+    }
+}
+
+// A box that did not come up.  Its order, or all of them, get the reason: fail closed, say why.
+static void fail(struct stock *s, struct box *b, const struct err *e)
+{
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+    if (b->ticket)
+        refuse(s, b->ticket, e);
+    else
+        refuse_orders(s, e);
+    log_err(LOG_WARN, e);
+    if (b->pidfd >= 0) {
+        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+        b->answered = true;
+        move(s, b, BOX_DYING);
+    } else {
+        forget(s, b);
+    }
+}
+
+void stock_box_speaks(struct stock *s, uint64_t id)
+{
+    struct box *b = find(s, id);
+    struct {
+        struct frame_header h;
+        union {
+            struct frame_failed failed;
+            struct frame_exit exit;
+        };
+    } m = {0};
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    struct err e;
+    if (!b || b->state != BOX_MAKING)
+        return;
+    ssize_t n = fd_recv(b->control, &m, sizeof m, fds, 1, &count);
+    if (n == -EAGAIN)
+        return;
+    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count == 1 && b->pidfd >= 0) {
+        b->scratch = fds[0];
+        park(s, b);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        (void)close(fds[i]);
+    if (n == (ssize_t)(sizeof m.h + sizeof m.failed) && m.h.kind == FRAME_FAILED)
+        err_set(&e, ERR_BOX_SETUP, m.failed.errnum, "see 'constrictor doctor' for the exact cause and fix",
+                "layer '%s': %s", box_step_layer(m.failed.step), box_step_text(m.failed.step));
+    else
+        err_set(&e, ERR_BOX_SETUP, 0, "memory or process limit too small for an interpreter?",
+                "a box ended before it was ready");
+    fail(s, b, &e);
+}
+
+// The keeper's own view of a pid behind a pidfd.
+static pid_t host_pid(int pidfd)
+{
+    char path[64];
+    uint64_t pid = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    return file_read_key_at(AT_FDCWD, path, "Pid", &pid) < 0 || pid > INT32_MAX ? -1 : (pid_t)pid;
+}
+
+void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
+{
+    struct box *b = find(s, m->box);
+    struct err e;
+    if (!b || b->pidfd >= 0) {
+        fd_close(&pidfd);
+        return;
+    }
+    b->pidfd = pidfd;
+    if (m->error || pidfd < 0) {
+        err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
+                "make the namespaces of a box");
+        fail(s, b, &e);
+        return;
+    }
+    if (s->caps->cgroups.driver == &watch_driver)
+        b->cg.pid = host_pid(pidfd);
+}
+
+// ---- ends ----------------------------------------------------------------------------------------
+
+static void measure(struct box *b, struct wire_usage *ret)
+{
+    struct statfs fs;
+    cgroup_usage(&b->cg, ret);
+    if (b->scratch >= 0 && fstatfs(b->scratch, &fs) == 0) {
+        ret->scratch_free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+        ret->scratch_free_inodes = fs.f_ffree;
+    }
+}
+
+static void answer(struct stock *s, struct box *b, const struct wire_usage *usage)
+{
+    union wire_message m = {.ended = {.box = b->id, .end = b->end, .reaped = b->reaped,
+                                      .status = b->status, .usage = *usage}};
+    b->answered = true;
+    (void)wire_send(s->gate_sock, WIRE_ENDED, &m, NULL, 0); // a gate that is gone needs no answer
+}
+
+void stock_release(struct stock *s, const struct wire_release *m)
+{
+    struct box *b = find(s, m->box);
+    if (!b || b->state == BOX_MAKING || b->state == BOX_PARKED || b->answered)
+        return; // it ended by itself at the same moment; the gate has or gets its ENDED
+    if (b->end == END_OWN)
+        b->end = (enum wire_end)m->end;
+    b->wait_reaped = m->wait_reaped;
+    if (b->state == BOX_LIVE) {
+        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+        move(s, b, BOX_DYING);
+    }
+    if (!b->wait_reaped) {
+        struct wire_usage usage;
+        measure(b, &usage);
+        answer(s, b, &usage);
+    }
+}
+
+void stock_interrupt(struct stock *s, const struct wire_interrupt *m)
+{
+    struct box *b = find(s, m->box);
+    if (b && b->state == BOX_LIVE)
+        (void)sys_pidfd_send_signal(b->pidfd, SIGINT); // its init passes it on
+}
+
+void stock_exited(struct stock *s, const struct wire_exited *m)
+{
+    struct box *b = find(s, m->box);
+    struct err e;
+    if (!b)
+        return;
+    if (b->state == BOX_MAKING) {
+        // The reason, if it gave one, waits on its control socket.
+        stock_box_speaks(s, b->id);
+        b = find(s, m->box);
+        if (b && b->state == BOX_MAKING) {
+            err_set(&e, ERR_BOX_SETUP, 0, NULL, "a box ended before it was ready");
+            fail(s, b, &e);
+            b = find(s, m->box);
+        }
+        if (!b)
+            return;
+    }
+    b->reaped = true;
+    b->status = m->status;
+    if ((b->state == BOX_LIVE || b->state == BOX_DYING) && !b->answered) {
+        struct wire_usage usage;
+        measure(b, &usage);
+        if (s->caps->cgroups.driver == &watch_driver) {
+            // The processes are gone from /proc; what they used is what their init waited for.
+            usage.cpu_user_us = m->cpu_user_us;
+            usage.cpu_system_us = m->cpu_system_us;
+            if (usage.peak_memory_bytes < m->max_rss_bytes)
+                usage.peak_memory_bytes = m->max_rss_bytes;
+        }
+        answer(s, b, &usage);
+    }
+    forget(s, b);
+}
+
+static void end_for(struct stock *s, struct box *b, enum wire_end end)
+{
+    b->end = end;
+    b->wait_reaped = true;
+    (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+    move(s, b, BOX_DYING); // ENDED goes out when it is reaped
+}
+
+static void check_limits(struct stock *s, struct box *b)
+{
+    struct wire_usage u;
+    cgroup_usage(&b->cg, &u);
+    uint64_t cpu_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us + u.cpu_system_us;
+    if (u.memory_hits)
+        end_for(s, b, END_MEMORY);
+    else if (u.process_hits >= PROCESS_HITS_KILL)
+        end_for(s, b, END_PROCESSES);
+    else if (cpu_us > b->cpu_ms * 1000)
+        end_for(s, b, END_CPU);
+}
+
+static void retry_groups(struct stock *s)
+{
+    for (struct box *b = TAILQ_FIRST(&s->busy_groups), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        if (cgroup_destroy(&b->cg) == 0) {
+            TAILQ_REMOVE(&s->busy_groups, b, list);
+            free(b);
+        }
+    }
+}
+
+int stock_tick(struct stock *s)
+{
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        check_limits(s, b);
+    }
+    retry_groups(s);
+    if (TAILQ_EMPTY(&s->lists[BOX_LIVE]) && TAILQ_EMPTY(&s->busy_groups))
+        return -1;
+    // With many boxes a look costs more, so there are fewer.
+    int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
+             (int)s->counts[BOX_LIVE] / 4;
+    return ms < TICK_MS_MAX ? ms : TICK_MS_MAX;
+}
+
+void stock_zygote_lost(struct stock *s)
+{
+    struct err e;
+    err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log", "the zygote ended");
+    s->zygote_sock = -1;
+    refuse_orders(s, &e);
+    for (int state = 0; state < BOX_STATE_MAX; state++)
+        for (struct box *b; (b = TAILQ_FIRST(&s->lists[state]));) {
+            if (state == BOX_MAKING && b->ticket)
+                refuse(s, b->ticket, &e);
+            struct wire_usage usage;
+            measure(b, &usage);
+            if ((state == BOX_LIVE || state == BOX_DYING) && !b->answered)
+                answer(s, b, &usage);
+            forget(s, b);
+        }
+}
+
+void stock_done(struct stock *s)
+{
+    s->gate_sock = -1;
+    stock_zygote_lost(s);
+    for (int i = 0; i < 100 && !TAILQ_EMPTY(&s->busy_groups); i++) {
+        retry_groups(s);
+        if (!TAILQ_EMPTY(&s->busy_groups))
+            (void)usleep(1000);
+    }
+    for (struct box *b; (b = TAILQ_FIRST(&s->busy_groups));) { // the next start sweeps them
+        TAILQ_REMOVE(&s->busy_groups, b, list);
+        free(b);
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// stock: the boxes of a keeper, from the order to the last rmdir.
+//
+//   MAKING   the zygote was asked for it; it goes through the recipe
+//   PARKED   every layer up, warm, waiting on its control socket
+//   LIVE     handed to the gate
+//   DYING    killed, not yet reaped
+//
+// Invariants:
+//   (1) a box is in exactly one of the four lists, and its slot is taken as long as it is.
+//   (2) a LIVE box leaves by exactly one ENDED message to the gate.
+//   (3) a slot is given back only after the box's init was reaped: then no process of it exists.
+
+#ifndef CONSTRICTOR_KEEPER_STOCK_H
+#define CONSTRICTOR_KEEPER_STOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "keeper/caps.h"
+#include "keeper/cgroup.h"
+#include "wire/wire.h"
+
+enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_DYING, BOX_STATE_MAX };
+
+struct box {
+    uint64_t id; // generation * SLOTS + slot
+    enum box_state state;
+    struct wire_limits limits;
+    uint64_t ticket; // MAKING: the order it is made for, 0: for the stock
+    uint64_t cpu_ms;
+    int control, out, err, scratch, pidfd;
+    struct cgroup cg;
+    enum wire_end end;
+    bool reaped, answered, wait_reaped;
+    int status;
+    TAILQ_ENTRY(box) list;
+};
+
+TAILQ_HEAD(box_list, box);
+
+// An acquire that waits for a box of the default kind.
+struct order {
+    uint64_t ticket, cpu_ms;
+    STAILQ_ENTRY(order) list;
+};
+
+struct stock {
+    struct caps *caps;
+    struct wire_limits standard; // limits of the boxes that are made ahead
+    uint32_t target;             // how many to keep parked
+    int zygote_sock, gate_sock, epoll;
+    uint64_t generation;
+    struct box *by_slot[SLOTS];
+    struct box_list lists[BOX_STATE_MAX];
+    uint32_t counts[BOX_STATE_MAX];
+    STAILQ_HEAD(, order) orders;
+    uint32_t order_count;
+    TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
+};
+
+// Tags for epoll: who is the event for.
+enum stock_tag { TAG_GATE = 1, TAG_ZYGOTE, TAG_LOG, TAG_TIMER, TAG_SIGNAL, TAG_BOX };
+static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
+{
+    return (uint64_t)tag << 56 | value;
+}
+
+void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard, uint32_t target);
+
+// Messages from the gate.
+void stock_acquire(struct stock *s, const struct wire_acquire *m);
+void stock_release(struct stock *s, const struct wire_release *m);
+void stock_interrupt(struct stock *s, const struct wire_interrupt *m);
+
+// Messages from the zygote, and a box's first words.
+void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd);
+void stock_exited(struct stock *s, const struct wire_exited *m);
+void stock_box_speaks(struct stock *s, uint64_t id);
+
+// Makes boxes until the target is met.
+void stock_refill(struct stock *s);
+
+// Looks at the limits of live boxes.  Returns in how many milliseconds to look again, -1: no need.
+int stock_tick(struct stock *s);
+
+// The zygote is gone and its boxes with it.
+void stock_zygote_lost(struct stock *s);
+
+// Ends and forgets everything; the zygote must be stopped already.
+void stock_done(struct stock *s);
+
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// watch: the driver for hosts that give us no cgroups: an ordinary user without delegation.
+//
+// rlimits bound what one process can do (address space, number of processes per user namespace, size
+// of files); this driver sums over the processes of a box what /proc tells everybody, and the keeper
+// ends the box when the sum is above the limit.  It sees what is there when it looks, every few
+// milliseconds while a run is active; doctor says so.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "keeper/cgroup.h"
+
+enum { PROCESSES_MAX = 4096, HITS_PER_LOOK = 64 };
+
+static int watch_open(struct cgroup_root *root, struct err *e)
+{
+    (void)e;
+    root->count = 0;
+    return 0;
+}
+
+static int watch_make(const struct cgroup_root *root, struct cgroup *cg, struct err *e)
+{
+    (void)root;
+    (void)cg;
+    (void)e;
+    return 0;
+}
+
+static int watch_attach_fds(const struct cgroup *cg, int *fds)
+{
+    (void)cg;
+    (void)fds;
+    return 0;
+}
+
+struct sum {
+    uint64_t memory_bytes, user_ticks, system_ticks, threads;
+};
+
+// "Name:   123 kB" lines of /proc/PID/status; 0 when there is no such line.
+static uint64_t status_kb(const char *text, const char *key)
+{
+    const char *p = strstr(text, key);
+    return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+}
+
+static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+        sum->threads += status_kb(text, "\nThreads:");
+        // Page tables are memory too; shared file pages of the interpreter are not the box's.
+        if (!shares_memory)
+            sum->memory_bytes += 1024 * (status_kb(text, "\nRssAnon:") + status_kb(text, "\nVmPTE:"));
+    }
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+        char *p = strrchr(text, ')');
+        for (int field = 2; p && field < 14; field++)
+            p = strchr(p + 1, ' ');
+        if (p) { // utime stime cutime cstime
+            uint64_t t[4] = {0};
+            for (int i = 0; i < 4; i++)
+                t[i] = strtoull(p + 1, &p, 10);
+            sum->user_ticks += t[0] + t[2];
+            sum->system_ticks += t[1] + t[3];
+        }
+    }
+}
+
+// Breadth first below the init.  Orphans are handed to the init, so the tree is complete.
+static void walk(pid_t init, struct sum *sum)
+{
+    static pid_t queue[PROCESSES_MAX];
+    static char text[65536];
+    size_t head = 0, tail = 0;
+    queue[tail++] = init;
+    while (head < tail) {
+        pid_t pid = queue[head++];
+        char path[64];
+        add_process(pid, pid == init, sum); // the init's memory is the user process's
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+        if (file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+            continue;
+        for (char *p = text; *p && tail < PROCESSES_MAX;) {
+            char *end;
+            long child = strtol(p, &end, 10);
+            if (end == p)
+                break;
+            queue[tail++] = (pid_t)child;
+            p = end + strspn(end, " ");
+        }
+    }
+}
+
+static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
+{
+    struct sum sum = {0};
+    uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    if (cg->pid > 0)
+        walk(cg->pid, &sum);
+    if (sum.memory_bytes > cg->peak_memory_bytes)
+        cg->peak_memory_bytes = sum.memory_bytes;
+    if (sum.threads > cg->peak_processes)
+        cg->peak_processes = sum.threads;
+    if (sum.threads > cg->limits.processes)
+        cg->process_hits += HITS_PER_LOOK;
+    ret->cpu_user_us = sum.user_ticks * tick_us;
+    ret->cpu_system_us = sum.system_ticks * tick_us;
+    ret->peak_memory_bytes = cg->peak_memory_bytes;
+    ret->peak_processes = cg->peak_processes;
+    ret->process_hits = cg->process_hits;
+    ret->memory_hits = sum.memory_bytes > cg->limits.memory_bytes;
+}
+
+const struct cgroup_driver watch_driver = {
+    .name = "watch",
+    .kind = BOX_CGROUP_NONE,
+    .box_flags = BOX_NPROC | BOX_ADDRESS_SPACE,
+    .open = watch_open,
+    .make = watch_make,
+    .attach_fds = watch_attach_fds,
+    .usage = watch_usage,
+};

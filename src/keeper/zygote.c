@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// zygote: see zygote.h.
+
+#include "keeper/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "box/filter.h"
+#include "box/jail.h"
+
+enum { READY_TIMEOUT_MS = 120000, LOG_TAIL = 400 };
+
+// The folder with zygote.py: beside the program in a build tree, else where it was installed.
+static int find_python_side(char *ret, size_t cap, struct err *e)
+{
+    char exe[PATH_MAX];
+    struct stat st;
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = '\0';
+        if ((size_t)snprintf(ret, cap, "%s/python", dirname(exe)) < cap && stat(ret, &st) == 0)
+            return 0;
+    }
+    snprintf(ret, cap, "%s", CONSTRICTOR_LIBDIR);
+    if (stat(ret, &st) == 0)
+        return 0;
+    return err_set(e, ERR_ZYGOTE, errno, "install it again: 'make install'",
+                   "the Python side of constrictor is neither beside the program nor in '%s'", ret);
+}
+
+static int make_filter(struct err *e)
+{
+    struct filter filter;
+    int r = filter_build(FILTER_BOX, &filter, e);
+    if (r < 0)
+        return r;
+    int fd = memfd_create("filter", MFD_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "memfd_create");
+    r = fd_write_all(fd, filter.code, filter.count * sizeof filter.code[0]);
+    if (r < 0) {
+        (void)close(fd);
+        return err_set(e, ERR_SYSTEM, -r, NULL, "write the filter");
+    }
+    return fd;
+}
+
+// The whole environment of zygote and boxes.  SECURITY: nothing of the server's own environment
+// (keys, tokens, paths) goes in.
+static char *const environment[] = {
+    (char *)"PATH=/usr/local/bin:/usr/bin:/bin",
+    (char *)"HOME=/mnt/data",
+    (char *)"USER=user",
+    (char *)"LOGNAME=user",
+    (char *)"LANG=C.UTF-8",
+    (char *)"TMPDIR=/tmp",
+    (char *)"TZ=UTC",
+    // One thread before the fork: a BLAS that forks with threads hangs, and one thread per core of
+    // the host would meet the process limit.
+    (char *)"OPENBLAS_NUM_THREADS=1",
+    (char *)"OMP_NUM_THREADS=1",
+    (char *)"MKL_NUM_THREADS=1",
+    (char *)"NUMEXPR_NUM_THREADS=1",
+    (char *)"MPLBACKEND=Agg",
+    (char *)"MPLCONFIGDIR=/tmp/.matplotlib",
+    NULL,
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// Keeps the last LOG_TAIL bytes of what the zygote says.
+static void read_log(int fd, char *tail)
+{
+    char buf[1024];
+    ssize_t n;
+    while ((n = read(fd, buf, sizeof buf)) > 0) {
+        size_t have = strlen(tail), take = (size_t)n > LOG_TAIL ? LOG_TAIL : (size_t)n;
+        size_t keep = have + take > LOG_TAIL ? LOG_TAIL - take : have;
+        memmove(tail, tail + have - keep, keep);
+        memcpy(tail + keep, buf + n - take, take);
+        tail[keep + take] = '\0';
+    }
+    text_sanitize(tail);
+}
+
+static int await_ready(struct zygote *z, struct err *e)
+{
+    char tail[LOG_TAIL + 1] = "";
+    int64_t deadline = now_ms() + READY_TIMEOUT_MS;
+    for (;;) {
+        struct pollfd p[] = {{.fd = z->sock, .events = POLLIN}, {.fd = z->log, .events = POLLIN}};
+        int64_t left = deadline - now_ms();
+        if (left <= 0)
+            return err_set(e, ERR_ZYGOTE, ETIMEDOUT, "leave the slow module out of --preload",
+                           "the zygote was not warm after %d s", READY_TIMEOUT_MS / 1000);
+        if (poll(p, 2, (int)left) < 0 && errno != EINTR)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "poll");
+        if (p[1].revents)
+            read_log(z->log, tail);
+        if (!p[0].revents)
+            continue;
+        union wire_message m;
+        int r = wire_recv(z->sock, &m, NULL, 0, NULL);
+        if (r == 1 && m.h.type == WIRE_ZYGOTE_READY) {
+            z->report_length = m.ready.report_length;
+            memcpy(z->report, m.ready.report, z->report_length);
+            z->report[z->report_length] = '\0';
+            return 0;
+        }
+        read_log(z->log, tail);
+        return err_set(e, ERR_ZYGOTE, r < 0 ? -r : 0,
+                       "a module in --preload may have ended the interpreter: try without it",
+                       "the zygote ended before it was warm%s%s", tail[0] ? "; its last words: " : "",
+                       tail);
+    }
+}
+
+int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
+                 const struct interp *interp, bool cold, struct err *e)
+{
+    char side[PATH_MAX];
+    char *argv[TEXT_LIST_MAX + 8];
+    int argc = 0, sock[2], log[2];
+
+    *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
+    int r = find_python_side(side, sizeof side, e);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int filter = make_filter(e);
+    if (filter < 0)
+        return filter;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "socketpair");
+    ret->sock = sock[0];
+    _cleanup_close_ int far_sock = sock[1];
+    if (pipe2(log, O_CLOEXEC) < 0) {
+        r = err_set(e, ERR_SYSTEM, errno, NULL, "pipe");
+        zygote_stop(ret);
+        return r;
+    }
+    ret->log = log[0];
+    _cleanup_close_ int far_log = log[1];
+    (void)fd_set_nonblock(ret->log, true);
+
+    argv[argc++] = (char *)interp->executable;
+    argv[argc++] = (char *)"-I";
+    argv[argc++] = (char *)"-B";
+    argv[argc++] = (char *)"-X";
+    argv[argc++] = (char *)"utf8";
+    argv[argc++] = (char *)"/opt/constrictor/zygote.py";
+    if (cold)
+        argv[argc++] = (char *)"--cold";
+    for (size_t i = 0; i < config->preload.count; i++)
+        argv[argc++] = (char *)config->preload.items[i];
+    argv[argc] = NULL;
+
+    struct jail_plan plan = {
+        .path_count = interp->path_count,
+        .python_side = side,
+        .executable = interp->executable,
+        .argv = argv,
+        .envp = environment,
+        .uid_first = caps->slots.uid_first,
+        .uid_count = caps->slots.uid_count,
+        .socket_fd = far_sock,
+        .filter_fd = filter,
+        .log_fd = far_log,
+        .cgroup_fd = caps->cgroups.zygote_dir,
+        .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
+    };
+    for (size_t i = 0; i < interp->path_count; i++)
+        plan.paths[i] = interp->paths[i];
+    struct jail_child child;
+    r = jail_start(&plan, &child, e);
+    if (r == 0) {
+        ret->pid = child.pid;
+        ret->pidfd = child.pidfd;
+        fd_close(&far_sock); // or the end of the zygote would not be seen
+        fd_close(&far_log);
+        r = await_ready(ret, e);
+    }
+    if (r < 0)
+        zygote_stop(ret);
+    return r;
+}
+
+void zygote_stop(struct zygote *z)
+{
+    if (z->pidfd >= 0) {
+        // It is pid 1 of its namespace: the kernel ends everything in it, boxes included, and the
+        // wait returns when the last of them is gone.
+        (void)sys_pidfd_send_signal(z->pidfd, SIGKILL);
+        while (waitpid(z->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    fd_close(&z->pidfd);
+    fd_close(&z->sock);
+    fd_close(&z->log);
+    z->pid = -1;
+}

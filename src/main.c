@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// main: finds the command, reads the configuration, and calls the command.  This is the first
+// process; it has the rights the program was started with, and the commands decide what to fork.
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "config.h"
+
+#ifndef CONSTRICTOR_VERSION
+#define CONSTRICTOR_VERSION "0.0.0"
+#endif
+
+static const struct command commands[] = {
+    {
+        .name = "run",
+        .summary = "Run Python code once, in a fresh box",
+        .usage = "run [options] FILE [ARGS...]\n"
+                 "run [options] -c CODE [ARGS...]\n"
+                 "run [options] - [ARGS...]",
+        .notes =
+            "Exit status: the code's own (0, n after sys.exit(n), 1 after an exception, 128+n\n"
+            "after signal n); else\n"
+            "  64 bad option or value      65 unusable source      66 source cannot be read\n"
+            "  69 isolation or interpreter not available           70 internal error\n"
+            "  121 too many processes      122 disk full           123 too much output\n"
+            "  124 time is up              125 box lost            126 denied\n"
+            "  130 cancelled               137 out of memory",
+        .bit = CONFIG_RUN,
+        .operands_min = 1,
+        .operands_max = INT_MAX,
+        .function = cmd_run,
+    },
+    {
+        .name = "doctor",
+        .summary = "Show which isolation layers are live, and how to get those that are not",
+        .usage = "doctor [options]",
+        .notes = "Exit status: 0 when all mandatory layers are live (and all probes held), else 1.",
+        .bit = CONFIG_DOCTOR,
+        .function = cmd_doctor,
+    },
+    {
+        .name = "bench",
+        .summary = "Measure latency, throughput and memory against a cold python3",
+        .usage = "bench [options]",
+        .bit = CONFIG_BENCH,
+        .function = cmd_bench,
+    },
+    {
+        .name = "config",
+        .summary = "Show the configuration in force and where each value came from",
+        .usage = "config [options]",
+        .bit = CONFIG_SHOW,
+        .function = cmd_config,
+    },
+    {.name = NULL},
+};
+
+/* ---- Words in place of a command ---- */
+
+#define TEXT_OF(x) #x
+#define VALUE_OF(x) TEXT_OF(x)
+
+#if defined(__clang__)
+#define COMPILER                                                                                   \
+    "clang " VALUE_OF(__clang_major__) "." VALUE_OF(__clang_minor__) "." VALUE_OF(                 \
+        __clang_patchlevel__)
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+#if defined(__x86_64__)
+#define MACHINE "x86_64"
+#elif defined(__aarch64__)
+#define MACHINE "aarch64"
+#else
+#define MACHINE "unknown"
+#endif
+
+#if defined(__GLIBC__)
+#define LIBC "gnu"
+#else
+#define LIBC "musl"
+#endif
+
+static int find_command(const char *name, const struct command **ret, struct err *e)
+{
+    const struct command *near = NULL;
+    unsigned near_distance = 3; // further away it is no typo
+    for (const struct command *c = commands; c->name; c++) {
+        unsigned d = text_distance(name, c->name);
+        if (d < near_distance) {
+            near = c;
+            near_distance = d;
+        }
+    }
+    if (near && near_distance == 0) {
+        *ret = near;
+        return 0;
+    }
+    int r = err_set(e, ERR_USAGE, 0, "'constrictor --help' lists the commands",
+                    "there is no command '%.80s'", name);
+    if (near)
+        err_hint(e, "did you mean '%s'? 'constrictor --help' lists the commands", near->name);
+    else if (name[0] == '-')
+        err_hint(e, "options stand behind the command: 'constrictor run %.80s ...'", name);
+    return r;
+}
+
+static int word_help(int argc, char **argv)
+{
+    const struct command *command;
+    struct err e;
+    if (argc == 0) {
+        help_print_all(stdout, commands);
+        return cli_finish();
+    }
+    if (find_command(argv[0], &command, &e) < 0)
+        return cli_fail(&e, false);
+    help_print_command(stdout, command);
+    return cli_finish();
+}
+
+static int word_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("constrictor " CONSTRICTOR_VERSION " (" MACHINE "-linux-" LIBC ", " COMPILER ")\n");
+    return cli_finish();
+}
+
+static const struct {
+    const char *word;
+    int (*function)(int argc, char **argv);
+} words[] = {
+    {"help", word_help},         {"--help", word_help}, {"-h", word_help},
+    {"--version", word_version}, {"-V", word_version},  {NULL, NULL},
+};
+
+/* ---- Commands ---- */
+
+static int check_operands(const struct command *command, int argc, char **argv, struct err *e)
+{
+    if (argc < command->operands_min)
+        return err_set(e, ERR_USAGE, 0, "give a file, '-' for stdin, or -c and the code",
+                       "'%s' needs something to run", command->name);
+    if (argc > command->operands_max)
+        return err_set(e, ERR_USAGE, 0, "see '--help' for the options of this command",
+                       "'%s' takes no argument, but was given '%.80s'", command->name,
+                       argv[command->operands_max]);
+    return 0;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    static struct config config; // the one configuration; large, so not on the stack
+    struct err e;
+
+    config_init(&config);
+    int r = config_load(&config, command->bit, &argc, &argv, &e);
+    if (r == 0 && config.help) {
+        help_print_command(stdout, command);
+        return cli_finish();
+    }
+    if (r == 0)
+        r = check_operands(command, argc, argv, &e);
+    if (r < 0)
+        return cli_fail(&e, config.json);
+    log_init((enum log_level)config.log_level, "constrictor");
+    return command->function(&config, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command;
+    struct err e;
+
+    if (argc < 2) {
+        help_print_short(stderr, commands);
+        return err_exit_status(ERR_USAGE);
+    }
+    for (size_t i = 0; words[i].word; i++)
+        if (strcmp(argv[1], words[i].word) == 0)
+            return words[i].function(argc - 2, argv + 2);
+    if (find_command(argv[1], &command, &e) < 0)
+        return cli_fail(&e, false);
+    return run_command(command, argc - 2, argv + 2);
+}

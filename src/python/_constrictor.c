@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// _constrictor: what zygote.py and runner.py need from C, for any CPython from 3.9 on (limited API,
+// one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
+//
+//   ready(report)        zygote: tell the keeper that the interpreter is warm
+//   serve(on_child)      zygote: make boxes until the keeper goes; in a box: call on_child()
+//   receive()            box: wait for the next run -> (meta, code), or None
+//   send(kind, payload)  box: have init send a frame to the gate
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "box/init.h"
+#include "box/spawn.h"
+
+static PyObject *fail(int r)
+{
+    errno = -r;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+static PyObject *py_ready(PyObject *self, PyObject *args)
+{
+    const char *report;
+    Py_ssize_t length;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y#", &report, &length))
+        return NULL;
+    int r = length > 1 << 20 ? -EMSGSIZE : spawn_ready(report, (unsigned)length);
+    if (r < 0)
+        return fail(r);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_serve(PyObject *self, PyObject *args)
+{
+    static const struct spawn_hooks hooks = {PyOS_BeforeFork, PyOS_AfterFork_Parent};
+    PyObject *on_child;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O", &on_child))
+        return NULL;
+    int r = spawn_serve(&hooks);
+    if (r < 0)
+        return fail(r);
+    if (r == 0)
+        Py_RETURN_NONE;
+    PyOS_AfterFork_Child(); // in the user process: runs the hooks that reseed random and the like
+    PyObject *done = PyObject_CallObject(on_child, NULL);
+    if (!done)
+        PyErr_Print();
+    // No interpreter shutdown: the runner has done what the end of a script does.
+    _exit(done ? 0 : 1);
+}
+
+static PyObject *py_receive(PyObject *self, PyObject *args)
+{
+    const char *meta, *code;
+    size_t meta_length, code_length;
+    int r;
+    (void)self;
+    (void)args;
+    Py_BEGIN_ALLOW_THREADS
+    r = init_receive(&meta, &meta_length, &code, &code_length);
+    Py_END_ALLOW_THREADS
+    if (r == 0)
+        Py_RETURN_NONE;
+    PyObject *run = Py_BuildValue("y#y#", meta, (Py_ssize_t)meta_length, code, (Py_ssize_t)code_length);
+    init_receive_done();
+    return run;
+}
+
+static PyObject *py_send(PyObject *self, PyObject *args)
+{
+    unsigned kind;
+    const char *payload;
+    Py_ssize_t length;
+    int r;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Iy#", &kind, &payload, &length))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    // Kinds of the runner start at 1 = RESULT; on the wire 1 is RUN, which no box sends.
+    r = init_send(kind + 1, payload, (size_t)length);
+    Py_END_ALLOW_THREADS
+    if (r < 0)
+        return fail(r);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
+    {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
+    {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
+    {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_constrictor", "The C side of a zygote and of a box.", -1, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__constrictor(void);
+
+PyMODINIT_FUNC PyInit__constrictor(void)
+{
+    return PyModule_Create(&module);
+}

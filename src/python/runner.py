@@ -1,0 +1,601 @@
+# SPDX-License-Identifier: Apache-2.0
+"""runner: runs user code inside a box and describes how it ended.
+
+zygote.py imports this file before any user code exists and hands main() to _constrictor.serve(),
+which calls it in the user process of every new box: uid 1000, no capabilities, seccomp on, fds 0-2.
+User code lives in the same interpreter and may patch, delete or close whatever it can reach. So:
+  1. what the runner calls after user code is bound here, before it, under names of the runner's own;
+  2. what it takes from the standard library late is for looks only and has a plain replacement;
+  3. every text and list that goes into a result has a bound.
+None of this is a wall: code that forges a result lies only about itself, and the verdict is the
+keeper's. It is what keeps honest but odd code from losing its result.
+"""
+
+import builtins
+import sys
+from _io import StringIO
+from _json import encode_basestring as quote, make_scanner
+from _signal import SIGINT, default_int_handler, signal
+from _thread import _count as count_threads
+from atexit import _run_exitfuncs as run_exitfuncs
+from gc import collect as gc_collect, enable as gc_enable
+from itertools import islice
+from os import _exit, getpid, umask, unlink
+from sys import getprofile, getrecursionlimit, gettrace, modules
+from sys import setprofile, setrecursionlimit, settrace
+
+from _constrictor import receive, send
+
+# Functions look builtins up here from now on: `builtins.len = None` stays user code's own problem.
+__builtins__ = dict(vars(builtins))
+
+SCRATCH = "/mnt/data"
+USER_FOLDERS = (SCRATCH + "/", "/tmp/")
+RESULT = 1                  # the kind of frame for send()
+TEXT_MAX = 64 * 1024        # characters of a result's repr and of a traceback's text
+MESSAGE_MAX = 8 * 1024      # characters of an exception's message
+LINE_MAX = 500              # characters of a source line, a file name, a function name
+FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
+DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython prints it
+JSON_DEPTH, JSON_ITEMS, JSON_SIZE = 32, 10_000, 256 * 1024     # what result_json may be
+PAYLOAD_MAX = 4 * 1024 * 1024
+RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
+RECURSION_MIN = 1000        # what the runner needs after sys.setrecursionlimit(30)
+
+ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
+FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
+HERE = (lambda: None).__code__.co_filename
+
+NO_INPUT = ("input() is not available: code runs without a terminal; "
+            "pass values in the code or as arguments")
+# The answer when even describing a failure fails: made now, because then nothing can be made.
+LAST_RESORT = (b'{"exit_code":1,"phase":"execution","error":{"type":"MemoryError","message":'
+               b'"the code failed, and too little of the interpreter was left to say how",'
+               b'"line":null,"column":null,"code_line":null,"traceback":[],"text":"MemoryError\\n"}}')
+
+
+class Box:
+    """What this process knows about itself; there is one box per process."""
+    pid = 0                 # a child that user code forks is not the box and must not answer
+    main = None             # the module that user code runs in, sys.modules["__main__"]
+    path = ()               # sys.path without the folder of user code
+    streams = ()            # stdout and stderr as user code found them
+    excepthook = None       # the same for sys.excepthook
+    reserve = None
+    runs = 0
+    futures = 0             # `from __future__` in earlier runs of a session
+    loop = None             # the event loop of a session
+    sources = {}            # file name -> bytes, or list of lines once somebody needed them
+
+
+# ---- The standard library, late -----------------------------------------------------------------
+
+bound = {}
+
+
+def need(module, attribute):
+    """The attribute as it was when first asked for: in a warm zygote, before any user code."""
+    key = module, attribute
+    if key not in bound:
+        # After a cold start this comes after user code, and a file of its may have the same name.
+        path, sys.path = sys.path, list(Box.path or sys.path)
+        try:
+            bound[key] = getattr(__import__(module), attribute)
+        finally:
+            sys.path = path
+    return bound[key]
+
+
+class LinecacheHook:
+    """A finder that lets the others find linecache and then gives it the sources known so far.
+
+    For cold starts: few runs need linecache, and importing it costs milliseconds.
+    """
+    def find_spec(self, name, path=None, target=None):
+        if name != "linecache":
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                execute = spec.loader.exec_module
+                spec.loader.exec_module = lambda module: (execute(module), fill_linecache(module))
+                return spec
+        return None
+
+
+def fill_linecache(linecache):
+    for filename in Box.sources:
+        lines = lines_of(filename)
+        # Without a time stamp linecache does not look for such a file on disk.
+        linecache.cache[filename] = len(lines), None, lines, filename
+
+
+def lines_of(filename):
+    source = Box.sources[filename]
+    if type(source) is bytes:
+        # Not str.splitlines(): it also splits at form feeds and U+2028, where a line goes on.
+        text = source.decode("utf-8", "replace").lstrip("\ufeff")
+        source = Box.sources[filename] = StringIO(text, newline=None).readlines()
+    return source
+
+
+def remember(filename, source):
+    """Lets tracebacks, inspect and pdb find a source that is in no file of that name."""
+    Box.sources[filename] = source
+    try:
+        if "linecache" in modules:
+            lines = lines_of(filename)
+            modules["linecache"].cache[filename] = len(lines), None, lines, filename
+        elif Box.runs == 1:
+            sys.meta_path.insert(0, LinecacheHook())
+    except Exception:
+        pass                # an earlier run of the session broke it
+
+
+# ---- Text and JSON ------------------------------------------------------------------------------
+# The json package costs a cold start milliseconds; the C half of it is enough here.
+
+class Scanner:
+    strict, object_hook, object_pairs_hook, memo = True, None, None, {}
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+scan_json = make_scanner(Scanner())
+
+
+def clip(text, limit, tail=0):
+    """The text as an exact str within a bound, with nothing in it that JSON or UTF-8 cannot carry."""
+    text = str.__str__(text)
+    over = len(text) - limit
+    if over > 0:
+        end = text[len(text) - tail:] if tail else ""
+        text = f"{text[:limit - tail]}… [{over} characters left out]{end}"
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode()
+    return text.replace("\0", "\\x00")
+
+
+def to_json(value, room=JSON_SIZE):
+    """JSON text of a value that is exactly JSON and within bounds, ValueError for any other.
+
+    Stricter than json.dumps, so that the text means the same to every reader: no subclasses, no
+    NaN, integers of 64 bits, no NUL and no lone surrogate in a string.
+    """
+    limit, items = room, JSON_ITEMS
+
+    def string(value):
+        nonlocal room
+        room -= len(value)
+        if room < 0 or "\0" in value:
+            raise ValueError("too long, or with a NUL")
+        if not value.isascii():
+            value.encode()              # raises UnicodeEncodeError, which is a ValueError
+        return quote(value)
+
+    def walk(value, depth):
+        nonlocal items
+        items -= 1
+        kind = type(value)
+        if items < 0 or depth < 0:
+            raise ValueError("too large")
+        if kind is str:
+            return string(value)
+        if value is None or kind is bool:
+            return "null" if value is None else "true" if value else "false"
+        if kind is int and -2**63 <= value < 2**63 or kind is float and value - value == 0:
+            return repr(value)
+        if kind is list or kind is tuple:
+            return "[" + ",".join([walk(item, depth - 1) for item in value]) + "]"
+        if kind is dict and all([type(key) is str for key in value]):
+            return "{" + ",".join([string(key) + ":" + walk(item, depth - 1)
+                                   for key, item in value.items()]) + "}"
+        raise ValueError("not JSON")
+
+    text = walk(value, JSON_DEPTH)
+    if len(text) > limit:
+        raise ValueError("too large")
+    return text
+
+
+def encode(answer):
+    value = answer.pop("result_json", None)         # JSON text already
+    text = to_json(answer, PAYLOAD_MAX)
+    if value is not None:
+        text = f'{text[:-1]},"result_json":{value}}}'
+    return text.encode()
+
+
+# ---- Describing what happened -------------------------------------------------------------------
+
+def describe_value(value, answer):
+    try:
+        text = repr(value)
+    except Exception as exc:
+        text = f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
+    answer["result"] = clip(text, TEXT_MAX)
+    try:
+        answer["result_json"] = to_json(value)
+    except Exception:
+        pass                # not JSON, or another thread is changing it
+
+
+def type_name(exc):
+    module, name = type(exc).__module__, type(exc).__qualname__
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+
+
+def message_of(exc):
+    try:
+        return clip(str(exc), MESSAGE_MAX)
+    except Exception:
+        return "<exception str() failed>"
+
+
+def line_at(filename, number):
+    """One source line with its indentation, so that columns count in it; None if unknown."""
+    try:
+        if filename in Box.sources:
+            line = lines_of(filename)[number - 1]
+        else:
+            line = need("linecache", "getline")(filename, number)
+        return line.rstrip("\r\n") or None
+    except Exception:
+        return None
+
+
+def column_of(tb, line):
+    """Counts from 1 in characters; None before CPython 3.11, which does not record columns."""
+    code = tb.tb_frame.f_code
+    if line is None or not hasattr(code, "co_positions"):
+        return None
+    for _, _, offset, _ in islice(code.co_positions(), tb.tb_lasti // 2, None):
+        return offset if offset is None else len(line.encode()[:offset].decode("utf-8", "ignore")) + 1
+    return None
+
+
+def user_frames(tb):
+    """The frames that are in the user's own files, outermost first."""
+    found = []
+    while tb is not None:
+        filename = tb.tb_frame.f_code.co_filename
+        if filename in Box.sources or filename.startswith(USER_FOLDERS):
+            found.append(tb)
+        tb = tb.tb_next
+    if len(found) > FRAMES_MAX:
+        del found[FRAMES_MAX // 2:-FRAMES_MAX // 2]
+    frames = []
+    for tb in found:
+        code = tb.tb_frame.f_code
+        line = line_at(code.co_filename, tb.tb_lineno)
+        frames.append({"file": clip(code.co_filename, LINE_MAX), "line": tb.tb_lineno,
+                       "column": column_of(tb, line), "function": clip(code.co_name, LINE_MAX),
+                       "code_line": line and clip(line, LINE_MAX)})
+    return frames
+
+
+def traceback_text(exc, tb):
+    """What python3 prints for the exception, without the frames of this file."""
+    try:
+        if "linecache" in modules:
+            fill_linecache(modules["linecache"])
+        shown = need("traceback", "TracebackException")(type(exc), exc, tb, limit=-DEPTH_MAX)
+        todo = [shown]
+        for item in todo:   # grows as it goes
+            item.stack[:] = [frame for frame in item.stack if frame.filename != HERE]
+            linked = item.__cause__, item.__context__, *(getattr(item, "exceptions", None) or ())
+            todo += [other for other in linked if other is not None]
+        text = "".join(shown.format() if tb is not None else shown.format_exception_only())
+    except Exception:       # user code broke traceback, or there is no memory for it
+        text = "".join(f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n'
+                       f'    {(frame["code_line"] or "").strip()}\n' for frame in user_frames(tb))
+        text = f"Traceback (most recent call last):\n{text}{type_name(exc)}: {message_of(exc)}\n"
+    # The end names the exception, so it is kept.
+    return clip(text, TEXT_MAX, tail=TEXT_MAX // 2)
+
+
+def describe_error(exc, filename, phase):
+    tb = exc.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename != filename:
+        tb = tb.tb_next     # the runner and, around a coroutine, asyncio
+    frames = user_frames(tb)
+    inner = frames[-1] if frames else {}
+    error = {"type": clip(type_name(exc), LINE_MAX), "message": message_of(exc)}
+    for key in "line", "column", "code_line":
+        error[key] = inner.get(key)
+    if phase == "syntax_check" and isinstance(exc, SyntaxError):
+        line = exc.text or line_at(filename, exc.lineno)
+        exc.text = line     # some errors come without, and the text below wants to show it
+        error.update(message=clip(exc.msg, MESSAGE_MAX), line=exc.lineno, column=exc.offset or None,
+                     code_line=line and clip(line.rstrip("\r\n"), LINE_MAX))
+    error.update(traceback=frames, text=traceback_text(exc, tb), reported=call_excepthook(exc, tb))
+    return error
+
+
+def complain(where, exc):
+    """For errors after the end of user code: said on stderr, as CPython does, and then ignored."""
+    try:
+        sys.stderr.write(f"Exception ignored in: {where!r}\n{traceback_text(exc, exc.__traceback__)}")
+    except Exception:
+        pass
+
+
+# ---- Running ------------------------------------------------------------------------------------
+
+def compile_steps(source, filename):
+    """One or two code objects; the value of the last is the result."""
+    flags = TOP_LEVEL_AWAIT | Box.futures
+    if b"\n" not in source.strip():
+        # A single expression needs no syntax tree, and loading those costs a cold start 1-2 ms.
+        try:
+            return [compile(source, filename, "eval", flags, True)]
+        except (SyntaxError, RecursionError, MemoryError):
+            pass
+    try:
+        tree = compile(source, filename, "exec", flags | ONLY_AST, True)
+        body, steps = tree.body, []
+        last = body.pop() if body and type(body[-1]) is need("_ast", "Expr") else None
+        if body or last is None:
+            steps.append(compile(tree, filename, "exec", flags, True))
+            flags |= steps[0].co_flags & FUTURES
+        if last is not None:
+            tree = need("_ast", "Expression")(last.value)
+            steps.append(compile(tree, filename, "eval", flags, True))
+        Box.futures = flags & FUTURES
+        return steps
+    except (RecursionError, MemoryError):
+        pass                # trees take more of both than the compiler itself does
+    return [compile(source, filename, "exec", flags, True)]
+
+
+async def drive(steps, namespace):
+    value = None
+    for code in steps:      # all of them: without an await a step may still need the running loop
+        value = eval(code, namespace)
+        if code.co_flags & COROUTINE:
+            value = await value
+    return value
+
+
+def evaluate(steps, namespace, session):
+    if any([code.co_flags & COROUTINE for code in steps]):
+        if not session:
+            return need("asyncio", "run")(drive(steps, namespace))
+        Box.loop = Box.loop or need("asyncio", "new_event_loop")()
+        return Box.loop.run_until_complete(drive(steps, namespace))
+    for code in steps:
+        value = eval(code, namespace)
+    return value
+
+
+def regain():
+    """Takes back what user code may have set and the runner would run under."""
+    if gettrace() is not None:
+        settrace(None)
+    if getprofile() is not None:
+        setprofile(None)
+    if getrecursionlimit() < RECURSION_MIN:
+        setrecursionlimit(RECURSION_MIN)
+
+
+def exit_code_of(exc):
+    code = exc.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        code = int.__add__(code, 0)
+        return code & 0xFF if -2**63 <= code < 2**63 else 0xFF
+    try:
+        sys.stderr.write(f"{code}\n")
+    except Exception:
+        pass
+    return 1
+
+
+def call_excepthook(exc, tb):
+    """True if user code has its own hook and that worked: then nobody else needs to print."""
+    hook = getattr(sys, "excepthook", None)
+    if hook is None or hook is Box.excepthook:
+        return False
+    try:
+        hook(type(exc), exc, tb)
+        return True
+    except BaseException as failure:
+        complain(hook, failure)
+        return False
+
+
+def perform(source, filename, namespace, session=False):
+    """Runs a source to its end, whatever that is; the answer without what follows the last line."""
+    answer = {"exit_code": 0, "phase": "syntax_check"}
+    try:
+        steps = compile_steps(source, filename)
+        answer["phase"] = "execution"
+        try:
+            value = evaluate(steps, namespace, session)
+        finally:
+            regain()
+        if value is not None:
+            describe_value(value, answer)
+            if session:
+                namespace["_"] = value
+    except SystemExit as exc:
+        answer["exit_code"] = exit_code_of(exc)
+    except BaseException as exc:
+        Box.reserve = None
+        answer["exit_code"] = 130 if isinstance(exc, KeyboardInterrupt) else 1
+        # No local variable may hold the traceback here: a cycle would keep the user's files open.
+        answer["error"] = describe_error(exc, filename, answer["phase"])
+    return answer
+
+
+# ---- The end of a script ------------------------------------------------------------------------
+
+def drop_namespace():
+    """Lets go of what user code made: open files are written out and finalisers run, as they do
+    when python3 ends. The interpreter itself is not taken down: the process just ends."""
+    Box.main = None
+    if count_threads():
+        return              # daemon threads go on for a moment and would see their names vanish
+    # Twice, as python3 does: the first one sorts a file object behind what holds it, or a buffer in
+    # a cycle would be closed under the text it still has to write.
+    gc_collect()
+    for name, module in list(modules.items()):
+        # Exact modules only: asking a lazy one for its file would load it.
+        file = module.__dict__.get("__file__") if type(module) is type(sys) else None
+        if name == "__main__" or type(file) is str and file.startswith(USER_FOLDERS):
+            del modules[name]
+    gc_collect()
+
+
+def flush_streams():
+    """False if output was lost."""
+    kept, streams = True, [getattr(sys, name, None) for name in ("stdout", "stderr")]
+    for stream in {id(stream): stream for stream in (*streams, *Box.streams)}.values():
+        try:
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException as exc:
+            kept = False
+            complain(stream, exc)
+    return kept
+
+
+def end_of_script():
+    """What python3 does after the last line: waits for threads, runs atexit functions, flushes."""
+    try:
+        if "threading" in modules:
+            modules["threading"]._shutdown()
+    except BaseException as exc:
+        complain(modules["threading"], exc)
+    for finish in run_exitfuncs, drop_namespace:
+        try:
+            finish()
+        except BaseException:
+            pass            # atexit has printed it; CPython 3.9 raises it again
+    return flush_streams()
+
+
+def place_script(filename, source):
+    """Puts a script where it believes to be, so that __file__ and multiprocessing's spawn work."""
+    path = f"{SCRATCH}/{filename.rpartition('/')[2]}"
+    try:
+        with open(path, "xb") as file:
+            file.write(source)
+        Box.main.__file__ = path
+    except FileExistsError:
+        pass
+    except OSError:         # no room: a half script is worse than none
+        try:
+            unlink(path)
+        except OSError:
+            pass
+
+
+def handle(meta, source):
+    """One run from the gate. False when this process has nothing more to do."""
+    meta = scan_json(meta.decode(), 0)[0] if meta else {}
+    session = meta.get("mode") == "session"
+    Box.runs += 1
+    filename = meta.get("filename") or ("<code>" if Box.runs == 1 else f"<code {Box.runs}>")
+    sys.argv = list(meta.get("argv") or [filename])
+    remember(filename, source)
+    if not filename.startswith("<"):
+        place_script(filename, source)
+    try:
+        answer = perform(source, filename, Box.main.__dict__, session)
+    except BaseException:
+        answer = {}
+    forked = getpid() != Box.pid
+    if forked and "error" in answer and not answer["error"]["reported"]:
+        sys.stderr.write(answer["error"]["text"])
+    flushed = flush_streams() if session and not forked else end_of_script()
+    if not flushed and not session:
+        answer["exit_code"] = 120       # CPython's own choice for this
+    if forked:
+        _exit(answer.get("exit_code", 1))
+    try:
+        payload = encode(answer) if "phase" in answer else LAST_RESORT
+    except BaseException:
+        payload = LAST_RESORT
+    send(RESULT, payload)
+    return session
+
+
+# ---- A new box ----------------------------------------------------------------------------------
+
+def refuse_input(prompt="", /):
+    if prompt:
+        sys.stdout.write(str(prompt))
+        sys.stdout.flush()
+    raise EOFError(NO_INPUT)
+
+
+refuse_input.__name__ = refuse_input.__qualname__ = "input"
+
+
+def open_streams():
+    """The ones made at start-up belong to the zygote's descriptors and remember what those were."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            # Line buffered: somebody is watching. Output must never fail for want of an encoding.
+            stream = open(fd, "w" if fd else "r", 1, encoding="utf-8", closefd=False,
+                          errors="backslashreplace" if fd else "surrogateescape")
+            stream.buffer.raw.name = f"<{name}>"
+        except OSError:
+            stream = None
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    Box.streams = sys.stdout, sys.stderr
+
+
+def rehearse():
+    """Runs something of its own the way user code runs, while nobody waits: the pages that the first
+    run writes to are then this process's own, no longer shared with the zygote."""
+    namespace = {"__name__": "__main__", "__builtins__": builtins}
+    for source in b"1 + 1", b"import sys\nx = [1]\nx\n":
+        remember("<rehearsal>", source)
+        encode(perform(source, "<rehearsal>", namespace))
+    scan_json('{"argv": []}', 0)
+    flush_streams()
+    Box.sources.clear()
+    if "linecache" in modules:
+        modules["linecache"].cache.pop("<rehearsal>", None)
+
+
+def main():
+    """The life of a box's user process; returning ends it."""
+    Box.pid = getpid()
+    Box.path = tuple(sys.path)
+    Box.excepthook = sys.excepthook
+    Box.reserve = bytearray(RESERVE)
+    umask(0o022)
+    gc_enable()
+    signal(SIGINT, default_int_handler)
+    for name in "random", "numpy.random":
+        if name in modules:
+            modules[name].seed()        # or every box would draw what its zygote would have drawn
+    open_streams()
+    builtins.input = refuse_input
+    sys.path.insert(0, SCRATCH)         # the folder of the script, as python3 has it
+    Box.main = modules["__main__"] = type(sys)("__main__")
+    Box.main.__builtins__ = builtins
+    rehearse()
+    while True:
+        try:
+            run = receive()
+        except KeyboardInterrupt:
+            continue        # meant for a run that had just ended
+        if run is None or not handle(*run):
+            return
+
+
+def prepare():
+    """For a warm zygote: binds what need() would look for later, and goes through a failure once."""
+    need("linecache", "getline")
+    need("asyncio", "run")
+    need("asyncio", "new_event_loop")
+    for source in b"1 +", b"def f():\n    1 / 0\nf()\n":
+        remember("<rehearsal>", source)
+        perform(source, "<rehearsal>", {"__name__": "__main__", "__builtins__": builtins})
+    rehearse()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""zygote: the warm interpreter that boxes are forked from.
+
+The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/zygote.py [--cold]
+[MODULE...]`, with the environment that boxes shall see. It never runs user code: the modules named
+are the operator's choice. With --cold it serves a single run, and imports nothing a run may not need.
+"""
+
+import gc
+import sys
+
+# What user code or the runner's error path commonly wants, imported once for all boxes.
+WARM = ("ast", "asyncio", "atexit", "base64", "collections", "contextlib", "copy", "csv", "dataclasses",
+        "datetime", "decimal", "enum", "functools", "glob", "hashlib", "inspect", "io", "itertools",
+        "json", "linecache", "logging", "math", "operator", "os", "pathlib", "pickle", "pprint",
+        "random", "re", "shutil", "signal", "statistics", "string", "subprocess", "tempfile",
+        "textwrap", "threading", "time", "traceback", "types", "typing", "uuid", "warnings", "weakref")
+
+
+def import_own():
+    """Our two modules, without leaving their folder or names in the way of user code's own."""
+    sys.path.insert(0, __file__.rpartition("/")[0])
+    import _constrictor
+    import runner
+    del sys.path[0], sys.modules["_constrictor"], sys.modules["runner"]
+    return _constrictor, runner
+
+
+def warm_matplotlib():
+    """Fonts are looked up and the renderer set up on the first drawing: that is done here."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure = pyplot.figure()
+    figure.text(0.5, 0.5, "0")
+    figure.canvas.draw()
+    pyplot.close(figure)
+
+
+def preload(name):
+    """Imports a module by name; returns what went wrong, or None."""
+    try:
+        __import__(name)
+        if name in ("matplotlib", "matplotlib.pyplot"):
+            warm_matplotlib()
+    except BaseException as exc:        # SystemExit too: a preload must not end the zygote
+        try:
+            return f"{type(exc).__name__}: {exc}"
+        except Exception:
+            return type(exc).__name__
+    return None
+
+
+def main():
+    names = sys.argv[1:]
+    cold = names[:1] == ["--cold"]
+    constrictor, runner = import_own()
+    failed = []
+    if cold:
+        del names[0]
+    else:
+        for name in WARM:
+            preload(name)
+    for name in names:
+        error = preload(name)
+        if error is not None:
+            failed.append({"name": runner.clip(name, runner.LINE_MAX),
+                           "error": runner.clip(error, runner.MESSAGE_MAX)})
+    if not cold:
+        runner.prepare()
+        gc.collect()
+    # Collections in boxes then leave the shared objects, and so the shared pages, alone.
+    gc.freeze()
+    for stream in sys.stdout, sys.stderr:
+        if stream is not None:
+            stream.flush()              # or every box would print what a preload had printed
+    missing = [entry["name"] for entry in failed]
+    constrictor.ready(runner.to_json({
+        "version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
+        "preloaded": [name for name in names if name not in missing], "failed": failed,
+    }).encode())
+    constrictor.serve(runner.main)
+
+
+main()

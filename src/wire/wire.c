@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wire: see wire.h.  Linked into all three processes; fuzzed by tests/fuzz/fuzz_wire.c.
+
+#include "wire/wire.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+static const size_t sizes[WIRE_TYPE_MAX] = {
+    [WIRE_ACQUIRE] = sizeof(struct wire_acquire),
+    [WIRE_RELEASE] = sizeof(struct wire_release),
+    [WIRE_INTERRUPT] = sizeof(struct wire_interrupt),
+    [WIRE_STATUS] = sizeof(struct wire_status),
+    [WIRE_BOX] = sizeof(struct wire_box),
+    [WIRE_ENDED] = sizeof(struct wire_ended),
+    [WIRE_STATUS_REPLY] = sizeof(struct wire_status_reply),
+    [WIRE_SPAWN] = sizeof(struct wire_spawn),
+    [WIRE_ZYGOTE_READY] = offsetof(struct wire_zygote_ready, report),
+    [WIRE_SPAWNED] = sizeof(struct wire_spawned),
+    [WIRE_EXITED] = sizeof(struct wire_exited),
+};
+
+int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count)
+{
+    size_t len = sizes[type];
+    if (type == WIRE_ZYGOTE_READY) {
+        if (m->ready.report_length > WIRE_REPORT_MAX)
+            return -EMSGSIZE;
+        len += m->ready.report_length;
+    }
+    m->h = (struct wire_header){.version = WIRE_VERSION, .type = (uint16_t)type,
+                                .length = (uint32_t)len};
+    return fd_send(sock, m, len, fds, fd_count);
+}
+
+int wire_check(union wire_message *m, size_t len)
+{
+    if (len < sizeof m->h || len > sizeof *m)
+        return -EBADMSG;
+    if (m->h.version != WIRE_VERSION || m->h.length != len)
+        return -EBADMSG;
+    if (m->h.type == 0 || m->h.type >= WIRE_TYPE_MAX || len < sizes[m->h.type])
+        return -EBADMSG;
+    size_t tail = len - sizes[m->h.type];
+    if (m->h.type == WIRE_ZYGOTE_READY)
+        return tail == m->ready.report_length ? 0 : -EBADMSG;
+    if (tail)
+        return -EBADMSG;
+    if (m->h.type == WIRE_BOX) {
+        m->box.error[WIRE_TEXT_MAX - 1] = '\0';
+        m->box.hint[WIRE_TEXT_MAX - 1] = '\0';
+    }
+    if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
+        return -EBADMSG;
+    if (m->h.type == WIRE_ENDED && m->ended.end >= END_MAX)
+        return -EBADMSG;
+    return 0;
+}
+
+int wire_recv(int sock, union wire_message *m, int *ret_fds, size_t fd_cap, size_t *ret_fd_count)
+{
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    ssize_t n = fd_recv(sock, m, sizeof *m, fds, fd_cap, &count);
+    if (n <= 0)
+        return (int)n;
+    int r = wire_check(m, (size_t)n);
+    if (r < 0) {
+        for (size_t i = 0; i < count; i++)
+            (void)close(fds[i]);
+        return r;
+    }
+    for (size_t i = 0; i < count; i++)
+        ret_fds[i] = fds[i];
+    if (ret_fd_count)
+        *ret_fd_count = count;
+    return 1;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wire: the structs that cross a process boundary between gate, keeper and zygote.
+//
+// Every message is one SOCK_SEQPACKET datagram: a header, a struct of fixed size, and descriptors.
+// There is nothing to parse: a receiver checks version, type and length against one table and takes
+// the struct as it is; strings are fixed arrays that the receiver terminates itself.  The one
+// message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading it.
+//
+//   gate -> keeper    ACQUIRE  RELEASE  INTERRUPT  STATUS
+//   keeper -> gate    BOX (+ control, stdout, stderr)  ENDED  STATUS_REPLY
+//   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
+//   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd)  EXITED
+
+#ifndef CONSTRICTOR_WIRE_WIRE_H
+#define CONSTRICTOR_WIRE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum { WIRE_VERSION = 1, WIRE_TEXT_MAX = 512, WIRE_REPORT_MAX = 16384 };
+
+enum wire_type {
+    WIRE_ACQUIRE = 1,
+    WIRE_RELEASE,
+    WIRE_INTERRUPT,
+    WIRE_STATUS,
+    WIRE_BOX,
+    WIRE_ENDED,
+    WIRE_STATUS_REPLY,
+    WIRE_SPAWN,
+    WIRE_ZYGOTE_READY,
+    WIRE_SPAWNED,
+    WIRE_EXITED,
+    WIRE_TYPE_MAX
+};
+
+struct wire_header {
+    uint16_t version;
+    uint16_t type;
+    uint32_t length; // of the whole message, header included
+};
+
+// The limits that are built into a box when it is made.  Wall time, CPU time and output are watched
+// from outside and so are not here: a parked box fits any of them.
+struct wire_limits {
+    uint64_t memory_bytes;
+    uint64_t scratch_bytes;
+    uint64_t file_bytes;
+    uint32_t processes;
+    uint32_t inodes;
+    uint32_t open_files;
+    uint32_t reserved; // 0
+};
+
+// Why a box was ended.  The first that is set wins; END_OWN means that nobody ended it.
+enum wire_end {
+    END_OWN,       // its processes ended by themselves
+    END_DONE,      // the gate has the result
+    END_WALL,      // gate: wall time is over
+    END_OUTPUT,    // gate: too much output
+    END_CANCELLED, // gate: the caller went away or asked for it
+    END_PROTOCOL,  // gate: the box sent what no box sends
+    END_CPU,       // keeper: CPU time is over
+    END_MEMORY,    // keeper: memory limit
+    END_PROCESSES, // keeper: process limit, again and again
+    END_MAX
+};
+
+// Usage as the kernel counted it; what could not be measured is UINT64_MAX.
+struct wire_usage {
+    uint64_t cpu_user_us;
+    uint64_t cpu_system_us;
+    uint64_t peak_memory_bytes;
+    uint64_t peak_processes;
+    uint64_t memory_hits;  // OOM kills in this box
+    uint64_t process_hits; // forks refused by the process limit
+    uint64_t scratch_free_bytes;
+    uint64_t scratch_free_inodes;
+};
+
+struct wire_acquire {
+    struct wire_header h;
+    uint64_t ticket; // chosen by the gate, comes back in BOX
+    uint64_t cpu_ms; // CPU time limit of the run
+    struct wire_limits limits;
+};
+
+struct wire_release {
+    struct wire_header h;
+    uint64_t box;
+    uint32_t end; // enum wire_end
+    uint32_t wait_reaped; // 1: answer when the last process is gone, not when it is doomed
+};
+
+struct wire_interrupt {
+    struct wire_header h;
+    uint64_t box;
+};
+
+struct wire_status {
+    struct wire_header h;
+};
+
+struct wire_box {
+    struct wire_header h;
+    uint64_t ticket;
+    uint64_t box; // 0: refused, see the error
+    uint32_t error_code;
+    uint32_t parked; // 1: it was waiting; 0: made to order
+    char error[WIRE_TEXT_MAX];
+    char hint[WIRE_TEXT_MAX];
+};
+
+struct wire_ended {
+    struct wire_header h;
+    uint64_t box;
+    uint32_t end;     // enum wire_end
+    uint32_t reaped;  // 1: `status` is valid
+    int32_t status;   // wait status of the box's init
+    uint32_t reserved;
+    struct wire_usage usage;
+};
+
+struct wire_status_reply {
+    struct wire_header h;
+    uint32_t parked;
+    uint32_t live;
+    uint32_t dying;
+    uint32_t zygote_pid; // as the keeper sees it
+};
+
+struct wire_spawn {
+    struct wire_header h;
+    uint64_t box;
+    uint32_t uid_slot;    // uid inside the zygote's user namespace
+    uint32_t cgroup_fds;  // how many cgroup descriptors follow the three others
+    uint32_t cgroup_kind; // enum box_cgroup_kind
+    uint32_t flags;       // enum box_flags
+    uint32_t landlock_abi; // 0: none
+    uint32_t reserved;
+    struct wire_limits limits;
+};
+
+struct wire_zygote_ready {
+    struct wire_header h;
+    uint32_t report_length;
+    char report[WIRE_REPORT_MAX]; // JSON, for the gate; only report_length bytes travel
+};
+
+struct wire_spawned {
+    struct wire_header h;
+    uint64_t box;
+    int32_t error; // 0 or errno of clone3
+    uint32_t reserved;
+};
+
+struct wire_exited {
+    struct wire_header h;
+    uint64_t box;
+    int32_t status;
+    uint32_t reserved;
+    uint64_t cpu_user_us; // of everything the box's init waited for
+    uint64_t cpu_system_us;
+    uint64_t max_rss_bytes;
+};
+
+union wire_message {
+    struct wire_header h;
+    struct wire_acquire acquire;
+    struct wire_release release;
+    struct wire_interrupt interrupt;
+    struct wire_status status;
+    struct wire_box box;
+    struct wire_ended ended;
+    struct wire_status_reply status_reply;
+    struct wire_spawn spawn;
+    struct wire_zygote_ready ready;
+    struct wire_spawned spawned;
+    struct wire_exited exited;
+};
+
+// Fills in the header and sends.  0 or a negative errno.
+int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count);
+
+// Receives and checks one message.  Returns 1, 0 at the end of the stream, or a negative errno
+// (-EAGAIN: nothing there, -EBADMSG: not a message of this version).  Descriptors are the caller's.
+int wire_recv(int sock, union wire_message *m, int *ret_fds, size_t fd_cap, size_t *ret_fd_count);
+
+// Checks `len` bytes that claim to be a message, terminates its strings.  0 or -EBADMSG.
+int wire_check(union wire_message *m, size_t len);
+
+#endif

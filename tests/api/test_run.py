@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `constrictor run` does with ordinary code: values, errors, exit status, libraries.
+
+Black box: code goes in by stdin, -c or a file, and the result object comes out. The streams are the
+subject of test_streams.py.
+"""
+
+import re
+import signal
+import uuid
+
+import pytest
+
+FIELDS = {
+    "execution_id",
+    "verdict",
+    "success",
+    "exit_code",
+    "signal",
+    "phase",
+    "stdout",
+    "stderr",
+    "result",
+    "error",
+    "usage",
+    "isolation",
+    "truncated",
+    "limit",
+    "environment",
+    "hint",
+}
+USAGE = {
+    "wall_ms",
+    "queue_ms",
+    "start_ms",
+    "cpu_user_ms",
+    "cpu_system_ms",
+    "peak_memory_bytes",
+    "processes",
+    "output_bytes",
+}
+
+
+# --- the result object ----------------------------------------------------------------------------
+
+
+def test_result_object(cli):
+    result = cli.run("print('out')\nimport sys\nprint('err', file=sys.stderr)\n6 * 7")
+    assert FIELDS <= set(result.json), FIELDS - set(result.json)
+    assert result.status == 0
+    assert (result.verdict, result.success, result.exit_code) == ("ok", True, 0)
+    assert (result.signal, result.phase, result.error, result.limit) == (None, "execution", None, None)
+    assert (result.stdout, result.stderr) == ("out\n", "err\n")
+    assert (result.result, result.result_json) == ("42", 42)
+    assert result.truncated == {}
+    assert uuid.UUID(result.execution_id).version == 4
+
+
+def test_usage(cli):
+    result = cli.run("x = bytearray(30 << 20)\nfor i in range(10**6): pass\nprint('123')")
+    assert USAGE <= set(result.usage), result
+    assert all(isinstance(result.usage[key], (int, float)) and result.usage[key] >= 0 for key in USAGE)
+    assert result.usage["output_bytes"] == 4
+    assert result.usage["wall_ms"] > 0
+    assert result.usage["cpu_user_ms"] + result.usage["cpu_system_ms"] > 0
+    assert result.usage["peak_memory_bytes"] >= 30 << 20
+    assert result.usage["processes"] >= 1
+
+
+def test_isolation_is_reported(cli):
+    layers = cli.run("1").isolation
+    for layer in ("user", "pid", "net", "seccomp"):
+        assert any(layer in name for name in layers), layers
+    assert all(isinstance(state, str) and state for state in layers.values())
+
+
+def test_environment_is_reported(cli):
+    result = cli.run("import sys\nprint('%d.%d.%d' % sys.version_info[:3], sys.executable)")
+    version, executable = result.stdout.split()
+    assert result.environment["version"] == version
+    assert result.environment["python"]
+    assert result.environment["preload_failed"] == []
+
+
+def test_ids_differ(cli):
+    assert cli.run("1").execution_id != cli.run("1").execution_id
+
+
+# --- the value of the last expression -------------------------------------------------------------
+
+VALUES = {
+    "[1, 2.5, 'x', None, True]": [1, 2.5, "x", None, True],
+    "{'a': {'b': [1]}}": {"a": {"b": [1]}},
+    "'text'": "text",
+    "'\\u00e9\\u4e2d\\U0001f600'": "é中😀",
+    "0": 0,
+    "1.5": 1.5,
+    "False": False,
+    "10**15": 10**15,
+    "x = 3\nx": 3,
+    "def f():\n    return 8\nf()": 8,
+    "(1, 2)[0]": 1,
+    "5;": 5,
+    "if True:\n    pass\n7": 7,
+}
+
+
+@pytest.mark.parametrize("code", VALUES)
+def test_value_is_json(cli, code):
+    result = cli.run(code)
+    assert result.result_json == VALUES[code]
+    assert isinstance(result.result, str)
+
+
+@pytest.mark.parametrize("code", ["object()", "{1, 2}", "lambda: 0", "print", "b'x'", "1j", "float('nan')"])
+def test_value_that_is_not_json(cli, code):
+    result = cli.run(code)
+    assert isinstance(result.result, str) and result.result
+    assert "result_json" not in result.json
+
+
+@pytest.mark.parametrize("code", ["", "# nothing", "x = 1", "None", "pass", "import os", "\n\n", "print()"])
+def test_no_value(cli, code):
+    result = cli.run(code)
+    assert (result.verdict, result.result) == ("ok", None)
+
+
+def test_value_is_not_printed(cli):
+    assert cli.run("1 + 1").stdout == ""
+
+
+def test_value_with_a_bad_repr(cli):
+    code = "class A:\n    def __repr__(self): raise ValueError('no')\nA()"
+    result = cli.run(code)
+    assert result.verdict in ("ok", "error")
+    assert result.status in (0, 1)
+
+
+def test_value_that_prints_while_shown(cli):
+    code = "class A:\n    def __repr__(self): print('shown'); return 'A!'\nA()"
+    result = cli.run(code)
+    assert (result.result, result.stdout) == ("A!", "shown\n")
+
+
+def test_large_value_is_bounded(cli):
+    result = cli.run("'x' * (20 << 20)")
+    assert result.verdict in ("ok", "output_limit")
+    assert len(result.raw) < 16 << 20
+
+
+def test_recursive_value(cli):
+    result = cli.run("a = []\na.append(a)\na")
+    assert result.verdict == "ok"
+    assert "result_json" not in result.json
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_exception(cli):
+    code = "def inner(n):\n    return 1 / n\n\ndef outer():\n    return inner(0)\n\nouter()\n"
+    result = cli.run(code)
+    assert (result.verdict, result.exit_code, result.status) == ("error", 1, 1)
+    error = result.error
+    assert (error["type"], error["message"]) == ("ZeroDivisionError", "division by zero")
+    assert (error["line"], error["code_line"].strip()) == (2, "return 1 / n")
+    frames = [(frame["line"], frame["function"]) for frame in error["traceback"]]
+    assert frames == [(7, "<module>"), (5, "outer"), (2, "inner")]
+    assert {"file", "line", "column", "function", "code_line"} <= set(error["traceback"][0])
+    assert "ZeroDivisionError: division by zero" in error["text"]
+    for word in ("runner.py", "zygote", "_constrictor", "/opt/constrictor"):
+        assert word not in error["text"], f"a frame of the runner shows: {error['text']}"
+    assert result.stderr == ""
+
+
+def test_traceback_goes_to_stderr_without_json(cli):
+    result = cli.plain("print('before')\n1 / 0")
+    assert (result.status, result.out) == (1, "before\n")
+    assert "ZeroDivisionError: division by zero" in result.err
+    assert "line 2" in result.err
+    assert "runner.py" not in result.err
+
+
+def test_error_in_a_library_names_the_user_line(cli):
+    result = cli.run("import json\n\njson.loads('{')")
+    assert result.error["type"].endswith("JSONDecodeError")
+    assert result.error["traceback"][0]["line"] == 3
+
+
+def test_syntax_error(cli):
+    result = cli.run("x = 1\nif x\n    pass\n")
+    assert (result.verdict, result.phase, result.exit_code) == ("error", "syntax_check", 1)
+    assert (result.error["type"], result.error["line"]) == ("SyntaxError", 2)
+    assert result.error["code_line"].strip() == "if x"
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "code, kind",
+    [
+        ("  x = 1", "IndentationError"),
+        ("if 1:\n\tx\n        y", "TabError"),
+        ("return 1", "SyntaxError"),
+        ("x = '", "SyntaxError"),
+        ("(" * 5000, "SyntaxError"),
+        ("print 'x'", "SyntaxError"),
+    ],
+)
+def test_syntax_check(cli, code, kind):
+    result = cli.run(code)
+    assert result.phase == "syntax_check"
+    assert result.error["type"] in (kind, "MemoryError", "RecursionError")
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "code, kind",
+    [
+        ("undefined", "NameError"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("class E(Exception):\n    def __str__(self): raise ValueError\nraise E", "E"),
+        ("class E(BaseException): pass\nraise E('x')", "E"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("def f(): f()\nf()", "RecursionError"),
+        ("raise ValueError('\\ud800 \\x00 \\u4e2d')", "ValueError"),
+        ("raise ValueError('x' * 10_000_000)", "ValueError"),
+        ("assert 1 == 2, 'differs'", "AssertionError"),
+        ("bytearray(1 << 60)", "MemoryError"),
+        ("await 5", "TypeError"),
+        ("exec('1/0')", "ZeroDivisionError"),
+        ("eval('1 +')", "SyntaxError"),
+    ],
+)
+def test_error_kinds(cli, code, kind):
+    result = cli.run(code)
+    assert (result.verdict, result.exit_code, result.phase) == ("error", 1, "execution")
+    assert result.error["type"].split(".")[-1] == kind
+    assert len(result.raw) < 8 << 20
+
+
+def test_chained_exceptions(cli):
+    code = "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError('k') from e"
+    error = cli.run(code).error
+    assert error["type"] == "KeyError"
+    assert "ZeroDivisionError" in error["text"] and "direct cause" in error["text"]
+
+
+def test_input_answers_at_once(cli):
+    result = cli.run("print('before')\ninput('name? ')\nprint('after')", "--wall", "20s")
+    assert result.verdict == "error"
+    assert result.error["type"] == "EOFError"
+    assert re.search("stdin|input", result.error["message"])
+    assert result.stdout.startswith("before\n")
+    assert "after" not in result.stdout
+
+
+def test_reading_stdin_gives_the_end(cli):
+    assert cli.run("import sys\nsys.stdin.read()").result == "''"
+
+
+# --- how it ends ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code, status",
+    [
+        ("import sys; sys.exit(0)", 0),
+        ("import sys; sys.exit()", 0),
+        ("import sys; sys.exit(3)", 3),
+        ("raise SystemExit(255)", 255),
+        ("exit(4)", 4),
+        ("quit(5)", 5),
+        ("import os; os._exit(6)", 6),
+        ("import sys; sys.exit(256)", 0),
+        ("import sys; sys.exit(-1)", 255),
+        ("def f(): raise SystemExit(8)\nf()", 8),
+    ],
+)
+def test_exit_status(cli, code, status):
+    result = cli.run(code)
+    assert (result.exit_code, result.status, result.signal) == (status, status, None)
+    assert result.verdict == ("ok" if status == 0 else "error")
+
+
+def test_exit_with_a_message(cli):
+    result = cli.run("import sys; sys.exit('goodbye')")
+    assert (result.exit_code, result.stderr) == (1, "goodbye\n")
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT", "SIGUSR1", "SIGINT", "SIGALRM"])
+def test_own_signal(cli, name):
+    number = getattr(signal, name)
+    code = f"import os, signal\nsignal.signal({int(number)}, signal.SIG_DFL) if {int(number)} != 9 else 0\n"
+    result = cli.run(code + f"print('before')\nos.kill(os.getpid(), {int(number)})\nwhile True: pass")
+    assert (result.verdict, result.signal, result.status) == ("error", number, 128 + number)
+    assert result.stdout == "before\n"
+
+
+def test_crash_in_c(cli):
+    result = cli.run("import ctypes\nprint('before')\nctypes.string_at(8)")
+    assert (result.verdict, result.signal, result.stdout) == ("error", signal.SIGSEGV, "before\n")
+
+
+def test_abort(cli):
+    result = cli.run("import os\nos.abort()")
+    assert (result.signal, result.status) == (signal.SIGABRT, 134)
+
+
+def test_exit_functions_run(cli):
+    code = "import atexit\natexit.register(print, 'bye')\nprint('hello')"
+    assert cli.run(code).stdout == "hello\nbye\n"
+
+
+def test_waits_for_threads(cli):
+    code = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()"
+    assert cli.run(code).stdout == "late\n"
+
+
+def test_does_not_wait_for_daemon_threads(cli):
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n1"
+    assert cli.run(code, "--wall", "20s").verdict == "ok"
+
+
+def test_error_in_a_thread(cli):
+    code = "import threading\nt = threading.Thread(target=lambda: 1 / 0)\nt.start(); t.join()\n'on'"
+    result = cli.run(code)
+    assert (result.verdict, result.result) == ("ok", "'on'")
+    assert "ZeroDivisionError" in result.stderr
+
+
+# --- the surroundings that code expects -----------------------------------------------------------
+
+
+def test_main_module(cli):
+    code = (
+        "import sys, __main__\nassert __name__ == '__main__'\nx = 5\nassert __main__.x == 5\n"
+        "assert sys.modules['__main__'].__dict__ is globals()\nassert __builtins__\n"
+        "if __name__ == '__main__': print('main')"
+    )
+    assert cli.run(code).stdout == "main\n"
+
+
+def test_namespace_is_clean(cli):
+    names = cli.run("sorted(n for n in dir() if not n.startswith('__'))").result_json
+    assert names == []
+
+
+def test_argv_stdin(cli):
+    assert cli.run("import sys; sys.argv", args=["a", "b c", "-x", "--wall"]).result_json == ["-", "a", "b c", "-x", "--wall"]
+
+
+def test_argv_command(cli):
+    result = cli.call("run", "--json", "-c", "import sys; sys.argv", "a", "--json", "é")
+    assert result.result_json == ["-c", "a", "--json", "é"]
+
+
+def test_argv_file(cli):
+    (cli.folder / "script.py").write_text("import sys\nprint(sys.argv)\nraise SystemExit(2)")
+    result = cli.call("run", "script.py", "1", "two")
+    assert (result.status, result.out) == (2, "['script.py', '1', 'two']\n")
+
+
+def test_file_name_in_traceback(cli):
+    (cli.folder / "script.py").write_text("x = 1\n1 / 0\n")
+    error = cli.call("run", "--json", "script.py").error
+    assert error["traceback"][0]["file"].endswith("script.py")
+    assert error["code_line"] == "1 / 0"
+
+
+def test_dash_dash_ends_options(cli):
+    (cli.folder / "-c").write_text("print('file')")
+    assert cli.call("run", "--", "-c").out in ("file\n",)
+
+
+def test_place_and_account(cli):
+    code = "import os, pwd, getpass, socket\nprint(os.getcwd(), os.environ['HOME'], getpass.getuser(), os.getuid(), os.uname().nodename)"
+    assert cli.run(code).stdout == "/mnt/data /mnt/data user 1000 box\n"
+
+
+def test_only_the_box_shows(cli):
+    code = "import os; print(os.getuid(), os.listdir('/'), os.listdir('/proc'))"
+    result = cli.call("run", "-c", code)
+    assert result.status == 0
+    for word in ("'root'", "'home'", "'var'", "'sys'", "'meminfo'"):
+        assert word not in result.out
+
+
+def test_scratch_is_writable(cli):
+    code = "import os\nfor f in ('/mnt/data', '/tmp', '/dev/shm', '.'):\n    open(f + '/x', 'w').write('y')\nos.path.abspath('x')"
+    assert cli.run(code).result == "'/mnt/data/x'"
+
+
+def test_randomness_differs_between_boxes(cli):
+    """Boxes are forked from one zygote: what it knew must not be what they use."""
+    code = (
+        "import random, uuid, os, secrets, tempfile\n"
+        "[random.random(), str(uuid.uuid4()), str(uuid.uuid1()), secrets.token_hex(8),"
+        " os.urandom(8).hex(), tempfile.mktemp()]"
+    )
+    first, second = (cli.run(code).result_json for _ in range(2))
+    assert len(first) == len(second) == 6
+    assert [a for a, b in zip(first, second) if a == b] == []
+
+
+def test_seeded_randomness_is_the_same(cli):
+    code = "import random\nrandom.seed(7)\nrandom.random()"
+    assert cli.run(code).result == cli.run(code).result
+
+
+def test_top_level_await(cli):
+    code = (
+        "import asyncio\nasync def f(n):\n    await asyncio.sleep(0.01)\n    return n * 2\n"
+        "results = await asyncio.gather(f(1), f(2))\nasync with asyncio.Lock():\n    pass\n"
+        "await f(21)"
+    )
+    result = cli.run(code)
+    assert (result.verdict, result.result) == ("ok", "42"), result
+
+
+def test_error_after_await(cli):
+    result = cli.run("import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    assert (result.error["type"], result.error["line"]) == ("ZeroDivisionError", 3)
+
+
+LIBRARIES = {
+    "multiprocessing": (
+        "import multiprocessing as m\ndef f(x): return x * x\n"
+        "if __name__ == '__main__':\n    with m.get_context('fork').Pool(3) as p: print(p.map(f, range(4)))",
+        "[0, 1, 4, 9]\n",
+    ),
+    "process_pool": (
+        "from concurrent.futures import ProcessPoolExecutor\nimport multiprocessing as m\n"
+        "with ProcessPoolExecutor(2, m.get_context('fork')) as p: print(sum(p.map(abs, [-1, -2])))",
+        "3\n",
+    ),
+    "thread_pool": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(4) as p: print(sum(p.map(abs, [-1, -2])))",
+        "3\n",
+    ),
+    "subprocess": (
+        "import subprocess, sys\nprint(subprocess.check_output([sys.executable, '-c', 'print(1 + 1)'], text=True), end='')\n"
+        "subprocess.run('echo shell; exit 0', shell=True, check=True)",
+        "2\nshell\n",
+    ),
+    "asyncio": (
+        "import asyncio\nasync def main():\n"
+        "    p = await asyncio.create_subprocess_shell('echo hi', stdout=asyncio.subprocess.PIPE)\n"
+        "    print((await p.communicate())[0].decode(), end='')\nasyncio.run(main())",
+        "hi\n",
+    ),
+    "sqlite3": (
+        "import sqlite3\nc = sqlite3.connect('t.db')\nc.execute('create table t(x)')\n"
+        "c.executemany('insert into t values (?)', [(1,), (2,)])\nc.commit()\nprint(c.execute('select sum(x) from t').fetchone())",
+        "(3,)\n",
+    ),
+    "ctypes": ("import ctypes\nprint(ctypes.CDLL(None).abs(-5))", "5\n"),
+    "tempfile": (
+        "import tempfile, os\nwith tempfile.TemporaryDirectory() as d: open(d + '/x', 'w').close(); print(os.listdir(d))",
+        "['x']\n",
+    ),
+    "zipfile": (
+        "import zipfile\nz = zipfile.ZipFile('a.zip', 'w'); z.writestr('n', 'data'); z.close()\n"
+        "print(zipfile.ZipFile('a.zip').read('n'))",
+        "b'data'\n",
+    ),
+    "pickle_of_main": (
+        "import pickle\nclass A: x = 3\nprint(pickle.loads(pickle.dumps(A())).x)",
+        "3\n",
+    ),
+    "dataclass": ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nprint(P(1))", "P(x=1)\n"),
+    "inspect": ("import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f), end='')", "def f():\n    return 1\n"),
+    "signal": (
+        "import signal, time\nsignal.signal(signal.SIGALRM, lambda *a: print('tick'))\nsignal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        "signal.pause()",
+        "tick\n",
+    ),
+    "time_zone": ("import datetime\nprint(datetime.datetime.fromtimestamp(0, datetime.timezone.utc).year)", "1970\n"),
+    "locale": ("print('é中'.encode() == b'\\xc3\\xa9\\xe4\\xb8\\xad', open('/dev/null').encoding.lower())", "True utf-8\n"),
+    "import_own_module": ("open('mine.py', 'w').write('x = 9')\nimport mine\nprint(mine.x)", "9\n"),
+    "venv_free_path": ("import sys\nprint('/opt/constrictor' in sys.path[:1])", "False\n"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LIBRARIES))
+def test_library(cli, name):
+    code, expected = LIBRARIES[name]
+    result = cli.run(code)
+    assert (result.verdict, result.stdout) == ("ok", expected), result
+
+
+# --- the command itself ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [["--help"], ["help", "run"], ["run", "--help"], ["doctor", "--help"], ["bench", "--help"]])
+def test_help(cli, args):
+    result = cli.call(*args)
+    assert result.status == 0
+    assert "constrictor" in result.out
+    assert result.err == ""
+
+
+def test_help_lists_every_option(cli):
+    text = cli.call("run", "--help").out
+    for option in (
+        "python preload wall cpu memory processes scratch inodes files file-size output source stock uid-base "
+        "allow-degraded log-level config json".split()
+    ):
+        assert f"--{option}" in text, option
+
+
+def test_version(cli):
+    result = cli.call("--version")
+    assert result.status == 0
+    assert re.search(r"\d+\.\d+", result.out)

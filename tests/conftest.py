@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every black-box test shares: the program, one run of it, and what it may not leave behind.
+
+The tests run as whoever calls pytest, root or an ordinary user, against the program named by the
+environment variable CONSTRICTOR (default: build/constrictor of this tree). The fixture `cli` starts
+it; when a test ends the fixture insists that no process of that test is alive any more: pytest makes
+itself the reaper of its descendants, so that nothing can hide by daemonising.
+
+MUST_WORK=1 turns every skip into a failure. A test that cannot apply to this user or machine is not
+collected at all, so a skip always means that something is missing which could be there.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = pathlib.Path(os.environ.get("CONSTRICTOR", TOP / "build" / "constrictor")).absolute()
+MUST_WORK = os.environ.get("MUST_WORK") == "1"
+ROOT = os.geteuid() == 0
+# Nothing here asserts speed. This is only how long a hang may last before it is called one.
+GUARD_S = 60
+PR_SET_CHILD_SUBREAPER = 36
+VERDICTS = {
+    "ok",
+    "error",
+    "timeout_wall",
+    "timeout_cpu",
+    "out_of_memory",
+    "too_many_processes",
+    "disk_full",
+    "output_limit",
+    "denied",
+    "cancelled",
+    "lost",
+}
+
+
+def pytest_configure(config):
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    sys.dont_write_bytecode = True
+    config.addinivalue_line("markers", "root: applies to a privileged caller only")
+    config.addinivalue_line("markers", "user: applies to an unprivileged caller only")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What cannot apply to this caller is not collected, rather than skipped."""
+    other = "user" if ROOT else "root"
+    gone = [item for item in items if item.get_closest_marker(other)]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        items[:] = [item for item in items if item not in gone]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if MUST_WORK and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but MUST_WORK=1: {report.longrepr}"
+
+
+class Result:
+    """One finished command: its exit status, its two streams and, with --json, its object."""
+
+    def __init__(self, args, status, stdout, stderr):
+        self.args = args
+        self.status = status
+        self.raw = stdout
+        self.out = stdout.decode("utf-8", "backslashreplace")
+        self.err = stderr.decode("utf-8", "backslashreplace")
+        self._json = None
+
+    @property
+    def json(self):
+        if self._json is None:
+            try:
+                self._json = json.loads(self.raw)
+            except ValueError as error:
+                raise AssertionError(f"stdout is not one JSON object: {error}\n{self}") from None
+        return self._json
+
+    def __getattr__(self, name):
+        """The fields of the result object read as attributes: r.verdict, r.usage."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self.json:
+            raise AssertionError(f"the result object has no '{name}'\n{self}")
+        return self.json[name]
+
+    def __repr__(self):
+        args = [a if len(a) < 200 else a[:200] + "..." for a in map(str, self.args)]
+        return (
+            f"{args}\nexit status {self.status}\n"
+            f"stdout: {self.out[:3000]}\nstderr: {self.err[:3000]}"
+        )
+
+
+class Cli:
+    """Starts the program, with an environment that holds nothing of the caller's settings."""
+
+    def __init__(self, program, folder):
+        self.program = program
+        self.folder = folder
+        self.started = []
+
+    def environ(self, extra=None):
+        env = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("CONSTRICTOR", "SANDBOX_", "MAX_", "PYTEST_", "PYTHON"))
+        }
+        env["TMPDIR"] = str(self.folder)
+        env["LANG"] = "C.UTF-8"
+        env.update(extra or {})
+        return env
+
+    def start(self, *args, env=None, stdin=subprocess.DEVNULL, prefix=(), **popen):
+        """A running command; the caller ends it, or the fixture does."""
+        popen.setdefault("stdout", subprocess.PIPE)
+        popen.setdefault("stderr", subprocess.PIPE)
+        process = subprocess.Popen(
+            [*map(str, prefix), str(self.program), *map(str, args)],
+            env=self.environ(env),
+            stdin=stdin,
+            cwd=popen.pop("cwd", self.folder),
+            **popen,
+        )
+        self.started.append(process)
+        return process
+
+    def call(self, *args, input=None, guard=GUARD_S, **options):
+        """A command from start to end. A hang is a failure, and says what was waited for."""
+        if input is not None:
+            options["stdin"] = subprocess.PIPE
+        process = self.start(*args, **options)
+        try:
+            out, err = process.communicate(input, timeout=guard)
+        except subprocess.TimeoutExpired:
+            tree = describe(descendants(process.pid))
+            kill_tree(process.pid)
+            out, err = process.communicate()
+            raise AssertionError(
+                f"{list(map(str, args))[:8]} hangs: no end after {guard} s\n"
+                f"stdout {out[:2000]!r}\nstderr {err[:2000]!r}\n{tree}"
+            ) from None
+        return Result(process.args, process.returncode, out or b"", err or b"")
+
+    def run(self, code, *flags, args=(), **options):
+        """`constrictor run --json FLAGS -`, with the code on stdin: the whole result object."""
+        if isinstance(code, str):
+            code = code.encode("utf-8", "surrogatepass")
+        result = self.call("run", "--json", *flags, "-", *args, input=code, **options)
+        if "error" not in result.json or "verdict" in result.json:
+            assert result.json.get("verdict") in VERDICTS, result
+        return result
+
+    def plain(self, code, *flags, args=(), **options):
+        """The same without --json: output streams through."""
+        if isinstance(code, str):
+            code = code.encode()
+        return self.call("run", *flags, "-", *args, input=code, **options)
+
+    def ready(self, code, *flags, mark=b"ready\n", guard=GUARD_S, **options):
+        """A streaming run that is now past the line that prints `mark`; returns the process."""
+        process = self.start("run", *flags, "-c", code, bufsize=0, **options)
+        seen = b""
+        deadline = time.monotonic() + guard
+        os.set_blocking(process.stdout.fileno(), False)
+        while mark not in seen:
+            part = process.stdout.read(65536)
+            seen += part or b""
+            if part == b"" or time.monotonic() > deadline:
+                kill_tree(process.pid)
+                _, err = process.communicate()
+                raise AssertionError(f"the run never printed {mark!r}: {seen!r} {err!r}")
+            if part is None:
+                time.sleep(0.005)
+        process.seen = seen
+        return process
+
+
+def parents():
+    """The parent of each process of this machine."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                text = pathlib.Path("/proc", name, "stat").read_bytes()
+                table[int(name)] = int(text.rpartition(b")")[2].split()[1])
+    return table
+
+
+def descendants(pid):
+    """All processes below `pid`, by walking up from each process; `pid` itself is not one."""
+    table = parents()
+    found = []
+    for start in table:
+        walk = start
+        while walk in table and walk != pid:
+            walk = table[walk]
+        if walk == pid and start != pid:
+            found.append(start)
+    return found
+
+
+def describe(pids):
+    lines = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            keep = ("Name", "State", "PPid", "Uid", "NSpid")
+            lines.append(" ".join(l for l in status.splitlines() if l.startswith(keep)))
+    return "\n".join(lines)
+
+
+def kill_tree(pid):
+    for victim in [pid, *descendants(pid)]:
+        with contextlib.suppress(OSError):
+            os.kill(victim, signal.SIGKILL)
+
+
+def reap(pids):
+    """Collects those of `pids` that are dead children of ours; the rest is still alive."""
+    alive = []
+    for pid in pids:
+        try:
+            done, _ = os.waitpid(pid, os.WNOHANG)
+            if done == 0:
+                alive.append(pid)
+        except ChildProcessError:  # the child of another descendant, or gone
+            if os.path.exists(f"/proc/{pid}"):
+                alive.append(pid)
+        except OSError:
+            alive.append(pid)
+    return alive
+
+
+def wait_until(question, guard=10, pause=0.02):
+    """Asks until the answer is true or the guard is over; returns the last answer."""
+    deadline = time.monotonic() + guard
+    while True:
+        answer = question()
+        if answer or time.monotonic() > deadline:
+            return answer
+        time.sleep(pause)
+
+
+@pytest.fixture(scope="session")
+def program():
+    if not os.access(PROGRAM, os.X_OK):
+        pytest.fail(f"no program at '{PROGRAM}': build it with 'make', or set CONSTRICTOR")
+    return PROGRAM
+
+
+@pytest.fixture(scope="session")
+def tools():
+    """The helpers above, for tests that look at processes themselves."""
+
+    class Tools:
+        pass
+
+    for helper in (parents, descendants, describe, kill_tree, reap, wait_until):
+        setattr(Tools, helper.__name__, staticmethod(helper))
+    Tools.root = ROOT
+    Tools.top = TOP
+    Tools.result = Result
+    return Tools
+
+
+@contextlib.contextmanager
+def open_cli(program):
+    before = set(descendants(os.getpid()))
+    with tempfile.TemporaryDirectory(prefix="constrictor-test-") as folder:
+        cli = Cli(program, pathlib.Path(folder))
+        try:
+            yield cli
+        finally:
+            for process in cli.started:
+                if process.poll() is None:
+                    kill_tree(process.pid)
+                process.wait()
+                for stream in (process.stdin, process.stdout, process.stderr):
+                    if stream:
+                        stream.close()
+
+            def left():
+                return reap(set(descendants(os.getpid())) - before)
+
+            wait_until(lambda: not left(), guard=5)
+            survivors = left()
+            text = describe(survivors)
+            for pid in survivors:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not left(), guard=2)
+    assert not survivors, f"processes survived the test:\n{text}"
+
+
+@pytest.fixture
+def cli(program):
+    with open_cli(program) as cli:
+        yield cli
+
+
+@pytest.fixture(scope="session")
+def shared_cli(program):
+    """For session fixtures that make one run and share its result."""
+    with open_cli(program) as cli:
+        yield cli

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy's proof: what it says, what a box answers, and what we agreed on, compared.
+
+`constrictor doctor --dump-policy` prints the table that the filter is made from, one JSON object per
+line. The committed copy policy.<machine>.txt makes every change of the policy a visible diff;
+update-golden writes it anew.
+"""
+
+import json
+import pathlib
+import platform
+
+import harness
+import pytest
+import sweep
+import table_syscalls
+import x86_64
+
+GOLDEN = pathlib.Path(__file__).with_name(f"policy.{platform.machine()}.txt")
+
+if platform.machine() != "x86_64":
+    pytest.skip("the sweep knows the numbers of x86-64 only", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def dump(shared_cli):
+    result = shared_cli.call("doctor", "--dump-policy")
+    assert result.status == 0, result
+    return result.out
+
+
+@pytest.fixture(scope="module")
+def policy(dump):
+    table = {}
+    for line in dump.splitlines():
+        row = json.loads(line)
+        assert row["nr"] not in table, f"two rules for number {row['nr']}"
+        table[row["nr"]] = row
+    return table
+
+
+def test_dump_is_well_formed(policy):
+    assert len(policy) > 200
+    for number, row in policy.items():
+        assert set(row) == {"nr", "name", "action"}, row
+        action = row["action"]
+        assert action in ("allow", "args") or action in ("errno:EPERM", "errno:ENOSYS"), row
+        if number in x86_64.NAME:
+            assert row["name"] == x86_64.NAME[number]
+
+
+def test_golden_file_is_current(dump):
+    assert GOLDEN.exists(), f"no '{GOLDEN.name}': run tests/probe/update-golden"
+    assert dump == GOLDEN.read_text(), "the policy changed: run tests/probe/update-golden and look at the diff"
+
+
+def test_sweep(policy, shared_cli):
+    outcomes = harness.run_inside(shared_cli, [sweep.probe_of(number) for number in sweep.called()])
+    complaints = []
+    for number in sweep.called():
+        name = sweep.name_of(number)
+        action = policy.get(number, {"action": "errno:ENOSYS"})["action"]
+
+        def native(number=number):
+            probe = sweep.probe_of(number)
+            return harness.run_outside([probe])[probe.name]
+
+        complaints.append(sweep.judge(name, action, outcomes[name], native))
+    assert [text for text in complaints if text] == []
+
+
+@pytest.mark.parametrize("name", sorted(sweep.NEEDED))
+def test_python_needs(name, policy):
+    row = policy.get(x86_64.NR[name])
+    assert row, f"'{name}' is not in the policy"
+    assert row["action"] in ("allow", "args")
+
+
+@pytest.mark.parametrize("name", sorted({call for *_, calls in table_syscalls.BAD_ARGUMENTS for call in calls}))
+def test_never_allowed(name, policy):
+    action = policy.get(x86_64.NR[name], {"action": "errno:ENOSYS"})["action"]
+    assert action.startswith("errno:"), action
+
+
+@pytest.mark.parametrize("name", "clone prctl ioctl socket socketpair personality fcntl execveat".split())
+def test_arguments_decide(name, policy):
+    assert policy[x86_64.NR[name]]["action"] == "args"
+
+
+def test_nothing_unknown_is_allowed(policy):
+    """A number that we have no name for has no business in the policy."""
+    strangers = [row for number, row in policy.items() if number not in x86_64.NAME]
+    assert [row for row in strangers if not row["action"].startswith("errno:")] == []
