@@ -117,12 +117,20 @@ static const struct row {
 #include "box/policy.def"
 };
 
-// The gate parses what strangers send, so it must not be able to start anything; it serves a network.
-static const struct row gate_policy[] = {
-    {"execve", ACTION_EPERM, RULE_NONE, -1},  {"execveat", ACTION_EPERM, RULE_NONE, -1},
-    {"fork", ACTION_EPERM, RULE_NONE, -1},    {"vfork", ACTION_EPERM, RULE_NONE, -1},
-    {"clone", ACTION_EPERM, RULE_NONE, -1},   {"memfd_create", ACTION_EPERM, RULE_NONE, -1},
-    {"socket", ACTION_CHECK, RULE_SOCKET_GATE, -1},
+// What differs from the table for processes other than a box with cgroups.
+static const struct change {
+    enum filter_kind kind;
+    struct row row;
+} changes[] = {
+    // The gate parses what strangers send: it must not start anything, but it serves a network.
+    {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"vfork", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"clone", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"memfd_create", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"socket", ACTION_CHECK, RULE_SOCKET_GATE, -1}},
+    {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1}},
 };
 
 struct call {
@@ -142,9 +150,9 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(policy); i++) {
         const struct row *row = &policy[i];
-        for (size_t k = 0; kind == FILTER_GATE && k < ARRAY_LEN(gate_policy); k++)
-            if (strcmp(gate_policy[k].name, row->name) == 0)
-                row = &gate_policy[k];
+        for (size_t k = 0; k < ARRAY_LEN(changes); k++)
+            if (changes[k].kind == kind && strcmp(changes[k].row.name, row->name) == 0)
+                row = &changes[k].row;
         int nr = row->nr >= 0 ? row->nr : seccomp_syscall_resolve_name(row->name);
         if (nr >= 0)
             calls[n++] = (struct call){nr, row};

@@ -63,6 +63,17 @@ static json_int_t error_errno(const struct run *r)
     return json_integer_value(json_object_get(json_object_get(r->result, "error"), "errno"));
 }
 
+// Without cgroups nobody counts refused forks; the exception is all there is.
+static bool process_limit_was_met(const struct run *r, const char *type)
+{
+    const char *message =
+        json_string_value(json_object_get(json_object_get(r->result, "error"), "message"));
+    if (r->gate->facts->caps->cgroups.driver != &watch_driver || !type || !message)
+        return false;
+    return (strcmp(type, "BlockingIOError") == 0 && error_errno(r) == EAGAIN) ||
+           (strcmp(type, "RuntimeError") == 0 && strstr(message, "start new thread"));
+}
+
 // A run that failed may have failed because a limit answered with an errno.
 static void judge_failure(const struct run *r, struct result *res)
 {
@@ -79,7 +90,7 @@ static void judge_failure(const struct run *r, struct result *res)
     } else if (error_errno(r) == ENOSPC || scratch_is_full(u, &inodes)) {
         res->verdict = VERDICT_DISK_FULL;
         res->limit = u->scratch_free_inodes == 0 ? LIMIT_INODES : LIMIT_SCRATCH;
-    } else if (u->process_hits) {
+    } else if (u->process_hits || process_limit_was_met(r, type)) {
         res->verdict = VERDICT_TOO_MANY_PROCESSES;
         res->limit = LIMIT_PROCESSES;
     } else if (error_errno(r) == EMFILE) {

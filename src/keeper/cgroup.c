@@ -187,7 +187,7 @@ void cgroup_close(struct cgroup_root *root)
 int cgroup_make(const struct cgroup_root *root, struct cgroup *ret, uint64_t box,
                 const struct wire_limits *limits, struct err *e)
 {
-    *ret = (struct cgroup){.root = root, .dir = {-1, -1, -1}, .limits = *limits};
+    *ret = (struct cgroup){.root = root, .dir = {-1, -1, -1}, .scratch = -1, .limits = *limits};
     snprintf(ret->name, sizeof ret->name, "box-%" PRIx64, box);
     for (unsigned i = 0; i < root->count; i++) {
         ret->dir[i] = cgroup_make_dir(root->dir[i], ret->name);

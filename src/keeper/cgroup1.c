@@ -75,20 +75,16 @@ static int cgroup1_attach_fds(const struct cgroup *cg, int *fds)
     return CONTROLLERS;
 }
 
-// One line per CPU: "cpu user system", nanoseconds.
+// The sum is exact; how it divides into user and system is sampled at the timer tick.
 static void cpu_usage(int dir, struct wire_usage *ret)
 {
-    char text[16384];
-    if (file_read_at(dir, "cpuacct.usage_all", text, sizeof text) < 0)
+    uint64_t total = 0, system = 0;
+    if (file_read_u64_at(dir, "cpuacct.usage", &total) < 0)
         return;
-    uint64_t user = 0, system = 0;
-    for (char *line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
-        char *p;
-        (void)strtoull(line + 1, &p, 10);
-        user += strtoull(p, &p, 10);
-        system += strtoull(p, &p, 10);
-    }
-    ret->cpu_user_us = user / 1000;
+    (void)file_read_u64_at(dir, "cpuacct.usage_sys", &system);
+    if (system > total)
+        system = total;
+    ret->cpu_user_us = (total - system) / 1000;
     ret->cpu_system_us = system / 1000;
 }
 

@@ -28,7 +28,7 @@
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
 
-enum { REFILL_DELAY_MS = 2, EVENTS = 64 };
+enum { REFILL_DELAY_MS = 2, TICK_FIRST_MS = 5, EVENTS = 64 };
 
 struct keeper {
     const struct keeper_plan *plan;
@@ -37,6 +37,8 @@ struct keeper {
     struct zygote zygote;
     struct stock stock;
     int gate_sock, epoll, timer, signals;
+    bool timer_set;
+    int tick_ms; // pause before limits are looked at again
     pid_t gate;
     int gate_status;
     bool gate_gone;
@@ -50,6 +52,9 @@ static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
 
 static void set_timer(struct keeper *k, int ms)
 {
+    if (k->timer_set)
+        return; // the earlier time stands
+    k->timer_set = true;
     struct itimerspec t = {.it_value = {ms / 1000, (long)(ms % 1000) * 1000000}};
     (void)timerfd_settime(k->timer, 0, &t, NULL); // only fails for bad arguments
 }
@@ -74,8 +79,6 @@ static void on_gate(struct keeper *k)
         switch (m.h.type) {
         case WIRE_ACQUIRE:
             stock_acquire(&k->stock, &m.acquire);
-            // The new box is made when this run is over or after a pause, not beside it.
-            set_timer(k, REFILL_DELAY_MS);
             break;
         case WIRE_RELEASE:
             stock_release(&k->stock, &m.release);
@@ -154,10 +157,19 @@ static void on_timer(struct keeper *k)
 {
     uint64_t times;
     (void)!read(k->timer, &times, sizeof times); // only says that it fired
+    k->timer_set = false;
     stock_refill(&k->stock);
-    int ms = stock_tick(&k->stock);
-    if (ms >= 0)
-        set_timer(k, ms);
+    k->tick_ms = stock_tick(&k->stock);
+}
+
+// After each round of events: is there something to do later?
+static void plan_ahead(struct keeper *k)
+{
+    // A taken box is made again after a pause and not beside the run that took it.
+    if (stock_wants_boxes(&k->stock))
+        set_timer(k, REFILL_DELAY_MS);
+    else if (stock_wants_ticks(&k->stock))
+        set_timer(k, k->tick_ms > 0 ? k->tick_ms : TICK_FIRST_MS);
 }
 
 static void on_signal(struct keeper *k)
@@ -205,6 +217,7 @@ static void loop(struct keeper *k)
                 break;
             }
         }
+        plan_ahead(k);
     }
 }
 

@@ -48,10 +48,16 @@ static struct box *find(struct stock *s, uint64_t id)
     return b && b->id == id ? b : NULL; // a number of an earlier box in this slot is nobody
 }
 
-static void move(struct stock *s, struct box *b, enum box_state state)
+static void leave_list(struct stock *s, struct box *b)
 {
     TAILQ_REMOVE(&s->lists[b->state], b, list);
     s->counts[b->state]--;
+    s->making_for_stock -= b->state == BOX_MAKING && b->ticket == 0;
+}
+
+static void move(struct stock *s, struct box *b, enum box_state state)
+{
+    leave_list(s, b);
     b->state = state;
     TAILQ_INSERT_TAIL(&s->lists[state], b, list);
     s->counts[state]++;
@@ -69,8 +75,7 @@ static void close_all(struct box *b)
 // The last of a box: its init is reaped (or never was).
 static void forget(struct stock *s, struct box *b)
 {
-    TAILQ_REMOVE(&s->lists[b->state], b, list);
-    s->counts[b->state]--;
+    leave_list(s, b);
     int slot = (int)(b->id % SLOTS);
     s->by_slot[slot] = NULL;
     slots_give(&s->caps->slots, slot);
@@ -166,6 +171,7 @@ static int make(struct stock *s, const struct wire_limits *limits, uint64_t tick
     s->by_slot[slot] = b;
     TAILQ_INSERT_TAIL(&s->lists[BOX_MAKING], b, list);
     s->counts[BOX_MAKING]++;
+    s->making_for_stock += ticket == 0;
     int r = begin(s, b, slot, e);
     if (r < 0)
         forget(s, b);
@@ -213,23 +219,26 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
     *o = (struct order){.ticket = m->ticket, .cpu_ms = m->cpu_ms};
     STAILQ_INSERT_TAIL(&s->orders, o, list);
     s->order_count++;
+    s->failing = false;
     stock_refill(s);
+}
+
+bool stock_wants_boxes(const struct stock *s)
+{
+    return s->zygote_sock >= 0 && !s->failing && s->making_for_stock < MAKING_MAX &&
+           s->counts[BOX_PARKED] + s->making_for_stock < s->target + s->order_count;
 }
 
 void stock_refill(struct stock *s)
 {
     struct err e;
-    uint32_t making = 0;
-    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]); b; b = TAILQ_NEXT(b, list))
-        making += b->ticket == 0;
-    while (s->counts[BOX_PARKED] + making < s->target + s->order_count && making < MAKING_MAX) {
+    while (stock_wants_boxes(s))
         if (make(s, &s->standard, 0, 0, &e) < 0) {
-            if (making + s->counts[BOX_LIVE] == 0)
+            if (s->making_for_stock == 0)
                 refuse_orders(s, &e); // nothing is on its way that could serve them
+            s->failing = true;        // until the next order
             return;
         }
-        making++;
-    }
 }
 
 static void park(struct stock *s, struct box *b)
@@ -260,7 +269,8 @@ static void fail(struct stock *s, struct box *b, const struct err *e)
         refuse(s, b->ticket, e);
     else
         refuse_orders(s, e);
-    log_err(LOG_WARN, e);
+    s->failing = true; // the next would fail too: wait until somebody asks
+    log_err(LOG_DEBUG, e);
     if (b->pidfd >= 0) {
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
         b->answered = true;
@@ -289,7 +299,7 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     if (n == -EAGAIN)
         return;
     if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count == 1 && b->pidfd >= 0) {
-        b->scratch = fds[0];
+        b->scratch = b->cg.scratch = fds[0];
         park(s, b);
         return;
     }
@@ -360,15 +370,14 @@ void stock_release(struct stock *s, const struct wire_release *m)
     if (b->end == END_OWN)
         b->end = (enum wire_end)m->end;
     b->wait_reaped = m->wait_reaped;
+    struct wire_usage usage;
+    measure(b, &usage); // before the end: without cgroups there is nothing to see afterwards
     if (b->state == BOX_LIVE) {
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
         move(s, b, BOX_DYING);
     }
-    if (!b->wait_reaped) {
-        struct wire_usage usage;
-        measure(b, &usage);
+    if (!b->wait_reaped)
         answer(s, b, &usage);
-    }
 }
 
 void stock_interrupt(struct stock *s, const struct wire_interrupt *m)
@@ -445,6 +454,11 @@ static void retry_groups(struct stock *s)
     }
 }
 
+bool stock_wants_ticks(const struct stock *s)
+{
+    return !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups);
+}
+
 int stock_tick(struct stock *s)
 {
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
@@ -452,8 +466,6 @@ int stock_tick(struct stock *s)
         check_limits(s, b);
     }
     retry_groups(s);
-    if (TAILQ_EMPTY(&s->lists[BOX_LIVE]) && TAILQ_EMPTY(&s->busy_groups))
-        return -1;
     // With many boxes a look costs more, so there are fewer.
     int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
              (int)s->counts[BOX_LIVE] / 4;

@@ -56,6 +56,8 @@ struct stock {
     uint64_t generation;
     struct box *by_slot[SLOTS];
     struct box_list lists[BOX_STATE_MAX];
+    bool failing; // boxes do not come up: make none ahead until somebody asks again
+    uint32_t making_for_stock; // MAKING without a ticket
     uint32_t counts[BOX_STATE_MAX];
     STAILQ_HEAD(, order) orders;
     uint32_t order_count;
@@ -83,9 +85,11 @@ void stock_box_speaks(struct stock *s, uint64_t id);
 
 // Makes boxes until the target is met.
 void stock_refill(struct stock *s);
+bool stock_wants_boxes(const struct stock *s);
 
-// Looks at the limits of live boxes.  Returns in how many milliseconds to look again, -1: no need.
+// Looks at the limits of live boxes.  Returns in how many milliseconds to look again.
 int stock_tick(struct stock *s);
+bool stock_wants_ticks(const struct stock *s);
 
 // The zygote is gone and its boxes with it.
 void stock_zygote_lost(struct stock *s);

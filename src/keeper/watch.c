@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -43,7 +44,8 @@ static int watch_attach_fds(const struct cgroup *cg, int *fds)
 }
 
 struct sum {
-    uint64_t memory_bytes, user_ticks, system_ticks, threads;
+    uint64_t anonymous_kb, shared_kb, tables_kb, user_ticks, system_ticks, threads;
+    bool exact; // divide pages among the processes that share them: dear, so only when it matters
 };
 
 // "Name:   123 kB" lines of /proc/PID/status; 0 when there is no such line.
@@ -53,15 +55,30 @@ static uint64_t status_kb(const char *text, const char *key)
     return p ? strtoull(p + strlen(key), NULL, 10) : 0;
 }
 
+// What one process holds.  Page tables are memory too; file pages of the interpreter are not the
+// box's.  The keeper made the user namespace, so it may read the exact figures.
+static void add_memory(pid_t pid, const char *status, struct sum *sum)
+{
+    char path[64], text[4096];
+    sum->tables_kb += status_kb(status, "\nVmPTE:");
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
+    if (sum->exact && file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+        sum->anonymous_kb += status_kb(text, "\nPss_Anon:");
+        sum->shared_kb += status_kb(text, "\nPss_Shmem:");
+    } else {
+        sum->anonymous_kb += status_kb(status, "\nRssAnon:");
+        sum->shared_kb += status_kb(status, "\nRssShmem:");
+    }
+}
+
 static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
         sum->threads += status_kb(text, "\nThreads:");
-        // Page tables are memory too; shared file pages of the interpreter are not the box's.
         if (!shares_memory)
-            sum->memory_bytes += 1024 * (status_kb(text, "\nRssAnon:") + status_kb(text, "\nVmPTE:"));
+            add_memory(pid, text, sum);
     }
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
@@ -103,14 +120,31 @@ static void walk(pid_t init, struct sum *sum)
     }
 }
 
+// Scratch holds memory whether or not a process has it mapped.
+static uint64_t memory_bytes(const struct cgroup *cg, const struct sum *sum)
+{
+    struct statfs fs;
+    uint64_t scratch = 0, shared = sum->shared_kb * 1024;
+    if (cg->scratch >= 0 && fstatfs(cg->scratch, &fs) == 0)
+        scratch = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    return (sum->anonymous_kb + sum->tables_kb) * 1024 + (shared > scratch ? shared : scratch);
+}
+
 static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
 {
     struct sum sum = {0};
     uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
     if (cg->pid > 0)
         walk(cg->pid, &sum);
-    if (sum.memory_bytes > cg->peak_memory_bytes)
-        cg->peak_memory_bytes = sum.memory_bytes;
+    uint64_t memory = memory_bytes(cg, &sum);
+    if (memory > cg->limits.memory_bytes) {
+        // Forked processes share most of their pages: count again, each page once.
+        sum = (struct sum){.exact = true};
+        walk(cg->pid, &sum);
+        memory = memory_bytes(cg, &sum);
+    }
+    if (memory > cg->peak_memory_bytes)
+        cg->peak_memory_bytes = memory;
     if (sum.threads > cg->peak_processes)
         cg->peak_processes = sum.threads;
     if (sum.threads > cg->limits.processes)
@@ -120,7 +154,7 @@ static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
     ret->peak_memory_bytes = cg->peak_memory_bytes;
     ret->peak_processes = cg->peak_processes;
     ret->process_hits = cg->process_hits;
-    ret->memory_hits = sum.memory_bytes > cg->limits.memory_bytes;
+    ret->memory_hits = memory > cg->limits.memory_bytes;
 }
 
 const struct cgroup_driver watch_driver = {

@@ -44,10 +44,10 @@ static int find_python_side(char *ret, size_t cap, struct err *e)
                    "the Python side of constrictor is neither beside the program nor in '%s'", ret);
 }
 
-static int make_filter(struct err *e)
+static int make_filter(enum filter_kind kind, struct err *e)
 {
     struct filter filter;
-    int r = filter_build(FILTER_BOX, &filter, e);
+    int r = filter_build(kind, &filter, e);
     if (r < 0)
         return r;
     int fd = memfd_create("filter", MFD_CLOEXEC);
@@ -147,7 +147,8 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
     int r = find_python_side(side, sizeof side, e);
     if (r < 0)
         return r;
-    _cleanup_close_ int filter = make_filter(e);
+    bool counted = caps->cgroups.driver != &watch_driver;
+    _cleanup_close_ int filter = make_filter(counted ? FILTER_BOX : FILTER_BOX_WATCHED, e);
     if (filter < 0)
         return filter;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)

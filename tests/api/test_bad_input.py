@@ -169,9 +169,7 @@ def test_bad_config_files(cli, refuse, text):
     refuse(64, "run", "--config", config, "-c", "1", words=["c.conf"])
 
 
-def test_missing_config_file(cli, refuse):
-    with pytest.raises(AssertionError):
-        refuse(0, "run", "--config", "nothing.conf", "-c", "1")
+def test_missing_config_file(cli):
     result = cli.call("run", "--config", "nothing.conf", "-c", "1")
     assert result.status in (64, 66)
     assert "nothing.conf" in result.err

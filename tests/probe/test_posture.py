@@ -283,7 +283,7 @@ threads = [threading.Thread(target=time.sleep, args=(2,)) for i in range(3)]
 [t.start() for t in threads]
 seen = []
 for task in os.listdir('/proc/self/task'):
-    with open('/proc/self/task/%s/status' %% task) as f:
+    with open('/proc/self/task/%%s/status' %% task) as f:
         seen.append(dict(line.rstrip('\\n').split(':\\t', 1) for line in f if ':\\t' in line))
 print(json.dumps({
     'threads': seen,

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed with -9 in the middle of a run: nothing of the box survives, and the next start sweeps up.
+
+The processes below the command are told apart by what they are: the zygote and the boxes live in pid
+namespaces of their own, the gate in the host's.
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+# The code resists as well as it can: a crowd of daemons that ignore what can be ignored.
+CODE = """
+import os, signal, time
+for n in range(1, 65):
+    try: signal.signal(n, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+for i in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        while True: time.sleep(0.05)
+print('ready', flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+def status(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return {key: value.strip() for key, value in re.findall(r"^(\S+):(.*)$", text, re.MULTILINE)}
+
+
+class Family:
+    """The processes of one live command, by their part."""
+
+    def __init__(self, process, tools):
+        self.process = process
+        self.keeper = process.pid
+        self.all = tools.descendants(process.pid)
+        depth = {pid: len(status(pid)["NSpid"].split()) for pid in self.all}
+        self.gates = [pid for pid in self.all if depth[pid] == 1]
+        inner = max(depth.values())
+        self.boxes = [pid for pid in self.all if depth[pid] == inner]
+        self.zygotes = [pid for pid in self.all if 1 < depth[pid] < inner]
+
+
+@pytest.fixture
+def family(cli, tools):
+    """A streaming run with its crowd; afterwards all must be gone, however it ended."""
+    process = cli.ready(CODE, "--wall", "60s")
+    family = Family(process, tools)
+    assert len(family.boxes) >= 7, tools.describe(family.all)
+    yield family
+
+    def alive():
+        tools.reap([pid for pid in family.all])
+        return [pid for pid in family.all if os.path.exists(f"/proc/{pid}") and status_or_none(pid)]
+
+    def status_or_none(pid):
+        try:
+            return status(pid)["State"][0] not in "ZX"
+        except (OSError, KeyError):
+            return False
+
+    tools.wait_until(lambda: not alive(), guard=5)
+    assert not alive(), tools.describe(alive())
+    before = cgroups()
+    result = cli.run("6 * 7")
+    assert (result.verdict, result.result) == ("ok", "42")
+    left = tools.wait_until(lambda: not (cgroups() & before) or None, guard=5)
+    assert left, f"cgroups are left after the next start: {sorted(cgroups() & before)}"
+
+
+def cgroups():
+    """Groups of one command; a common parent may stay."""
+    found = set()
+    for folder, below, _ in os.walk("/sys/fs/cgroup"):
+        if "constrictor" in folder and not below:
+            found.add(folder)
+    return {folder for folder in found if not folder.rstrip("/").endswith("/constrictor")}
+
+
+def finish(process):
+    process.communicate(timeout=30)
+    return process.returncode
+
+
+def test_keeper_killed(family):
+    os.kill(family.keeper, signal.SIGKILL)
+    assert finish(family.process) == -signal.SIGKILL
+
+
+def test_gate_killed(family):
+    """The keeper outlives its gate and ends in order: not as a success."""
+    assert len(family.gates) == 1
+    os.kill(family.gates[0], signal.SIGKILL)
+    assert finish(family.process) not in (0, None)
+
+
+def test_zygote_killed(family):
+    """Its boxes live in its pid namespace and go with it: the run is lost, and that is what is said."""
+    assert len(family.zygotes) == 1
+    os.kill(family.zygotes[0], signal.SIGKILL)
+    assert finish(family.process) == 125
+
+
+def test_box_killed_from_the_host(family, tools):
+    """Somebody with rights kills the code: its own death by SIGKILL, as far as anyone can see."""
+    code = [pid for pid in family.boxes if status(pid)["NSpid"].split()[-1] == "2"]
+    running = [pid for pid in code if len(tools.descendants(pid)) >= 5]
+    assert len(running) == 1
+    os.kill(running[0], signal.SIGKILL)
+    assert finish(family.process) in (125, 137)
+
+
+def test_init_killed_from_the_host(family, tools):
+    inits = [pid for pid in family.boxes if status(pid)["NSpid"].split()[-1] == "1"]
+    (init,) = [pid for pid in inits if len(tools.descendants(pid)) >= 6]
+    os.kill(init, signal.SIGKILL)
+    assert finish(family.process) in (125, 137)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+def test_command_told_to_end(family, number):
+    family.process.send_signal(number)
+    assert finish(family.process) != 0
+
+
+def test_parent_of_the_command_dies(cli, tools):
+    """A shell that started the command is killed: the run goes on or ends, but nothing is orphaned."""
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", f"'{cli.program}' run --wall 3s -c 'import time; print(1, flush=True); time.sleep(60)'; true"],
+        stdout=subprocess.PIPE,
+        env=cli.environ(),
+    )
+    assert shell.stdout.readline() == b"1\n"
+    below = tools.descendants(shell.pid)
+    assert below
+    shell.kill()
+    shell.wait()
+    shell.stdout.close()
+
+    def alive():
+        tools.reap(below)
+        return [pid for pid in below if os.path.exists(f"/proc/{pid}")]
+
+    assert tools.wait_until(lambda: not alive(), guard=20), tools.describe(alive())
+
+
+def test_killed_at_every_moment(cli, tools):
+    """Killed after 0, 5, 10 ... ms: whatever is under way then, nothing of it stays."""
+    for step in range(20):
+        process = cli.start("run", "-c", "import time; time.sleep(20)")
+        time.sleep(step * 0.005)
+        below = tools.descendants(process.pid)
+        process.kill()
+        process.communicate(timeout=30)
+
+        def alive():
+            now = set(tools.descendants(os.getpid())) | set(below)
+            tools.reap(now)
+            return [pid for pid in now if os.path.exists(f"/proc/{pid}")]
+
+        assert tools.wait_until(lambda: not alive(), guard=5), tools.describe(alive())
+    before = cgroups()
+    assert cli.run("6 * 7").result == "42"
+    assert tools.wait_until(lambda: not (cgroups() & before) or None, guard=5), sorted(cgroups() & before)
+
+
+def test_stopped_and_continued(cli, tools):
+    """The whole command is stopped for a while, as by Ctrl-Z; then it goes on."""
+    process = cli.ready("import time\nprint('ready')\ntime.sleep(0.5)\nprint('done')")
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGCONT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert (process.seen + out).endswith(b"done\n")
