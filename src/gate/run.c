@@ -34,6 +34,8 @@ static void event_stop(struct event **event)
 
 // ---- the end ---------------------------------------------------------------------------------------
 
+static void drain(struct run *r);
+
 static void close_box(struct run *r)
 {
     event_stop(&r->control_event);
@@ -52,6 +54,16 @@ static void done(struct run *r)
     r->t_end_us = run_now_us();
     close_box(r);
     r->request.on_done(r); // may free r
+}
+
+// The result of a kept box: its output is complete, because the runner flushes before it answers.
+static void pause_run(struct run *r)
+{
+    r->state = RUN_IDLE;
+    event_stop(&r->wall_event);
+    drain(r);
+    r->t_end_us = run_now_us();
+    r->request.on_done(r); // may start the next
 }
 
 // Gives the box back.  The first reason counts.
@@ -135,7 +147,9 @@ static void take_frame(struct run *r)
         if (r->result)
             break; // one run, one result
         r->result = json_loadb(r->reader.data, r->reader.total, JSON_ALLOW_NUL, &ignored);
-        if (json_is_object(r->result))
+        if (json_is_object(r->result) && r->request.keep)
+            pause_run(r);
+        else if (json_is_object(r->result))
             release(r, END_DONE);
         else
             release(r, END_PROTOCOL);
@@ -223,6 +237,19 @@ static bool watch(struct run *r, struct event **event, int fd, short what, event
     return *event && event_add(*event, timeout) == 0;
 }
 
+static bool set_wall(struct run *r)
+{
+    struct timeval wall = {.tv_sec = (time_t)(r->request.wall_ms / 1000),
+                           .tv_usec = (suseconds_t)(r->request.wall_ms % 1000) * 1000};
+    return watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wall, &wall);
+}
+
+static bool watch_sending(struct run *r)
+{
+    return r->state != RUN_SENDING ||
+           watch(r, &r->write_event, r->control, EV_WRITE | EV_PERSIST, on_writable, NULL);
+}
+
 static void on_box(struct run *r, const struct wire_box *m, int control, int out, int err)
 {
     r->ticket = 0;
@@ -241,15 +268,11 @@ static void on_box(struct run *r, const struct wire_box *m, int control, int out
     (void)fd_set_nonblock(control, true);
     (void)fd_set_nonblock(out, true);
     (void)fd_set_nonblock(err, true);
-    struct timeval wall = {.tv_sec = (time_t)(r->request.wall_ms / 1000),
-                           .tv_usec = (suseconds_t)(r->request.wall_ms % 1000) * 1000};
     send_code(r);
     if (!watch(r, &r->control_event, control, EV_READ | EV_PERSIST, on_control, NULL) ||
         !watch(r, &r->stream_event[RUN_STDOUT], out, EV_READ | EV_PERSIST, on_stream, NULL) ||
         !watch(r, &r->stream_event[RUN_STDERR], err, EV_READ | EV_PERSIST, on_stream, NULL) ||
-        !watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wall, &wall) ||
-        (r->state == RUN_SENDING &&
-         !watch(r, &r->write_event, control, EV_WRITE | EV_PERSIST, on_writable, NULL)))
+        !set_wall(r) || !watch_sending(r))
         release(r, END_CANCELLED);
 }
 
@@ -301,6 +324,20 @@ struct run *run_start(struct gate *g, const struct run_request *request)
     return r;
 }
 
+void run_next(struct run *r, const char *code, size_t code_length)
+{
+    r->request.code = code;
+    r->request.code_length = code_length;
+    json_decref(r->result);
+    r->result = NULL;
+    r->sent = 0;
+    r->state = RUN_SENDING;
+    r->t_begin_us = r->t_box_us = run_now_us();
+    send_code(r);
+    if (!set_wall(r) || !watch_sending(r))
+        release(r, END_CANCELLED);
+}
+
 void run_cancel(struct run *r)
 {
     if (r->state == RUN_WAITING && r->ticket) {
@@ -308,7 +345,7 @@ void run_cancel(struct run *r)
         r->ticket = 0;
         r->end = END_CANCELLED;
         done(r);
-    } else if (r->state == RUN_SENDING || r->state == RUN_RUNNING) {
+    } else if (r->state == RUN_IDLE || r->state == RUN_SENDING || r->state == RUN_RUNNING) {
         release(r, END_CANCELLED);
     }
 }

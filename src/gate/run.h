@@ -5,6 +5,7 @@
 //   WAITING   for a box
 //   SENDING   the code goes over the control socket
 //   RUNNING   output is read, the result is awaited, limits are watched
+//   IDLE      a box that is kept has answered; run_next() or run_cancel() follows
 //   ENDING    the box is released; the keeper's ENDED is awaited
 //   DONE      on_done was called
 
@@ -22,7 +23,7 @@
 #include "wire/frame.h"
 #include "wire/wire.h"
 
-enum run_state { RUN_WAITING, RUN_SENDING, RUN_RUNNING, RUN_ENDING, RUN_DONE };
+enum run_state { RUN_WAITING, RUN_IDLE, RUN_SENDING, RUN_RUNNING, RUN_ENDING, RUN_DONE };
 enum run_stream { RUN_STDOUT, RUN_STDERR, RUN_STREAMS };
 
 struct run;
@@ -35,6 +36,7 @@ struct run_request {
     struct wire_limits limits;
     uint64_t wall_ms, cpu_ms, output_bytes;
     bool wait_reaped; // be done when the last process is gone, not when it is doomed
+    bool keep;        // the box lives on after the result, for run_next()
     // Called when output came; may take it from the buffer (streaming) or leave it (collecting).
     // Negative: the reader is gone, the run is cancelled.
     int (*on_output)(struct run *r, enum run_stream stream, struct evbuffer *data);
@@ -66,6 +68,9 @@ struct run {
 
 // Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
 struct run *run_start(struct gate *g, const struct run_request *request);
+
+// The next run in a box that is IDLE; on_done comes again.
+void run_next(struct run *r, const char *code, size_t code_length);
 
 // Ends it early; on_done follows.
 void run_cancel(struct run *r);
