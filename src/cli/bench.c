@@ -1,3 +1,385 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// bench: `constrictor bench`.  See bench.h for the parts.
+//
+// Machines are noisy, so every figure is a ratio against cold interpreters measured in the same run,
+// with medians and p99; nothing here is an assertion.
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/bench.h"
 #include "cli/cli.h"
-int cmd_bench(const struct config *c, int argc, char **argv) { (void)c; (void)argc; (void)argv; return 1; }
+#include "keeper/interp.h"
+
+struct figure {
+    const char *key, *text;
+    double value;          // in `unit`, -1: not measured
+    const char *unit;
+    double ratio, target;  // reached when ratio >= target
+    const char *note;      // why it was not measured, or what it is compared with
+};
+
+struct bench {
+    const struct config *config;
+    struct interp interp;
+    struct bench_shared *shared;
+    pid_t observer;
+    bool data; // numpy, pandas, matplotlib are there
+    struct bench_samples plain, bare, stack, numpy; // cold
+    double cold_rate;
+    struct figure figures[16];
+    size_t figure_count;
+    json_t *growth;
+};
+
+static const char data_code[] =
+    "import numpy as np, pandas as pd, matplotlib.pyplot as plt\n"
+    "float(pd.DataFrame({'a': np.arange(4.0)})['a'].sum()) + len(plt.get_fignums())";
+static const char numpy_code[] = "import numpy as np\nfloat((np.arange(100.0) ** 2).sum())";
+
+// ---- one measurement -------------------------------------------------------------------------------
+
+// In a child, which becomes the keeper.  False: it failed, and shared->failure says why.
+static bool measure(struct bench *b, uint32_t stock, const char *preload, struct bench_load *load)
+{
+    static struct config config;
+    config = *b->config;
+    config.stock = stock;
+    config.preload = (struct text_list){0};
+    if (preload)
+        (void)text_list_add(&config.preload, preload);
+    snprintf(config.python, sizeof config.python, "%s", b->interp.executable);
+    b->shared->latency.count = b->shared->failed = 0;
+    b->shared->failure[0] = '\0';
+    load->shared = b->shared;
+    (void)fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct err e;
+        int status = 1;
+        struct keeper_plan plan = {.config = &config, .gate = bench_gate, .argument = load};
+        if (keeper_run(&plan, &status, &e) < 0)
+            snprintf(b->shared->failure, sizeof b->shared->failure, "%s", e.message);
+        _exit(status);
+    }
+    int status = 1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return pid > 0 && status == 0 && b->shared->failed == 0;
+}
+
+static struct figure *add(struct bench *b, const char *key, const char *text, const char *unit, double target)
+{
+    struct figure *f = &b->figures[b->figure_count++];
+    *f = (struct figure){.key = key, .text = text, .unit = unit, .target = target, .value = -1,
+                         .ratio = -1};
+    return f;
+}
+
+static void progress(const struct bench *b, const char *what)
+{
+    if (!b->config->json)
+        fprintf(stderr, "  %s ...\n", what);
+}
+
+// ---- the figures -------------------------------------------------------------------------------------
+
+static bool measure_cold(struct bench *b, bool again)
+{
+    int n = b->config->quick ? 20 : 60;
+    char *exe = b->interp.executable;
+    char *plain[] = {exe, (char *)"-c", (char *)"1+1", NULL};
+    char *bare[] = {exe, (char *)"-I", (char *)"-S", (char *)"-c", (char *)"1+1", NULL};
+    char *numpy[] = {exe, (char *)"-c", (char *)"import numpy", NULL};
+    char *stack[] = {exe, (char *)"-c", (char *)"import numpy, pandas, matplotlib.pyplot", NULL};
+    progress(b, again ? "cold interpreters, again" : "cold interpreters");
+    if (!bench_cold(plain, n, &b->plain) || !bench_cold(bare, n, &b->bare))
+        return false;
+    if (again)
+        return true;
+    b->data = bench_cold(stack, b->config->quick ? 3 : 7, &b->stack) &&
+              bench_cold(numpy, b->config->quick ? 3 : 7, &b->numpy);
+    b->cold_rate = bench_cold_rate(plain, (int)sysconf(_SC_NPROCESSORS_ONLN), b->config->quick ? 1 : 3);
+    return true;
+}
+
+static void measure_fresh(struct bench *b)
+{
+    progress(b, "fresh boxes, one at a time");
+    struct bench_load load = {.code = "1+1", .runs = b->config->quick ? 200 : 1000, .at_once = 1,
+                              .pause_us = 4000};
+    struct figure *p50 = add(b, "fresh_p50", "fresh box, 1+1, p50", "us", 25);
+    struct figure *p99 = add(b, "fresh_p99", "fresh box, 1+1, p99", "us", 5);
+    if (!measure(b, 16, NULL, &load))
+        return;
+    p50->value = bench_percentile(&b->shared->latency, 50);
+    p99->value = bench_percentile(&b->shared->latency, 99);
+    p50->ratio = bench_percentile(&b->plain, 50) / p50->value;
+    p99->ratio = bench_percentile(&b->plain, 50) / p99->value;
+    p50->note = p99->note = "cold python3 -c, p50";
+}
+
+static void measure_stack(struct bench *b)
+{
+    struct figure *f = add(b, "data_p50", "numpy, pandas, matplotlib used, p50", "us", 500);
+    f->note = b->data ? "cold import of the three" : "numpy, pandas or matplotlib is not installed";
+    if (!b->data)
+        return;
+    progress(b, "fresh boxes with the data stack");
+    struct bench_load load = {.code = data_code, .runs = b->config->quick ? 60 : 300, .at_once = 1,
+                              .pause_us = 20000};
+    if (!measure(b, 16, "numpy,pandas,matplotlib.pyplot", &load))
+        return;
+    f->value = bench_percentile(&b->shared->latency, 50);
+    f->ratio = bench_percentile(&b->stack, 50) / f->value;
+}
+
+static void measure_rate(struct bench *b)
+{
+    progress(b, "fresh boxes, as many as possible");
+    struct bench_load load = {.code = "1+1", .runs = 1000000, .at_once = 8,
+                              .seconds_max = b->config->quick ? 2 : 5};
+    struct figure *f = add(b, "rate", "fresh boxes per second, sustained", "/s", 8);
+    f->note = "cold python3 -c per second, one worker per core";
+    if (!measure(b, 32, NULL, &load))
+        return;
+    f->value = (double)b->shared->latency.count / b->shared->seconds;
+    if (b->shared->latency.count == BENCH_SAMPLES_MAX) // more runs than samples are kept
+        f->value = -1;
+    f->ratio = f->value / b->cold_rate;
+}
+
+static void measure_live(struct bench *b)
+{
+    progress(b, "runs in one live box");
+    struct bench_load load = {.code = "1+1", .runs = b->config->quick ? 500 : 2000, .at_once = 1,
+                              .live = true};
+    struct figure *f = add(b, "live_10", "ten runs in one live box", "us", 200);
+    f->note = "ten cold python3 -c";
+    if (!measure(b, 2, NULL, &load))
+        return;
+    f->value = 10 * bench_percentile(&b->shared->latency, 50);
+    f->ratio = 10 * bench_percentile(&b->plain, 50) / f->value;
+}
+
+static void measure_hundred(struct bench *b)
+{
+    struct figure *f = add(b, "hundred", "100 boxes, a numpy expression each, at once", "ms", 1 / 1.5);
+    f->note = b->data ? "one cold import numpy" : "numpy is not installed";
+    if (!b->data)
+        return;
+    progress(b, "a hundred boxes at once");
+    struct bench_load load = {.code = numpy_code, .runs = 100, .at_once = 100};
+    if (!measure(b, 100, "numpy", &load))
+        return;
+    f->value = b->shared->seconds * 1000;
+    f->ratio = bench_percentile(&b->numpy, 50) / 1000 / f->value;
+}
+
+static double box_mib(const struct bench_memory *few, const struct bench_memory *many)
+{
+    if (many->boxes <= few->boxes)
+        return -1;
+    return (many->pss_kb - few->pss_kb) / (many->boxes - few->boxes) / 1024;
+}
+
+static void set_memory(struct figure *f, double mib, double limit)
+{
+    f->value = mib;
+    f->ratio = mib > 0 ? limit / mib : -1;
+    f->note = "the limit";
+}
+
+// 1, 10, 100, 1,000 parked boxes: what a run costs, what they weigh.
+static void measure_growth(struct bench *b)
+{
+    static const uint32_t sizes[] = {1, 10, 100, 1000};
+    struct bench_memory memory[4] = {{0}};
+    struct figure *f = add(b, "memory_bare", "memory of a parked box", "MiB", 1);
+    size_t n = b->config->quick ? 3 : 4;
+    b->growth = json_array();
+    for (size_t i = 0; i < n; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%u parked boxes", sizes[i]);
+        progress(b, what);
+        struct bench_load load = {.code = "1+1", .runs = 100, .at_once = 1, .pause_us = 4000,
+                                  .memory = true};
+        double begin = bench_now_us();
+        if (!measure(b, sizes[i], NULL, &load))
+            return;
+        memory[i] = b->shared->before;
+        (void)json_array_append_new(
+            b->growth, json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:i}", "boxes", memory[i].boxes,
+                                 "p50_us", bench_percentile(&b->shared->latency, 50), "p99_us",
+                                 bench_percentile(&b->shared->latency, 99), "pss_mib",
+                                 memory[i].pss_kb / 1024, "keeper_rss_mib",
+                                 memory[i].keeper_rss_kb / 1024, "seconds",
+                                 (bench_now_us() - begin) / 1e6, "keeper_fds", memory[i].keeper_fds));
+    }
+    set_memory(f, box_mib(&memory[1], &memory[n - 1]), 2);
+}
+
+static void measure_stack_memory(struct bench *b)
+{
+    struct figure *f = add(b, "memory_data", "memory of a parked box, data stack", "MiB", 1);
+    f->note = "numpy, pandas or matplotlib is not installed";
+    if (!b->data)
+        return;
+    progress(b, "memory with the data stack");
+    struct bench_memory memory[2];
+    for (int i = 0; i < 2; i++) {
+        struct bench_load load = {.code = "1+1", .runs = 1, .at_once = 1, .memory = true};
+        if (!measure(b, i ? 34 : 2, "numpy,pandas,matplotlib.pyplot", &load))
+            return;
+        memory[i] = b->shared->before;
+    }
+    set_memory(f, box_mib(&memory[0], &memory[1]), 4);
+}
+
+static void measure_command(struct bench *b)
+{
+    progress(b, "the command, cold");
+    struct figure *f = add(b, "command", "constrictor run -c 'print(1)', cold", "ms", 1 / 2.5);
+    static struct bench_samples s;
+    char *argv[] = {(char *)"/proc/self/exe", (char *)"run", (char *)"--python", b->interp.executable,
+                    (char *)"-c", (char *)"print(1)", NULL};
+    char exe[4096];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    f->note = "cold python3 -c";
+    if (n <= 0)
+        return;
+    exe[n] = '\0';
+    argv[0] = exe;
+    s.count = 0;
+    if (!bench_cold(argv, b->config->quick ? 20 : 60, &s))
+        return;
+    f->value = bench_percentile(&s, 50) / 1000;
+    f->ratio = bench_percentile(&b->plain, 50) / 1000 / f->value;
+}
+
+// ---- output ------------------------------------------------------------------------------------------
+
+static bool reached(const struct figure *f)
+{
+    return f->ratio >= f->target;
+}
+
+static void print_table(struct bench *b)
+{
+    printf("interpreter %s, Python %s, %ld cores\n", b->interp.executable, b->interp.version,
+           sysconf(_SC_NPROCESSORS_ONLN));
+    printf("cold python3 -c: p50 %.2f ms, p99 %.2f ms; -I -S: p50 %.2f ms; %.0f per second\n",
+           bench_percentile(&b->plain, 50) / 1000, bench_percentile(&b->plain, 99) / 1000,
+           bench_percentile(&b->bare, 50) / 1000, b->cold_rate);
+    if (b->data)
+        printf("cold import of numpy %.0f ms; of numpy, pandas, matplotlib.pyplot %.0f ms\n",
+               bench_percentile(&b->numpy, 50) / 1000, bench_percentile(&b->stack, 50) / 1000);
+    printf("\n%-46s %12s %10s %10s  %s\n", "figure", "value", "ratio", "must be", "");
+    for (size_t i = 0; i < b->figure_count; i++) {
+        const struct figure *f = &b->figures[i];
+        if (f->value < 0) {
+            printf("%-46s %12s %10s %10s  not measured: %s\n", f->text, "-", "-", "-",
+                   f->note ? f->note : "");
+            continue;
+        }
+        printf("%-46s %8.2f %-3s %9.2fx %9.2fx  %s (against %s)\n", f->text, f->value, f->unit, f->ratio,
+               f->target, reached(f) ? "reached" : "NOT REACHED", f->note ? f->note : "");
+    }
+    printf("\nhow cost grows with parked boxes\n%8s %10s %10s %14s %12s %12s\n", "boxes", "p50 us", "p99 us",
+           "memory MiB", "keeper MiB", "keeper fds");
+    size_t i;
+    json_t *row;
+    json_array_foreach(b->growth, i, row)
+        printf("%8d %10.0f %10.0f %14.1f %12.1f %12d\n", (int)json_integer_value(json_object_get(row, "boxes")),
+               json_real_value(json_object_get(row, "p50_us")), json_real_value(json_object_get(row, "p99_us")),
+               json_real_value(json_object_get(row, "pss_mib")),
+               json_real_value(json_object_get(row, "keeper_rss_mib")),
+               (int)json_integer_value(json_object_get(row, "keeper_fds")));
+}
+
+static void print_json(struct bench *b)
+{
+    json_t *figures = json_array();
+    for (size_t i = 0; i < b->figure_count; i++) {
+        const struct figure *f = &b->figures[i];
+        (void)json_array_append_new(
+            figures, json_pack("{s:s, s:s, s:o, s:s, s:o, s:f, s:b, s:s}", "name", f->key, "text", f->text,
+                               "value", f->value < 0 ? json_null() : json_real(f->value), "unit", f->unit,
+                               "ratio", f->value < 0 ? json_null() : json_real(f->ratio), "target",
+                               f->target, "reached", f->value >= 0 && reached(f), "against",
+                               f->note ? f->note : ""));
+    }
+    json_t *o = json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:O}", "python", b->interp.executable, "version",
+                          b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50), "cold_p99_us",
+                          bench_percentile(&b->plain, 99), "cold_bare_p50_us",
+                          bench_percentile(&b->bare, 50), "cold_rate", b->cold_rate, "figures", figures,
+                          "growth", b->growth);
+    (void)json_dumpf(o, stdout, JSON_INDENT(2));
+    (void)putchar('\n');
+    json_decref(o);
+}
+
+// `--soak N`: many runs through one keeper; does anything grow?
+static int soak(struct bench *b)
+{
+    struct bench_load load = {.code = "1+1", .runs = (int)b->config->soak, .at_once = 8, .memory = true};
+    bool ok = measure(b, 16, NULL, &load);
+    const struct bench_shared *s = b->shared;
+    json_t *o = json_pack("{s:b, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i}", "ok", ok, "runs", load.runs,
+                          "failed", s->failed, "failure", s->failure, "seconds", s->seconds,
+                          "keeper_rss_kb_before", s->before.keeper_rss_kb, "keeper_rss_kb_after",
+                          s->after.keeper_rss_kb, "gate_rss_kb_before", s->before.gate_rss_kb,
+                          "gate_rss_kb_after", s->after.gate_rss_kb, "keeper_fds_before",
+                          s->before.keeper_fds, "keeper_fds_after", s->after.keeper_fds);
+    (void)json_dumpf(o, stdout, JSON_INDENT(2));
+    (void)putchar('\n');
+    json_decref(o);
+    return ok ? cli_finish() : 1;
+}
+
+int cmd_bench(const struct config *c, int argc, char **argv)
+{
+    static struct bench b; // large, and there is one
+    struct err e;
+    (void)argc;
+    (void)argv;
+    b.config = c;
+    if (interp_ask(c->python, &b.interp, &e) < 0)
+        return cli_fail(&e, c->json);
+    b.shared = mmap(NULL, sizeof *b.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (b.shared == MAP_FAILED) {
+        err_set(&e, ERR_SYSTEM, errno, NULL, "map shared memory");
+        return cli_fail(&e, c->json);
+    }
+    b.observer = bench_observe(b.shared);
+    if (c->soak)
+        return soak(&b);
+    if (!measure_cold(&b, false)) {
+        err_set(&e, ERR_INTERPRETER, 0, NULL, "start '%s' for comparison", b.interp.executable);
+        return cli_fail(&e, c->json);
+    }
+    measure_fresh(&b);
+    measure_stack(&b);
+    measure_rate(&b);
+    measure_live(&b);
+    measure_hundred(&b);
+    measure_growth(&b);
+    measure_stack_memory(&b);
+    measure_command(&b);
+    (void)measure_cold(&b, true);
+    if (b.shared->failure[0])
+        fprintf(stderr, "constrictor: a measurement failed: %s\n", b.shared->failure);
+    if (c->json)
+        print_json(&b);
+    else
+        print_table(&b);
+    return cli_finish();
+}

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/once.h"
 #include "gate/gate.h"
 #include "gate/result.h"
 #include "gate/run.h"
@@ -27,10 +27,8 @@ struct job {
     char *code;
     size_t code_length;
     char *meta;
-    struct gate gate;
-    struct run *run;
+    struct once once;
     struct result result;
-    bool interrupted, output_lost;
 };
 
 // ---- the source --------------------------------------------------------------------------------------
@@ -152,44 +150,22 @@ static int make_meta(struct job *job, const struct config *c, int argc, char **a
 // Streams through to our own stdout and stderr.  A closed pipe there ends the run.
 static int on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
 {
-    struct job *job = r->request.argument;
+    (void)r;
     int fd = stream == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
     while (evbuffer_get_length(data) > 0) {
         int n = evbuffer_write(data, fd);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (n < 0) {
-            job->output_lost = true;
+        if (n < 0)
             return -1;
-        }
     }
     return 0;
-}
-
-static void on_done(struct run *r)
-{
-    struct job *job = r->request.argument;
-    (void)job;
-    event_base_loopbreak(r->gate->base);
-}
-
-// The first Ctrl-C is KeyboardInterrupt in the code, the second ends it.
-static void on_signal(evutil_socket_t sig, short what, void *argument)
-{
-    struct job *job = argument;
-    (void)what;
-    if (sig == SIGINT && !job->interrupted && job->run->state >= RUN_SENDING) {
-        job->interrupted = true;
-        run_interrupt(job->run);
-    } else {
-        run_cancel(job->run);
-    }
 }
 
 static void print_text(const struct job *job)
 {
     const struct result *res = &job->result;
-    json_t *error = json_object_get(job->run->result, "error");
+    json_t *error = json_object_get(job->once.run->result, "error");
     const char *text = json_string_value(json_object_get(error, "text"));
     if (text) {
         fputs(text, stderr);
@@ -207,11 +183,11 @@ static void print_text(const struct job *job)
 
 static int finish(struct job *job)
 {
-    struct run *r = job->run;
+    struct run *r = job->once.run;
     if (r->error.message[0])
         return cli_fail(&r->error, job->config->json);
     result_judge(r, &job->result);
-    if (job->interrupted && job->result.verdict == VERDICT_ERROR)
+    if (job->once.interrupted && job->result.verdict == VERDICT_ERROR)
         job->result.verdict = VERDICT_CANCELLED;
     if (job->config->json) {
         json_t *o = result_json(r, &job->result);
@@ -233,40 +209,16 @@ static int finish(struct job *job)
 static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
 {
     struct job *job = argument;
-    const struct config *c = job->config;
     struct err e;
-    if (gate_enter(&job->gate, sock, facts, &e) < 0)
-        return cli_fail(&e, c->json);
-    struct run_request request = {
+    job->once = (struct once){
+        .config = job->config,
         .code = job->code,
         .code_length = job->code_length,
         .meta = job->meta,
-        .meta_length = strlen(job->meta),
-        .limits = {.memory_bytes = c->memory_bytes, .scratch_bytes = c->scratch_bytes,
-                   .file_bytes = c->file_size_bytes, .processes = c->processes, .inodes = c->inodes,
-                   .open_files = c->files},
-        .wall_ms = c->wall_ms,
-        .cpu_ms = c->cpu_ms,
-        .output_bytes = c->output_bytes,
-        .wait_reaped = true, // nothing is gained by leaving early, and exact figures are
-        .on_output = c->json ? NULL : on_output,
-        .on_done = on_done,
-        .argument = job,
+        .on_output = job->config->json ? NULL : on_output,
     };
-    (void)signal(SIGPIPE, SIG_IGN);
-    job->run = run_start(&job->gate, &request);
-    struct event *interrupt = evsignal_new(job->gate.base, SIGINT, on_signal, job);
-    struct event *terminate = evsignal_new(job->gate.base, SIGTERM, on_signal, job);
-    if (!job->run || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
-        event_add(terminate, NULL) < 0) {
-        err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
-        return cli_fail(&e, c->json);
-    }
-    (void)event_base_dispatch(job->gate.base);
-    if (job->run->state != RUN_DONE) {
-        err_set(&e, ERR_INTERNAL, 0, NULL, "the keeper ended");
-        return cli_fail(&e, c->json);
-    }
+    if (once_run(&job->once, sock, facts, &e) < 0)
+        return cli_fail(&e, job->config->json);
     return finish(job); // no tidying: the process ends here
 }
 
@@ -287,5 +239,8 @@ int cmd_run(const struct config *c, int argc, char **argv)
     int r = keeper_run(&plan, &status, &e);
     free(job.code);
     free(job.meta);
-    return r < 0 ? cli_fail(&e, c->json) : status;
+    if (r == 0)
+        return status;
+    caps_explain(&one, &e);
+    return cli_fail(&e, c->json);
 }

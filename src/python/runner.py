@@ -3,8 +3,8 @@
 
 zygote.py imports this file before any user code exists and hands main() to _constrictor.serve(),
 which calls it in the user process of every new box: uid 1000, no capabilities, seccomp on, fds 0-2.
-User code lives in the same interpreter and may patch, delete or close whatever it can reach. So:
-  1. what the runner calls after user code is bound here, before it, under names of the runner's own;
+User code lives in the same interpreter and may patch, delete or close whatever it can reach. So
+  1. what the runner calls after user code is bound here, before it, under names of its own;
   2. what it takes from the standard library late is for looks only and has a plain replacement;
   3. every text and list that goes into a result has a bound.
 None of this is a wall: code that forges a result lies only about itself, and the verdict is the
@@ -13,14 +13,14 @@ keeper's. It is what keeps honest but odd code from losing its result.
 
 import builtins
 import sys
-from _io import StringIO
+from _io import BufferedRandom, BufferedWriter, StringIO, TextIOWrapper
 from _json import encode_basestring as quote, make_scanner
 from _signal import SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
 from atexit import _run_exitfuncs as run_exitfuncs
-from gc import collect as gc_collect, enable as gc_enable, freeze as gc_freeze
+from gc import collect, enable as gc_enable, freeze, get_objects
 from itertools import islice
-from os import _exit, getpid, umask, unlink
+from os import _exit, getpid, umask
 from sys import getprofile, getrecursionlimit, gettrace, modules
 from sys import setprofile, setrecursionlimit, settrace
 
@@ -36,11 +36,11 @@ TEXT_MAX = 64 * 1024        # characters of a result's repr and of a traceback's
 MESSAGE_MAX = 8 * 1024      # characters of an exception's message
 LINE_MAX = 500              # characters of a source line, a file name, a function name
 FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
-DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython prints it
+DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython does it
 JSON_DEPTH, JSON_ITEMS, JSON_SIZE = 32, 10_000, 256 * 1024     # what result_json may be
 PAYLOAD_MAX = 4 * 1024 * 1024
 RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
-RECURSION_MIN = 1000        # what the runner needs after sys.setrecursionlimit(30)
+RECURSION_MIN = 1000        # what the runner wants after a sys.setrecursionlimit(30)
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
@@ -49,17 +49,18 @@ HERE = (lambda: None).__code__.co_filename
 NO_INPUT = ("input() is not available: code runs without a terminal; "
             "pass values in the code or as arguments")
 # The answer when even describing a failure fails: made now, because then nothing can be made.
-LAST_RESORT = (b'{"exit_code":1,"phase":"execution","error":{"type":"MemoryError","message":'
-               b'"the code failed, and too little of the interpreter was left to say how",'
-               b'"line":null,"column":null,"code_line":null,"traceback":[],"text":"MemoryError\\n"}}')
+LAST_RESORT = (
+    b'{"exit_code":1,"phase":"execution","error":{"type":"MemoryError","message":'
+    b'"the code failed, and too little of the interpreter was left to say how",'
+    b'"line":null,"column":null,"code_line":null,"traceback":[],"text":"MemoryError\\n"}}')
 
 
 class Box:
     """What this process knows about itself; there is one box per process."""
-    pid = 0                 # a child that user code forks is not the box and must not answer
     warm = False            # forked from a warm zygote
-    modules = 0             # how many there were before user code
+    pid = 0                 # a child that user code forks is not the box and must not answer
     main = None             # the module that user code runs in, sys.modules["__main__"]
+    modules = 0             # how many there were before user code
     path = ()               # sys.path without the folder of user code
     streams = ()            # stdout and stderr as user code found them
     excepthook = None       # the same for sys.excepthook
@@ -67,7 +68,7 @@ class Box:
     runs = 0
     futures = 0             # `from __future__` in earlier runs of a session
     loop = None             # the event loop of a session
-    sources = {}            # file name -> bytes, or list of lines once somebody needed them
+    sources = {}            # file name -> bytes, or a list of lines once somebody needed them
 
 
 # ---- The standard library, late -----------------------------------------------------------------
@@ -79,13 +80,29 @@ def need(module, attribute):
     """The attribute as it was when first asked for: in a warm zygote, before any user code."""
     key = module, attribute
     if key not in bound:
-        # After a cold start this comes after user code, and a file of its may have the same name.
-        path, sys.path = sys.path, list(Box.path or sys.path)
+        # After a cold start user code came first, and may have left a file of the same name.
+        path, sys.path = getattr(sys, "path", None), list(Box.path or sys.path)
         try:
             bound[key] = getattr(__import__(module), attribute)
         finally:
             sys.path = path
     return bound[key]
+
+
+def lines_of(filename):
+    source = Box.sources[filename]
+    if type(source) is bytes:
+        # Not str.splitlines(): it also splits at form feeds and U+2028, where a line goes on.
+        text = source.decode("utf-8", "replace").lstrip("\ufeff")
+        source = Box.sources[filename] = StringIO(text, newline=None).readlines()
+    return source
+
+
+def fill_linecache(linecache, filenames):
+    for filename in filenames:
+        lines = lines_of(filename)
+        # Without a time stamp linecache does not look for such a file on disk.
+        linecache.cache[filename] = len(lines), None, lines, filename
 
 
 class LinecacheHook:
@@ -101,25 +118,10 @@ class LinecacheHook:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 execute = spec.loader.exec_module
-                spec.loader.exec_module = lambda module: (execute(module), fill_linecache(module))
+                spec.loader.exec_module = lambda module: (execute(module),
+                                                          fill_linecache(module, Box.sources))
                 return spec
         return None
-
-
-def fill_linecache(linecache):
-    for filename in Box.sources:
-        lines = lines_of(filename)
-        # Without a time stamp linecache does not look for such a file on disk.
-        linecache.cache[filename] = len(lines), None, lines, filename
-
-
-def lines_of(filename):
-    source = Box.sources[filename]
-    if type(source) is bytes:
-        # Not str.splitlines(): it also splits at form feeds and U+2028, where a line goes on.
-        text = source.decode("utf-8", "replace").lstrip("\ufeff")
-        source = Box.sources[filename] = StringIO(text, newline=None).readlines()
-    return source
 
 
 def remember(filename, source):
@@ -127,8 +129,7 @@ def remember(filename, source):
     Box.sources[filename] = source
     try:
         if "linecache" in modules:
-            lines = lines_of(filename)
-            modules["linecache"].cache[filename] = len(lines), None, lines, filename
+            fill_linecache(modules["linecache"], [filename])
         elif Box.runs == 1:
             sys.meta_path.insert(0, LinecacheHook())
     except Exception:
@@ -147,11 +148,11 @@ scan_json = make_scanner(Scanner())
 
 
 def clip(text, limit, tail=0):
-    """The text as an exact str within a bound, with nothing in it that JSON or UTF-8 cannot carry."""
+    """The text as an exact str within a bound, with nothing that JSON or UTF-8 cannot carry."""
     text = str.__str__(text)
     over = len(text) - limit
     if over > 0:
-        end = text[len(text) - tail:] if tail else ""
+        end = text[len(text) - tail:]
         text = f"{text[:limit - tail]}… [{over} characters left out]{end}"
     if not text.isascii():
         text = text.encode("utf-8", "backslashreplace").decode()
@@ -178,9 +179,9 @@ def to_json(value, room=JSON_SIZE):
     def walk(value, depth):
         nonlocal items
         items -= 1
-        kind = type(value)
         if items < 0 or depth < 0:
             raise ValueError("too large")
+        kind = type(value)
         if kind is str:
             return string(value)
         if value is None or kind is bool:
@@ -224,7 +225,7 @@ def describe_value(value, answer):
 
 def type_name(exc):
     module, name = type(exc).__module__, type(exc).__qualname__
-    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+    return clip(name if module in ("builtins", "__main__") else f"{module}.{name}", LINE_MAX)
 
 
 def message_of(exc):
@@ -248,17 +249,17 @@ def line_at(filename, number):
 
 def column_of(tb, line):
     """Counts from 1 in characters; None before CPython 3.11, which does not record columns."""
-    code = tb.tb_frame.f_code
-    if line is None or not hasattr(code, "co_positions"):
-        return None
-    for _, _, offset, _ in islice(code.co_positions(), tb.tb_lasti // 2, None):
-        return offset if offset is None else len(line.encode()[:offset].decode("utf-8", "ignore")) + 1
+    if line is not None and sys.version_info >= (3, 11):
+        for position in islice(tb.tb_frame.f_code.co_positions(), tb.tb_lasti // 2, None):
+            if position[2] is not None:         # counts from 0 in bytes of UTF-8
+                return len(line.encode()[:position[2]].decode("utf-8", "ignore")) + 1
+            break
     return None
 
 
 def user_frames(tb):
     """The frames that are in the user's own files, outermost first."""
-    found = []
+    found, frames = [], []
     while tb is not None:
         filename = tb.tb_frame.f_code.co_filename
         if filename in Box.sources or filename.startswith(USER_FOLDERS):
@@ -266,11 +267,10 @@ def user_frames(tb):
         tb = tb.tb_next
     if len(found) > FRAMES_MAX:
         del found[FRAMES_MAX // 2:-FRAMES_MAX // 2]
-    frames = []
     for tb in found:
-        code = tb.tb_frame.f_code
-        line = line_at(code.co_filename, tb.tb_lineno)
-        frames.append({"file": clip(code.co_filename, LINE_MAX), "line": tb.tb_lineno,
+        code, number = tb.tb_frame.f_code, tb.tb_lineno
+        line = line_at(code.co_filename, number)
+        frames.append({"file": clip(code.co_filename, LINE_MAX), "line": number,
                        "column": column_of(tb, line), "function": clip(code.co_name, LINE_MAX),
                        "code_line": line and clip(line, LINE_MAX)})
     return frames
@@ -280,20 +280,19 @@ def traceback_text(exc, tb):
     """What python3 prints for the exception, without the frames of this file."""
     try:
         if "linecache" in modules:
-            fill_linecache(modules["linecache"])
+            fill_linecache(modules["linecache"], Box.sources)
         shown = need("traceback", "TracebackException")(type(exc), exc, tb, limit=-DEPTH_MAX)
         todo = [shown]
-        for item in todo:   # grows as it goes
+        for item in todo:   # which grows meanwhile
             item.stack[:] = [frame for frame in item.stack if frame.filename != HERE]
             linked = item.__cause__, item.__context__, *(getattr(item, "exceptions", None) or ())
             todo += [other for other in linked if other is not None]
         text = "".join(shown.format() if tb is not None else shown.format_exception_only())
     except Exception:       # user code broke traceback, or there is no memory for it
-        text = "".join(f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n'
-                       f'    {(frame["code_line"] or "").strip()}\n' for frame in user_frames(tb))
+        text = "".join([f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n'
+                        f'    {(frame["code_line"] or "").strip()}\n' for frame in user_frames(tb)])
         text = f"Traceback (most recent call last):\n{text}{type_name(exc)}: {message_of(exc)}\n"
-    # The end names the exception, so it is kept.
-    return clip(text, TEXT_MAX, tail=TEXT_MAX // 2)
+    return clip(text, TEXT_MAX, tail=TEXT_MAX // 2)     # the end names the exception
 
 
 def describe_error(exc, filename, phase):
@@ -302,22 +301,36 @@ def describe_error(exc, filename, phase):
         tb = tb.tb_next     # the runner and, around a coroutine, asyncio
     frames = user_frames(tb)
     inner = frames[-1] if frames else {}
-    error = {"type": clip(type_name(exc), LINE_MAX), "message": message_of(exc)}
+    error = {"type": type_name(exc), "message": message_of(exc)}
     for key in "line", "column", "code_line":
         error[key] = inner.get(key)
     if phase == "syntax_check" and isinstance(exc, SyntaxError):
         line = exc.text or line_at(filename, exc.lineno)
-        exc.text = line     # some errors come without, and the text below wants to show it
+        exc.text = line     # the compiler's own errors come without, and the text shall show it
         error.update(message=clip(exc.msg, MESSAGE_MAX), line=exc.lineno, column=exc.offset or None,
                      code_line=line and clip(line.rstrip("\r\n"), LINE_MAX))
     error.update(traceback=frames, text=traceback_text(exc, tb), reported=call_excepthook(exc, tb))
     return error
 
 
-def complain(where, exc):
-    """For errors after the end of user code: said on stderr, as CPython does, and then ignored."""
+def call_excepthook(exc, tb):
+    """True if user code has its own hook and that worked: then nobody else needs to print."""
+    hook = getattr(sys, "excepthook", None)
+    if hook is None or hook is Box.excepthook:
+        return False
     try:
-        sys.stderr.write(f"Exception ignored in: {where!r}\n{traceback_text(exc, exc.__traceback__)}")
+        hook(type(exc), exc, tb)
+        return True
+    except BaseException as failure:
+        complain(hook, failure)
+        return False
+
+
+def complain(where, exc):
+    """For errors that are not the run's: said on stderr, as CPython does, and then ignored."""
+    try:
+        text = traceback_text(exc, exc.__traceback__)
+        sys.stderr.write(f"Exception ignored in: {where!r}\n{text}")
     except Exception:
         pass
 
@@ -352,7 +365,7 @@ def compile_steps(source, filename):
 
 async def drive(steps, namespace):
     value = None
-    for code in steps:      # all of them: without an await a step may still need the running loop
+    for code in steps:      # all of them: a step without an await may still need the running loop
         value = eval(code, namespace)
         if code.co_flags & COROUTINE:
             value = await value
@@ -371,7 +384,7 @@ def evaluate(steps, namespace, session):
 
 
 def regain():
-    """Takes back what user code may have set and the runner would run under."""
+    """Takes back what user code may have set and the runner would have to run under."""
     if gettrace() is not None:
         settrace(None)
     if getprofile() is not None:
@@ -385,7 +398,7 @@ def exit_code_of(exc):
     if code is None:
         return 0
     if isinstance(code, int):
-        code = int.__add__(code, 0)
+        code = int.__add__(code, 0)     # exact, whatever class it is of
         return code & 0xFF if -2**63 <= code < 2**63 else 0xFF
     try:
         sys.stderr.write(f"{code}\n")
@@ -394,21 +407,8 @@ def exit_code_of(exc):
     return 1
 
 
-def call_excepthook(exc, tb):
-    """True if user code has its own hook and that worked: then nobody else needs to print."""
-    hook = getattr(sys, "excepthook", None)
-    if hook is None or hook is Box.excepthook:
-        return False
-    try:
-        hook(type(exc), exc, tb)
-        return True
-    except BaseException as failure:
-        complain(hook, failure)
-        return False
-
-
 def perform(source, filename, namespace, session=False):
-    """Runs a source to its end, whatever that is; the answer without what follows the last line."""
+    """Runs a source to its last line or first error; the answer without the end of the script."""
     answer = {"exit_code": 0, "phase": "syntax_check"}
     try:
         steps = compile_steps(source, filename)
@@ -426,7 +426,7 @@ def perform(source, filename, namespace, session=False):
     except BaseException as exc:
         Box.reserve = None
         answer["exit_code"] = 130 if isinstance(exc, KeyboardInterrupt) else 1
-        # No local variable may hold the traceback here: a cycle would keep the user's files open.
+        # No variable of this frame may hold the traceback: a cycle keeps the user's files open.
         answer["error"] = describe_error(exc, filename, answer["phase"])
     return answer
 
@@ -434,23 +434,31 @@ def perform(source, filename, namespace, session=False):
 # ---- The end of a script ------------------------------------------------------------------------
 
 def drop_namespace():
-    """Lets go of what user code made: open files are written out and finalisers run, as they do
+    """Lets go of what user code made, so that open files are written out and finalisers run, as
     when python3 ends. The interpreter itself is not taken down: the process just ends."""
     Box.main = None
     if count_threads():
-        return              # daemon threads go on for a moment and would see their names vanish
-    # Twice, as python3 does: the first one sorts a file object behind what holds it, or a buffer in
-    # a cycle would be closed under the text it still has to write.
-    gc_collect()
-    del modules["__main__"]
-    # Only what came after the box: looking at all would copy the page of every module. And exact
+        # Daemon threads still run and would see their names vanish: only save what they cannot.
+        for kinds in (TextIOWrapper,), (BufferedWriter, BufferedRandom):
+            for stream in [thing for thing in get_objects() if type(thing) in kinds]:
+                try:
+                    stream.flush()
+                except Exception:
+                    pass    # closed, or detached
+        return
+    # Collecting first, as python3 does, sorts a file object behind what holds it; else the buffer
+    # of a file in a cycle would be closed under the text that still has to go through it.
+    collect()
+    modules.pop("__main__", None)
+    # Only modules newer than the box: looking at all of them would copy a page for each. And exact
     # modules only: asking a lazy one for its file would load it.
     for name in list(islice(reversed(modules), max(0, len(modules) - Box.modules + 1))):
         module = modules[name]
         file = module.__dict__.get("__file__") if type(module) is type(sys) else None
         if type(file) is str and file.startswith(USER_FOLDERS):
             del modules[name]
-    gc_collect()
+    module = None
+    collect()
 
 
 def flush_streams():
@@ -477,24 +485,19 @@ def end_of_script():
         try:
             finish()
         except BaseException:
-            pass            # atexit has printed it; CPython 3.9 raises it again
+            pass            # atexit has printed it, but CPython 3.9 raises it once more
     return flush_streams()
 
 
 def place_script(filename, source):
-    """Puts a script where it believes to be, so that __file__ and multiprocessing's spawn work."""
+    """Puts a script where it believes to be, for __file__ and for multiprocessing's spawn."""
     path = f"{SCRATCH}/{filename.rpartition('/')[2]}"
     try:
         with open(path, "xb") as file:
             file.write(source)
         Box.main.__file__ = path
-    except FileExistsError:
-        pass
-    except OSError:         # no room: a half script is worse than none
-        try:
-            unlink(path)
-        except OSError:
-            pass
+    except OSError:
+        pass                # no room, or the name is taken: then it has no file
 
 
 def handle(meta, source):
@@ -560,7 +563,7 @@ def new_main():
 
 def rehearse():
     """Goes through runs of its own while nobody waits: the pages that a run writes to are then this
-    process's own, no longer shared with the zygote. Measured: 90 page faults less in the first run."""
+    process's own, no longer shared with the zygote. Takes the first run from 0.5 to 0.1 ms."""
     new_main()
     for source in b"1 + 1", b"import sys\nx = [1]\nx\n":
         handle(b'{"filename": "<rehearsal>", "argv": [""], "mode": "session"}', source)
@@ -570,7 +573,7 @@ def rehearse():
     Box.runs = 0
     Box.sources.clear()
     modules["linecache"].cache.pop("<rehearsal>", None)
-    gc_freeze()             # of what was made so far, for the collections at the end of a run
+    freeze()                # what there is now is none of the last collection's business
 
 
 def main():
@@ -578,7 +581,6 @@ def main():
     Box.pid = getpid()
     Box.path = tuple(sys.path)
     Box.excepthook = sys.excepthook
-    Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
     umask(0o022)
     gc_enable()
     signal(SIGINT, default_int_handler)
@@ -591,7 +593,9 @@ def main():
     if Box.warm:
         rehearse()
     new_main()
-    while True:
+    session = True
+    while session:
+        Box.reserve = bytes(RESERVE)    # calloc: not a page of it is touched
         try:
             run = receive()
         except KeyboardInterrupt:
@@ -600,17 +604,15 @@ def main():
             return
         payload, session = handle(*run)
         send(RESULT, payload)
-        if not session:
-            return
 
 
 def prepare():
     """For a warm zygote: binds what need() would look for later, and fails once for practice."""
     Box.warm = True
     Box.excepthook = sys.excepthook
+    for attribute in "run", "new_event_loop":
+        need("asyncio", attribute)
     need("linecache", "getline")
-    need("asyncio", "run")
-    need("asyncio", "new_event_loop")
     for source in b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx":
         remember("<rehearsal>", source)
         perform(source, "<rehearsal>", {"__name__": "__main__", "__builtins__": builtins})

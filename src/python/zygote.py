@@ -3,18 +3,19 @@
 
 The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/zygote.py [--cold]
 [MODULE...]`, with the environment that boxes shall see. It never runs user code: the modules named
-are the operator's choice. With --cold it serves a single run, and imports nothing a run may not need.
+are the operator's choice. With --cold it serves a single run, and imports only what every run needs.
 """
 
 import gc
 import sys
 
 # What user code or the runner's error path commonly wants, imported once for all boxes.
-WARM = ("ast", "asyncio", "atexit", "base64", "collections", "contextlib", "copy", "csv", "dataclasses",
-        "datetime", "decimal", "enum", "functools", "glob", "hashlib", "inspect", "io", "itertools",
-        "json", "linecache", "logging", "math", "operator", "os", "pathlib", "pickle", "pprint",
-        "random", "re", "shutil", "signal", "statistics", "string", "subprocess", "tempfile",
-        "textwrap", "threading", "time", "traceback", "types", "typing", "uuid", "warnings", "weakref")
+WARM = """
+    ast asyncio base64 collections contextlib copy csv dataclasses datetime decimal enum
+    functools glob hashlib inspect io itertools json linecache logging math operator os
+    pathlib pickle pprint random re shutil signal statistics string subprocess tempfile
+    textwrap threading time traceback types typing uuid warnings weakref
+""".split()
 
 
 def import_own():

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// bench_cold: cold interpreters, and the observer of memory.  See bench.h.
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/bench.h"
+
+double bench_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_percentile(struct bench_samples *s, double percent)
+{
+    if (s->count == 0)
+        return -1;
+    qsort(s->us, (size_t)s->count, sizeof *s->us, compare);
+    int i = (int)((double)s->count * percent / 100.0);
+    return s->us[i < s->count ? i : s->count - 1];
+}
+
+static bool once(char *const *argv)
+{
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    int r = posix_spawn(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (r)
+        return false;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool bench_cold(char *const *argv, int count, struct bench_samples *ret)
+{
+    if (!once(argv)) // also fills the page cache: cold means a new process, not a cold disk
+        return false;
+    for (int i = 0; i < count && ret->count < BENCH_SAMPLES_MAX; i++) {
+        double begin = bench_now_us();
+        if (!once(argv))
+            return false;
+        ret->us[ret->count++] = bench_now_us() - begin;
+    }
+    return true;
+}
+
+double bench_cold_rate(char *const *argv, int workers, double seconds)
+{
+    int fds[2];
+    double total = 0, begin = bench_now_us();
+    if (pipe(fds) < 0)
+        return -1;
+    for (int i = 0; i < workers; i++)
+        if (fork() == 0) {
+            int n = 0;
+            while (bench_now_us() - begin < seconds * 1e6 && once(argv))
+                n++;
+            (void)!write(fds[1], &n, sizeof n);
+            _exit(0);
+        }
+    (void)close(fds[1]);
+    for (int n; read(fds[0], &n, sizeof n) == (ssize_t)sizeof n;)
+        total += n;
+    double took = (bench_now_us() - begin) / 1e6;
+    (void)close(fds[0]);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    return total / took;
+}
+
+// ---- the observer --------------------------------------------------------------------------------
+
+static double pss_kb(pid_t pid)
+{
+    char path[64];
+    uint64_t kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
+    return file_read_key_at(AT_FDCWD, path, "Pss", &kb) < 0 ? 0 : (double)kb;
+}
+
+static double rss_kb(pid_t pid)
+{
+    char path[64];
+    uint64_t kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    return file_read_key_at(AT_FDCWD, path, "VmRSS", &kb) < 0 ? -1 : (double)kb;
+}
+
+static int open_files(pid_t pid)
+{
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *d = opendir(path);
+    while (d && readdir(d))
+        n++;
+    if (d)
+        (void)closedir(d);
+    return d ? n - 2 : -1;
+}
+
+// The zygote and the inits below it; an init shares its memory with the user process, so it counts
+// for both.
+static void weigh(pid_t zygote, struct bench_memory *ret)
+{
+    static char text[65536];
+    char path[64];
+    ret->pss_kb = pss_kb(zygote);
+    ret->boxes = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", zygote, zygote);
+    if (file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return;
+    for (char *p = text, *end; *p; p = end) {
+        long pid = strtol(p, &end, 10);
+        if (end == p)
+            break;
+        ret->pss_kb += pss_kb((pid_t)pid);
+        ret->boxes++;
+    }
+}
+
+pid_t bench_observe(struct bench_shared *shared)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    for (;;) {
+        int question = atomic_load(&shared->question);
+        if (question == ASK_NOTHING) {
+            (void)usleep(2000);
+            continue;
+        }
+        struct bench_memory *m = &shared->answer;
+        *m = (struct bench_memory){0};
+        if (question == ASK_ZYGOTE_PSS)
+            weigh(shared->zygote, m);
+        m->keeper_rss_kb = rss_kb(shared->keeper);
+        m->keeper_fds = open_files(shared->keeper);
+        m->gate_rss_kb = rss_kb(shared->gate);
+        atomic_store(&shared->question, ASK_NOTHING);
+    }
+}

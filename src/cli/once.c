@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// once: see once.h.
+
+#include "cli/once.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+static void on_done(struct run *r)
+{
+    event_base_loopbreak(r->gate->base);
+}
+
+// The first Ctrl-C is KeyboardInterrupt in the code, the second ends it.
+static void on_signal(evutil_socket_t sig, short what, void *argument)
+{
+    struct once *o = argument;
+    (void)what;
+    if (sig == SIGINT && !o->interrupted && o->run->state >= RUN_SENDING) {
+        o->interrupted = true;
+        run_interrupt(o->run);
+    } else {
+        run_cancel(o->run);
+    }
+}
+
+int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct err *e)
+{
+    const struct config *c = o->config;
+    int r = gate_enter(&o->gate, sock, facts, e);
+    if (r < 0)
+        return r;
+    struct run_request request = {
+        .code = o->code,
+        .code_length = o->code_length,
+        .meta = o->meta,
+        .meta_length = strlen(o->meta),
+        .limits = {.memory_bytes = c->memory_bytes,
+                   .scratch_bytes = c->scratch_bytes,
+                   .file_bytes = c->file_size_bytes,
+                   .processes = c->processes,
+                   .inodes = c->inodes,
+                   .open_files = c->files},
+        .wall_ms = c->wall_ms,
+        .cpu_ms = c->cpu_ms,
+        .output_bytes = c->output_bytes,
+        .wait_reaped = true, // nothing is gained by leaving early, and exact figures are
+        .on_output = o->on_output,
+        .on_done = on_done,
+        .argument = o->argument,
+    };
+    (void)signal(SIGPIPE, SIG_IGN);
+    o->run = run_start(&o->gate, &request);
+    struct event *interrupt = evsignal_new(o->gate.base, SIGINT, on_signal, o);
+    struct event *terminate = evsignal_new(o->gate.base, SIGTERM, on_signal, o);
+    if (!o->run || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
+        event_add(terminate, NULL) < 0)
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
+    (void)event_base_dispatch(o->gate.base);
+    if (o->run->state != RUN_DONE)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper ended");
+    return 0;
+}
