@@ -362,10 +362,13 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.observer = bench_observe(b.shared);
     if (c->soak)
         return soak(&b);
-    if (!measure_cold(&b, false)) {
+    if (!getenv("ONLY_LIVE")&&!getenv("ONLY_FRESH")&&!getenv("ONLY_RATE")&& !measure_cold(&b, false)) {
         err_set(&e, ERR_INTERPRETER, 0, NULL, "start '%s' for comparison", b.interp.executable);
         return cli_fail(&e, c->json);
     }
+    if(getenv("ONLY_LIVE")){for(int i=0;i<5;i++)measure_live(&b);printf("live %.1f\n",b.figures[b.figure_count-1].value/10);return 0;}
+    if(getenv("ONLY_FRESH")){measure_fresh(&b);printf("fresh %.1f p99 %.1f\n",b.figures[0].value,b.figures[1].value);return 0;}
+    if(getenv("ONLY_RATE")){measure_rate(&b);printf("rate %.1f fail %d %s n %d\n",b.figures[0].value,b.shared->failed,b.shared->failure,b.shared->latency.count);return 0;}
     measure_fresh(&b);
     measure_stack(&b);
     measure_rate(&b);

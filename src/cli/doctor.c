@@ -1,3 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// doctor: `constrictor doctor`.  Makes a box, looks at every layer from inside it, and prints what is
+// live and how to get what is not.  When a box came up, doctor_gate() prints, in a gate without any
+// rights; when none did, the first process finds out why, layer by layer, and prints.
+
+#include "cli/doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "box/filter.h"
 #include "cli/cli.h"
-int cmd_doctor(const struct config *c, int argc, char **argv) { (void)c; (void)argc; (void)argv; return 1; }
+#include "cli/once.h"
+#include "cli/selftest.h"
+#include "gate/result.h"
+#include "keeper/keeper.h"
+
+struct visit {
+    struct doctor doctor;
+    struct config box; // the configuration of the box that is looked into
+};
+
+// ---- what is known without a box --------------------------------------------------------------------------
+
+// The layer that the error names gets it as cause, unless the probes found a better one.
+static void blame(struct doctor *d)
+{
+    enum layer layer = caps_layer_of(&d->error);
+    if (layer == LAYER_MAX || d->caps.layer[layer].state == LAYER_MISSING)
+        return;
+    const char *text = strstr(d->error.message, "': ") + strlen("': ");
+    caps_set(&d->caps, layer, LAYER_MISSING, text, d->error.hint);
+}
+
+// No box came up: only what the probes missed, and what was opened before boxes are made, is certain.
+static void mark_untested(struct doctor *d)
+{
+    for (int i = 0; i < LAYER_MAX; i++)
+        d->untested[i] = d->caps.layer[i].state == LAYER_LIVE;
+    d->untested[LAYER_landlock] = false;
+    if (d->caps.cgroups.driver)
+        d->untested[LAYER_cgroup] = false;
+    if (slots_have_uids(&d->caps.slots))
+        d->untested[LAYER_uid] = false;
+}
+
+// The advice "see doctor" is of no use here.
+static void improve_hint(struct doctor *d)
+{
+    enum layer layer = caps_layer_of(&d->error);
+    for (int i = 0; layer == LAYER_MAX && i < LAYER_MAX; i++)
+        if (d->caps.layer[i].state == LAYER_MISSING && layers[i].mandatory)
+            layer = (enum layer)i;
+    if (layer != LAYER_MAX && d->caps.layer[layer].fix[0])
+        err_hint(&d->error, "%s", d->caps.layer[layer].fix);
+    else if (strstr(d->error.hint, "constrictor doctor"))
+        err_hint(&d->error, "look for a denial in the kernel log");
+}
+
+static int show_failure(struct doctor *d)
+{
+    blame(d);
+    improve_hint(d);
+    mark_untested(d);
+    return doctor_show(d);
+}
+
+// ---- what the box says --------------------------------------------------------------------------------------
+
+static void take_looks(struct doctor *d, json_t *answer)
+{
+    for (int i = 0; i < LAYER_MAX; i++) {
+        const char *text;
+        int holds = selftest_look(answer, (enum layer)i, &text);
+        enum layer_state state = d->caps.layer[i].state;
+        bool in_table = json_object_get(answer, layers[i].name) != NULL;
+        if (!in_table || state == LAYER_DEGRADED || state == LAYER_MISSING)
+            continue;
+        if (holds > 0) {
+            if (text[0])
+                caps_set(&d->caps, (enum layer)i, state, text, d->caps.layer[i].fix);
+        } else if (holds < 0 && d->caps.layer[LAYER_proc].state == LAYER_DEGRADED) {
+            caps_set(&d->caps, (enum layer)i, state, "cannot be seen without /proc", "");
+        } else {
+            char why[CAPS_TEXT_MAX];
+            snprintf(why, sizeof why, "the box came up, but from inside the layer does not hold%s%.200s",
+                     text[0] ? ": " : "", text);
+            caps_set(&d->caps, (enum layer)i, LAYER_MISSING, why,
+                     "this is a fault of the program or of the kernel: please report it");
+        }
+    }
+}
+
+// Takes the answer out of a finished run; on failure fills d->error.
+static json_t *take_answer(struct doctor *d, struct run *run)
+{
+    struct result result;
+    if (run->error.message[0]) {
+        d->error = run->error;
+        return NULL;
+    }
+    result_judge(run, &result);
+    json_t *answer = json_object_get(run->result, "result_json");
+    if (result.verdict == VERDICT_OK && json_is_object(answer))
+        return answer;
+    const char *text = json_string_value(
+        json_object_get(json_object_get(run->result, "error"), "text"));
+    err_set(&d->error, ERR_BOX_SETUP, 0, result.hint, "a box came up, but the look into it ended as '%s'%s%.300s",
+            result_verdict_name(result.verdict), text ? ": " : "", text ? text : "");
+    return NULL;
+}
+
+static int doctor_gate(int sock, const struct keeper_facts *facts, void *argument)
+{
+    struct visit *visit = argument;
+    struct doctor *d = &visit->doctor;
+    d->error = (struct err){0}; // drivers that were tried in vain left their reasons
+    d->caps = *facts->caps;
+    d->interp = *facts->interp;
+    d->has_interp = true;
+    d->report = json_loads(facts->zygote_report, 0, NULL);
+    // While there are rights to try things: should no box come up, this is what is said about it.
+    static struct caps probed;
+    probed = d->caps;
+    (void)caps_probe_deep(&probed);
+    char *meta = selftest_meta(&visit->box, &d->interp, d->config->self_test);
+    struct once once = {.config = &visit->box,
+                        .code = selftest_code,
+                        .code_length = strlen(selftest_code),
+                        .meta = meta ? meta : ""};
+    json_t *answer = NULL;
+    if (once_run(&once, sock, facts, &d->error) == 0)
+        answer = take_answer(d, once.run);
+    if (!answer) {
+        d->caps = probed;
+        return show_failure(d);
+    }
+    take_looks(d, answer);
+    if (d->config->self_test)
+        d->self_test = selftest_judge(answer);
+    return doctor_show(d); // no tidying: the process ends here
+}
+
+// ---- the command --------------------------------------------------------------------------------------------
+
+// A box that has room for the looks and probes whatever the configured limits are.
+static void choose_limits(struct config *c)
+{
+    c->stock = 1;
+    c->wall_ms = c->cpu_ms = 2 * TEXT_MINUTE_MS;
+    c->processes = c->processes < 16 ? 16 : c->processes > 128 ? 128 : c->processes;
+    if (c->files < 64)
+        c->files = 64;
+    if (c->inodes < 256)
+        c->inodes = 256;
+    if (c->memory_bytes < 128 * TEXT_MIB)
+        c->memory_bytes = 128 * TEXT_MIB;
+    if (c->scratch_bytes < TEXT_MIB)
+        c->scratch_bytes = TEXT_MIB;
+    if (c->file_size_bytes < TEXT_MIB)
+        c->file_size_bytes = TEXT_MIB;
+}
+
+int cmd_doctor(const struct config *c, int argc, char **argv)
+{
+    static struct visit visit; // large
+    struct doctor *d = &visit.doctor;
+    struct err ignored;
+    int status = 1;
+    (void)argc;
+    (void)argv;
+    if (c->dump_policy) {
+        filter_dump(stdout);
+        return cli_finish();
+    }
+    d->config = c;
+    visit.box = *c;
+    choose_limits(&visit.box);
+    struct keeper_plan plan = {
+        .config = &visit.box, .cold = true, .gate = doctor_gate, .argument = &visit};
+    int r = keeper_run(&plan, &status, &d->error);
+    if (r == 0)
+        return status;
+    if (d->error.code == ERR_BAD_VALUE)
+        return cli_fail(&d->error, c->json);
+    (void)caps_open(&d->caps, c, &ignored); // what it could fill is filled
+    (void)caps_probe_deep(&d->caps);
+    d->has_interp = interp_ask(c->python, &d->interp, &ignored) == 0;
+    status = show_failure(d);
+    caps_close(&d->caps);
+    return status;
+}

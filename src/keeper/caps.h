@@ -74,6 +74,18 @@ void caps_close(struct caps *caps);
 // a failed start.  Returns true when everything mandatory looks possible.
 bool caps_probe_deep(struct caps *caps);
 
+// Replaces the message and hint of a failed start by the cause and the fix that caps_probe_deep() finds,
+// if it finds one.
+void caps_explain(const struct config *config, struct err *e);
+
+// The layer that an error names ("layer 'proc': ..."), or LAYER_MAX.
+enum layer caps_layer_of(const struct err *e);
+
+// Parts of caps_open() that probe.c needs too.
+void caps_set(struct caps *caps, enum layer layer, enum layer_state state, const char *text,
+              const char *fix);
+int caps_take_degraded(struct caps *caps, const struct config *config, struct err *e);
+
 // "live", "live: v1", "degraded: why", ...
 void caps_describe(const struct caps *caps, enum layer layer, char *ret, size_t cap);
 

@@ -244,7 +244,6 @@ void stock_refill(struct stock *s)
 static void park(struct stock *s, struct box *b)
 {
     struct wire_usage u;
-    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     cgroup_usage(&b->cg, &u); // what making it cost is not the run's
     b->cg.cpu_base_user_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us;
     b->cg.cpu_base_system_us = u.cpu_system_us == UINT64_MAX ? 0 : u.cpu_system_us;
@@ -298,10 +297,12 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     ssize_t n = fd_recv(b->control, &m, sizeof m, fds, 1, &count);
     if (n == -EAGAIN)
         return;
-    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count == 1 && b->pidfd >= 0) {
+    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count == 1 && b->scratch < 0) {
         b->scratch = b->cg.scratch = fds[0];
-        park(s, b);
-        return;
+        (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+        if (b->pidfd >= 0)
+            park(s, b);
+        return; // on a busy machine a box is ready before the zygote has said that it made one
     }
     for (size_t i = 0; i < count; i++)
         (void)close(fds[i]);
@@ -340,6 +341,8 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
     }
     if (s->caps->cgroups.driver == &watch_driver)
         b->cg.pid = host_pid(pidfd);
+    if (b->scratch >= 0)
+        park(s, b);
 }
 
 // ---- ends ----------------------------------------------------------------------------------------

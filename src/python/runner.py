@@ -19,7 +19,7 @@ from _signal import SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
 from atexit import _run_exitfuncs as run_exitfuncs
 from gc import collect, enable as gc_enable, freeze, get_objects
-from itertools import islice
+from itertools import islice, starmap
 from os import _exit, getpid, umask
 from sys import getprofile, getrecursionlimit, gettrace, modules
 from sys import setprofile, setrecursionlimit, settrace
@@ -65,6 +65,7 @@ class Box:
     streams = ()            # stdout and stderr as user code found them
     excepthook = None       # the same for sys.excepthook
     reserve = None
+    session = True          # another run may follow
     runs = 0
     futures = 0             # `from __future__` in earlier runs of a session
     loop = None             # the event loop of a session
@@ -501,9 +502,9 @@ def place_script(filename, source):
 
 
 def handle(meta, source):
-    """One run from the gate: the payload to answer with, and whether there may be another run."""
+    """One run from the gate; returns the payload to answer with."""
     meta = scan_json(meta.decode(), 0)[0] if meta else {}
-    session = meta.get("mode") == "session"
+    session = Box.session = meta.get("mode") == "session"
     Box.runs += 1
     filename = meta.get("filename") or ("<code>" if Box.runs == 1 else f"<code {Box.runs}>")
     sys.argv = list(meta.get("argv") or [filename])
@@ -513,19 +514,16 @@ def handle(meta, source):
     try:
         answer = perform(source, filename, Box.main.__dict__, session)
     except BaseException:
-        answer = {}         # describing a failure failed
+        answer = None       # describing a failure failed
     forked = getpid() != Box.pid
-    if forked and "error" in answer and not answer["error"]["reported"]:
+    if forked and answer and "error" in answer and not answer["error"]["reported"]:
         sys.stderr.write(answer["error"]["text"])
     flushed = flush_streams() if session and not forked else end_of_script()
-    if not flushed and not session:
+    if answer and not flushed and not session:
         answer["exit_code"] = 120       # CPython's own choice for this
     if forked:
-        _exit(answer.get("exit_code", 1))
-    try:
-        return encode(answer) if "phase" in answer else LAST_RESORT, session
-    except BaseException:
-        return LAST_RESORT, session
+        _exit(answer["exit_code"] if answer else 1)
+    return encode(answer) if answer else LAST_RESORT
 
 
 # ---- A new box ----------------------------------------------------------------------------------
@@ -593,16 +591,25 @@ def main():
     if Box.warm:
         rehearse()
     new_main()
-    session = True
-    while session:
-        Box.reserve = bytes(RESERVE)    # calloc: not a page of it is touched
+    pending = []
+    while Box.session:
+        if Box.reserve is None:         # only once: a second one would be filled, not mapped
+            Box.reserve = bytes(RESERVE)    # calloc: not a page of it is touched
         try:
-            run = receive()
-        except KeyboardInterrupt:
-            continue        # meant for a run that had just ended
+            # Within one call from C: what a signal handler raises meanwhile cannot lose the run.
+            while not pending:
+                pending.extend(starmap(receive, [()]))
+        except BaseException:
+            continue        # a signal that came too late for its run
+        run, payload = pending.pop(), LAST_RESORT
         if run is None:
             return
-        payload, session = handle(*run)
+        try:
+            payload = handle(*run)
+        except BaseException:
+            pass            # no memory for the payload, or a signal again
+        if getpid() != Box.pid:
+            _exit(1)
         send(RESULT, payload)
 
 

@@ -3,7 +3,7 @@
 
 The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/zygote.py [--cold]
 [MODULE...]`, with the environment that boxes shall see. It never runs user code: the modules named
-are the operator's choice. With --cold it serves a single run, and imports only what every run needs.
+are the operator's choice. With --cold it serves one run and imports only what every run needs.
 """
 
 import gc

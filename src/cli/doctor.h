@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// doctor: what cli/doctor.c finds and cli/doctor_show.c prints.
+
+#ifndef CONSTRICTOR_CLI_DOCTOR_H
+#define CONSTRICTOR_CLI_DOCTOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "config.h"
+#include "keeper/caps.h"
+#include "keeper/interp.h"
+
+struct doctor {
+    const struct config *config;  // as given: what is reported
+    struct caps caps;             // state, text and fix of every layer
+    bool untested[LAYER_MAX];     // no box came up to show that the layer is live
+    bool has_interp;
+    struct interp interp;
+    json_t *report;    // of the zygote (preloads), or NULL
+    json_t *self_test; // or NULL
+    struct err error;  // why no box came up, or why it was not looked into; message[0] == 0: none
+};
+
+// Everything mandatory is live, and every probe held.
+bool doctor_is_fine(const struct doctor *d);
+
+// Prints the table, or with --json one object; returns the exit status.
+int doctor_show(const struct doctor *d);
+
+#endif
