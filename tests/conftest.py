@@ -2,12 +2,12 @@
 """What every black-box test shares: the program, one run of it, and what it may not leave behind.
 
 The tests run as whoever calls pytest, root or an ordinary user, against the program named by the
-environment variable CONSTRICTOR (default: build/constrictor of this tree). The fixture `cli` starts
-it; when a test ends the fixture insists that no process of that test is alive any more: pytest makes
-itself the reaper of its descendants, so that nothing can hide by daemonising.
+environment variable CONSTRICTOR (default: build/constrictor of this tree). The fixture `cli`
+starts it; when a test ends the fixture insists that no process of that test is alive any more:
+pytest makes itself the reaper of its descendants, so that nothing can hide by daemonising.
 
-MUST_WORK=1 turns every skip into a failure. A test that cannot apply to this user or machine is not
-collected at all, so a skip always means that something is missing which could be there.
+MUST_WORK=1 turns every skip into a failure. A test that cannot apply to this user or machine is
+not collected at all, so a skip always means that something is missing which could be there.
 """
 
 import contextlib
@@ -96,6 +96,11 @@ class Result:
         if name not in self.json:
             raise AssertionError(f"the result object has no '{name}'\n{self}")
         return self.json[name]
+
+    @property
+    def counted(self):
+        """Whether a cgroup counted the box; without one, limits are kept by other means."""
+        return self.isolation["cgroup"].startswith("live")
 
     def __repr__(self):
         args = [a if len(a) < 200 else a[:200] + "..." for a in map(str, self.args)]
@@ -280,7 +285,8 @@ def tools():
 @contextlib.contextmanager
 def open_cli(program):
     before = set(descendants(os.getpid()))
-    with tempfile.TemporaryDirectory(prefix="constrictor-test-") as folder:
+    # Not below /tmp: a box has a /tmp of its own, which would hide an interpreter made there.
+    with tempfile.TemporaryDirectory(prefix="constrictor-test-", dir="/var/tmp") as folder:
         cli = Cli(program, pathlib.Path(folder))
         try:
             yield cli
@@ -294,7 +300,9 @@ def open_cli(program):
                         stream.close()
 
             def left():
-                return reap(set(descendants(os.getpid())) - before)
+                """New processes, other than those that came from the ones that were there."""
+                others = before.union(*map(descendants, before))
+                return reap(set(descendants(os.getpid())) - others)
 
             wait_until(lambda: not left(), guard=5)
             survivors = left()

@@ -34,6 +34,7 @@
 #include "box/init.h"
 #include "box/landlock.h"
 #include "box/mounts.h"
+#include "box/warm.h"
 #include "wire/frame.h"
 
 static const struct {
@@ -208,6 +209,7 @@ void box_enter(const struct box_plan *plan)
     control = plan->control_fd;
     (void)umask(0);
     STEP(STEP_CGROUP, step_cgroup(plan));
+    warm_touch(); // not a layer: pages that the run will need, charged to the box
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
     STEP(STEP_ID_MAP, step_id_map(plan));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));

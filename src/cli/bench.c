@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "keeper/interp.h"
@@ -205,7 +206,6 @@ static void measure_growth(struct bench *b)
     struct bench_memory memory[4] = {{0}};
     struct figure *f = add(b, "memory_bare", "memory of a parked box", "MiB", 1);
     size_t n = b->config->quick ? 3 : 4;
-    b->growth = json_array();
     for (size_t i = 0; i < n; i++) {
         char what[64];
         snprintf(what, sizeof what, "%u parked boxes", sizes[i]);
@@ -293,6 +293,8 @@ static void print_table(struct bench *b)
         printf("%-46s %8.2f %-3s %9.2fx %9.2fx  %s (against %s)\n", f->text, f->value, f->unit, f->ratio,
                f->target, reached(f) ? "reached" : "NOT REACHED", f->note ? f->note : "");
     }
+    if (json_array_size(b->growth) == 0)
+        return;
     printf("\nhow cost grows with parked boxes\n%8s %10s %10s %14s %12s %12s\n", "boxes", "p50 us", "p99 us",
            "memory MiB", "keeper MiB", "keeper fds");
     size_t i;
@@ -362,21 +364,19 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.observer = bench_observe(b.shared);
     if (c->soak)
         return soak(&b);
-    if (!getenv("ONLY_LIVE")&&!getenv("ONLY_FRESH")&&!getenv("ONLY_RATE")&& !measure_cold(&b, false)) {
+    if (!measure_cold(&b, false)) {
         err_set(&e, ERR_INTERPRETER, 0, NULL, "start '%s' for comparison", b.interp.executable);
         return cli_fail(&e, c->json);
     }
-    if(getenv("ONLY_LIVE")){for(int i=0;i<5;i++)measure_live(&b);printf("live %.1f\n",b.figures[b.figure_count-1].value/10);return 0;}
-    if(getenv("ONLY_FRESH")){measure_fresh(&b);printf("fresh %.1f p99 %.1f\n",b.figures[0].value,b.figures[1].value);return 0;}
-    if(getenv("ONLY_RATE")){measure_rate(&b);printf("rate %.1f fail %d %s n %d\n",b.figures[0].value,b.shared->failed,b.shared->failure,b.shared->latency.count);return 0;}
-    measure_fresh(&b);
-    measure_stack(&b);
-    measure_rate(&b);
-    measure_live(&b);
-    measure_hundred(&b);
-    measure_growth(&b);
-    measure_stack_memory(&b);
-    measure_command(&b);
+    b.growth = json_array();
+    // In the order of the choices of --only.
+    static void (*const measurements[])(struct bench *) = {
+        measure_fresh, measure_stack,  measure_rate,         measure_live,
+        measure_hundred, measure_growth, measure_stack_memory, measure_command,
+    };
+    for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)
+        if (c->only == 0 || c->only == i + 1)
+            measurements[i](&b);
     (void)measure_cold(&b, true);
     if (b.shared->failure[0])
         fprintf(stderr, "constrictor: a measurement failed: %s\n", b.shared->failure);

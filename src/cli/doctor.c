@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "box/filter.h"
 #include "cli/cli.h"
@@ -22,16 +23,23 @@ struct visit {
     struct config box; // the configuration of the box that is looked into
 };
 
-// ---- what is known without a box --------------------------------------------------------------------------
+// ---- what is known without a box ----------------------------------------------------------------
 
-// The layer that the error names gets it as cause, unless the probes found a better one.
+// The probes know the cause better than the step that failed; else the layer that the step belongs to
+// gets it as its cause.
 static void blame(struct doctor *d)
 {
-    enum layer layer = caps_layer_of(&d->error);
-    if (layer == LAYER_MAX || d->caps.layer[layer].state == LAYER_MISSING)
+    struct err *e = &d->error;
+    if (e->code == ERR_INTERPRETER || e->code == ERR_INTERPRETER_TOO_OLD)
         return;
-    const char *text = strstr(d->error.message, "': ") + strlen("': ");
-    caps_set(&d->caps, layer, LAYER_MISSING, text, d->error.hint);
+    if (caps_blame(&d->caps, e))
+        return;
+    if (strstr(e->hint, "constrictor doctor")) // which is here
+        err_hint(e, "every part works when tried alone: look for a denial in the kernel log");
+    enum layer layer = caps_layer_of(e);
+    if (layer != LAYER_MAX)
+        caps_set(&d->caps, layer, LAYER_MISSING, strstr(e->message, "': ") + strlen("': "),
+                 e->hint);
 }
 
 // No box came up: only what the probes missed, and what was opened before boxes are made, is certain.
@@ -46,28 +54,14 @@ static void mark_untested(struct doctor *d)
         d->untested[LAYER_uid] = false;
 }
 
-// The advice "see doctor" is of no use here.
-static void improve_hint(struct doctor *d)
-{
-    enum layer layer = caps_layer_of(&d->error);
-    for (int i = 0; layer == LAYER_MAX && i < LAYER_MAX; i++)
-        if (d->caps.layer[i].state == LAYER_MISSING && layers[i].mandatory)
-            layer = (enum layer)i;
-    if (layer != LAYER_MAX && d->caps.layer[layer].fix[0])
-        err_hint(&d->error, "%s", d->caps.layer[layer].fix);
-    else if (strstr(d->error.hint, "constrictor doctor"))
-        err_hint(&d->error, "look for a denial in the kernel log");
-}
-
 static int show_failure(struct doctor *d)
 {
     blame(d);
-    improve_hint(d);
     mark_untested(d);
     return doctor_show(d);
 }
 
-// ---- what the box says --------------------------------------------------------------------------------------
+// ---- what the box says --------------------------------------------------------------------------
 
 static void take_looks(struct doctor *d, json_t *answer)
 {
@@ -85,7 +79,8 @@ static void take_looks(struct doctor *d, json_t *answer)
             caps_set(&d->caps, (enum layer)i, state, "cannot be seen without /proc", "");
         } else {
             char why[CAPS_TEXT_MAX];
-            snprintf(why, sizeof why, "the box came up, but from inside the layer does not hold%s%.200s",
+            snprintf(why, sizeof why,
+                     "the box came up, but from inside the layer does not hold%s%.200s",
                      text[0] ? ": " : "", text);
             caps_set(&d->caps, (enum layer)i, LAYER_MISSING, why,
                      "this is a fault of the program or of the kernel: please report it");
@@ -105,9 +100,10 @@ static json_t *take_answer(struct doctor *d, struct run *run)
     json_t *answer = json_object_get(run->result, "result_json");
     if (result.verdict == VERDICT_OK && json_is_object(answer))
         return answer;
-    const char *text = json_string_value(
-        json_object_get(json_object_get(run->result, "error"), "text"));
-    err_set(&d->error, ERR_BOX_SETUP, 0, result.hint, "a box came up, but the look into it ended as '%s'%s%.300s",
+    const char *text =
+        json_string_value(json_object_get(json_object_get(run->result, "error"), "text"));
+    err_set(&d->error, ERR_BOX_SETUP, 0, result.hint,
+            "a box came up, but the look into it ended as '%s'%s%.300s",
             result_verdict_name(result.verdict), text ? ": " : "", text ? text : "");
     return NULL;
 }
@@ -143,7 +139,7 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
     return doctor_show(d); // no tidying: the process ends here
 }
 
-// ---- the command --------------------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
 // A box that has room for the looks and probes whatever the configured limits are.
 static void choose_limits(struct config *c)
@@ -176,6 +172,7 @@ int cmd_doctor(const struct config *c, int argc, char **argv)
         return cli_finish();
     }
     d->config = c;
+    d->uid = geteuid();
     visit.box = *c;
     choose_limits(&visit.box);
     struct keeper_plan plan = {

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "config.h"
@@ -14,9 +15,10 @@
 #include "keeper/interp.h"
 
 struct doctor {
-    const struct config *config;  // as given: what is reported
-    struct caps caps;             // state, text and fix of every layer
-    bool untested[LAYER_MAX];     // no box came up to show that the layer is live
+    const struct config *config; // as given: what is reported
+    uid_t uid;                   // of the caller; a gate has another
+    struct caps caps;            // state, text and fix of every layer
+    bool untested[LAYER_MAX];    // no box came up to show that the layer is live
     bool has_interp;
     struct interp interp;
     json_t *report;    // of the zygote (preloads), or NULL

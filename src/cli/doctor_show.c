@@ -68,7 +68,7 @@ bool doctor_is_fine(const struct doctor *d)
     return count_mandatory(d, &live) == live && !d->error.message[0] && broken_probes(d) == 0;
 }
 
-// ---- JSON -----------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static json_t *clean_string(const char *text)
 {
@@ -99,20 +99,20 @@ static json_t *interpreter_json(const struct doctor *d)
         (void)json_array_append_new(tree, clean_string(d->interp.paths[i]));
     json_t *loaded = json_object_get(d->report, "preloaded");
     json_t *failed = json_object_get(d->report, "failed");
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", clean_string(d->interp.executable), "version",
-                     clean_string(d->interp.version), "tree", tree, "preloaded",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", clean_string(d->interp.executable),
+                     "version", clean_string(d->interp.version), "tree", tree, "preloaded",
                      json_is_array(loaded) ? json_incref(loaded) : json_array(), "preload_failed",
                      json_is_array(failed) ? json_incref(failed) : json_array());
 }
 
 static json_t *limits_json(const struct config *c)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wall_ms", (json_int_t)c->wall_ms,
-                     "cpu_ms", (json_int_t)c->cpu_ms, "memory_bytes", (json_int_t)c->memory_bytes,
-                     "processes", (json_int_t)c->processes, "scratch_bytes",
-                     (json_int_t)c->scratch_bytes, "inodes", (json_int_t)c->inodes, "open_files",
-                     (json_int_t)c->files, "file_bytes", (json_int_t)c->file_size_bytes, "output_bytes",
-                     (json_int_t)c->output_bytes);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wall_ms",
+                     (json_int_t)c->wall_ms, "cpu_ms", (json_int_t)c->cpu_ms, "memory_bytes",
+                     (json_int_t)c->memory_bytes, "processes", (json_int_t)c->processes,
+                     "scratch_bytes", (json_int_t)c->scratch_bytes, "inodes", (json_int_t)c->inodes,
+                     "open_files", (json_int_t)c->files, "file_bytes",
+                     (json_int_t)c->file_size_bytes, "output_bytes", (json_int_t)c->output_bytes);
 }
 
 static json_t *error_json(const struct err *e)
@@ -128,17 +128,19 @@ static json_t *kernel_json(void)
     struct utsname u;
     if (uname(&u) < 0)
         return json_null();
-    return json_pack("{s:s, s:s, s:s}", "system", u.sysname, "release", u.release, "machine", u.machine);
+    return json_pack("{s:s, s:s, s:s}", "system", u.sysname, "release", u.release, "machine",
+                     u.machine);
 }
 
 static int show_json(const struct doctor *d)
 {
     const struct cgroup_driver *driver = d->caps.cgroups.driver;
-    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:i, s:o, s:i, s:o}", "ok", doctor_is_fine(d),
-                          "layers", layers_json(d), "interpreter", interpreter_json(d), "limits",
-                          limits_json(d->config), "kernel", kernel_json(), "uid", (int)geteuid(),
-                          "cgroup_driver", driver ? json_string(driver->name) : json_null(),
-                          "landlock_abi", (int)d->caps.landlock_abi, "error", error_json(&d->error));
+    json_t *o =
+        json_pack("{s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:i, s:o}", "ok", doctor_is_fine(d),
+                  "layers", layers_json(d), "interpreter", interpreter_json(d), "limits",
+                  limits_json(d->config), "kernel", kernel_json(), "uid", (json_int_t)d->uid,
+                  "cgroup_driver", driver ? json_string(driver->name) : json_null(), "landlock_abi",
+                  (int)d->caps.landlock_abi, "error", error_json(&d->error));
     if (o && d->self_test)
         (void)json_object_set(o, "self_test", d->self_test);
     if (!o || json_dumpf(o, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF) {
@@ -150,7 +152,7 @@ static int show_json(const struct doctor *d)
     return cli_finish();
 }
 
-// ---- text -----------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 enum colour { PLAIN, GREEN, YELLOW, RED, BOLD };
 
@@ -158,8 +160,11 @@ static bool colours;
 
 static void put(enum colour colour, int width, const char *text)
 {
-    static const char *const codes[] = {
-        [PLAIN] = "", [GREEN] = "\033[32m", [YELLOW] = "\033[33m", [RED] = "\033[31m", [BOLD] = "\033[1m"};
+    static const char *const codes[] = {[PLAIN] = "",
+                                        [GREEN] = "\033[32m",
+                                        [YELLOW] = "\033[33m",
+                                        [RED] = "\033[31m",
+                                        [BOLD] = "\033[1m"};
     char buf[4096];
     snprintf(buf, sizeof buf, "%s", text);
     // SECURITY: paths and module errors come from elsewhere; control characters would drive the terminal.
@@ -179,9 +184,9 @@ static void put_row(const char *name, const char *text)
 
 static void show_layer(const struct doctor *d, int i)
 {
-    enum colour colour = is_live(d, i)                                            ? GREEN
+    enum colour colour = is_live(d, i)                                                ? GREEN
                          : d->caps.layer[i].state == LAYER_MISSING && !d->untested[i] ? RED
-                                                                                   : YELLOW;
+                                                                                      : YELLOW;
     printf("%s %-14s", layers[i].mandatory ? "*" : " ", layers[i].name);
     put(colour, 10, state_of(d, i));
     put(PLAIN, 0, text_of(d, i));
@@ -224,9 +229,9 @@ static void show_interpreter(const struct doctor *d)
 static void show_limits(const struct config *c)
 {
     static const enum config_key keys[] = {
-        CONFIG_KEY_wall_ms,       CONFIG_KEY_cpu_ms, CONFIG_KEY_memory_bytes, CONFIG_KEY_processes,
-        CONFIG_KEY_scratch_bytes, CONFIG_KEY_inodes, CONFIG_KEY_files,        CONFIG_KEY_file_size_bytes,
-        CONFIG_KEY_output_bytes,
+        CONFIG_KEY_wall_ms,   CONFIG_KEY_cpu_ms,          CONFIG_KEY_memory_bytes,
+        CONFIG_KEY_processes, CONFIG_KEY_scratch_bytes,   CONFIG_KEY_inodes,
+        CONFIG_KEY_files,     CONFIG_KEY_file_size_bytes, CONFIG_KEY_output_bytes,
     };
     char value[64];
     put(BOLD, 0, "Limits of a box");
@@ -255,7 +260,8 @@ static void show_self_test(json_t *test)
         put(PLAIN, 0, json_string_value(json_object_get(one, "outcome")));
         printf(")\n");
     }
-    printf("%lld of %lld probes held\n", (long long)json_integer_value(json_object_get(test, "held")),
+    printf("%lld of %lld probes held\n",
+           (long long)json_integer_value(json_object_get(test, "held")),
            (long long)json_integer_value(json_object_get(test, "total")));
 }
 
@@ -278,7 +284,8 @@ static void show_summary(const struct doctor *d)
         char text[128];
         snprintf(text, sizeof text, "%u of %u mandatory layers are live", live, all);
         put(RED, 0, text);
-        printf(given_up ? "; %u given up by --allow-degraded, and every result says so.\n" : ".\n", given_up);
+        printf(given_up ? "; %u given up by --allow-degraded, and every result says so.\n" : ".\n",
+               given_up);
     } else if (broken_probes(d)) {
         put(RED, 0, "A probe got through: do not run foreign code here.");
         putchar('\n');

@@ -58,8 +58,10 @@ const char selftest_code[] =
     "       'uts': 1 << 26, 'cgroup': 1 << 25}\n"
     "BAD = (1 << 64) - 1\n"
     "KEEP = []\n"
-    "FORBIDDEN = ['/sys', '/var', '/run', '/boot', '/srv', '/media', '/lost+found', '/etc/shadow',\n"
-    "             '/etc/machine-id', '/etc/ssh', '/etc/resolv.conf', '/root/.ssh', '/root/.bash_history']\n"
+    "FORBIDDEN = ['/sys', '/var', '/run', '/boot', '/srv', '/media', '/lost+found', "
+    "'/etc/shadow',\n"
+    "             '/etc/machine-id', '/etc/ssh', '/etc/resolv.conf', '/root/.ssh', "
+    "'/root/.bash_history']\n"
     "\n"
     "def errname(number):\n"
     "    return errno.errorcode.get(number, 'errno %d' % number)\n"
@@ -98,7 +100,8 @@ const char selftest_code[] =
     "    with open(path) as file: return file.read()\n"
     "\n"
     "def status(key):\n"
-    "    return dict(l.split(':\\t', 1) for l in read('/proc/self/status').splitlines() if ':\\t' in l)[key].strip()\n"
+    "    return dict(l.split(':\\t', 1) for l in read('/proc/self/status').splitlines() if ':\\t' "
+    "in l)[key].strip()\n"
     "\n"
     "def own_ns(name):\n"
     "    return os.readlink('/proc/self/ns/' + name) != HOST['ns'].get(name)\n"
@@ -117,7 +120,8 @@ const char selftest_code[] =
     "    except FileNotFoundError: return True\n"
     "    except OSError: return False\n"
     "    way = [t + '/' for t in HOST['tree']]\n"
-    "    return all(any(w.startswith('%s/%s/' % (path, n)) for w in way) and hidden('%s/%s' % (path, n))\n"
+    "    return all(any(w.startswith('%s/%s/' % (path, n)) for w in way) and hidden('%s/%s' % "
+    "(path, n))\n"
     "               for n in names)\n"
     "\n"
     "def run(body):\n"
@@ -131,7 +135,8 @@ const char selftest_code[] =
     "            os.setsid()\n"
     "            try: value = scope['body']()\n"
     "            except OSError as error: value = errname(error.errno)\n"
-    "            except BaseException as error: value = 'raised %s: %s' % (type(error).__name__, error)\n"
+    "            except BaseException as error: value = 'raised %s: %s' % (type(error).__name__, "
+    "error)\n"
     "            os.write(far, json.dumps(value).encode() + b'\\n')\n"
     "        finally:\n"
     "            os._exit(0)\n"
@@ -154,7 +159,7 @@ const char selftest_code[] =
     "\n"
     "{name: run(body) for name, body in HOST['rows']}\n";
 
-// ---- the question ----------------------------------------------------------------------------------------
+// ---- the question -------------------------------------------------------------------------------
 
 // Numbers of the calls that the bodies name: every word in quotes that is one.
 static void add_numbers(json_t *numbers, const char *body)
@@ -229,20 +234,20 @@ char *selftest_meta(const struct config *config, const struct interp *interp, bo
         (void)json_array_append_new(rows, json_pack("[s, s]", key, probes[i].body));
         add_numbers(numbers, probes[i].body);
     }
-    json_t *host = json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "rows", rows, "nr", numbers, "ns",
-                             namespaces(), "tree", tree(interp), "rules", count_rules(), "processes",
-                             (json_int_t)config->processes, "scratch",
-                             (json_int_t)config->scratch_bytes);
+    json_t *host =
+        json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "rows", rows, "nr", numbers, "ns",
+                  namespaces(), "tree", tree(interp), "rules", count_rules(), "processes",
+                  (json_int_t)config->processes, "scratch", (json_int_t)config->scratch_bytes);
     _cleanup_free_ char *text = host ? json_dumps(host, JSON_COMPACT) : NULL;
-    json_t *meta = text ? json_pack("{s:s, s:[s, s]}", "filename", "<doctor>", "argv", "doctor", text)
-                        : NULL;
+    json_t *meta =
+        text ? json_pack("{s:s, s:[s, s]}", "filename", "<doctor>", "argv", "doctor", text) : NULL;
     char *ret = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
     json_decref(meta);
     json_decref(host);
     return ret;
 }
 
-// ---- the answer --------------------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------
 
 int selftest_look(json_t *answer, enum layer layer, const char **ret_text)
 {
@@ -307,6 +312,6 @@ json_t *selftest_judge(json_t *answer)
                                                     "what", probes[i].what, "held", held, "outcome",
                                                     outcome));
     }
-    return json_pack("{s:I, s:I, s:o}", "held", good, "total", (json_int_t)ARRAY_LEN(probes), "probes",
-                     list);
+    return json_pack("{s:I, s:I, s:o}", "held", good, "total", (json_int_t)ARRAY_LEN(probes),
+                     "probes", list);
 }

@@ -42,7 +42,7 @@ static void on_box(struct link *l, const struct wire_box *m, const int *fds, siz
     }
     for (size_t k = 0; k < count; k++)
         (void)close(fds[k]);
-    if (!r && m->box) // the caller went away while the box was made
+    if (m->box) // the caller went away while the box was made, or nobody could use it
         (void)link_release(l, m->box, END_CANCELLED, false);
 }
 
@@ -71,9 +71,13 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
             lost(l);
             return;
         }
-        if (m.h.type == WIRE_BOX)
+        if (m.h.type == WIRE_BOX) {
             on_box(l, &m.box, fds, count);
-        else if (m.h.type == WIRE_ENDED)
+            continue;
+        }
+        for (size_t k = 0; k < count; k++)
+            (void)close(fds[k]); // nothing else carries any
+        if (m.h.type == WIRE_ENDED)
             on_ended(l, &m.ended);
         else if (m.h.type == WIRE_STATUS_REPLY && l->on_status)
             l->on_status(&m.status_reply, l->status_argument);

@@ -261,6 +261,8 @@ static json_t *text_of(struct evbuffer *buffer)
 {
     size_t n = evbuffer_get_length(buffer), clean = 0;
     const char *data = n ? (const char *)evbuffer_pullup(buffer, -1) : "";
+    if (!data)
+        return NULL; // no memory to join its parts
     if (utf8_valid_length(data, n) == n)
         return json_stringn_nocheck(data, n);
     _cleanup_free_ char *copy = utf8_clean(data, n, &clean);
@@ -360,8 +362,12 @@ static json_t *truncated_json(const struct run *r, enum verdict verdict)
 static json_t *environment_json(const struct keeper_facts *facts)
 {
     json_t *report = json_loads(facts->zygote_report, 0, NULL);
-    json_t *o = json_pack("{s:s, s:s}", "python", facts->interp->executable, "version",
-                          facts->interp->version);
+    char python[PATH_MAX], version[sizeof facts->interp->version];
+    snprintf(python, sizeof python, "%s", facts->interp->executable);
+    snprintf(version, sizeof version, "%s", facts->interp->version);
+    text_sanitize(python); // a path is bytes, JSON wants text
+    text_sanitize(version);
+    json_t *o = json_pack("{s:s, s:s}", "python", python, "version", version);
     json_t *loaded = json_object_get(report, "preloaded"), *failed = json_object_get(report, "failed");
     (void)json_object_set_new(o, "preloaded", json_is_array(loaded) ? json_incref(loaded) : json_array());
     (void)json_object_set_new(o, "preload_failed",
@@ -370,16 +376,61 @@ static json_t *environment_json(const struct keeper_facts *facts)
     return o;
 }
 
+enum { VALUE_DEPTH_MAX = 64 }; // the runner sends no more than 32
+
+// SECURITY: how much is printed grows with depth times items, so depth is bounded before anything is.
+static bool is_shallow(json_t *value, int room)
+{
+    size_t i;
+    const char *key;
+    json_t *item;
+    if (!json_is_array(value) && !json_is_object(value))
+        return true;
+    if (room == 0)
+        return false;
+    json_array_foreach (value, i, item)
+        if (!is_shallow(item, room - 1))
+            return false;
+    json_object_foreach (value, key, item)
+        if (!is_shallow(item, room - 1))
+            return false;
+    return true;
+}
+
+static json_t *take_error(json_t *error)
+{
+    static const struct {
+        const char *name;
+        json_type type;
+    } fields[] = {
+        {"type", JSON_STRING},      {"message", JSON_STRING},  {"line", JSON_INTEGER},
+        {"column", JSON_INTEGER},   {"code_line", JSON_STRING}, {"traceback", JSON_ARRAY},
+        {"text", JSON_STRING},      {"errno", JSON_INTEGER},
+    };
+    if (!json_is_object(error))
+        return json_null();
+    json_t *o = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        json_t *value = json_object_get(error, fields[i].name);
+        bool fits = value && json_typeof(value) == fields[i].type && is_shallow(value, 3);
+        if (json_object_set_new(o, fields[i].name, fits ? json_incref(value) : json_null()) < 0) {
+            json_decref(o);
+            return NULL;
+        }
+    }
+    return o;
+}
+
 // Fields of the code's own report, taken over by name and type; anything else is dropped.
-static void take_over(json_t *object, const struct run *r)
+static int take_over(json_t *object, const struct run *r)
 {
     json_t *value = json_object_get(r->result, "result");
-    json_t *error = json_object_get(r->result, "error");
     json_t *plain = json_object_get(r->result, "result_json");
-    (void)json_object_set(object, "result", json_is_string(value) ? value : json_null());
-    (void)json_object_set(object, "error", json_is_object(error) ? error : json_null());
-    if (plain)
-        (void)json_object_set(object, "result_json", plain);
+    int failed = json_object_set(object, "result", json_is_string(value) ? value : json_null()) |
+                 json_object_set_new(object, "error", take_error(json_object_get(r->result, "error")));
+    if (plain && is_shallow(plain, VALUE_DEPTH_MAX))
+        failed |= json_object_set(object, "result_json", plain);
+    return failed;
 }
 
 json_t *result_json(const struct run *r, const struct result *res)
@@ -396,12 +447,16 @@ json_t *result_json(const struct run *r, const struct result *res)
         "stderr", text_of(r->output[RUN_STDERR]));
     if (!o)
         return NULL;
-    take_over(o, r);
-    (void)json_object_set_new(o, "usage", usage_json(r));
-    (void)json_object_set_new(o, "isolation", isolation_json(r->gate->facts->caps));
-    (void)json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
-    (void)json_object_set_new(o, "limit", limit_json(r, res->limit));
-    (void)json_object_set_new(o, "environment", environment_json(r->gate->facts));
-    (void)json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
+    int failed = take_over(o, r);
+    failed |= json_object_set_new(o, "usage", usage_json(r));
+    failed |= json_object_set_new(o, "isolation", isolation_json(r->gate->facts->caps));
+    failed |= json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
+    failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));
+    failed |= json_object_set_new(o, "environment", environment_json(r->gate->facts));
+    failed |= json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
     return o;
 }

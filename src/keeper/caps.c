@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -45,6 +46,19 @@ void caps_describe(const struct caps *caps, enum layer layer, char *ret, size_t 
 
 // ---- start ---------------------------------------------------------------------------------------
 
+// A layer that may be missing is given up only where it is missing.
+static void degrade(struct caps *caps, enum layer layer)
+{
+    struct err ignored;
+    char text[CAPS_TEXT_MAX];
+    if (layer == LAYER_proc ? caps_find_proc(caps) : caps_find_seccomp(caps, &ignored) == 0)
+        return;
+    snprintf(text, sizeof text, "given up by --allow-degraded: %.440s", caps->layer[layer].text);
+    caps->layer[layer].state = LAYER_DEGRADED;
+    snprintf(caps->layer[layer].text, CAPS_TEXT_MAX, "%s", text);
+    caps->box_flags |= layer == LAYER_proc ? BOX_WITHOUT_PROC : BOX_WITHOUT_SECCOMP;
+}
+
 int caps_take_degraded(struct caps *caps, const struct config *config, struct err *e)
 {
     for (size_t i = 0; i < config->allow_degraded.count; i++) {
@@ -60,8 +74,7 @@ int caps_take_degraded(struct caps *caps, const struct config *config, struct er
         if (!layers[k].degradable)
             return err_set(e, ERR_BAD_VALUE, 0, "only 'proc' and 'seccomp' can be given up",
                            "--allow-degraded '%s': no box can be made without this layer", name);
-        caps_set(caps, (enum layer)k, LAYER_DEGRADED, "given up by --allow-degraded", "");
-        caps->box_flags |= k == LAYER_proc ? BOX_WITHOUT_PROC : BOX_WITHOUT_SECCOMP;
+        degrade(caps, (enum layer)k);
     }
     return 0;
 }
@@ -74,9 +87,10 @@ static void no_landlock(struct caps *caps)
         caps_set(caps, LAYER_landlock, LAYER_MISSING, "Landlock is built in, but switched off",
                  "add 'landlock' to the lsm= kernel parameter and start the machine again");
     else if (errno == ENOSYS)
-        caps_set(caps, LAYER_landlock, LAYER_MISSING, "this kernel has no Landlock",
-                 "use Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK; in a container, a system call "
-                 "filter may hide it");
+        caps_set(
+            caps, LAYER_landlock, LAYER_MISSING, "this kernel has no Landlock",
+            "use Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK; in a container, a system call "
+            "filter may hide it");
     else
         caps_set(caps, LAYER_landlock, LAYER_MISSING, "a system call filter refuses Landlock",
                  "start the container with a seccomp profile that allows the landlock calls");
@@ -113,7 +127,7 @@ static void find_uids(struct caps *caps)
         caps_set(caps, LAYER_uid, LAYER_LIVE, text, "");
     } else {
         caps_set(caps, LAYER_uid, LAYER_PARTIAL, "all boxes have the caller's uid",
-            "start as root to give each box a host uid of its own");
+                 "start as root to give each box a host uid of its own");
     }
 }
 
@@ -130,13 +144,17 @@ static const char *cgroup_fix(void)
     if (!v2 && cgroup_own_path("memory", path, sizeof path) < 0)
         return list[0] || access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0
                    ? "give this group the controllers memory and pids: start as a service with "
-                     "Delegate=yes, or with 'systemd-run --user --scope -p Delegate=yes constrictor ...'"
-                   : "mount the cgroup file system at /sys/fs/cgroup, with the controllers memory and pids";
+                     "Delegate=yes, or with 'systemd-run --user --scope -p Delegate=yes "
+                     "constrictor ...'"
+                   : "mount the cgroup file system at /sys/fs/cgroup, with the controllers memory "
+                     "and pids";
     if (access(path, W_OK) < 0 && errno == EROFS)
-        return "the cgroup file system is read-only, as container engines mount it: start the container "
+        return "the cgroup file system is read-only, as container engines mount it: start the "
+               "container "
                "with '--security-opt writable-cgroups=true' (Docker 28 and later, cgroup v2) or "
                "'--security-opt unmask=/sys/fs/cgroup' (Podman)";
-    return v2 ? "start as root, or with 'systemd-run --user --scope -p Delegate=yes constrictor ...'"
+    return v2 ? "start as root, or with 'systemd-run --user --scope -p Delegate=yes constrictor "
+                "...'"
               : "start as root; only root can make groups in cgroup version 1";
 }
 
@@ -153,11 +171,28 @@ static void find_cgroups(struct caps *caps, const char *why)
     caps->box_flags |= driver->box_flags;
 }
 
+// An invalid program: EFAULT shows that the kernel would look at one.
+int caps_find_seccomp(struct caps *caps, struct err *e)
+{
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) < 0 && errno == EFAULT)
+        return 0;
+    bool filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == SECCOMP_MODE_FILTER;
+    caps_set(caps, LAYER_seccomp, LAYER_MISSING,
+             filtered ? "a filter around this process refuses to load another one"
+                      : "this kernel cannot load system call filters",
+             filtered ? "start the container with '--security-opt seccomp=unconfined', or with a "
+                        "profile that allows prctl and seccomp"
+                      : "use a kernel with CONFIG_SECCOMP_FILTER");
+    return err_set(e, ERR_LAYER_MISSING, 0, caps->layer[LAYER_seccomp].fix, "layer 'seccomp': %s",
+                   caps->layer[LAYER_seccomp].text);
+}
+
 int caps_open(struct caps *ret, const struct config *config, struct err *e)
 {
     char why[CAPS_TEXT_MAX];
-    *ret = (struct caps){.slots = {.lock_fd = -1},
-                         .cgroups = {.dir = {-1, -1, -1}, .parent = {-1, -1, -1}, .zygote_dir = -1}};
+    *ret =
+        (struct caps){.slots = {.lock_fd = -1},
+                      .cgroups = {.dir = {-1, -1, -1}, .parent = {-1, -1, -1}, .zygote_dir = -1}};
     int r = caps_take_degraded(ret, config, e);
     if (r < 0)
         return r;
@@ -166,7 +201,9 @@ int caps_open(struct caps *ret, const struct config *config, struct err *e)
     if (r < 0) {
         if (!e->hint[0])
             err_hint(e, "make /run writable for root, or start as an ordinary user");
-        caps_set(ret, LAYER_uid, LAYER_MISSING, e->message, e->hint);
+        const char *cause = strstr(e->message, "layer 'uid': ");
+        caps_set(ret, LAYER_uid, LAYER_MISSING,
+                 cause ? cause + strlen("layer 'uid': ") : e->message, e->hint);
         return r;
     }
     find_uids(ret);
@@ -174,12 +211,8 @@ int caps_open(struct caps *ret, const struct config *config, struct err *e)
     if (r < 0)
         return r;
     find_cgroups(ret, why);
-    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0 && errno == EINVAL && !(ret->box_flags & BOX_WITHOUT_SECCOMP)) {
-        caps_set(ret, LAYER_seccomp, LAYER_MISSING, "this kernel is built without CONFIG_SECCOMP_FILTER",
-            "use a kernel with seccomp");
-        return err_set(e, ERR_LAYER_MISSING, 0, ret->layer[LAYER_seccomp].fix, "layer 'seccomp': %s",
-                       ret->layer[LAYER_seccomp].text);
-    }
+    if (!(ret->box_flags & BOX_WITHOUT_SECCOMP))
+        return caps_find_seccomp(ret, e);
     return 0;
 }
 

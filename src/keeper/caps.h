@@ -78,12 +78,18 @@ bool caps_probe_deep(struct caps *caps);
 // if it finds one.
 void caps_explain(const struct config *config, struct err *e);
 
+// The same with what was found before.  False: no mandatory layer, nor the one that the error names, is
+// known to be missing.
+bool caps_blame(const struct caps *caps, struct err *e);
+
 // The layer that an error names ("layer 'proc': ..."), or LAYER_MAX.
 enum layer caps_layer_of(const struct err *e);
 
 // Parts of caps_open() that probe.c needs too.
 void caps_set(struct caps *caps, enum layer layer, enum layer_state state, const char *text,
               const char *fix);
+bool caps_find_proc(struct caps *caps);
+int caps_find_seccomp(struct caps *caps, struct err *e);
 int caps_take_degraded(struct caps *caps, const struct config *config, struct err *e);
 
 // "live", "live: v1", "degraded: why", ...

@@ -75,6 +75,19 @@ static bool is_provided(const char *path)
     return false;
 }
 
+// Absolute, without "//", "." and ".." and without a slash at the end; the interpreter gives the
+// resolved form of each folder as well, so nothing is lost.
+static bool is_plain(const char *path)
+{
+    for (const char *p = path; *p == '/'; p += strcspn(p, "/")) {
+        size_t n = strcspn(++p, "/");
+        if ((n == 0 && p != path + 1) || (n == 0 && p[0]) || (n == 1 && p[0] == '.') ||
+            (n == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+    }
+    return path[0] == '/';
+}
+
 // SECURITY: a prefix that is a whole home folder, or holds the system, would put everybody's files
 // into every box.
 static bool is_too_wide(const char *path)
@@ -85,7 +98,7 @@ static bool is_too_wide(const char *path)
     for (size_t i = 0; i < ARRAY_LEN(never); i++)
         if (strcmp(path, never[i]) == 0)
             return true;
-    if (home && home[0] && strcmp(path, home) == 0)
+    if (home && home[0] == '/' && beneath(home, path))
         return true;
     return beneath(path, "/home") && !strchr(path + strlen("/home/"), '/');
 }
@@ -93,9 +106,11 @@ static bool is_too_wide(const char *path)
 static int path_add(struct interp *in, const char *path, struct err *e)
 {
     struct stat st;
-    if (path[0] != '/' || is_provided(path) || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+    char real[PATH_MAX];
+    if (!is_plain(path) || is_provided(path) || stat(path, &st) < 0 || !S_ISDIR(st.st_mode) ||
+        !realpath(path, real))
         return 0;
-    if (is_too_wide(path))
+    if (is_too_wide(path) || is_too_wide(real))
         return err_set(e, ERR_INTERPRETER, 0, fix,
                        "interpreter '%s' has its files directly in '%s', which would show all of it to "
                        "every box",
@@ -224,9 +239,7 @@ static int run_question(const char *path, char *answer, struct err *e)
         return err_set(e, ERR_INTERPRETER, r, fix, "start interpreter '%s'", path);
 
     ssize_t n = read_answer(out, answer, ANSWER_MAX);
-    if (n < 0)
-        (void)kill(pid, SIGKILL);
-    fd_close(&out); // a program that keeps talking gets SIGPIPE instead of our patience
+    (void)kill(pid, SIGKILL); // it has answered, or never will; how it ends tells us nothing
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
@@ -256,8 +269,7 @@ static int ask_age(const char *path, struct err *e)
         return -1;
     char text[128];
     ssize_t n = read_answer(out, text, sizeof text);
-    if (n < 0)
-        (void)kill(pid, SIGKILL);
+    (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     if (n <= 0 || strncmp(text, "Python ", 7) != 0)
         return -1;

@@ -23,7 +23,7 @@
 #include "base/sys.h"
 #include "keeper/caps.h"
 
-// ---- the surroundings ------------------------------------------------------------------------------
+// ---- the surroundings ---------------------------------------------------------------------------
 
 static bool sysctl_is(const char *path, char value)
 {
@@ -43,22 +43,27 @@ static bool has_apparmor_restriction(void)
 }
 
 static const char filter_fix[] =
-    "a system call filter around this process refuses it, as Docker's default profile does: start the "
-    "container with '--security-opt seccomp=unconfined', or with a profile that allows clone, clone3, "
-    "unshare, mount, umount2, pivot_root, open_tree, move_mount, mount_setattr and sethostname";
+    "a system call filter around this process refuses it, as Docker's default profile does: start "
+    "the "
+    "container with '--security-opt seccomp=unconfined', or with a profile that allows clone, "
+    "clone3, "
+    "unshare, mount, umount2, pivot_root, open_tree, move_mount, mount_setattr, sethostname and "
+    "close_range";
 
-static const char apparmor_fix[] =
-    "kernel.apparmor_restrict_unprivileged_userns=1 (Ubuntu 23.10 and later) takes the rights of new "
-    "user namespaces away: install an AppArmor profile for this program with the rule 'userns,', or "
-    "start as root";
+static const char apparmor_fix[] = "kernel.apparmor_restrict_unprivileged_userns=1 (Ubuntu 23.10 "
+                                   "and later) takes the rights of new "
+                                   "user namespaces away: install an AppArmor profile for this "
+                                   "program with the rule 'userns,', or "
+                                   "start as root";
 
-static const char module_fix[] =
-    "a security module (AppArmor, SELinux) or a chroot around this process forbids it: look for 'denied' "
-    "in the kernel log, and allow user namespaces for this program";
+static const char module_fix[] = "a security module (AppArmor, SELinux) or a chroot around this "
+                                 "process forbids it: look for 'denied' "
+                                 "in the kernel log, and allow user namespaces for this program";
 
 static const char proc_fix[] =
     "start the container with '--security-opt systempaths=unconfined' (Docker), '--security-opt "
-    "unmask=ALL' (Podman) or 'procMount: Unmasked' (Kubernetes), or accept boxes without /proc with "
+    "unmask=ALL' (Podman) or 'procMount: Unmasked' (Kubernetes), or accept boxes without /proc "
+    "with "
     "--allow-degraded=proc";
 
 static const char *refusal_fix(int errnum)
@@ -68,7 +73,7 @@ static const char *refusal_fix(int errnum)
     return errnum == ENOSYS ? "use a newer kernel" : module_fix;
 }
 
-// ---- trying ----------------------------------------------------------------------------------------
+// ---- trying -------------------------------------------------------------------------------------
 
 typedef int (*attempt)(const void *argument);
 
@@ -141,14 +146,6 @@ static int do_no_new_privs(const void *unused)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-// An invalid program: EFAULT shows that the kernel would look at one.
-static int do_filter(const void *unused)
-{
-    if (do_no_new_privs(unused) < 0)
-        return -1;
-    return prctl(PR_SET_SECCOMP, 2, NULL, 0, 0) < 0 && errno == EFAULT ? 0 : -1;
-}
-
 // System calls without which no tree can be built and no descriptor closed.
 static const struct call {
     enum layer layer;
@@ -173,7 +170,7 @@ static int do_call(const void *argument)
     return -1;
 }
 
-// ---- the layers, one by one --------------------------------------------------------------------------
+// ---- the layers, one by one ---------------------------------------------------------------------
 
 static bool miss(struct caps *caps, enum layer layer, const char *fix, const char *what, int errnum)
 {
@@ -206,10 +203,11 @@ static bool miss_clone3(struct caps *caps)
     int errnum = try_old_clone(CLONE_NEWUSER);
     if (!errnum)
         return miss(caps, LAYER_user_ns,
-                    is_filtered() ? "a system call filter around this process hides clone3: start the "
-                                    "container with '--security-opt seccomp=unconfined', or with a "
-                                    "profile that allows clone3"
-                                  : "use Linux 5.5 or later",
+                    is_filtered()
+                        ? "a system call filter around this process hides clone3: start the "
+                          "container with '--security-opt seccomp=unconfined', or with a "
+                          "profile that allows clone3"
+                        : "use Linux 5.5 or later",
                     "clone3", ENOSYS);
     snprintf(text, sizeof text, "clone3: %s; clone(CLONE_NEWUSER)", strerror(ENOSYS));
     return miss(caps, LAYER_user_ns, filter_fix, text, errnum);
@@ -224,8 +222,8 @@ static bool probe_user_ns(struct caps *caps)
     if (errnum == ENOSPC)
         return miss_limit(caps, LAYER_user_ns, "user");
     if (errnum == EINVAL)
-        return miss(caps, LAYER_user_ns, "use a kernel with CONFIG_USER_NS", "clone3(CLONE_NEWUSER)",
-                    errnum);
+        return miss(caps, LAYER_user_ns, "use a kernel with CONFIG_USER_NS",
+                    "clone3(CLONE_NEWUSER)", errnum);
     if (errnum) {
         const char *fix = sysctl_is("/proc/sys/kernel/unprivileged_userns_clone", '0')
                               ? "this kernel keeps user namespaces from ordinary users: sysctl -w "
@@ -238,7 +236,8 @@ static bool probe_user_ns(struct caps *caps)
     const char *rights = has_apparmor_restriction() ? apparmor_fix : refusal_fix(EPERM);
     errnum = try_clone(CLONE_NEWUSER | CLONE_NEWUTS, do_hostname, NULL);
     if (errnum == EPERM || errnum == EACCES)
-        return miss(caps, LAYER_user_ns, rights, "the namespace is made, but gives no rights", errnum);
+        return miss(caps, LAYER_user_ns, rights, "the namespace is made, but gives no rights",
+                    errnum);
     snprintf(map, sizeof map, "0 %u 1", geteuid());
     errnum = geteuid() ? try_clone(CLONE_NEWUSER, do_map, map) : 0; // root maps a range, not itself
     if (errnum)
@@ -268,8 +267,8 @@ static bool probe_namespaces(struct caps *caps)
         if (errnum == ENOSPC)
             fine = miss_limit(caps, table[i].layer, table[i].name);
         else if (errnum)
-            fine = miss(caps, table[i].layer, errnum == EINVAL ? fix : refusal_fix(errnum), "clone3",
-                        errnum);
+            fine = miss(caps, table[i].layer, errnum == EINVAL ? fix : refusal_fix(errnum),
+                        "clone3", errnum);
     }
     int errnum = try_clone(CLONE_NEWUSER, do_cgroup_ns, NULL);
     if (errnum && caps->layer[LAYER_cgroup_ns].state == LAYER_LIVE)
@@ -282,16 +281,16 @@ static bool probe_tree(struct caps *caps)
     bool fine = true;
     int errnum = try_clone(CLONE_NEWUSER | CLONE_NEWNS, do_private, NULL);
     if (errnum)
-        return miss(caps, LAYER_mount_ns, errnum == EACCES ? module_fix : refusal_fix(errnum), "mount",
-                    errnum);
+        return miss(caps, LAYER_mount_ns, errnum == EACCES ? module_fix : refusal_fix(errnum),
+                    "mount", errnum);
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
         char fix[CAPS_TEXT_MAX];
         errnum = try_clone(CLONE_NEWUSER | CLONE_NEWNS, do_call, &calls[i]);
         snprintf(fix, sizeof fix, "use Linux %s or later", calls[i].since);
         if (errnum)
             fine = miss(caps, calls[i].layer,
-                        errnum == ENOSYS && !is_filtered() ? fix : refusal_fix(errnum), calls[i].name,
-                        errnum);
+                        errnum == ENOSYS && !is_filtered() ? fix : refusal_fix(errnum),
+                        calls[i].name, errnum);
     }
     return fine;
 }
@@ -305,8 +304,8 @@ static unsigned find_masks(char *ret, size_t cap)
     unsigned count = 0;
     size_t room = 0;
     while (f && getline(&line, &room, f) > 0)
-        if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 && strncmp(point, "/proc/", 6) == 0 &&
-            count++ == 0)
+        if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 &&
+            strncmp(point, "/proc/", 6) == 0 && count++ == 0)
             snprintf(first, sizeof first, "%s", point);
     if (count > 1)
         snprintf(ret, cap, "'%.200s' and %u more are covered", first, count - 1);
@@ -315,38 +314,40 @@ static unsigned find_masks(char *ret, size_t cap)
     return count;
 }
 
-static bool probe_proc(struct caps *caps)
+bool caps_find_proc(struct caps *caps)
 {
     char masks[256], what[CAPS_TEXT_MAX];
     int errnum = try_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, do_proc, NULL);
     if (!errnum || caps->layer[LAYER_proc].state == LAYER_DEGRADED)
         return true;
     if (find_masks(masks, sizeof masks)) {
-        snprintf(what, sizeof what, "/proc is masked, as container engines do (%s), so no fresh one can "
-                                    "be mounted", masks);
+        snprintf(what, sizeof what,
+                 "/proc is masked, as container engines do (%s), so no fresh one can "
+                 "be mounted",
+                 masks);
         return miss(caps, LAYER_proc, proc_fix, what, errnum);
     }
-    return miss(caps, LAYER_proc, proc_fix, "no fully visible /proc is mounted here, so no fresh one can be",
-                errnum);
+    return miss(caps, LAYER_proc, proc_fix,
+                "no fully visible /proc is mounted here, so no fresh one can be", errnum);
 }
 
 bool caps_probe_deep(struct caps *caps)
 {
     bool fine = probe_user_ns(caps);
-    if (fine) { // without one, the rest would only fail for the same reason
+    if (fine) { // else the rest would only fail for the same reason
         fine = probe_namespaces(caps);
-        fine = probe_tree(caps) && fine;
         if (caps->layer[LAYER_mount_ns].state == LAYER_LIVE)
-            fine = probe_proc(caps) && fine;
+            fine = probe_tree(caps) && fine;
+        if (caps->layer[LAYER_mount_ns].state == LAYER_LIVE &&
+            caps->layer[LAYER_pid_ns].state == LAYER_LIVE)
+            fine = caps_find_proc(caps) && fine;
     }
     int errnum = try_clone(0, do_no_new_privs, NULL);
     if (errnum && errnum != ENOSYS)
         fine = miss(caps, LAYER_no_new_privs, refusal_fix(errnum), "PR_SET_NO_NEW_PRIVS", errnum);
-    errnum = try_clone(0, do_filter, NULL);
-    if (errnum && errnum != ENOSYS && caps->layer[LAYER_seccomp].state != LAYER_DEGRADED)
-        fine = miss(caps, LAYER_seccomp,
-                    is_filtered() ? filter_fix : "use a kernel with CONFIG_SECCOMP_FILTER",
-                    "load a filter", errnum);
+    struct err ignored;
+    if (caps->layer[LAYER_seccomp].state != LAYER_DEGRADED && caps_find_seccomp(caps, &ignored) < 0)
+        fine = false;
     return fine;
 }
 
@@ -361,6 +362,20 @@ enum layer caps_layer_of(const struct err *e)
     return LAYER_MAX;
 }
 
+bool caps_blame(const struct caps *caps, struct err *e)
+{
+    enum layer found = caps_layer_of(e);
+    if (found == LAYER_MAX || caps->layer[found].state != LAYER_MISSING)
+        for (found = 0; found < LAYER_MAX; found++)
+            if (layers[found].mandatory && caps->layer[found].state == LAYER_MISSING)
+                break;
+    if (found == LAYER_MAX)
+        return false;
+    err_set(e, ERR_LAYER_MISSING, 0, caps->layer[found].fix, "layer '%s': %s", layers[found].name,
+            caps->layer[found].text);
+    return true;
+}
+
 void caps_explain(const struct config *config, struct err *e)
 {
     static struct caps caps; // large
@@ -369,12 +384,6 @@ void caps_explain(const struct config *config, struct err *e)
         return;
     caps = (struct caps){0};
     (void)caps_take_degraded(&caps, config, &ignored); // checked at start already
-    if (caps_probe_deep(&caps))
-        return; // nothing better to say
-    enum layer found = caps_layer_of(e);
-    if (found == LAYER_MAX || caps.layer[found].state != LAYER_MISSING)
-        for (found = 0; caps.layer[found].state != LAYER_MISSING;)
-            found++;
-    err_set(e, ERR_LAYER_MISSING, 0, caps.layer[found].fix, "layer '%s': %s", layers[found].name,
-            caps.layer[found].text);
+    if (!caps_probe_deep(&caps))
+        (void)caps_blame(&caps, e);
 }

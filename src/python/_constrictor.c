@@ -4,6 +4,7 @@
 // one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
 //
 //   ready(report)        zygote: tell the keeper that the interpreter is warm
+//   learn(rehearsal)     zygote: call rehearsal() in a throw-away child, remember what it wrote to
 //   serve(on_child)      zygote: make boxes until the keeper goes; in a box: call on_child()
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   send(kind, payload)  box: have init send a frame to the gate
@@ -11,10 +12,13 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "box/init.h"
 #include "box/spawn.h"
+#include "box/warm.h"
 
 static PyObject *fail(int r)
 {
@@ -30,6 +34,35 @@ static PyObject *py_ready(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "y#", &report, &length))
         return NULL;
     int r = length > 1 << 20 ? -EMSGSIZE : spawn_ready(report, (unsigned)length);
+    if (r < 0)
+        return fail(r);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_learn(PyObject *self, PyObject *args)
+{
+    PyObject *rehearsal;
+    int fds[2];
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O", &rehearsal))
+        return NULL;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    PyOS_BeforeFork();
+    pid_t pid = fork();
+    if (pid == 0) {
+        PyOS_AfterFork_Child();
+        PyObject *done = PyObject_CallObject(rehearsal, NULL);
+        if (!done)
+            PyErr_Print();
+        _exit(done && warm_report(fds[1]) == 0 ? 0 : 1);
+    }
+    PyOS_AfterFork_Parent();
+    (void)close(fds[1]);
+    int r = pid < 0 ? -errno : warm_take(fds[0]);
+    (void)close(fds[0]);
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0);
     if (r < 0)
         return fail(r);
     Py_RETURN_NONE;
@@ -92,6 +125,7 @@ static PyObject *py_send(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
+    {"learn", py_learn, METH_VARARGS, "learn(rehearsal): find out which pages a run writes to"},
     {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},

@@ -17,7 +17,7 @@ static bool header_fits(const struct frame_header *h, size_t payload)
            payload <= FRAME_CHUNK && h->offset <= h->total && payload <= h->total - h->offset;
 }
 
-int frame_reader_feed(struct frame_reader *r, const void *datagram, size_t len)
+static int feed(struct frame_reader *r, const void *datagram, size_t len)
 {
     struct frame_header h;
     if (len < sizeof h)
@@ -46,6 +46,13 @@ int frame_reader_feed(struct frame_reader *r, const void *datagram, size_t len)
     memcpy(r->data + r->have, (const char *)datagram + sizeof h, payload);
     r->have += (uint32_t)payload;
     return r->have == r->total;
+}
+
+int frame_reader_feed(struct frame_reader *r, const void *datagram, size_t len)
+{
+    int n = r->broken ? -EBADMSG : feed(r, datagram, len);
+    r->broken = n < 0;
+    return n;
 }
 
 void frame_reader_done(struct frame_reader *r)

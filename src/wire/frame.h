@@ -13,6 +13,7 @@
 #ifndef CONSTRICTOR_WIRE_FRAME_H
 #define CONSTRICTOR_WIRE_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,6 +62,7 @@ struct frame_reader {
     uint32_t kind;
     uint32_t total;
     uint32_t have;
+    bool broken; // there was an error
 };
 
 // Feeds one datagram.  Returns 1 when a frame is complete (kind, data, total are valid until the

@@ -47,7 +47,8 @@ int wire_check(union wire_message *m, size_t len)
         return -EBADMSG;
     size_t tail = len - sizes[m->h.type];
     if (m->h.type == WIRE_ZYGOTE_READY)
-        return tail == m->ready.report_length ? 0 : -EBADMSG;
+        // The union's padding would let a datagram hold a little more than a report may have.
+        return tail == m->ready.report_length && tail <= WIRE_REPORT_MAX ? 0 : -EBADMSG;
     if (tail)
         return -EBADMSG;
     if (m->h.type == WIRE_BOX) {
@@ -66,10 +67,11 @@ int wire_recv(int sock, union wire_message *m, int *ret_fds, size_t fd_cap, size
     int fds[FD_PASS_MAX];
     size_t count = 0;
     ssize_t n = fd_recv(sock, m, sizeof *m, fds, fd_cap, &count);
-    if (n <= 0)
+    if (n < 0)
         return (int)n;
-    int r = wire_check(m, (size_t)n);
-    if (r < 0) {
+    // An empty datagram reads like the end of the stream; it may still carry descriptors.
+    int r = n ? wire_check(m, (size_t)n) : 0;
+    if (r < 0 || n == 0) {
         for (size_t i = 0; i < count; i++)
             (void)close(fds[i]);
         return r;

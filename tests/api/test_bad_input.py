@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: a clear message with a code and a hint, the documented exit status, nothing left behind.
+"""Bad input: a clear message with a code and a hint, the documented exit status, nothing left
+behind.
 
 The fixture `cli` checks after each test that no process is left; test_leaks.py looks at the rest.
 """
@@ -10,12 +11,15 @@ import re
 
 import pytest
 
-SHAPE = re.compile(r"\Aconstrictor: error: (?P<message>.+) \[(?P<code>[a-z0-9_]+)\]\n(?:  +hint: (?P<hint>.+)\n)?", re.S)
+SHAPE = re.compile(
+    r"\Aconstrictor: error: (?P<message>.+) \[(?P<code>[a-z0-9_]+)\]\n(?:  +hint: (?P<hint>.+)\n)?",
+    re.S,
+)
 
 
 @pytest.fixture
 def refuse(cli):
-    """A command that must be refused: checks both forms of the message and returns (message, hint)."""
+    """A command that must be refused, in both forms; returns the message and the hint."""
 
     def run(status, *args, code=None, words=(), **options):
         plain = cli.call(*args, **options)
@@ -109,7 +113,24 @@ def test_empty_sources_are_fine(cli):
 # --- values ---------------------------------------------------------------------------------------
 
 NUMBERS = "wall cpu memory processes scratch inodes files file-size output source".split()
-BAD = ["0", "-1", "1e30", "lots", "", "nan", "inf", "1x", " ", "0x10", "1 2", "9" * 40, "1;2", "٣", "--", "+"]
+BAD = [
+    "0",
+    "-1",
+    "1e30",
+    "lots",
+    "",
+    "nan",
+    "inf",
+    "1x",
+    " ",
+    "0x10",
+    "1 2",
+    "9" * 40,
+    "1;2",
+    "٣",
+    "--",
+    "+",
+]
 
 
 @pytest.mark.parametrize("value", BAD)
@@ -122,7 +143,9 @@ def test_bad_values(cli, key, value):
     assert found and found["code"] == "bad_value", result
     assert key in found["message"]
     assert f"'{value}'" in found["message"] or value.strip() and value in found["message"], result
-    assert found["hint"] and re.search(r"\d", found["message"] + found["hint"]), "the bounds are not named"
+    assert found["hint"] and re.search(
+        r"\d", found["message"] + found["hint"]
+    ), "the bounds are not named"
 
 
 @pytest.mark.parametrize("value", ["-1", "lots", "", "1e30", "5000", "nan"])
@@ -151,7 +174,9 @@ def test_bounds(refuse, key, low, high):
         refuse(64, "run", f"--{key}", value, "-c", "1", code="bad_value", words=[key, value])
 
 
-@pytest.mark.parametrize("name", ["CONSTRICTOR_MEMORY", "MAX_MEMORY_MB", "SANDBOX_TIMEOUT", "CONSTRICTOR_FILE_SIZE"])
+@pytest.mark.parametrize(
+    "name", ["CONSTRICTOR_MEMORY", "MAX_MEMORY_MB", "SANDBOX_TIMEOUT", "CONSTRICTOR_FILE_SIZE"]
+)
 def test_bad_environment_names_the_variable(refuse, name):
     refuse(64, "run", "-c", "1", env={name: "lots"}, code="bad_value", words=[name, "lots"])
 
@@ -162,7 +187,9 @@ def test_bad_file_names_the_line(cli, refuse):
     refuse(64, "run", "--config", config, "-c", "1", words=["c.conf", "memory", "lots"])
 
 
-@pytest.mark.parametrize("text", ["nonsense = 1", "memory", "= 5", "memory = 64M = 2", "\0", "[section]", "\xff\xfe"])
+@pytest.mark.parametrize(
+    "text", ["nonsense = 1", "memory", "= 5", "memory = 64M = 2", "\0", "[section]", "\xff\xfe"]
+)
 def test_bad_config_files(cli, refuse, text):
     config = cli.folder / "c.conf"
     config.write_bytes(text.encode("latin-1"))
@@ -218,7 +245,9 @@ def test_no_command(cli):
 
 
 def test_near_misses_are_named(refuse):
-    message, hint = refuse(64, "run", "--memroy", "64M", "-c", "1", code="unknown_option", words=["--memroy"])
+    message, hint = refuse(
+        64, "run", "--memroy", "64M", "-c", "1", code="unknown_option", words=["--memroy"]
+    )
     assert "--help" in hint or "memory" in hint
 
 
@@ -244,7 +273,10 @@ def test_inherited_descriptors_do_not_reach_the_box(cli):
     """A folder of the host, open in the caller, is not open in the code."""
     fd = os.open("/", os.O_RDONLY)
     os.dup2(fd, 77, inheritable=True)
-    code = "import os\ndef f(n):\n    try: return bool(os.fstat(n))\n    except OSError: return False\n[n for n in range(256) if f(n)]"
+    code = (
+        "import os\ndef f(n):\n    try: return bool(os.fstat(n))\n    except OSError: return"
+        " False\n[n for n in range(256) if f(n)]"
+    )
     try:
         result = cli.run(code, pass_fds=(77,))
     finally:
@@ -266,7 +298,11 @@ def test_hostile_environment(cli):
         "HOME": "/nonexistent",
         "PATH": os.environ["PATH"],
     }
-    result = cli.run("import os\nsorted(set(os.environ) & {'PYTHONHOME', 'PYTHONPATH', 'PYTHONINSPECT', 'LD_LIBRARY_PATH'})", env=env)
+    result = cli.run(
+        "import os\nsorted(set(os.environ) & {'PYTHONHOME', 'PYTHONPATH', 'PYTHONINSPECT',"
+        " 'LD_LIBRARY_PATH'})",
+        env=env,
+    )
     assert (result.verdict, result.result) == ("ok", "[]")
 
 

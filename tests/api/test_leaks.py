@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """After many runs the machine is as before: cgroups, mounts, namespaces, processes, files.
 
-LEAK_RUNS (200) sets how many. Other things happen on the machine meanwhile, so a difference counts only
-if it stays, and only what can be ours is looked at.
+LEAK_RUNS (200) sets how many. Other things happen on the machine meanwhile, so a difference
+counts only if it stays, and only what can be ours is looked at.
 """
 
 import concurrent.futures
@@ -62,7 +62,13 @@ def box_processes():
 
 def folders():
     found = set()
-    for folder in ("/tmp", "/run", "/var/tmp", "/dev/shm", os.environ.get("XDG_RUNTIME_DIR") or "/run"):
+    for folder in (
+        "/tmp",
+        "/run",
+        "/var/tmp",
+        "/dev/shm",
+        os.environ.get("XDG_RUNTIME_DIR") or "/run",
+    ):
         with contextlib.suppress(OSError):
             found |= {f"{folder}/{name}" for name in os.listdir(folder) if "constrictor" in name}
     return {path for path in found if not os.path.basename(path).startswith("constrictor-")}
@@ -128,7 +134,13 @@ def test_many_runs_leave_nothing(cli, tools):
         ["run", "--python", "/bin/true", "-c", "1"],
         ["run", "--preload", "no_such_module", "-c", "1"],
         ["run", "-c", "while True: print('x' * 9999)"],
-        ["run", "--wall", "300ms", "-c", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"],
+        [
+            "run",
+            "--wall",
+            "300ms",
+            "-c",
+            "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        ],
         ["run", "--memory", "32M", "-c", "x = bytearray(b'x' * (1 << 28))"],
         ["doctor"],
     ],

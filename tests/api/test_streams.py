@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes in and out of `constrictor run`: output, sources, and being told to stop.
 
-Black box: output streams through while the code runs, is passed on byte for byte, and survives every
-way in which a run can end.
+Black box: output streams through while the code runs, is passed on byte for byte, and survives
+every way in which a run can end.
 """
 
 import json
@@ -29,12 +29,18 @@ def test_streams_are_apart_and_in_order(cli):
 
 
 def test_output_of_children(cli):
-    code = "import os, subprocess\nprint('a', flush=True)\nsubprocess.run(['/bin/echo', 'b'])\nos.system('echo c >&2')"
+    code = (
+        "import os, subprocess\nprint('a', flush=True)\nsubprocess.run(['/bin/echo',"
+        " 'b'])\nos.system('echo c >&2')"
+    )
     result = cli.run(code)
     assert (result.stdout, result.stderr) == ("a\nb\n", "c\n")
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"\x00\x01", b"\xed\xa0\x80", b"\xc3", b"no newline", bytes(range(256)) * 40])
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff\xfe", b"\x00\x01", b"\xed\xa0\x80", b"\xc3", b"no newline", bytes(range(256)) * 40],
+)
 def test_bytes_that_are_not_text(cli, data):
     """The object stays valid JSON; the plain stream is passed on as it is."""
     code = f"import os\nos.write(1, {data!r})"
@@ -63,7 +69,10 @@ def test_closed_streams(cli):
 
 
 def test_replaced_streams(cli):
-    code = "import io, sys, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as s: print('kept')\nsys.stdout = io.StringIO()\nprint('lost')\ns.getvalue()"
+    code = (
+        "import io, sys, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as s:"
+        " print('kept')\nsys.stdout = io.StringIO()\nprint('lost')\ns.getvalue()"
+    )
     result = cli.run(code)
     assert (result.stdout, result.result) == ("", "'kept\\n'")
 

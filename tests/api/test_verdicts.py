@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every bomb ends with its own verdict, brings its partial output, and harms nobody after it.
 
-Black box, as root and as an ordinary user. The limits given here are small so that they are reached
-quickly. The time guards are generous: they only tell an answer from a hang.
+Black box, as root and as an ordinary user. The limits given here are small so that they are
+reached quickly. The time guards are generous: they only tell an answer from a hang.
 """
 
 import os
@@ -52,10 +52,19 @@ def assert_limit(result, verdict, status, word):
     [
         "import time\ntime.sleep(1000)",
         "import os\nos.read(os.pipe()[0], 1)",
-        "import threading\nthreading.Lock().acquire()\nl = threading.Lock(); l.acquire(); l.acquire()",
+        (
+            "import threading\nthreading.Lock().acquire()\nl = threading.Lock(); l.acquire();"
+            " l.acquire()"
+        ),
         "import os, time\nif os.fork() == 0: time.sleep(1000)\nos.wait()",
-        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\nwhile True: signal.pause()",
-        "while True:\n    try:\n        import time; time.sleep(1000)\n    except BaseException: pass",
+        (
+            "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\nwhile True:"
+            " signal.pause()"
+        ),
+        (
+            "while True:\n    try:\n        import time; time.sleep(1000)\n    except"
+            " BaseException: pass"
+        ),
     ],
     ids=["sleep", "pipe", "deadlock", "child", "signals_blocked", "exceptions_caught"],
 )
@@ -73,7 +82,10 @@ def test_wall(bomb, code):
         SPIN_IN_C,
         "sum(range(10**12))",
         "import re\nre.match('(a+)+$', 'a' * 60 + 'b')",
-        "import threading\nfor i in range(3): threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()",
+        (
+            "import threading\nfor i in range(3): threading.Thread(target=lambda: [0 for _ in"
+            " iter(int, 1)]).start()"
+        ),
     ],
     ids=["python", "c", "builtin", "regex", "threads"],
 )
@@ -99,7 +111,10 @@ def test_cpu_of_children(bomb):
 
 
 def test_cpu_of_many_short_children(bomb):
-    code = "import os, time\nwhile True:\n    if os.fork() == 0:\n        for i in range(10**6): pass\n        os._exit(0)\n    os.wait()"
+    code = (
+        "import os, time\nwhile True:\n    if os.fork() == 0:\n        for i in range(10**6):"
+        " pass\n        os._exit(0)\n    os.wait()"
+    )
     result = bomb(code, "--cpu", "1s", "--wall", "60s")
     assert_limit(result, "timeout_cpu", 124, "cpu")
 
@@ -120,7 +135,10 @@ def test_signal_handler_that_refuses(bomb):
 
 
 def test_stopping_everything(bomb):
-    code = "import os, signal\ntry: os.kill(-1, signal.SIGSTOP)\nexcept OSError: pass\nos.kill(os.getpid(), signal.SIGSTOP)"
+    code = (
+        "import os, signal\ntry: os.kill(-1, signal.SIGSTOP)\nexcept OSError:"
+        " pass\nos.kill(os.getpid(), signal.SIGSTOP)"
+    )
     assert_limit(bomb(code, "--wall", "1s"), "timeout_wall", 124, "wall")
 
 
@@ -151,7 +169,8 @@ MEMORY_BOMBS = {
         "    os.close(fd)\n"
     ),
     "shared_anonymous": (
-        "import mmap\nk = []\nwhile True:\n    m = mmap.mmap(-1, 1 << 20); m.write(b'x' * (1 << 20)); k.append(m)"
+        "import mmap\nk = []\nwhile True:\n    m = mmap.mmap(-1, 1 << 20); m.write(b'x' * (1 <<"
+        " 20)); k.append(m)"
     ),
     "sysv": (
         "import ctypes\nlibc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p\n"
@@ -160,46 +179,57 @@ MEMORY_BOMBS = {
     ),
     # 1 TiB of zero pages: no memory of its own, but 2 GiB of page tables.
     "page_tables": (
-        "import mmap\n"
-        "m = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, mmap.PROT_READ)\n"
-        "for i in range(0, 1 << 40, 1 << 21): m[i]\nprint('all mapped')"
+        "import mmap\nm = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000,"
+        " mmap.PROT_READ)\nfor i in range(0, 1 << 40, 1 << 21): m[i]\nprint('all mapped')"
     ),
     "children": (
-        "import os, time\nfor i in range(4):\n    if os.fork() == 0:\n        x = bytearray(b'x' * (24 << 20)); time.sleep(1000)\n"
-        "time.sleep(1000)"
+        "import os, time\nfor i in range(4):\n    if os.fork() == 0:\n        x = bytearray(b'x' *"
+        " (24 << 20)); time.sleep(1000)\ntime.sleep(1000)"
     ),
     "pipes": (
-        "import os, fcntl\nk = []\nwhile True:\n    r, w = os.pipe(); k.append((r, w))\n"
-        "    try: fcntl.fcntl(w, 1031, 1 << 20)\n    except OSError: pass\n"
-        "    os.set_blocking(w, False)\n    try:\n        while os.write(w, b'x' * 65536): pass\n    except BlockingIOError: pass"
+        "import os, fcntl\nk = []\nwhile True:\n    r, w = os.pipe(); k.append((r, w))\n    try:"
+        " fcntl.fcntl(w, 1031, 1 << 20)\n    except OSError: pass\n    os.set_blocking(w, False)\n "
+        "   try:\n        while os.write(w, b'x' * 65536): pass\n    except BlockingIOError: pass"
     ),
     "sockets": (
-        "import socket\nk = []\nwhile True:\n    a, b = socket.socketpair(); a.setblocking(False); k.append((a, b))\n"
-        "    try:\n        while True: a.send(b'x' * 65536)\n    except BlockingIOError: pass"
+        "import socket\nk = []\nwhile True:\n    a, b = socket.socketpair(); a.setblocking(False);"
+        " k.append((a, b))\n    try:\n        while True: a.send(b'x' * 65536)\n    except"
+        " BlockingIOError: pass"
     ),
 }
-# Memory of the kernel's, behind descriptors and ids. Without a cgroup nobody can count it for us; there
-# the code must run into another limit, as an error of its own.
-IN_THE_KERNEL = ("pipes", "sockets", "memfds_sent_away", "sysv")
+# Memory that belongs to no process. Without a cgroup nobody can count it for us; there the code must
+# run into another limit, as an error of its own. System V segments may be refused in any case.
+SHARED = (
+    "pipes",
+    "sockets",
+    "memfd",
+    "memfds_sent_away",
+    "shared_anonymous",
+    "sysv",
+    "page_tables",
+)
 
 
 @pytest.mark.parametrize("name", sorted(MEMORY_BOMBS))
 def test_memory_bomb(bomb, name):
     flags = ("--memory", "64M", "--scratch", "1G", "--file-size", "1G", "--files", "4096", *WALL)
     result = bomb(MEMORY_BOMBS[name], *flags)
-    if name in IN_THE_KERNEL and result.verdict == "error" and os.geteuid() != 0:
-        assert result.error["type"] in ("OSError", "AssertionError"), result
+    refused = name == "sysv" or (name in SHARED and not result.counted)
+    if refused and result.verdict == "error":
+        assert result.error["type"] in ("OSError", "AssertionError", "MemoryError"), result
         return
     assert_limit(result, "out_of_memory", 137, "memory")
-    assert result.usage["peak_memory_bytes"] <= (64 << 20) * 1.05
-    assert result.usage["peak_memory_bytes"] >= (64 << 20) * 0.5
+    # a watchdog looks now and then, a cgroup always
+    room = 1.05 if result.counted else 2
+    assert (64 << 20) * 0.5 <= result.usage["peak_memory_bytes"] <= (64 << 20) * room
 
 
 def test_pool_worker_out_of_memory(bomb):
     """One worker takes too much: the whole box ends, and it is said once."""
     code = (
-        "import multiprocessing as m\ndef work(n):\n    x = []\n    while n == 2: x.append(bytearray(b'x' * (1 << 20)))\n    return n\n"
-        "with m.get_context('fork').Pool(3) as p: print(p.map(work, range(4)))"
+        "import multiprocessing as m\ndef work(n):\n    x = []\n    while n == 2:"
+        " x.append(bytearray(b'x' * (1 << 20)))\n    return n\nwith m.get_context('fork').Pool(3)"
+        " as p: print(p.map(work, range(4)))"
     )
     result = bomb(code, "--memory", "96M", *WALL)
     assert_limit(result, "out_of_memory", 137, "memory")
@@ -207,8 +237,15 @@ def test_pool_worker_out_of_memory(bomb):
 
 def test_memory_caught_in_python(bomb):
     """Catching MemoryError does not help where the kernel ends the box."""
-    code = "x = []\nwhile True:\n    try: x.append(bytearray(b'x' * (1 << 20)))\n    except MemoryError: pass"
-    assert_limit(bomb(code, "--memory", "64M", *WALL), "out_of_memory", 137, "memory")
+    code = (
+        "x = []\nwhile True:\n    try: x.append(bytearray(b'x' * (1 << 20)))\n    except"
+        " MemoryError: pass"
+    )
+    result = bomb(code, "--memory", "64M", "--wall", "3s", "--cpu", "20s")
+    if result.counted:
+        assert_limit(result, "out_of_memory", 137, "memory")
+    else:
+        assert result.verdict in ("out_of_memory", "timeout_wall")
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -220,26 +257,38 @@ def test_fork_bomb(bomb):
 
 
 def test_fork_bomb_that_catches(bomb):
-    """It never gives up, so time may be what ends it; it does end, and it is not called a success."""
+    """It never gives up, so time may be what ends it; that is not called a success."""
     code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     result = bomb(code, "--processes", "32", "--wall", "3s", "--cpu", "3s")
     assert result.verdict in ("too_many_processes", "timeout_wall", "timeout_cpu"), result
 
 
 def test_thread_bomb(bomb):
-    code = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(1000,)).start()"
-    result = bomb(code, "--processes", "32", *WALL)
-    assert_limit(result, "too_many_processes", 121, "processes")
+    code = (
+        "import threading, time\nwhile True: threading.Thread(target=time.sleep,"
+        " args=(1000,)).start()"
+    )
+    # the threads are waited for, so it is the wall that ends it
+    result = bomb(code, "--processes", "32", "--wall", "2s")
+    if result.counted:
+        assert_limit(result, "too_many_processes", 121, "processes")
+    else:
+        assert result.verdict in ("too_many_processes", "timeout_wall")
 
 
 def test_shell_fork_bomb(bomb):
-    code = "import subprocess\nsubprocess.run(['/bin/sh', '-c', 'b() { b | b & b; }; b'], check=True)\nraise SystemExit(1)"
+    code = (
+        "import subprocess\nsubprocess.run(['/bin/sh', '-c', 'b() { b | b & b; }; b'],"
+        " check=True)\nraise SystemExit(1)"
+    )
     result = bomb(code, "--processes", "32", "--wall", "5s", "--cpu", "5s")
     assert result.verdict in ("too_many_processes", "timeout_wall", "timeout_cpu", "error"), result
 
 
 def test_subprocess_bomb(bomb):
-    code = "import subprocess\nk = []\nwhile True: k.append(subprocess.Popen(['/bin/sleep', '1000']))"
+    code = (
+        "import subprocess\nk = []\nwhile True: k.append(subprocess.Popen(['/bin/sleep', '1000']))"
+    )
     result = bomb(code, "--processes", "24", *WALL)
     assert_limit(result, "too_many_processes", 121, "processes")
 
@@ -256,7 +305,10 @@ def test_disk_bomb(bomb, folder):
 
 
 def test_disk_bomb_of_many_files(bomb):
-    code = "i = 0\nwhile True:\n    with open('f%d' % i, 'wb') as f: f.write(b'x' * 100000)\n    i += 1"
+    code = (
+        "i = 0\nwhile True:\n    with open('f%d' % i, 'wb') as f: f.write(b'x' * 100000)\n    i"
+        " += 1"
+    )
     assert_limit(bomb(code, "--scratch", "8M", *WALL), "disk_full", 122, "scratch")
 
 
@@ -309,7 +361,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("name", sorted(FLOODS))
 def test_output_flood(cli, name):
-    """10 GB of output: the box ends, the head of the output comes back, our own memory stays flat."""
+    """10 GB of output: the box ends, the head comes back, and our own memory stays flat."""
     peak = cli.folder / "peak"
     limit = 64 << 10 if name == "one_byte" else 1 << 20
     result = cli.run(
@@ -342,8 +394,9 @@ def test_flood_without_json(cli):
 DAEMON = """
 import os, signal, sys, time
 for n in range(1, 65):
-    try: signal.signal(n, signal.SIG_IGN)
-    except (OSError, ValueError): pass
+    if n != signal.SIGCHLD: # else there would be nothing to wait for
+        try: signal.signal(n, signal.SIG_IGN)
+        except (OSError, ValueError): pass
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -365,8 +418,9 @@ def test_daemon_is_gone(cli, tools):
 
 def test_many_daemons_are_gone(cli):
     code = (
-        "import os, signal, time\nfor i in range(20):\n    if os.fork() == 0:\n        os.setsid()\n"
-        "        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n        time.sleep(1000)\nprint('left')"
+        "import os, signal, time\nfor i in range(20):\n    if os.fork() == 0:\n       "
+        " os.setsid()\n        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n       "
+        " time.sleep(1000)\nprint('left')"
     )
     result = cli.run(code, "--wall", "30s")
     assert (result.verdict, result.stdout) == ("ok", "left\n")
@@ -384,15 +438,19 @@ def test_daemon_that_forks_all_the_time(cli):
 
 def test_timers_left_behind(cli):
     code = (
-        "import signal, ctypes\nsignal.setitimer(signal.ITIMER_REAL, 1000)\nlibc = ctypes.CDLL(None)\n"
-        "fds = [libc.timerfd_create(1, 0), libc.inotify_init()]\nsignal.alarm(1000)\n"
-        "t = ctypes.c_void_p()\nlibc.timer_create(1, None, ctypes.byref(t))\nall(fd > 2 for fd in fds)"
+        "import signal, ctypes\nsignal.setitimer(signal.ITIMER_REAL, 1000)\nlibc ="
+        " ctypes.CDLL(None)\nfds = [libc.timerfd_create(1, 0),"
+        " libc.inotify_init()]\nsignal.alarm(1000)\nt = ctypes.c_void_p()\nlibc.timer_create(1,"
+        " None, ctypes.byref(t))\nall(fd > 2 for fd in fds)"
     )
     assert cli.run(code, "--wall", "30s").result == "True"
 
 
 def test_stopped_children_are_gone(cli):
-    code = "import os, signal\nfor i in range(5):\n    if os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)\nprint('left')"
+    code = (
+        "import os, signal\nfor i in range(5):\n    if os.fork() == 0: os.kill(os.getpid(),"
+        " signal.SIGSTOP)\nprint('left')"
+    )
     result = cli.run(code, "--wall", "30s")
     assert (result.verdict, result.stdout) == ("ok", "left\n")
 
@@ -413,7 +471,9 @@ def test_killing_the_own_group(bomb):
 
 
 def test_killed_by_a_child(bomb):
-    result = bomb("import os, time\nif os.fork() == 0:\n    os.kill(os.getppid(), 9)\ntime.sleep(1000)")
+    result = bomb(
+        "import os, time\nif os.fork() == 0:\n    os.kill(os.getppid(), 9)\ntime.sleep(1000)"
+    )
     assert (result.verdict, result.signal) == ("error", signal.SIGKILL)
 
 
@@ -426,7 +486,12 @@ def test_four_different_answers(cli):
     own_kill = cli.run(BEFORE + "import os\nos.kill(os.getpid(), 9)")
     memory = cli.run(BEFORE + MEMORY_BOMBS["heap"], "--memory", "64M", *WALL)
     wall = cli.run(BEFORE + "import time\ntime.sleep(1000)", "--wall", "500ms")
-    assert (own_exit.verdict, own_exit.exit_code, own_exit.signal, own_exit.status) == ("error", 137, None, 137)
+    assert (own_exit.verdict, own_exit.exit_code, own_exit.signal, own_exit.status) == (
+        "error",
+        137,
+        None,
+        137,
+    )
     assert (own_kill.verdict, own_kill.signal, own_kill.status) == ("error", 9, 137)
     assert own_kill.exit_code != 0
     assert (memory.verdict, memory.status) == ("out_of_memory", 137)

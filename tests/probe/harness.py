@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the probe table: once in a box, once in an ordinary python3, all snippets in one go each.
 
-test_probes.py calls it, in the pytest process. The outside half runs when the tests are collected,
-because it decides which outside halves apply: not every user may do everything, and not every kernel
-has everything. An outside half that does not apply is not collected; `left_out` says which and why.
+test_probes.py calls it, in the pytest process. The outside half runs when the tests are
+collected, because it decides which outside halves apply: not every user may do everything, and
+not every kernel has everything. An outside half that does not apply is not collected; `left_out`
+says which and why.
 """
 
 import dataclasses
@@ -27,7 +28,18 @@ import x86_64
 HERE = pathlib.Path(__file__).resolve().parent
 GUARD_S = 170
 # Room for the batch itself: it is the probes that are limited here, not the table.
-FLAGS = ("--wall", "150s", "--cpu", "150s", "--memory", "1G", "--output", "16M", "--processes", "256")
+FLAGS = (
+    "--wall",
+    "150s",
+    "--cpu",
+    "150s",
+    "--memory",
+    "1G",
+    "--output",
+    "16M",
+    "--processes",
+    "256",
+)
 # What an outside half answers when this kernel does not have the thing at all.
 ABSENT = ("ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "ENOENT", "ENODEV")
 
@@ -100,7 +112,9 @@ def params():
         "host_pid": os.getpid(),
         "host_uid": os.getuid(),
         "host_name": platform.node(),
-        "host_ns": {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in os.listdir("/proc/self/ns")},
+        "host_ns": {
+            name: os.stat(f"/proc/self/ns/{name}").st_ino for name in os.listdir("/proc/self/ns")
+        },
         "secret_path": str(secret),
         "port": listener.getsockname()[1],
         "abstract": abstract,
@@ -135,7 +149,7 @@ def run_outside(probes):
     with tempfile.TemporaryDirectory(prefix="constrictor-outside-") as folder:
         done = subprocess.run(
             [sys.executable, "-I", "-", params()["_canary"]],
-            input=script(probes, side="outside", tree=[folder], scratch=[folder], home=folder),
+            input=script(probes, side="outside", tree=[folder], home=folder),
             cwd=folder,
             env={**os.environ, "CANARY": params()["_canary"], "HOME": folder, "TMPDIR": folder},
             capture_output=True,
@@ -149,9 +163,8 @@ def run_inside(cli, probes):
     """The same in one box; the canary is in the program's environment, arguments and files."""
     config = cli.folder / (params()["_canary"] + ".conf")
     config.write_text(f"# {params()['_canary']}\n")
-    scratch = ["/mnt/data", "/tmp", "/dev/shm"]
     result = cli.run(
-        script(probes, side="inside", tree=["/"], scratch=scratch, home="/mnt/data"),
+        script(probes, side="inside", tree=["/"], home="/mnt/data"),
         *FLAGS,
         "--config",
         config,

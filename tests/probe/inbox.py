@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the probe harness that travels: it runs a list of snippets and prints what happened.
 
-harness.py sends this text, with the snippets as data behind it, into a box and also into an ordinary
-python3 outside; it runs there as plain user code. Each snippet is the body of a function and runs in
-a forked child, so that it may kill, confine or damage itself. Standard library only, CPython 3.9 on.
+harness.py sends this text, with the snippets as data behind it, into a box and also into an
+ordinary python3 outside; it runs there as plain user code. Each snippet is the body of a function
+and runs in a forked child, so that it may kill, confine or damage itself. Standard library only,
+CPython 3.9 on.
 
-The outcome of a snippet is what it returns, or "EPERM" (the name of the errno) if it raised OSError,
-"SIGSYS" (a signal's name) if it died, "exit 3" if it left without an answer, "hang", or "raised ...".
+The outcome of a snippet is what it returns, or "EPERM" (the name of the errno) if it raised
+OSError, "SIGSYS" (a signal's name) if it died, "exit 3" if it left without an answer, "hang", or
+"raised ...".
 """
 
 import ctypes
@@ -16,8 +18,8 @@ import os
 import select
 import signal
 import stat
-import struct
-import sys
+import struct  # noqa: F401, for the snippets
+import sys  # noqa: F401, for the snippets
 import time
 
 ALL_ONES = (1 << 64) - 1

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The probe table: every way out that we know of, as data.
 
-PROBES holds the snippets (in four parts, by subject) with what must happen inside a box and what
+PROBES holds the snippets (in five parts, by subject) with what must happen inside a box and what
 happens outside. Rows that need a box of their own, a second box or a look from the host are tests
-elsewhere: ELSEWHERE names them. LATER names the rows whose subject does not exist in the program yet.
-test_probes.py checks that together they are the whole table, so that no row can be forgotten.
+elsewhere: ELSEWHERE names them. LATER names the rows whose subject does not exist in the program
+yet. test_probes.py checks that together they are the whole table, so that no row can be
+forgotten.
 """
 
 import table_arguments
 import table_files
+import table_proc
 import table_process
 import table_syscalls
 
@@ -16,6 +18,7 @@ PROBES = (
     *table_syscalls.PROBES,
     *table_arguments.PROBES,
     *table_process.PROBES,
+    *table_proc.PROBES,
     *table_files.PROBES,
 )
 

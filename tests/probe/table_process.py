@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probe table, part three: sockets, other processes, credentials, limits, and what must keep working.
+"""Probe table, part three: sockets, other processes, credentials, limits, and what must keep
+working.
 
 Data only; harness.py runs it.
 """
@@ -33,7 +34,17 @@ FAMILIES = {
     "mctp": 45,
 }
 # Families whose sockets are of another type than a stream.
-TYPES = {"netlink": 3, "packet": 3, "key": 3, "can": 3, "rxrpc": 2, "alg": 5, "rds": 5, "nfc": 5, "xdp": 3}
+TYPES = {
+    "netlink": 3,
+    "packet": 3,
+    "key": 3,
+    "can": 3,
+    "rxrpc": 2,
+    "alg": 5,
+    "rds": 5,
+    "nfc": 5,
+    "xdp": 3,
+}
 PROTOCOLS = {"rxrpc": 2, "key": 2, "can": 1}
 CAPABLE = {"packet", "key", "xdp"}
 
@@ -88,7 +99,8 @@ def sockets():
     yield Probe(
         27,
         "connect_loopback",
-        "import socket\nsocket.create_connection(('127.0.0.1', PARAMS['port']), 5).close()\nreturn 'ok'",
+        "import socket\nsocket.create_connection(('127.0.0.1', PARAMS['port']), 5).close()\nreturn"
+        " 'ok'",
         ("EAFNOSUPPORT", "ECONNREFUSED", "ENETUNREACH", "EPERM"),
         "ok",
     )
@@ -104,7 +116,8 @@ def sockets():
     yield Probe(
         27,
         "host_abstract_socket",
-        "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + PARAMS['abstract'])\nreturn 'ok'",
+        "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' +"
+        " PARAMS['abstract'])\nreturn 'ok'",
         ("ECONNREFUSED", "EPERM", "EACCES"),
         "ok",
     )
@@ -146,7 +159,8 @@ def processes():
     yield Probe(
         38,
         "pids_by_signal_0",
-        look + "    except ProcessLookupError: continue\n    except PermissionError: pass\n"
+        look
+        + "    except ProcessLookupError: continue\n    except PermissionError: pass\n"
         "    found.append(pid)\nreturn len(found)",
         lambda count: isinstance(count, int) and 1 <= count <= 6,
         lambda count: count > 6,
@@ -154,10 +168,26 @@ def processes():
     host = "pid = PARAMS['host_pid']\n"
     yield Probe(38, "signal_host_pid", host + "os.kill(pid, 0); return 'ok'", "ESRCH", "ok")
     yield Probe(38, "pidfd_of_host_pid", host + "return sc('pidfd_open', pid, 0)", "ESRCH", "ok")
-    yield Probe(38, "tgkill_host_pid", host + "return sc('tgkill', pid, pid, 0)", ("ESRCH", "EPERM"), "ok")
-    yield Probe(38, "sched_of_host_pid", host + "return sc('sched_getscheduler', pid)", ("ESRCH", "EPERM"), "ok")
-    yield Probe(38, "session_of_host_pid", host + "return sc('getsid', pid)", ("ESRCH", "EPERM"), "ok")
-    yield Probe(38, "prlimit_host_pid", host + "return sc('prlimit64', pid, 7, 0, at(16))", ("ESRCH", "EPERM"), "ok")
+    yield Probe(
+        38, "tgkill_host_pid", host + "return sc('tgkill', pid, pid, 0)", ("ESRCH", "EPERM"), "ok"
+    )
+    yield Probe(
+        38,
+        "sched_of_host_pid",
+        host + "return sc('sched_getscheduler', pid)",
+        ("ESRCH", "EPERM"),
+        "ok",
+    )
+    yield Probe(
+        38, "session_of_host_pid", host + "return sc('getsid', pid)", ("ESRCH", "EPERM"), "ok"
+    )
+    yield Probe(
+        38,
+        "prlimit_host_pid",
+        host + "return sc('prlimit64', pid, 7, 0, at(16))",
+        ("ESRCH", "EPERM"),
+        "ok",
+    )
     yield Probe(
         38,
         "owner_of_async_io",
@@ -185,8 +215,16 @@ def processes():
 
 
 def credentials():
-    yield Probe(45, "uid", "return [os.getuid(), os.geteuid(), os.getgid(), os.getegid()]", [1000] * 4, DIFFERENT)
-    yield Probe(45, "groups", "return os.getgroups()", ([], [1000]), why="a user may have no groups")
+    yield Probe(
+        45,
+        "uid",
+        "return [os.getuid(), os.geteuid(), os.getgid(), os.getegid()]",
+        [1000] * 4,
+        DIFFERENT,
+    )
+    yield Probe(
+        45, "groups", "return os.getgroups()", ([], [1000]), why="a user may have no groups"
+    )
     for name, do in (
         ("setuid_0", "os.setuid(0)"),
         ("setgid_0", "os.setgid(0)"),
@@ -279,14 +317,16 @@ def limits():
     yield Probe(
         90,
         "denied_calls_are_cheap",
-        "for i in range(100000): raw('mount', BAD, BAD, BAD, BAD, BAD)\nreturn sc('mount', BAD, BAD, BAD)",
+        "for i in range(100000): raw('mount', BAD, BAD, BAD, BAD, BAD)\nreturn sc('mount', BAD,"
+        " BAD, BAD)",
         "EPERM",
         "EFAULT",
     )
     yield Probe(
         90,
         "sync_loop",
-        "fd = os.open('synced', os.O_RDWR | os.O_CREAT)\nfor i in range(1000): os.fsync(fd)\nreturn 'ok'",
+        "fd = os.open('synced', os.O_RDWR | os.O_CREAT)\nfor i in range(1000): os.fsync(fd)\nreturn"
+        " 'ok'",
         "ok",
         why="would sync a disk of the host",
     )
@@ -297,22 +337,27 @@ def keeps_working():
     for name, do, expected in (
         (
             "threads",
-            "import threading\ndone = []\n"
-            "ts = [threading.Thread(target=done.append, args=(i,)) for i in range(8)]\n"
-            "[t.start() for t in ts]; [t.join() for t in ts]\nreturn sorted(done)",
+            (
+                "import threading\ndone = []\n"
+                "ts = [threading.Thread(target=done.append, args=(i,)) for i in range(8)]\n"
+                "[t.start() for t in ts]; [t.join() for t in ts]\nreturn sorted(done)"
+            ),
             list(range(8)),
         ),
         (
             "subprocesses",
-            "import subprocess\n"
-            "return [subprocess.run(['/bin/echo', str(i)], capture_output=True, text=True).stdout"
-            " for i in range(4)]",
+            (
+                "import subprocess\nreturn [subprocess.run(['/bin/echo', str(i)],"
+                " capture_output=True, text=True).stdout for i in range(4)]"
+            ),
             ["0\n", "1\n", "2\n", "3\n"],
         ),
         (
             "pool",
-            "import multiprocessing\n"
-            "with multiprocessing.get_context('fork').Pool(2) as p: return p.map(abs, [-1, -2, -3])",
+            (
+                "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p:"
+                " return p.map(abs, [-1, -2, -3])"
+            ),
             [1, 2, 3],
         ),
         (
@@ -322,53 +367,76 @@ def keeps_working():
         ),
         (
             "shared_memory",
-            "from multiprocessing import shared_memory\n"
-            "m = shared_memory.SharedMemory(create=True, size=64); m.buf[0] = 7\n"
-            "n = shared_memory.SharedMemory(m.name); v = n.buf[0]; n.close(); m.close(); m.unlink()\n"
-            "return v",
+            (
+                "from multiprocessing import shared_memory\nm ="
+                " shared_memory.SharedMemory(create=True, size=64); m.buf[0] = 7\nn ="
+                " shared_memory.SharedMemory(m.name); v = n.buf[0]; n.close(); m.close();"
+                " m.unlink()\nreturn v"
+            ),
             7,
         ),
         (
             "asyncio",
-            "import asyncio\nasync def f():\n"
-            "    p = await asyncio.create_subprocess_exec('/bin/echo', 'x', stdout=-1)\n"
-            "    out, _ = await p.communicate(); await asyncio.sleep(0.01); return out.decode()\n"
-            "return asyncio.run(f())",
+            (
+                "import asyncio\nasync def f():\n    p = await"
+                " asyncio.create_subprocess_exec('/bin/echo', 'x', stdout=-1)\n    out, _ = await"
+                " p.communicate(); await asyncio.sleep(0.01); return out.decode()\nreturn"
+                " asyncio.run(f())"
+            ),
             "x\n",
         ),
         (
             "sqlite",
-            "import sqlite3\nc = sqlite3.connect('x.db'); c.execute('pragma journal_mode=wal')\n"
-            "c.execute('create table t(a)'); c.execute('insert into t values (1)'); c.commit()\n"
-            "return c.execute('select a from t').fetchall()",
+            (
+                "import sqlite3\nc = sqlite3.connect('x.db'); c.execute('pragma"
+                " journal_mode=wal')\nc.execute('create table t(a)'); c.execute('insert into t"
+                " values (1)'); c.commit()\nreturn c.execute('select a from t').fetchall()"
+            ),
             [[1]],
         ),
         (
             "tempfile",
-            "import tempfile\nwith tempfile.NamedTemporaryFile() as f:\n"
-            "    f.write(b'x'); f.flush(); return os.path.getsize(f.name)",
+            (
+                "import tempfile\nwith tempfile.NamedTemporaryFile() as f:\n"
+                "    f.write(b'x'); f.flush(); return os.path.getsize(f.name)"
+            ),
             1,
         ),
         (
             "copy_and_rename",
-            "import shutil\nopen('a', 'w').write('x'); shutil.copy('a', 'b'); os.rename('b', 'c')\n"
-            "os.chmod('c', 0o600); os.utime('c', (1, 1)); os.truncate('c', 0); os.link('c', 'd')\n"
-            "os.symlink('c', 'e'); os.unlink('d'); return os.readlink('e')",
+            (
+                "import shutil\nopen('a', 'w').write('x'); shutil.copy('a', 'b'); os.rename('b',"
+                " 'c')\nos.chmod('c', 0o600); os.utime('c', (1, 1)); os.truncate('c', 0);"
+                " os.link('c', 'd')\nos.symlink('c', 'e'); os.unlink('d'); return os.readlink('e')"
+            ),
             "c",
         ),
         (
             "timers_and_events",
-            "import select\nsignal.setitimer(signal.ITIMER_REAL, 30); e = select.epoll(); e.close()\n"
-            "return [sc('eventfd2', 0, 0), sc('timerfd_create', 1, 0), sc('inotify_init1', 0),"
-            " sc('signalfd4', BAD, at(8), 8, 0)]",
+            (
+                "import select\nsignal.setitimer(signal.ITIMER_REAL, 30); e = select.epoll();"
+                " e.close()\nreturn [sc('eventfd2', 0, 0), sc('timerfd_create', 1, 0),"
+                " sc('inotify_init1', 0), sc('signalfd4', BAD, at(8), 8, 0)]"
+            ),
             ["ok"] * 4,
         ),
         ("random", "return len(os.urandom(16))", 16),
         ("ctypes", "return ctypes.CDLL(None).abs(-3)", 3),
-        ("sendfile", "a = os.open(sys.executable, 0); b = os.memfd_create('x')\nreturn os.sendfile(b, a, 0, 9)", 9),
+        (
+            "sendfile",
+            (
+                "a = os.open(sys.executable, 0); b = os.open('copy', os.O_CREAT | os.O_WRONLY)\n"
+                "return os.sendfile(b, a, 0, 9)"
+            ),
+            9,
+        ),
         ("affinity", "os.sched_setaffinity(0, os.sched_getaffinity(0)); return 'ok'", "ok"),
         ("kill_own_child", "p = sleeper(); os.kill(p, 9); return os.waitpid(p, 0)[1]", 9),
-        ("process_group", "p = sleeper(); os.setpgid(p, p); os.killpg(p, 9); return os.waitpid(p, 0)[1]", 9),
+        (
+            "process_group",
+            "p = sleeper(); os.setpgid(p, p); os.killpg(p, 9); return os.waitpid(p, 0)[1]",
+            9,
+        ),
         ("fork_vfork", "return [sc_fork('fork'), os.WEXITSTATUS(os.system('exit 3'))]", ["ok", 3]),
     ):
         yield Probe(4, f"works_{name}", do, expected, expected)
@@ -388,7 +456,8 @@ def secrets():
         yield Probe(
             67,
             f"canary_in_proc_{name}",
-            pattern + "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+            pattern
+            + "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
             f"    try: data = open('/proc/%s/{name}' % pid, 'rb').read()\n"
             "    except OSError: continue\n"
             "    if pattern.search(data): found.append(pid)\nreturn bool(found)",
@@ -398,25 +467,25 @@ def secrets():
     yield Probe(
         67,
         "canary_in_memory",
-        pattern + "for line in open('/proc/self/maps'):\n"
-        "    words = line.split()\n"
-        "    if words[1][0] != 'r' or words[-1] in ('[vvar]', '[vvar_vclock]', '[vsyscall]'): continue\n"
-        "    start, end = (int(x, 16) for x in words[0].split('-'))\n"
-        "    if words[-1][0] == '/' or end - start > 1 << 28: continue\n"
-        "    for at_ in range(start, end, 1 << 20):\n"
-        "        if pattern.search(ctypes.string_at(at_, min(1 << 20, end - at_))): found.append(words[-1])\n"
-        "return sorted(set(found))",
+        pattern
+        + "for line in open('/proc/self/maps'):\n    words = line.split()\n    if words[1][0] !="
+        " 'r' or words[-1] in ('[vvar]', '[vvar_vclock]', '[vsyscall]'): continue\n    start, end"
+        " = (int(x, 16) for x in words[0].split('-'))\n    if words[-1][0] == '/' or end - start"
+        " > 1 << 28: continue\n    for at_ in range(start, end, 1 << 20):\n        if"
+        " pattern.search(ctypes.string_at(at_, min(1 << 20, end - at_))):"
+        " found.append(words[-1])\nreturn sorted(set(found))",
         ([], "EACCES", "EPERM"),
         lambda found: "[stack]" in found,
     )
     yield Probe(
         67,
         "canary_in_files",
-        pattern + "for path, info in walk(['/etc', '/opt', '/tmp', '/run', '/mnt', '/dev/shm', '/var', '/home']):\n"
-        "    if stat.S_ISREG(info.st_mode) and info.st_size < 1 << 20:\n"
-        "        try: data = open(path, 'rb').read()\n"
-        "        except OSError: continue\n"
-        "        if pattern.search(data) or pattern.search(path.encode()): found.append(path)\nreturn found",
+        pattern
+        + "for path, info in walk(['/etc', '/opt', '/tmp', '/run', '/mnt', '/dev/shm', '/var',"
+        " '/home']):\n    if stat.S_ISREG(info.st_mode) and info.st_size < 1 << 20:\n        try:"
+        " data = open(path, 'rb').read()\n        except OSError: continue\n        if"
+        " pattern.search(data) or pattern.search(path.encode()): found.append(path)\nreturn"
+        " found",
         [],
         why="would read the host's files",
     )
@@ -424,7 +493,8 @@ def secrets():
         67,
         "environment_names",
         "return sorted(PARAMS['start']['env'])",
-        lambda names: len(names) < 32 and not {"SSH_AUTH_SOCK", "USERNAME", "SUDO_USER", "PWD"} & set(names),
+        lambda names: len(names) < 32
+        and not {"SSH_AUTH_SOCK", "USERNAME", "SUDO_USER", "PWD"} & set(names),
         why="recorded to see a change",
     )
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probe table, part one: system calls that the policy denies, and those it must let through.
 
-Data only; harness.py runs it. A denied call is made in such a way that it would work outside, or with
-an invalid pointer or descriptor so that the kernel would complain about that instead: either way the
-answer shows whether the call got past the filter, and nothing on the host changes.
+Data only; harness.py runs it. A denied call is made in such a way that it would work outside, or
+with an invalid pointer or descriptor so that the kernel would complain about that instead: either
+way the answer shows whether the call got past the filter, and nothing on the host changes.
 """
 
 from harness import DIFFERENT, Probe
@@ -75,7 +75,12 @@ def namespaces():
 
 # group, row, inside, {call: whose outside half}; each call gets six invalid arguments.
 BAD_ARGUMENTS = (
-    ("mount_old", 6, "EPERM", {"mount": "any", "umount2": "any", "pivot_root": "root", "chroot": "any"}),
+    (
+        "mount_old",
+        6,
+        "EPERM",
+        {"mount": "any", "umount2": "any", "pivot_root": "root", "chroot": "any"},
+    ),
     (
         "mount_new",
         7,
@@ -178,7 +183,12 @@ BAD_ARGUMENTS = (
         "scheduling",
         82,
         DENIED,
-        {"sched_setscheduler": "any", "sched_setattr": "any", "ioprio_set": "any", "sched_setparam": "any"},
+        {
+            "sched_setscheduler": "any",
+            "sched_setattr": "any",
+            "ioprio_set": "any",
+            "sched_setparam": "any",
+        },
     ),
     ("cache_state", 94, DENIED, {"cachestat": "any"}),
 )
@@ -187,7 +197,9 @@ BAD_ARGUMENTS = (
 def bad_arguments():
     for group, row, inside, calls in BAD_ARGUMENTS:
         for call, users in calls.items():
-            half = dict(outside=DIFFERENT, users=users) if users else dict(why="would act on the host")
+            half = (
+                dict(outside=DIFFERENT, users=users) if users else dict(why="would act on the host")
+            )
             yield Probe(row, f"{group}_{call}", f"return six({call!r})", inside, **half)
 
 
@@ -255,13 +267,14 @@ REAL = (
     Probe(
         13,
         "add_key_real",
-        "return sc('add_key', at(8, b'user'), at(8, b'probe'),"
-        " at(4, b'x'), 1, -2)",
+        "return sc('add_key', at(8, b'user'), at(8, b'probe'), at(4, b'x'), 1, -2)",
         "ENOSYS",
         "ok",
     ),
     Probe(13, "keyctl_session", "return sc('keyctl', 0, -3, 1)", "ENOSYS", "ok"),
-    Probe(13, "keyctl_persistent", "return sc('keyctl', 22, -1, -2)", "ENOSYS", ("ok", "EOPNOTSUPP")),
+    Probe(
+        13, "keyctl_persistent", "return sc('keyctl', 22, -1, -2)", "ENOSYS", ("ok", "EOPNOTSUPP")
+    ),
     Probe(16, "personality_implies_exec", "return sc('personality', 0x400000)", "EPERM", "ok"),
     Probe(16, "personality_no_randomize", "return sc('personality', 0x40000)", "EPERM", "ok"),
     Probe(16, "personality_linux32", "return sc('personality', 8)", "EPERM", "ok"),
@@ -330,8 +343,8 @@ REAL = (
     Probe(
         23,
         "vmsplice",
-        "r, w = os.pipe(); data = buffer(16, b'x'); vec = buffer(16, struct.pack('QQ', address(data), 8))\n"
-        "return sc('vmsplice', w, address(vec), 1, 0)",
+        "r, w = os.pipe(); data = buffer(16, b'x'); vec = buffer(16, struct.pack('QQ',"
+        " address(data), 8))\nreturn sc('vmsplice', w, address(vec), 1, 0)",
         "EPERM",
         "ok",
     ),
@@ -357,7 +370,9 @@ REAL = (
         DENIED,
         "ok",
     ),
-    Probe(82, "nice_minus_5", "return sc('setpriority', 0, 0, -5)", ("EPERM", "EACCES"), "ok", "root"),
+    Probe(
+        82, "nice_minus_5", "return sc('setpriority', 0, 0, -5)", ("EPERM", "EACCES"), "ok", "root"
+    ),
     Probe(
         82,
         "nice_high_half",
@@ -368,7 +383,9 @@ REAL = (
     ),
     Probe(82, "ioprio_rt", "return sc('ioprio_set', 1, 0, (1 << 13) | 4)", DENIED, "ok", "root"),
     Probe(82, "ioprio_be", "return sc('ioprio_set', 1, 0, (2 << 13) | 7)", DENIED, "ok"),
-    Probe(82, "affinity_outside", "os.sched_setaffinity(0, {1000})\nreturn 'ok'", "EINVAL", "EINVAL"),
+    Probe(
+        82, "affinity_outside", "os.sched_setaffinity(0, {1000})\nreturn 'ok'", "EINVAL", "EINVAL"
+    ),
     Probe(82, "mlock_page", "return sc('mlock', at(4096), 1)", DENIED, "ok"),
 )
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the probe table: each probe inside a box and, where that can be, outside as well.
 
-One box runs all the snippets, one ordinary interpreter does the same, and each probe is a test case
-that looks at its own outcome. The outside half proves that the probe measures something: what is
-denied inside works outside, or at least fails for another reason.
+One box runs all the snippets, one ordinary interpreter does the same, and each probe is a test
+case that looks at its own outcome. The outside half proves that the probe measures something:
+what is denied inside works outside, or at least fails for another reason.
 """
 
 import ast
@@ -52,16 +52,16 @@ def test_inside(inside_probe, inside_outcomes, record_property):
         assert inside_probe.why, "a residual needs its reason"
         record_property("residual", f"{outcome}: {inside_probe.why}")
     assert not harness.broken(outcome), f"the probe failed: {outcome}\n{inside_probe.do}"
-    assert harness.holds(outcome, inside_probe.inside), (
-        f"inside: {outcome!r}, expected {inside_probe.inside!r}\n{inside_probe.do}"
-    )
+    assert harness.holds(
+        outcome, inside_probe.inside
+    ), f"inside: {outcome!r}, expected {inside_probe.inside!r}\n{inside_probe.do}"
 
 
 def test_outside(outside_probe):
     outcome = outside_outcomes()[outside_probe.name]
-    assert harness.outside_holds(outside_probe, outcome), (
-        f"outside: {outcome!r}, expected {outside_probe.outside!r}\n{outside_probe.do}"
-    )
+    assert harness.outside_holds(
+        outside_probe, outcome
+    ), f"outside: {outcome!r}, expected {outside_probe.outside!r}\n{outside_probe.do}"
 
 
 def test_names_are_unique():

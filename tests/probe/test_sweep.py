@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy's proof: what it says, what a box answers, and what we agreed on, compared.
 
-`constrictor doctor --dump-policy` prints the table that the filter is made from, one JSON object per
-line. The committed copy policy.<machine>.txt makes every change of the policy a visible diff;
+`constrictor doctor --dump-policy` prints the table that the filter is made from, one JSON object
+per line. The committed copy policy.<machine>.txt makes every change of the policy a visible diff;
 update-golden writes it anew.
 """
 
@@ -51,7 +51,9 @@ def test_dump_is_well_formed(policy):
 
 def test_golden_file_is_current(dump):
     assert GOLDEN.exists(), f"no '{GOLDEN.name}': run tests/probe/update-golden"
-    assert dump == GOLDEN.read_text(), "the policy changed: run tests/probe/update-golden and look at the diff"
+    assert (
+        dump == GOLDEN.read_text()
+    ), "the policy changed: run tests/probe/update-golden and look at the diff"
 
 
 def test_sweep(policy, shared_cli):
@@ -76,13 +78,17 @@ def test_python_needs(name, policy):
     assert row["action"] in ("allow", "args")
 
 
-@pytest.mark.parametrize("name", sorted({call for *_, calls in table_syscalls.BAD_ARGUMENTS for call in calls}))
+@pytest.mark.parametrize(
+    "name", sorted({call for *_, calls in table_syscalls.BAD_ARGUMENTS for call in calls})
+)
 def test_never_allowed(name, policy):
     action = policy.get(x86_64.NR[name], {"action": "errno:ENOSYS"})["action"]
     assert action.startswith("errno:"), action
 
 
-@pytest.mark.parametrize("name", "clone prctl ioctl socket socketpair personality fcntl execveat".split())
+@pytest.mark.parametrize(
+    "name", "clone prctl ioctl socket socketpair personality fcntl execveat".split()
+)
 def test_arguments_decide(name, policy):
     assert policy[x86_64.NR[name]]["action"] == "args"
 

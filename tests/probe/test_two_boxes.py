@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two boxes at the same time must not find each other.
 
-A holder makes one of everything that processes can meet at and waits; a seeker then looks for each.
-Inside, holder and seeker are two boxes; outside, two ordinary interpreters, which proves that the
-seeker would find what there is. Both are plain user code.
+A holder makes one of everything that processes can meet at and waits; a seeker then looks for
+each. Inside, holder and seeker are two boxes; outside, two ordinary interpreters, which proves
+that the seeker would find what there is. Both are plain user code.
 """
 
 import functools
@@ -52,7 +52,8 @@ def fifo():
 
 def udp():
     global packets
-    packets = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); packets.bind(('127.0.0.1', 20000 + key %% 20000))
+    packets = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    packets.bind(('127.0.0.1', 20000 + key %% 20000))
 
 def lock():
     global locked
@@ -102,7 +103,8 @@ def connect(kind, where):
     s = socket.socket(socket.AF_UNIX, kind); s.connect(where); return True
 
 def udp():
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', 20000 + key %% 20000))
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(('127.0.0.1', 20000 + key %% 20000))
     s.send(b'x'); s.send(b'x'); return True
 
 def locked():
@@ -136,8 +138,8 @@ print(json.dumps(found))
 """
 
 MEETINGS = (
-    "abstract abstract_name_taken abstract_listed datagram tmp shm fifo udp sysv_shm sysv_sem sysv_msg "
-    "posix_mq other_python"
+    "abstract abstract_name_taken abstract_listed datagram tmp shm fifo udp sysv_shm sysv_sem"
+    " sysv_msg posix_mq other_python"
 ).split()
 RESIDUALS = {"lock": "record locks on a shared read-only inode are a slow channel (row 93)"}
 
@@ -155,11 +157,15 @@ def outside():
     """What two ordinary interpreters find of each other."""
     name = secrets.token_hex(8)
     command = [sys.executable, "-c", HOLDER % name]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as holder:
         try:
             made = holder.stdout.readline()
             seeker = seek(made, name, holder.pid)
-            done = subprocess.run([sys.executable, "-c", seeker], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [sys.executable, "-c", seeker], capture_output=True, text=True, timeout=60
+            )
         finally:
             holder.send_signal(signal.SIGTERM)
         return made.split()[2:], json.loads(done.stdout)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """System call numbers of x86-64, by name.
 
-Used by the probes and by the sweep; it is deliberately not taken from the program under test, so that a
-wrong number in the policy shows as a difference. Each run below starts at the number in front of it.
+Used by the probes and by the sweep; it is deliberately not taken from the program under test, so
+that a wrong number in the policy shows as a difference. Each run below starts at the number in
+front of it.
 """
 
 RUNS = {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// warm: see warm.h.
+
+#include "box/warm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#ifndef MADV_POPULATE_READ // Linux 5.14
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+// Bits of /proc/self/pagemap that need no privilege.
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+#define PAGE_FILE_OR_SHARED (UINT64_C(1) << 61)
+#define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
+
+enum { RANGES_MAX = 4096 };
+
+struct range {
+    uintptr_t start;
+    size_t length;
+    int advice;
+};
+
+static struct range ranges[RANGES_MAX];
+static size_t range_count;
+
+static void add_page(uintptr_t page, size_t size, int advice)
+{
+    struct range *last = range_count ? &ranges[range_count - 1] : NULL;
+    if (last && page == last->start + last->length && advice == last->advice)
+        last->length += size;
+    else if (range_count < RANGES_MAX)
+        ranges[range_count++] = (struct range){page, size, advice};
+}
+
+// Private memory: pages that are no longer shared with the zygote were written to.  Files (the code
+// of the interpreter): pages that are there were used, and a fork does not bring them along.
+static void consider(uint64_t entry, uintptr_t page, size_t size, bool writable)
+{
+    if (!(entry & PAGE_PRESENT))
+        return;
+    if (writable && (entry & PAGE_EXCLUSIVE) && !(entry & PAGE_FILE_OR_SHARED))
+        add_page(page, size, MADV_POPULATE_WRITE);
+    else if (!writable && (entry & PAGE_FILE_OR_SHARED))
+        add_page(page, size, MADV_POPULATE_READ);
+}
+
+static int add_mapping(int pagemap, uintptr_t start, uintptr_t end, size_t size, bool writable)
+{
+    uint64_t entries[512];
+    for (uintptr_t at = start; at < end;) {
+        size_t want = (end - at) / size;
+        if (want > 512)
+            want = 512;
+        ssize_t n = pread(pagemap, entries, want * sizeof *entries, (off_t)(at / size * sizeof *entries));
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, at += size)
+            consider(entries[i], at, size, writable);
+    }
+    return 0;
+}
+
+int warm_report(int fd)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    _cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
+    _cleanup_close_ int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    char line[4096 + 256];
+    if (!maps || pagemap < 0)
+        return -errno;
+    range_count = 0;
+    while (fgets(line, sizeof line, maps)) {
+        uintptr_t start, end;
+        char mode[5];
+        // The stack is left out: a box's own steps have written to it by the time this is used.
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &start, &end, mode) != 3 ||
+            strstr(line, "[stack]") || strstr(line, "[v"))
+            continue;
+        bool writable = strcmp(mode, "rw-p") == 0;
+        if (!writable && strcmp(mode, "r-xp") != 0 && strcmp(mode, "r--p") != 0)
+            continue;
+        int r = add_mapping(pagemap, start, end, size, writable);
+        if (r < 0)
+            return r;
+    }
+    return fd_write_all(fd, ranges, range_count * sizeof ranges[0]);
+}
+
+int warm_take(int fd)
+{
+    size_t have = 0;
+    ssize_t n;
+    while ((n = read(fd, (char *)ranges + have, sizeof ranges - have)) > 0)
+        have += (size_t)n;
+    range_count = have / sizeof ranges[0];
+    return n < 0 ? -errno : 0;
+}
+
+void warm_touch(void)
+{
+    for (size_t i = 0; i < range_count; i++)
+        if (madvise((void *)ranges[i].start, ranges[i].length, ranges[i].advice) < 0 && errno == EINVAL)
+            return; // an older kernel: pages are copied when they are written to
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// warm: the pages that a run writes to, learned once per zygote.
+//
+// A box begins as a copy of the zygote whose pages are shared until they are written to, and each
+// first write is a page fault.  A plain run makes about 500 of them, a third of all that a fresh box
+// costs.  So the zygote lets one throw-away child rehearse a run, asks the kernel which pages that
+// made its own, and every box copies just these in one go, before it is needed and without a fault
+// for each (measured: 1.9 us a fault, 0.6 us this way).
+
+#ifndef CONSTRICTOR_BOX_WARM_H
+#define CONSTRICTOR_BOX_WARM_H
+
+// In the rehearsing child: writes what is now its own to `fd`.  0 or a negative errno.
+int warm_report(int fd);
+
+// In the zygote: takes the report over.  0 or a negative errno; without one nothing is copied ahead.
+int warm_take(int fd);
+
+// In a new box, as soon as it is in its cgroup.  Best effort: what is not copied now faults later.
+void warm_touch(void);
+
+#endif

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of box/filter: the emitted program is interpreted here, call by call, and compared with
+// what filter_dump() says and with the argument rules, which are written down a second time below.
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "box/filter.h"
+
+#if defined(__x86_64__)
+#define NATIVE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE AUDIT_ARCH_AARCH64
+#endif
+
+enum {
+    NR_MAX = 600,
+    KINDS = FILTER_GATE + 1,
+    DENIED = SECCOMP_RET_ERRNO | EPERM,
+    UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS
+};
+
+static struct filter programs[KINDS]; // by enum filter_kind
+static struct {
+    char name[40], action[24];
+} dump[NR_MAX + 1];
+
+// ---- the machine that the kernel has: loads, jumps, and, return ------------------------------------
+
+static uint32_t interpret(const struct filter *f, const struct seccomp_data *data)
+{
+    uint32_t a = 0;
+    for (size_t pc = 0;; pc++) {
+        assert_true(pc < f->count);
+        const struct sock_filter *i = &f->code[pc];
+        bool hit;
+        switch (i->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            assert_true(i->k % 4 == 0 && i->k + 4 <= sizeof *data);
+            memcpy(&a, (const char *)data + i->k, sizeof a);
+            continue;
+        case BPF_ALU | BPF_AND | BPF_K: a &= i->k; continue;
+        case BPF_RET | BPF_K: return i->k;
+        case BPF_JMP | BPF_JA: pc += i->k; continue;
+        case BPF_JMP | BPF_JEQ | BPF_K: hit = a == i->k; break;
+        case BPF_JMP | BPF_JGE | BPF_K: hit = a >= i->k; break;
+        case BPF_JMP | BPF_JGT | BPF_K: hit = a > i->k; break;
+        case BPF_JMP | BPF_JSET | BPF_K: hit = (a & i->k) != 0; break;
+        default: fail_msg("instruction %zu has the code %#x", pc, i->code); return 0;
+        }
+        pc += hit ? i->jt : i->jf;
+    }
+}
+
+// ---- what it should say ----------------------------------------------------------------------------
+
+static bool one_of(uint64_t value, const uint32_t *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((uint32_t)value == list[i])
+            return true;
+    return false;
+}
+
+#define ONE_OF(value, ...)                                                                         \
+    one_of(value, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
+
+// The calls that are decided by their arguments.  Only the low half of an argument counts.
+static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64 *a)
+{
+    const uint32_t namespaces =
+        0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000;
+    bool ok = false;
+    int errnum = EPERM;
+    if (strcmp(name, "clone") == 0) {
+        ok = ((uint32_t)a[0] & namespaces) == 0;
+    } else if (strcmp(name, "execveat") == 0) {
+        ok = ((uint32_t)a[4] & AT_EMPTY_PATH) == 0;
+    } else if (strcmp(name, "prctl") == 0) {
+        ok = ONE_OF(a[0], PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG,
+                    PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS,
+                    0x53564d41, PR_SET_THP_DISABLE);
+    } else if (strcmp(name, "personality") == 0) {
+        ok = ONE_OF(a[0], 0, 0xffffffff);
+    } else if (strcmp(name, "fcntl") == 0) {
+        ok = !ONE_OF(a[1], F_SETLEASE, F_NOTIFY);
+    } else if (strcmp(name, "ioctl") == 0) {
+        ok = ONE_OF(a[1], TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX);
+        errnum = ENOTTY;
+    } else if (strcmp(name, "socket") == 0 && kind == FILTER_GATE) {
+        ok = ONE_OF(a[0], AF_UNIX, AF_INET, AF_INET6);
+        errnum = EAFNOSUPPORT;
+    } else if (strcmp(name, "socket") == 0) {
+        bool type = ONE_OF(a[1] & 0xf, SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET);
+        ok = (uint32_t)a[0] == AF_UNIX && type;
+        errnum = (uint32_t)a[0] == AF_UNIX ? ESOCKTNOSUPPORT : EAFNOSUPPORT;
+    } else if (strcmp(name, "socketpair") == 0) {
+        ok = (uint32_t)a[0] == AF_UNIX;
+        errnum = EAFNOSUPPORT;
+    } else if (strcmp(name, "setpriority") == 0) {
+        ok = (uint32_t)a[2] <= 19;
+    } else {
+        fail_msg("'%s' is decided by its arguments, and this test does not know how", name);
+    }
+    return ok ? (uint32_t)SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | (uint32_t)errnum;
+}
+
+static uint32_t expect(enum filter_kind kind, uint32_t nr, const __u64 *args)
+{
+    const char *name = nr <= NR_MAX ? dump[nr].name : "";
+    const char *action = nr <= NR_MAX ? dump[nr].action : "";
+    static const char *const gate_never[] = {"execve", "execveat", "fork",
+                                             "vfork",  "clone",    "memfd_create"};
+    for (size_t i = 0; kind == FILTER_GATE && i < ARRAY_LEN(gate_never); i++)
+        if (strcmp(name, gate_never[i]) == 0)
+            return DENIED;
+    if (kind == FILTER_BOX_WATCHED && strcmp(name, "memfd_create") == 0)
+        return UNKNOWN;
+    if (strcmp(action, "allow") == 0)
+        return SECCOMP_RET_ALLOW;
+    if (strcmp(action, "errno:EPERM") == 0)
+        return DENIED;
+    if (strcmp(action, "args") == 0)
+        return expect_args(kind, name, args);
+    assert_true(action[0] == '\0' || strcmp(action, "errno:ENOSYS") == 0);
+    return UNKNOWN;
+}
+
+static int build(void **state)
+{
+    (void)state;
+    struct err e;
+    char *text = NULL, *save;
+    size_t length;
+    for (int kind = 0; kind < KINDS; kind++)
+        if (filter_build((enum filter_kind)kind, &programs[kind], &e) < 0)
+            return -1;
+    FILE *f = open_memstream(&text, &length);
+    if (!f)
+        return -1;
+    filter_dump(f);
+    (void)fclose(f);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        int nr, end = 0;
+        char name[40], action[24];
+        if (sscanf(line, "{\"nr\": %d, \"name\": \"%39[^\"]\", \"action\": \"%23[^\"]\"}%n", &nr,
+                   name, action, &end) != 3 ||
+            (size_t)end != strlen(line) || nr < 0 || nr > NR_MAX || dump[nr].name[0])
+            return -1; // not the promised form, or one number twice
+        memcpy(dump[nr].name, name, sizeof name);
+        memcpy(dump[nr].action, action, sizeof action);
+    }
+    free(text);
+    return 0;
+}
+
+static const uint32_t high_halves[] = {0, 1, 0x80000000, 0xdeadbeef, 0xffffffff};
+
+static void check(enum filter_kind kind, const struct seccomp_data *data)
+{
+    uint32_t got = interpret(&programs[kind], data);
+    uint32_t want = expect(kind, (uint32_t)data->nr, data->args);
+    if (got != want)
+        fail_msg("filter %d: call %d '%s' with %llx %llx %llx: %#x instead of %#x", kind, data->nr,
+                 data->nr >= 0 && data->nr <= NR_MAX ? dump[data->nr].name : "",
+                 (unsigned long long)data->args[0], (unsigned long long)data->args[1],
+                 (unsigned long long)data->args[2], got, want);
+}
+
+// ---- the tests -------------------------------------------------------------------------------------
+
+static void the_program_is_well_formed(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        const struct filter *f = &programs[kind];
+        assert_true(f->count > 10 && f->count <= FILTER_MAX && f->count <= 4096);
+        assert_int_equal(f->code[f->count - 1].code, BPF_RET | BPF_K);
+        for (size_t i = 0; i < f->count; i++) {
+            const struct sock_filter *c = &f->code[i];
+            if (c->code == (BPF_JMP | BPF_JA))
+                assert_true(i + 1 + c->k < f->count);
+            else if (BPF_CLASS(c->code) == BPF_JMP)
+                assert_true(i + 1 + c->jt < f->count && i + 1 + c->jf < f->count);
+        }
+    }
+}
+
+static void every_number_as_the_dump_says(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int nr = 0; nr <= NR_MAX; nr++)
+            for (size_t h = 0; h < ARRAY_LEN(high_halves); h++)
+                for (uint32_t low = 0; low < 4; low++) {
+                    struct seccomp_data data = {.nr = nr, .arch = NATIVE};
+                    for (int i = 0; i < 6; i++)
+                        data.args[i] =
+                            (uint64_t)high_halves[h] << 32 | (low ? ~0U >> (low * 9) : 0);
+                    check((enum filter_kind)kind, &data);
+                }
+}
+
+// Values at which a rule could turn: small ones, each bit, and those that the rules name.
+static size_t turning_points(uint32_t *ret)
+{
+    static const uint32_t named[] = {
+        TCGETS,    TIOCGWINSZ, FIONREAD,   FIONBIO,  FIOCLEX,    FIONCLEX, TIOCSTI, 0x541c,
+        TIOCSCTTY, 0x53564d41, F_SETLEASE, F_NOTIFY, F_GETLEASE, 1030,     1033,    0xffffffff};
+    size_t n = 0;
+    for (uint32_t i = 0; i < 80; i++)
+        ret[n++] = i;
+    for (int bit = 6; bit < 32; bit++)
+        for (int d = -1; d <= 1; d++)
+            ret[n++] = (1U << bit) + (uint32_t)d;
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        for (int d = -1; d <= 1; d++)
+            ret[n++] = named[i] + (uint32_t)d;
+    return n;
+}
+
+static void arguments_with_garbage_in_the_high_half(void **state)
+{
+    (void)state;
+    uint32_t values[80 + 26 * 3 + 16 * 3];
+    size_t n = turning_points(values), seen = 0;
+    assert_int_equal(n, ARRAY_LEN(values));
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int nr = 0; nr <= NR_MAX; nr++) {
+            if (strcmp(dump[nr].action, "args") != 0)
+                continue;
+            seen++;
+            // All pairs in the first two arguments, where the only rule with two checks looks.
+            for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < n; k++) {
+                    uint64_t high = (uint64_t)high_halves[(i + k) % ARRAY_LEN(high_halves)] << 32;
+                    struct seccomp_data data = {.nr = nr,
+                                                .arch = NATIVE,
+                                                .instruction_pointer = ~0ULL,
+                                                .args = {high | values[i], ~high << 32 | values[k],
+                                                         high | values[k], high | values[i],
+                                                         high | values[k], ~0ULL}};
+                    check((enum filter_kind)kind, &data);
+                }
+            // Each value with each high half.
+            for (size_t i = 0; i < n; i++)
+                for (size_t h = 0; h < ARRAY_LEN(high_halves); h++) {
+                    uint64_t v = (uint64_t)high_halves[h] << 32 | values[i];
+                    struct seccomp_data data = {
+                        .nr = nr, .arch = NATIVE, .args = {v, v, v, v, v, v}};
+                    check((enum filter_kind)kind, &data);
+                    data.args[0] = AF_UNIX | (uint64_t)high_halves[h] << 32;
+                    check((enum filter_kind)kind, &data);
+                }
+        }
+    assert_true(seen >= KINDS * 9);
+}
+
+static void foreign_architectures_are_killed(void **state)
+{
+    (void)state;
+    const uint32_t foreign[] = {
+        AUDIT_ARCH_I386,       AUDIT_ARCH_ARM,        AUDIT_ARCH_MIPS, 0,          0xffffffff,
+        NATIVE & ~0x80000000U, NATIVE & ~0x40000000U, NATIVE + 1,      NATIVE - 1,
+#ifdef __x86_64__
+        AUDIT_ARCH_AARCH64
+#else
+        AUDIT_ARCH_X86_64
+#endif
+    };
+    for (int kind = 0; kind < KINDS; kind++)
+        for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+            for (int nr = -1; nr <= NR_MAX; nr++) {
+                struct seccomp_data data = {.nr = nr, .arch = foreign[i]};
+                assert_int_equal(interpret(&programs[kind], &data), SECCOMP_RET_KILL_PROCESS);
+            }
+}
+
+#ifdef __x86_64__
+static void x32_is_killed(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (uint32_t nr = 0; nr <= NR_MAX; nr++)
+            for (uint32_t top = 0x40000000; top; top += 0x40000000) {
+                struct seccomp_data data = {.nr = (int)(top + nr), .arch = NATIVE};
+                assert_int_equal(interpret(&programs[kind], &data), SECCOMP_RET_KILL_PROCESS);
+            }
+        const uint32_t edges[] = {0x40000000, 0x7fffffff, 0x80000000, 0xfffffffe};
+        for (size_t i = 0; i < ARRAY_LEN(edges); i++) {
+            struct seccomp_data data = {.nr = (int)edges[i], .arch = NATIVE};
+            assert_int_equal(interpret(&programs[kind], &data), SECCOMP_RET_KILL_PROCESS);
+        }
+    }
+}
+#endif
+
+static void unknown_numbers_are_not_implemented(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct seccomp_data data = {.nr = -1,
+                                    .arch = NATIVE}; // what a tracer writes to skip a call
+        assert_int_equal(interpret(&programs[kind], &data), UNKNOWN);
+        for (uint32_t nr = NR_MAX; nr < 0x40000000; nr += nr / 3 + 1) {
+            data.nr = (int)nr;
+            assert_int_equal(interpret(&programs[kind], &data), UNKNOWN);
+        }
+        data.nr = 0x3fffffff;
+        assert_int_equal(interpret(&programs[kind], &data), UNKNOWN);
+    }
+}
+
+// The dump and the program come from one table; these rows must be in it whatever it says.
+static void the_rows_that_matter_most(void **state)
+{
+    (void)state;
+    const struct {
+        int nr;
+        uint32_t box, gate;
+    } rows[] = {
+        {SYS_read, SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW},
+        {SYS_exit_group, SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW},
+        {SYS_execve, SECCOMP_RET_ALLOW, DENIED},
+        {SYS_memfd_create, SECCOMP_RET_ALLOW, DENIED},
+        {SYS_ptrace, DENIED, DENIED},
+        {SYS_bpf, DENIED, DENIED},
+        {SYS_mount, DENIED, DENIED},
+        {SYS_unshare, DENIED, DENIED},
+        {SYS_setns, DENIED, DENIED},
+        {SYS_userfaultfd, DENIED, DENIED},
+        {SYS_splice, DENIED, DENIED},
+        {SYS_pidfd_getfd, DENIED, DENIED},
+        {SYS_perf_event_open, DENIED, DENIED},
+        {SYS_open_by_handle_at, DENIED, DENIED},
+        {SYS_seccomp, DENIED, DENIED},
+        {SYS_clone3, UNKNOWN, UNKNOWN},
+        {SYS_io_uring_setup, UNKNOWN, UNKNOWN},
+        {SYS_io_uring_enter, UNKNOWN, UNKNOWN},
+        {SYS_keyctl, UNKNOWN, UNKNOWN},
+        {SYS_process_vm_writev, UNKNOWN, UNKNOWN},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct seccomp_data data = {.nr = rows[i].nr, .arch = NATIVE};
+        assert_int_equal(interpret(&programs[FILTER_BOX], &data), rows[i].box);
+        assert_int_equal(interpret(&programs[FILTER_GATE], &data), rows[i].gate);
+    }
+    struct seccomp_data data = {.nr = SYS_clone, .arch = NATIVE, .args = {SIGCHLD}};
+    assert_int_equal(interpret(&programs[FILTER_BOX], &data), SECCOMP_RET_ALLOW);
+    assert_int_equal(interpret(&programs[FILTER_GATE], &data), DENIED);
+    data.args[0] = CLONE_NEWUSER | SIGCHLD | 0xffffffff00000000ULL;
+    assert_int_equal(interpret(&programs[FILTER_BOX], &data), DENIED);
+}
+
+// The kernel's own checker, and one call of each kind, in a child that is gone afterwards.
+static void the_kernel_takes_the_program(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        int status;
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            struct sock_fprog program = {.len = (unsigned short)programs[kind].count,
+                                         .filter = programs[kind].code};
+            if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                _exit(1);
+            if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+                _exit(2);
+            if (syscall(SYS_unshare, 0) != -1 || errno != EPERM)
+                _exit(3);
+            if (syscall(SYS_keyctl, 0, 0, 0, 0, 0) != -1 || errno != ENOSYS)
+                _exit(4);
+            if (syscall(SYS_getppid) <= 0)
+                _exit(5);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_program_is_well_formed),
+        cmocka_unit_test(every_number_as_the_dump_says),
+        cmocka_unit_test(arguments_with_garbage_in_the_high_half),
+        cmocka_unit_test(foreign_architectures_are_killed),
+#ifdef __x86_64__
+        cmocka_unit_test(x32_is_killed),
+#endif
+        cmocka_unit_test(unknown_numbers_are_not_implemented),
+        cmocka_unit_test(the_rows_that_matter_most),
+        cmocka_unit_test(the_kernel_takes_the_program),
+    };
+    return cmocka_run_group_tests_name("filter", tests, build, NULL);
+}
