@@ -36,6 +36,13 @@ int creds_drop_capabilities(void)
                   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
               0, 0, 0) < 0)
         return -1;
+    return creds_drop_effective();
+}
+
+int creds_drop_effective(void)
+{
+    for (unsigned long cap = 0; cap < 64 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+        ; // without CAP_SETPCAP the first one fails, and nothing that is exec'd could gain by it
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return -1;
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};

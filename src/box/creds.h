@@ -14,6 +14,10 @@ int creds_become(uid_t id);
 // All five sets empty, secure bits locked.  0, or -1 with errno.
 int creds_drop_capabilities(void);
 
+// Effective, permitted, inheritable and ambient sets empty; the bounding set as far as possible.  For
+// processes that never had the right to change it.
+int creds_drop_effective(void);
+
 // Asks the kernel: are all sets empty?
 bool creds_are_empty(void);
 

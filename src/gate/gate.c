@@ -23,8 +23,9 @@
 enum { GATE_LINK_FD = 3 };
 
 // SECURITY: in this order, so that no step can be undone by a later one.
-static int drop(const struct slots *slots, int *sock, struct err *e)
+static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
 {
+    const struct slots *slots = &facts->caps->slots;
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL); // the keeper blocks what it reads from a descriptor
@@ -41,14 +42,20 @@ static int drop(const struct slots *slots, int *sock, struct err *e)
         if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
             return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);
     }
+    // A change between two ordinary uids keeps capabilities (systemd's AmbientCapabilities).
+    if (creds_drop_effective() < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "drop the gate's capabilities");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "PR_SET_NO_NEW_PRIVS");
+        return err_set(e, ERR_LAYER_MISSING, errno, "see 'constrictor doctor' for the exact cause and fix",
+                       "layer 'no_new_privs': set it for the gate");
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     // A change of uid clears the signal; without one there is nothing to set again.
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() == 1)
+    if (getppid() != facts->keeper)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
 #ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end
+    if (facts->caps->box_flags & BOX_WITHOUT_SECCOMP)
+        return 0; // the operator allowed that this kernel lacks it
     struct filter filter;
     int r = filter_build(FILTER_GATE, &filter, e);
     if (r < 0)
@@ -64,7 +71,7 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
 {
     *g = (struct gate){.facts = facts};
     log_init((enum log_level)facts->config->log_level, "constrictor gate");
-    int r = drop(&facts->caps->slots, &sock, e);
+    int r = drop(facts, &sock, e);
     if (r < 0)
         return r;
     g->base = event_base_new();

@@ -63,12 +63,18 @@ static json_int_t error_errno(const struct run *r)
     return json_integer_value(json_object_get(json_object_get(r->result, "error"), "errno"));
 }
 
+// Without cgroups the limits are rlimits, which answer with an errno or an exception.
+static bool is_watched(const struct run *r)
+{
+    return r->gate->facts->caps->cgroups.driver == &watch_driver;
+}
+
 // Without cgroups nobody counts refused forks; the exception is all there is.
 static bool process_limit_was_met(const struct run *r, const char *type)
 {
     const char *message =
         json_string_value(json_object_get(json_object_get(r->result, "error"), "message"));
-    if (r->gate->facts->caps->cgroups.driver != &watch_driver || !type || !message)
+    if (!is_watched(r) || !type || !message)
         return false;
     return (strcmp(type, "BlockingIOError") == 0 && error_errno(r) == EAGAIN) ||
            (strcmp(type, "RuntimeError") == 0 && strstr(message, "start new thread"));
@@ -81,7 +87,7 @@ static void judge_failure(const struct run *r, struct result *res)
     const char *type = error_type(r);
     bool inodes;
     res->verdict = VERDICT_ERROR;
-    if (type && strcmp(type, "MemoryError") == 0) {
+    if (type && strcmp(type, "MemoryError") == 0 && is_watched(r)) {
         res->verdict = VERDICT_OUT_OF_MEMORY;
         res->limit = LIMIT_MEMORY;
     } else if (error_errno(r) == EFBIG) {
@@ -128,7 +134,10 @@ static void judge_result(const struct run *r, struct result *res)
     res->has_exit_code = true;
     res->exit_code = (int)(json_integer_value(code) & 0xff);
     res->verdict = VERDICT_OK;
-    if (res->exit_code || json_is_object(json_object_get(r->result, "error")))
+    bool failed = json_is_object(json_object_get(r->result, "error"));
+    if (failed && !res->exit_code)
+        res->exit_code = 1; // no run of ours says both
+    if (res->exit_code)
         judge_failure(r, res);
 }
 
@@ -221,7 +230,11 @@ void result_judge(const struct run *r, struct result *res)
         end = END_MEMORY; // whatever else was noticed first
     switch (end) {
     case END_OWN:
-        judge_exit(r, res);
+        // A run that answered may be gone before it was told to go.
+        if (r->result)
+            judge_result(r, res);
+        else
+            judge_exit(r, res);
         break;
     case END_DONE:
         judge_result(r, res);

@@ -16,7 +16,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-enum { READ_MAX = 65536, READS_PER_EVENT = 16 };
+enum {
+    READ_MAX = 65536,
+    READS_PER_EVENT = 16,
+    RESULT_VALUES_MAX = 200000,
+    QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
+};
 
 uint64_t run_now_us(void)
 {
@@ -57,13 +62,16 @@ static void done(struct run *r)
 }
 
 // The result of a kept box: its output is complete, because the runner flushes before it answers.
+// on_done is not called from here: it may free the run, and the caller is not finished with it.
 static void pause_run(struct run *r)
 {
-    r->state = RUN_IDLE;
     event_stop(&r->wall_event);
     drain(r);
+    if (r->state >= RUN_ENDING) // too much output after all: on_ended() goes on
+        return;
+    r->state = RUN_IDLE;
+    r->answered = true;
     r->t_end_us = run_now_us();
-    r->request.on_done(r); // may start the next
 }
 
 // Gives the box back.  The first reason counts.
@@ -74,6 +82,7 @@ static void release(struct run *r, enum wire_end end)
     r->state = RUN_ENDING;
     r->end = end;
     event_stop(&r->wall_event);
+    event_stop(&r->write_event);
     if (link_release(&r->gate->link, r->box, end, r->request.wait_reaped || end != END_DONE) < 0)
         log_line(LOG_ERROR, "the keeper cannot be reached");
 }
@@ -125,36 +134,49 @@ static void on_stream(evutil_socket_t fd, short what, void *argument)
         ; // bounded, so that one flood does not starve the others
 }
 
-// What was written before the end is still in the pipes, and no more than the pipes hold.
+// What was written before the end is still in the pipes; the output limit bounds it.
 static void drain(struct run *r)
 {
-    if (r->end == END_OUTPUT)
-        return;
     for (int stream = 0; stream < RUN_STREAMS; stream++)
-        for (int i = 0; i < 32 && r->fd[stream] >= 0; i++)
-            if (read_stream(r, (enum run_stream)stream) <= 0)
-                break;
+        while (r->end != END_OUTPUT && r->fd[stream] >= 0 &&
+               read_stream(r, (enum run_stream)stream) > 0)
+            ;
 }
 
 // ---- what the box says -------------------------------------------------------------------------------
+
+// SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
+// hundreds of megabytes.  The runner's own bounds are far below this one.
+static json_t *parse_result(const char *data, size_t length)
+{
+    size_t values = 0;
+    for (size_t i = 0; i < length; i++)
+        values += data[i] == ',' || data[i] == '[' || data[i] == '{';
+    if (values > RESULT_VALUES_MAX)
+        return NULL;
+    json_t *result = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(result)) {
+        json_decref(result);
+        result = NULL;
+    }
+    return result;
+}
 
 static void take_frame(struct run *r)
 {
     struct frame_exit gone;
     switch ((enum frame_kind)r->reader.kind) {
-    case FRAME_RESULT: {
-        json_error_t ignored;
-        if (r->result)
+    case FRAME_RESULT:
+        if (r->result || r->state == RUN_IDLE)
             break; // one run, one result
-        r->result = json_loadb(r->reader.data, r->reader.total, JSON_ALLOW_NUL, &ignored);
-        if (json_is_object(r->result) && r->request.keep)
+        r->result = parse_result(r->reader.data, r->reader.total);
+        if (r->state >= RUN_ENDING)
+            break; // it ends already, and this is only what it had to say
+        if (r->result && r->request.keep)
             pause_run(r);
-        else if (json_is_object(r->result))
-            release(r, END_DONE);
         else
-            release(r, END_PROTOCOL);
+            release(r, r->result ? END_DONE : END_PROTOCOL);
         break;
-    }
     case FRAME_EXIT:
         if (r->reader.total != sizeof gone) {
             release(r, END_PROTOCOL);
@@ -173,12 +195,11 @@ static void take_frame(struct run *r)
     }
 }
 
-static void on_control(evutil_socket_t fd, short what, void *argument)
+static void read_control(struct run *r)
 {
-    struct run *r = argument;
+    int fd = r->control;
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
-    (void)what;
-    for (int i = 0; i < READS_PER_EVENT && r->control_event; i++) {
+    for (int i = 0; i < READS_PER_EVENT && r->control_event && !r->answered; i++) {
         // SECURITY: a box cannot leave descriptors with us: none are asked for, so they are closed.
         ssize_t n = fd_recv(fd, datagram, sizeof datagram, NULL, 0, NULL);
         if (n == -EAGAIN)
@@ -198,6 +219,18 @@ static void on_control(evutil_socket_t fd, short what, void *argument)
     }
 }
 
+static void on_control(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    read_control(r);
+    if (r->answered) {
+        r->answered = false;
+        r->request.on_done(r); // may free r, or start the next run in this box
+    }
+}
+
 // ---- sending -----------------------------------------------------------------------------------------
 
 static void send_code(struct run *r)
@@ -211,7 +244,7 @@ static void send_code(struct run *r)
     if (n == -EAGAIN)
         return; // write_event calls again
     event_stop(&r->write_event);
-    if (n == 0)
+    if (n == 0 && r->state == RUN_SENDING)
         r->state = RUN_RUNNING;
     // Any other failure: the box is gone, and its end is on the way.
 }
@@ -253,6 +286,7 @@ static bool watch_sending(struct run *r)
 static void on_box(struct run *r, const struct wire_box *m, int control, int out, int err)
 {
     r->ticket = 0;
+    event_stop(&r->wall_event);
     if (control < 0) {
         err_set(&r->error, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
         done(r);
@@ -280,9 +314,9 @@ static void on_ended(struct run *r, const struct wire_ended *m)
 {
     r->has_ended = true;
     r->ended = *m;
-    if (r->control_event) // an EXIT or RESULT may still be unread
-        on_control(r->control, EV_READ, r);
     r->state = RUN_ENDING;
+    if (r->control_event) // an EXIT or RESULT may still be unread
+        read_control(r);
     drain(r);
     done(r);
 }
@@ -296,6 +330,18 @@ static void fail_soon(evutil_socket_t fd, short what, void *argument)
     (void)fd;
     (void)what;
     done(argument);
+}
+
+static void on_wait(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    link_forget(&r->gate->link, r->ticket, 0);
+    r->ticket = 0;
+    err_set(&r->error, ERR_BUSY, ETIMEDOUT, "run it again, or send fewer runs at once",
+            "no box was free in time");
+    done(r);
 }
 
 struct run *run_start(struct gate *g, const struct run_request *request)
@@ -321,6 +367,9 @@ struct run *run_start(struct gate *g, const struct run_request *request)
         return r;
     }
     r->ticket = m.ticket;
+    uint64_t wait_ms = request->wall_ms + QUEUE_GRACE_MS;
+    struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000)};
+    (void)watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wait, &wait); // without it: a longer wait
     return r;
 }
 
@@ -331,6 +380,11 @@ void run_next(struct run *r, const char *code, size_t code_length)
     json_decref(r->result);
     r->result = NULL;
     r->sent = 0;
+    r->output_kept = 0;
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        r->output_total[i] = 0;
+        (void)evbuffer_drain(r->output[i], evbuffer_get_length(r->output[i]));
+    }
     r->state = RUN_SENDING;
     r->t_begin_us = r->t_box_us = run_now_us();
     send_code(r);

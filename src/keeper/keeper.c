@@ -290,7 +290,7 @@ static int start_gate(struct keeper *k, struct err *e)
         return r;
     }
     if (k->gate == 0) {
-        struct keeper_facts facts = {.config = k->plan->config, .caps = &k->caps, .interp = &k->interp,
+        struct keeper_facts facts = {.keeper = keeper, .config = k->plan->config, .caps = &k->caps, .interp = &k->interp,
                                      .zygote_report = k->zygote.report};
         // A gate must not outlive its keeper; the check covers a keeper that is gone already.
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

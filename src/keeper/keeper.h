@@ -6,6 +6,8 @@
 #ifndef CONSTRICTOR_KEEPER_KEEPER_H
 #define CONSTRICTOR_KEEPER_KEEPER_H
 
+#include <sys/types.h>
+
 #include "base/err.h"
 #include "config.h"
 #include "keeper/caps.h"
@@ -13,6 +15,7 @@
 
 // What the gate inherits by the fork: facts, no powers.
 struct keeper_facts {
+    pid_t keeper;
     const struct config *config;
     const struct caps *caps;
     const struct interp *interp;

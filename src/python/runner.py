@@ -38,7 +38,7 @@ LINE_MAX = 500              # characters of a source line, a file name, a functi
 FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
 DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython does it
 JSON_DEPTH, JSON_ITEMS, JSON_SIZE = 32, 10_000, 256 * 1024     # what result_json may be
-PAYLOAD_MAX = 4 * 1024 * 1024
+PAYLOAD_MAX = 2 * 1024 * 1024
 RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
 RECURSION_MIN = 1000        # what the runner wants after a sys.setrecursionlimit(30)
 
@@ -305,6 +305,8 @@ def describe_error(exc, filename, phase):
     frames = user_frames(tb)
     inner = frames[-1] if frames else {}
     error = {"type": type_name(exc), "message": message_of(exc)}
+    if isinstance(exc, OSError) and type(exc.errno) is int:
+        error["errno"] = exc.errno      # tells the gate which limit it met
     for key in "line", "column", "code_line":
         error[key] = inner.get(key)
     if phase == "syntax_check" and isinstance(exc, SyntaxError):

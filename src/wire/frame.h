@@ -21,7 +21,7 @@ enum {
     FRAME_MAGIC = 0x43624f78,      // guards against a stray writer, not against an attacker
     FRAME_CHUNK = 60 * 1024,       // below the default socket buffer, so that one datagram always fits
     FRAME_RUN_MAX = 72 << 20,      // largest source (64 MiB) and its meta
-    FRAME_RESULT_MAX = 4 << 20,    // what the gate will hold of one result
+    FRAME_RESULT_MAX = 2 << 20,    // what the gate will hold of one result
 };
 
 enum frame_kind {
