@@ -75,10 +75,9 @@ static _Noreturn void die_step(enum box_step step, int errnum)
 
 uint64_t box_clone_flags(const struct box_plan *plan)
 {
-    uint64_t flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
-    if (plan->flags & BOX_OWN_NET)
-        flags |= CLONE_NEWNET;
-    return flags;
+    (void)plan;
+    // The network namespace is there already: the zygote went into the slot's before the clone.
+    return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 }
 
 // v2 needs nothing: clone3 made the process in its group.  On v1 a single-threaded process that
@@ -149,7 +148,10 @@ static int step_rlimits(const struct box_plan *plan)
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
         // init is one of the processes.
         {RLIMIT_NPROC, (rlim_t)plan->limits.processes + 1, BOX_NPROC},
-        {RLIMIT_AS, plan->base_as_bytes + plan->limits.memory_bytes, BOX_ADDRESS_SPACE},
+        // Stacks of threads are reserved, not used; what is used is summed by the keeper.
+        {RLIMIT_AS,
+         plan->base_as_bytes + plan->limits.memory_bytes + (rlim_t)plan->limits.processes * (8 << 20),
+         BOX_ADDRESS_SPACE},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if ((!table[i].only_with || (plan->flags & table[i].only_with)) &&
@@ -215,8 +217,8 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
     STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
     STEP(STEP_IDS, creds_become(BOX_UID));
-    STEP(STEP_RLIMITS, step_rlimits(plan));
     STEP(STEP_FDS, step_fds(plan));
+    STEP(STEP_RLIMITS, step_rlimits(plan)); // after it, or a low limit of open files would be in the way
     (void)umask(022);
     (void)setsid(); // no controlling terminal, ever (CVE-2017-5226); fails only if it is leader already
     STEP(STEP_SCRATCH, chdir("/mnt/data"));

@@ -24,8 +24,8 @@ enum { BOX_UID = 1000, BOX_CGROUP_FDS_MAX = 4 };
     X(STEP_SCRATCH, "mount_ns", "mount the scratch")                                               \
     X(STEP_PROC, "proc", "mount a private /proc")                                                  \
     X(STEP_IDS, "uid", "become the box's user")                                                    \
-    X(STEP_RLIMITS, "rlimits", "set resource limits")                                              \
     X(STEP_FDS, "fds", "close every other descriptor")                                             \
+    X(STEP_RLIMITS, "rlimits", "set resource limits")                                              \
     X(STEP_CAPABILITIES, "capabilities", "drop all capabilities")                                  \
     X(STEP_NO_NEW_PRIVS, "no_new_privs", "set no_new_privs")                                       \
     X(STEP_LANDLOCK, "landlock", "restrict with Landlock")                                         \
@@ -47,7 +47,6 @@ enum box_cgroup_kind {
 };
 
 enum box_flags {
-    BOX_OWN_NET = 1,       // a network namespace of its own, not the zygote's
     BOX_NPROC = 2,         // the process limit is RLIMIT_NPROC (no pids controller)
     BOX_ADDRESS_SPACE = 4, // bound each process's memory by RLIMIT_AS (no memory controller)
     // --allow-degraded: the operator said that this kernel may lack the layer.

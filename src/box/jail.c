@@ -275,11 +275,15 @@ static void pass_fds(const struct jail_plan *plan, int proc_fd)
 static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
 {
     char go;
-    sigset_t none;
+    sigset_t mask;
     if (read(go_fd, &go, 1) != 1)
         _exit(1);
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    // SIGCHLD stays blocked across the exec, so that a thread which a preload starts inherits that:
+    // in a thread that has it open it would be dropped, and no end of a box would be seen.
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    (void)setsid(); // a terminal's Ctrl-C is for the gate
     (void)umask(0022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         die(JAIL_PRIVATE, "/");
@@ -381,9 +385,9 @@ int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err 
         f.what[sizeof f.what - 1] = '\0';
         const char *hint = "see 'constrictor doctor' for the exact cause and fix";
         if (f.step == JAIL_PROC)
-            hint = "/proc is masked, as container engines do: start the container with "
-                   "'--security-opt unmask=ALL' (Kubernetes: procMount: Unmasked), or accept boxes "
-                   "without /proc with --allow-degraded=proc";
+            hint = "/proc is masked, as container engines do: start the container with '--security-opt "
+                   "systempaths=unconfined' (Docker), 'unmask=ALL' (Podman) or 'procMount: Unmasked' "
+                   "(Kubernetes), or accept boxes without /proc with --allow-degraded=proc";
         else if (f.step == JAIL_EXEC)
             hint = "the interpreter or its loader is not readable by other users, or lies outside its "
                    "own prefix";

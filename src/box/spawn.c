@@ -36,6 +36,11 @@ struct child {
     struct child *next;
 };
 
+// Making a network namespace costs more than the rest of a box, so each slot keeps one: a box has it
+// for itself as long as it lives, and the next box of the slot finds it empty, because sockets die
+// with their processes.  One for all boxes would let them see each other's abstract sockets.
+static int net_fd[WIRE_NET_SLOTS];
+
 static struct child *children[CHILD_BUCKETS];
 static struct sock_fprog filter;
 static uint64_t base_as_bytes;
@@ -91,6 +96,21 @@ static int become_slot(uint32_t slot)
 {
     if (syscall(SYS_setresgid, -1, slot, -1) < 0 || syscall(SYS_setresuid, -1, slot, -1) < 0)
         return -errno;
+    return 0;
+}
+
+static int enter_net(uint32_t slot)
+{
+    if (slot >= WIRE_NET_SLOTS)
+        return -EINVAL;
+    if (net_fd[slot] > 0)
+        return setns(net_fd[slot], CLONE_NEWNET) < 0 ? -errno : 0;
+    if (unshare(CLONE_NEWNET) < 0)
+        return -errno;
+    int fd = openat(ZYGOTE_PROC_FD, "self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    net_fd[slot] = fd;
     return 0;
 }
 
@@ -154,7 +174,9 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         plan.stderr_fd = fds[2];
         memcpy(plan.cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
         pid_t pid;
-        int r = clone_box(&plan, hooks, &pid, &pidfd);
+        int r = enter_net(m->net_slot);
+        if (r == 0)
+            r = clone_box(&plan, hooks, &pid, &pidfd);
         if (r == 1)
             return 1;
         reply.spawned.error = -r;

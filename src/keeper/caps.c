@@ -110,11 +110,7 @@ static void find_landlock(struct caps *caps)
         snprintf(text, sizeof text, "ABI %u", caps->landlock_abi);
         caps_set(caps, LAYER_landlock, LAYER_LIVE, text, "");
     }
-    // SECURITY: boxes of one zygote share an empty network namespace only when Landlock keeps them
-    // from each other's abstract sockets.
-    if (caps->landlock_abi < 6)
-        caps->box_flags |= BOX_OWN_NET;
-    caps_set(caps, LAYER_net_ns, LAYER_LIVE, caps->landlock_abi < 6 ? "own, empty" : "empty", "");
+    caps_set(caps, LAYER_net_ns, LAYER_LIVE, "own, empty", "");
 }
 
 static void find_uids(struct caps *caps)

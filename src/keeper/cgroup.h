@@ -41,6 +41,7 @@ struct cgroup {
     int scratch;              // borrowed from the box, -1: none; for `watch`
     uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
     uint64_t cpu_base_system_us;
+    uint64_t seen_user_us, seen_system_us;                    // `watch`
     uint64_t peak_memory_bytes, peak_processes, process_hits; // `watch`: what was seen so far
 };
 

@@ -28,7 +28,7 @@
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
 
-enum { REFILL_DELAY_MS = 2, TICK_FIRST_MS = 5, EVENTS = 64 };
+enum { REFILL_DELAY_MS = 2, RESTART_DELAY_MS = 1000, TICK_FIRST_MS = 5, EVENTS = 64 };
 
 struct keeper {
     const struct keeper_plan *plan;
@@ -93,13 +93,27 @@ static void on_gate(struct keeper *k)
                                             .dying = k->stock.counts[BOX_DYING],
                                             .zygote_pid = (uint32_t)k->zygote.pid,
                                         }};
-            (void)wire_send(k->gate_sock, WIRE_STATUS_REPLY, &reply, NULL, 0);
+            stock_send(&k->stock, WIRE_STATUS_REPLY, &reply, NULL, 0);
             break;
         }
         default:
             log_line(LOG_ERROR, "the gate sent a message of type %u", m.h.type);
         }
     }
+}
+
+static void zygote_restart(struct keeper *k)
+{
+    struct err e;
+    if (zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, &e) < 0) {
+        log_err(LOG_ERROR, &e);
+        return; // every acquire is refused with "there is no zygote"; the timer tries again
+    }
+    k->stock.zygote_sock = k->zygote.sock;
+    (void)fd_set_nonblock(k->zygote.sock, true);
+    if (watch_fd(k, k->zygote.sock, TAG_ZYGOTE) < 0 || watch_fd(k, k->zygote.log, TAG_LOG) < 0)
+        log_line(LOG_ERROR, "epoll_ctl: %s", strerror(errno));
+    stock_refill(&k->stock);
 }
 
 static void zygote_lost(struct keeper *k)
@@ -109,16 +123,7 @@ static void zygote_lost(struct keeper *k)
     (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
     zygote_stop(&k->zygote);
     stock_zygote_lost(&k->stock);
-    struct err e;
-    if (zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, &e) < 0) {
-        log_err(LOG_ERROR, &e);
-        return; // every acquire is refused with "there is no zygote"
-    }
-    k->stock.zygote_sock = k->zygote.sock;
-    (void)fd_set_nonblock(k->zygote.sock, true);
-    if (watch_fd(k, k->zygote.sock, TAG_ZYGOTE) < 0 || watch_fd(k, k->zygote.log, TAG_LOG) < 0)
-        log_line(LOG_ERROR, "epoll_ctl: %s", strerror(errno));
-    stock_refill(&k->stock);
+    zygote_restart(k);
 }
 
 static void on_zygote(struct keeper *k)
@@ -134,9 +139,13 @@ static void on_zygote(struct keeper *k)
             zygote_lost(k);
             return;
         }
-        if (m.h.type == WIRE_SPAWNED)
+        if (m.h.type == WIRE_SPAWNED) {
             stock_spawned(&k->stock, &m.spawned, count ? fds[0] : -1);
-        else if (m.h.type == WIRE_EXITED)
+            continue;
+        }
+        for (size_t f = 0; f < count; f++)
+            fd_close(&fds[f]);
+        if (m.h.type == WIRE_EXITED)
             stock_exited(&k->stock, &m.exited);
     }
 }
@@ -158,6 +167,8 @@ static void on_timer(struct keeper *k)
     uint64_t times;
     (void)!read(k->timer, &times, sizeof times); // only says that it fired
     k->timer_set = false;
+    if (k->zygote.sock < 0)
+        zygote_restart(k);
     stock_refill(&k->stock);
     k->tick_ms = stock_tick(&k->stock);
 }
@@ -166,7 +177,9 @@ static void on_timer(struct keeper *k)
 static void plan_ahead(struct keeper *k)
 {
     // A taken box is made again after a pause and not beside the run that took it.
-    if (stock_wants_boxes(&k->stock))
+    if (k->zygote.sock < 0)
+        set_timer(k, RESTART_DELAY_MS);
+    else if (stock_wants_boxes(&k->stock))
         set_timer(k, REFILL_DELAY_MS);
     else if (stock_wants_ticks(&k->stock))
         set_timer(k, k->tick_ms > 0 ? k->tick_ms : TICK_FIRST_MS);
@@ -176,6 +189,8 @@ static void on_signal(struct keeper *k)
 {
     struct signalfd_siginfo info;
     while (read(k->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGINT)
+            continue; // a terminal sends it to the gate as well, which acts on it
         if (info.ssi_signo != SIGCHLD) {
             (void)kill(k->gate, SIGTERM); // the gate decides how to end
             continue;
@@ -197,7 +212,10 @@ static void loop(struct keeper *k)
             uint64_t value = events[i].data.u64 & ~stock_tag((enum stock_tag)0xff, 0);
             switch ((enum stock_tag)(events[i].data.u64 >> 56)) {
             case TAG_GATE:
-                on_gate(k);
+                if (events[i].events & EPOLLOUT)
+                    stock_flush(&k->stock);
+                if (events[i].events & ~(uint32_t)EPOLLOUT)
+                    on_gate(k);
                 break;
             case TAG_ZYGOTE:
                 on_zygote(k);
@@ -265,7 +283,7 @@ static int open_loop(struct keeper *k, struct err *e)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT); // a terminal's Ctrl-C reaches the gate as well, which acts on it
+    sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     k->epoll = epoll_create1(EPOLL_CLOEXEC);
     k->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -28,6 +29,7 @@ enum {
     TICK_MS = 20,              // how often limits are looked at
     TICK_WATCH_MS = 5,         // without cgroups: how often memory is summed
     TICK_MS_MAX = 250,
+    MAKING_DEADLINE_MS = 30000,
 };
 
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard, uint32_t target)
@@ -37,6 +39,7 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
     for (int i = 0; i < BOX_STATE_MAX; i++)
         TAILQ_INIT(&s->lists[i]);
     STAILQ_INIT(&s->orders);
+    STAILQ_INIT(&s->letters);
     TAILQ_INIT(&s->busy_groups);
 }
 
@@ -63,6 +66,13 @@ static void move(struct stock *s, struct box *b, enum box_state state)
     s->counts[state]++;
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 static void close_all(struct box *b)
 {
     fd_close(&b->control);
@@ -79,6 +89,7 @@ static void forget(struct stock *s, struct box *b)
     int slot = (int)(b->id % SLOTS);
     s->by_slot[slot] = NULL;
     slots_give(&s->caps->slots, slot);
+    s->failing = false; // something is free again: whoever waits gets another try
     close_all(b);
     if (cgroup_destroy(&b->cg) < 0)
         TAILQ_INSERT_TAIL(&s->busy_groups, b, list); // the kernel is still tidying up: the tick retries
@@ -86,12 +97,58 @@ static void forget(struct stock *s, struct box *b)
         free(b);
 }
 
+// ---- to the gate -----------------------------------------------------------------------------------
+
+// A gate that is busy for a moment must not lose an answer: what does not fit waits here, in order.
+struct letter {
+    union wire_message m;
+    int fds[3];
+    size_t fd_count;
+    STAILQ_ENTRY(letter) list;
+};
+
+static void want_writable(struct stock *s, bool on)
+{
+    struct epoll_event ev = {.events = EPOLLIN | (on ? EPOLLOUT : 0), .data.u64 = stock_tag(TAG_GATE, 0)};
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->gate_sock, &ev);
+}
+
+void stock_flush(struct stock *s)
+{
+    for (struct letter *l; (l = STAILQ_FIRST(&s->letters));) {
+        if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, l->fds, l->fd_count) == -EAGAIN)
+            return;
+        STAILQ_REMOVE_HEAD(&s->letters, list); // sent, or there is no gate any more
+        for (size_t i = 0; i < l->fd_count; i++)
+            fd_close(&l->fds[i]);
+        free(l);
+    }
+    want_writable(s, false);
+}
+
+void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds, size_t count)
+{
+    if (STAILQ_EMPTY(&s->letters) && wire_send(s->gate_sock, type, m, fds, count) != -EAGAIN)
+        return; // sent, or there is no gate any more, which needs no answer
+    struct letter *l = calloc(1, sizeof *l);
+    if (!l) {
+        log_line(LOG_ERROR, "no memory for an answer to the gate");
+        return;
+    }
+    l->m = *m;
+    l->m.h.type = (uint16_t)type;
+    for (size_t i = 0; i < count && i < 3; i++)
+        l->fds[l->fd_count++] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+    STAILQ_INSERT_TAIL(&s->letters, l, list);
+    want_writable(s, true);
+}
+
 static void refuse(struct stock *s, uint64_t ticket, const struct err *e)
 {
     union wire_message m = {.box = {.ticket = ticket, .error_code = e->code}};
     snprintf(m.box.error, sizeof m.box.error, "%s", e->message);
     snprintf(m.box.hint, sizeof m.box.hint, "%s", e->hint);
-    (void)wire_send(s->gate_sock, WIRE_BOX, &m, NULL, 0); // a gate that is gone needs no answer
+    stock_send(s, WIRE_BOX, &m, NULL, 0);
 }
 
 static void deliver(struct stock *s, struct box *b, uint64_t ticket, uint64_t cpu_ms, bool parked)
@@ -100,12 +157,10 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, uint64_t cp
     int fds[] = {b->control, b->out, b->err};
     b->cpu_ms = cpu_ms;
     move(s, b, BOX_LIVE);
-    int r = wire_send(s->gate_sock, WIRE_BOX, &m, fds, 3);
+    stock_send(s, WIRE_BOX, &m, fds, 3);
     fd_close(&b->control);
     fd_close(&b->out);
     fd_close(&b->err);
-    if (r < 0)
-        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
 }
 
 // Descriptors and groups of a new box, and the order to the zygote.
@@ -128,6 +183,21 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     b->control = sock[0];
     b->out = out[0];
     b->err = err[0];
+    if (slots_have_uids(&s->caps->slots)) {
+        // So that the box can open its own /dev/stdout.  Best effort: the descriptors work anyway.
+        uid_t uid = (uid_t)s->caps->slots.uid_first + (uid_t)slot;
+        (void)!fchown(out[1], uid, (gid_t)-1);
+        (void)!fchown(err[1], uid, (gid_t)-1);
+    }
+    // Before the order goes out: a failure after it would leave a box that nobody knows.
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
+    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0) {
+        r = err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
+        fd_close(&sock[1]);
+        fd_close(&out[1]);
+        fd_close(&err[1]);
+        return r;
+    }
 
     int fds[3 + BOX_CGROUP_FDS_MAX] = {sock[1], out[1], err[1]};
     int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
@@ -138,6 +208,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
                                 .cgroup_kind = b->cg.root->driver->kind,
                                 .flags = s->caps->box_flags,
                                 .landlock_abi = s->caps->landlock_abi,
+                                .net_slot = (uint32_t)slot,
                                 .limits = b->limits,
                             }};
     r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
@@ -145,9 +216,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
         fd_close(&fds[i]);
     if (r < 0)
         return err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box");
-    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
-    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
+    b->since_ms = now_ms();
     return 0;
 }
 
@@ -268,15 +337,13 @@ static void fail(struct stock *s, struct box *b, const struct err *e)
         refuse(s, b->ticket, e);
     else
         refuse_orders(s, e);
-    s->failing = true; // the next would fail too: wait until somebody asks
     log_err(LOG_DEBUG, e);
-    if (b->pidfd >= 0) {
+    b->answered = true;
+    move(s, b, BOX_DYING);
+    // Without a pidfd the zygote has not said yet that it made one: SPAWNED comes and ends it.
+    if (b->pidfd >= 0)
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
-        b->answered = true;
-        move(s, b, BOX_DYING);
-    } else {
-        forget(s, b);
-    }
+    s->failing = true; // the next would fail too: wait until somebody asks
 }
 
 void stock_box_speaks(struct stock *s, uint64_t id)
@@ -336,7 +403,14 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
     if (m->error || pidfd < 0) {
         err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
                 "make the namespaces of a box");
-        fail(s, b, &e);
+        if (b->state != BOX_DYING)
+            fail(s, b, &e);
+        forget(s, b); // there is no process
+        s->failing = true;
+        return;
+    }
+    if (b->state == BOX_DYING) { // it failed, or took too long, before we had this
+        (void)sys_pidfd_send_signal(pidfd, SIGKILL);
         return;
     }
     if (s->caps->cgroups.driver == &watch_driver)
@@ -362,7 +436,7 @@ static void answer(struct stock *s, struct box *b, const struct wire_usage *usag
     union wire_message m = {.ended = {.box = b->id, .end = b->end, .reaped = b->reaped,
                                       .status = b->status, .usage = *usage}};
     b->answered = true;
-    (void)wire_send(s->gate_sock, WIRE_ENDED, &m, NULL, 0); // a gate that is gone needs no answer
+    stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }
 
 void stock_release(struct stock *s, const struct wire_release *m)
@@ -415,8 +489,10 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
         measure(b, &usage);
         if (s->caps->cgroups.driver == &watch_driver) {
             // The processes are gone from /proc; what they used is what their init waited for.
-            usage.cpu_user_us = m->cpu_user_us;
-            usage.cpu_system_us = m->cpu_system_us;
+            if (usage.cpu_user_us < m->cpu_user_us)
+                usage.cpu_user_us = m->cpu_user_us;
+            if (usage.cpu_system_us < m->cpu_system_us)
+                usage.cpu_system_us = m->cpu_system_us;
             if (usage.peak_memory_bytes < m->max_rss_bytes)
                 usage.peak_memory_bytes = m->max_rss_bytes;
         }
@@ -446,6 +522,18 @@ static void check_limits(struct stock *s, struct box *b)
         end_for(s, b, END_CPU);
 }
 
+// A box that is not ready after so long never will be.  The list is in order of age.
+static void check_making(struct stock *s)
+{
+    struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]);
+    struct err e;
+    if (!b || now_ms() - b->since_ms < MAKING_DEADLINE_MS)
+        return;
+    err_set(&e, ERR_BOX_SETUP, ETIMEDOUT, "the machine may be overloaded: run it again",
+            "a box was not ready in %d s", MAKING_DEADLINE_MS / 1000);
+    fail(s, b, &e);
+}
+
 static void retry_groups(struct stock *s)
 {
     for (struct box *b = TAILQ_FIRST(&s->busy_groups), *next; b; b = next) {
@@ -459,7 +547,8 @@ static void retry_groups(struct stock *s)
 
 bool stock_wants_ticks(const struct stock *s)
 {
-    return !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups);
+    return !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups) ||
+           !TAILQ_EMPTY(&s->lists[BOX_MAKING]);
 }
 
 int stock_tick(struct stock *s)
@@ -468,6 +557,7 @@ int stock_tick(struct stock *s)
         next = TAILQ_NEXT(b, list);
         check_limits(s, b);
     }
+    check_making(s);
     retry_groups(s);
     // With many boxes a look costs more, so there are fewer.
     int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
@@ -497,6 +587,7 @@ void stock_done(struct stock *s)
 {
     s->gate_sock = -1;
     stock_zygote_lost(s);
+    stock_flush(s); // to nobody: frees what waits
     for (int i = 0; i < 100 && !TAILQ_EMPTY(&s->busy_groups); i++) {
         retry_groups(s);
         if (!TAILQ_EMPTY(&s->busy_groups))

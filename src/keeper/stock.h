@@ -33,6 +33,7 @@ struct box {
     uint64_t ticket; // MAKING: the order it is made for, 0: for the stock
     uint64_t cpu_ms;
     int control, out, err, scratch, pidfd;
+    int64_t since_ms; // MAKING: when the order went out
     struct cgroup cg;
     enum wire_end end;
     bool reaped, answered, wait_reaped;
@@ -48,6 +49,8 @@ struct order {
     STAILQ_ENTRY(order) list;
 };
 
+struct letter;
+
 struct stock {
     struct caps *caps;
     struct wire_limits standard; // limits of the boxes that are made ahead
@@ -61,6 +64,7 @@ struct stock {
     uint32_t counts[BOX_STATE_MAX];
     STAILQ_HEAD(, order) orders;
     uint32_t order_count;
+    STAILQ_HEAD(, letter) letters; // to the gate, while its socket is full
     TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
 };
 
@@ -72,6 +76,10 @@ static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 }
 
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard, uint32_t target);
+
+// To the gate, now or when it can take it; borrows the descriptors.
+void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds, size_t count);
+void stock_flush(struct stock *s);
 
 // Messages from the gate.
 void stock_acquire(struct stock *s, const struct wire_acquire *m);

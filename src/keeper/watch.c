@@ -7,6 +7,7 @@
 // ends the box when the sum is above the limit.  It sees what is there when it looks, every few
 // milliseconds while a run is active; doctor says so.
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -95,6 +96,19 @@ static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
     }
 }
 
+static size_t add_children(const char *text, pid_t *queue, size_t tail)
+{
+    for (const char *p = text; *p && tail < PROCESSES_MAX;) {
+        char *end;
+        long child = strtol(p, &end, 10);
+        if (end == p)
+            break;
+        queue[tail++] = (pid_t)child;
+        p = end + strspn(end, " ");
+    }
+    return tail;
+}
+
 // Breadth first below the init.  Orphans are handed to the init, so the tree is complete.
 static void walk(pid_t init, struct sum *sum)
 {
@@ -106,17 +120,18 @@ static void walk(pid_t init, struct sum *sum)
         pid_t pid = queue[head++];
         char path[64];
         add_process(pid, pid == init, sum); // the init's memory is the user process's
-        snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
-        if (file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-            continue;
-        for (char *p = text; *p && tail < PROCESSES_MAX;) {
-            char *end;
-            long child = strtol(p, &end, 10);
-            if (end == p)
-                break;
-            queue[tail++] = (pid_t)child;
-            p = end + strspn(end, " ");
+        snprintf(path, sizeof path, "/proc/%d/task", pid);
+        DIR *threads = opendir(path);
+        // Every thread has children of its own.
+        for (struct dirent *entry; threads && (entry = readdir(threads));) {
+            if (entry->d_name[0] == '.')
+                continue;
+            snprintf(path, sizeof path, "%.20s/children", entry->d_name);
+            if (file_read_at(dirfd(threads), path, text, sizeof text) > 0)
+                tail = add_children(text, queue, tail);
         }
+        if (threads)
+            (void)closedir(threads);
     }
 }
 
@@ -149,8 +164,13 @@ static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
         cg->peak_processes = sum.threads;
     if (sum.threads > cg->limits.processes)
         cg->process_hits += HITS_PER_LOOK;
-    ret->cpu_user_us = sum.user_ticks * tick_us;
-    ret->cpu_system_us = sum.system_ticks * tick_us;
+    // What was seen once counts, also when the processes that used it are gone.
+    if (sum.user_ticks * tick_us > cg->seen_user_us)
+        cg->seen_user_us = sum.user_ticks * tick_us;
+    if (sum.system_ticks * tick_us > cg->seen_system_us)
+        cg->seen_system_us = sum.system_ticks * tick_us;
+    ret->cpu_user_us = cg->seen_user_us;
+    ret->cpu_system_us = cg->seen_system_us;
     ret->peak_memory_bytes = cg->peak_memory_bytes;
     ret->peak_processes = cg->peak_processes;
     ret->process_hits = cg->process_hits;

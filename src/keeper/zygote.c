@@ -34,7 +34,11 @@ static int find_python_side(char *ret, size_t cap, struct err *e)
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (n > 0) {
         exe[n] = '\0';
-        if ((size_t)snprintf(ret, cap, "%s/python", dirname(exe)) < cap && stat(ret, &st) == 0)
+        snprintf(ret, cap, "%s/python", dirname(exe));
+        // Not just the folder: an interpreter called `python` may lie beside the program.
+        char file[PATH_MAX + 16];
+        snprintf(file, sizeof file, "%s/zygote.py", ret);
+        if (stat(file, &st) == 0 && S_ISREG(st.st_mode))
             return 0;
     }
     snprintf(ret, cap, "%s", CONSTRICTOR_LIBDIR);
@@ -52,7 +56,8 @@ static int make_filter(enum filter_kind kind, struct err *e)
         return r;
     int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "memfd_create");
+        return err_set(e, ERR_LAYER_MISSING, errno, "see 'constrictor doctor' for the exact cause and fix",
+                       "layer 'seccomp': memfd_create for the filter");
     r = fd_write_all(fd, filter.code, filter.count * sizeof filter.code[0]);
     if (r < 0) {
         (void)close(fd);
@@ -77,6 +82,8 @@ static char *const environment[] = {
     (char *)"OMP_NUM_THREADS=1",
     (char *)"MKL_NUM_THREADS=1",
     (char *)"NUMEXPR_NUM_THREADS=1",
+    // Arenas reserve 64 MiB of address space for each thread, which RLIMIT_AS would count.
+    (char *)"MALLOC_ARENA_MAX=2",
     (char *)"MPLBACKEND=Agg",
     (char *)"MPLCONFIGDIR=/tmp/.matplotlib",
     NULL,

@@ -21,7 +21,7 @@
 
 #include "base/err.h"
 
-enum { WIRE_VERSION = 1, WIRE_TEXT_MAX = 512, WIRE_REPORT_MAX = 16384 };
+enum { WIRE_VERSION = 1, WIRE_TEXT_MAX = 512, WIRE_REPORT_MAX = 16384, WIRE_NET_SLOTS = 4096 };
 
 enum wire_type {
     WIRE_ACQUIRE = 1,
@@ -141,7 +141,7 @@ struct wire_spawn {
     uint32_t cgroup_kind; // enum box_cgroup_kind
     uint32_t flags;       // enum box_flags
     uint32_t landlock_abi; // 0: none
-    uint32_t reserved;
+    uint32_t net_slot;     // which of the zygote's network namespaces, below WIRE_NET_SLOTS
     struct wire_limits limits;
 };
 
