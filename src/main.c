@@ -3,10 +3,12 @@
 // main: finds the command, reads the configuration, and calls the command.  This is the first
 // process; it has the rights the program was started with, and the commands decide what to fork.
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -177,11 +179,21 @@ static int run_command(const struct command *command, int argc, char **argv)
     return command->function(&config, argc, argv);
 }
 
+// SECURITY: started with 0, 1 or 2 closed, the next descriptor that is opened would be taken for
+// stdin or stdout, and results would be written into it.
+static void open_standard_fds(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            _exit(err_exit_status(ERR_SYSTEM));
+}
+
 int main(int argc, char **argv)
 {
     const struct command *command;
     struct err e;
 
+    open_standard_fds();
     if (argc < 2) {
         help_print_short(stderr, commands);
         return err_exit_status(ERR_USAGE);

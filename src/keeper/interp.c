@@ -25,9 +25,10 @@
 #include "base/fd.h"
 #include "base/file.h"
 
-enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 1 };
+enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 2 };
 
-// One "key value" per line.  Works on every Python since 2.6, so that an old one can say its age.
+// SECURITY: asked with -S, so that no .pth file of an installed package runs here, outside every wall
+// and perhaps as root.  One "key value" per line.  Works on every Python since 2.6, so that an old one can say its age.
 static const char question[] =
     "import sys, os\n"
     "def say(key, value):\n"
@@ -39,11 +40,10 @@ static const char question[] =
     "say('executable', sys.executable)\n"
     "roots = [sys.prefix, getattr(sys, 'base_prefix', sys.prefix), sys.exec_prefix,\n"
     "         getattr(sys, 'base_exec_prefix', sys.exec_prefix), os.path.dirname(os.__file__)]\n"
-    "try:\n"
-    "    import site\n"
-    "    roots += site.getsitepackages()\n"
-    "except Exception:\n"
-    "    pass\n"
+    // Without `site` nobody has looked for the file that makes a virtual environment.
+    "for folder in [os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable))]:\n"
+    "    if os.path.exists(os.path.join(folder, 'pyvenv.cfg')):\n"
+    "        roots.append(folder)\n"
     "try:\n"
     "    for line in open('/proc/self/maps'):\n"
     "        path = line.rstrip('\\n').partition('/')[2]\n"
@@ -115,6 +115,12 @@ static int path_add(struct interp *in, const char *path, struct err *e)
                        "interpreter '%s' has its files directly in '%s', which would show all of it to "
                        "every box",
                        in->executable, path);
+    static const char *const covered[] = {"/tmp", "/mnt", "/dev", "/proc", "/opt/constrictor"};
+    for (size_t i = 0; i < ARRAY_LEN(covered); i++)
+        if (beneath(path, covered[i]))
+            return err_set(e, ERR_INTERPRETER, 0, "move it to another folder, for instance /opt or /srv",
+                           "interpreter '%s' needs '%s', but a box has a '%s' of its own", in->executable,
+                           path, covered[i]);
     for (size_t i = 0; i < in->path_count; i++)
         if (beneath(path, in->paths[i]))
             return 0;
@@ -229,7 +235,8 @@ static int run_question(const char *path, char *answer, struct err *e)
     posix_spawn_file_actions_adddup2(&actions, null, 0);
     posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
     posix_spawn_file_actions_adddup2(&actions, null, 2);
-    char *argv[] = {(char *)path, (char *)"-I", (char *)"-B", (char *)"-c", (char *)question, NULL};
+    char *argv[] = {(char *)path, (char *)"-I", (char *)"-S", (char *)"-B",
+                    (char *)"-c", (char *)question, NULL};
     pid_t pid;
     int r = posix_spawn(&pid, path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -324,7 +331,9 @@ static bool cache_path(const char *path, char *ret)
     char top[PATH_MAX], resolved[PATH_MAX];
     if (!is_elf(path) || stat(path, &st) < 0 || !realpath(path, resolved))
         return false;
-    int n = cache && cache[0] == '/' ? snprintf(top, sizeof top, "%s/constrictor", cache)
+    // SECURITY: root's HOME may be somebody else's (sudo -E), with a link in the place of our folder.
+    int n = geteuid() == 0           ? snprintf(top, sizeof top, "/var/cache/constrictor")
+            : cache && cache[0] == '/' ? snprintf(top, sizeof top, "%s/constrictor", cache)
             : home && home[0] == '/' ? snprintf(top, sizeof top, "%s/.cache/constrictor", home)
                                      : -1;
     if (n < 0 || (size_t)n >= sizeof top)
@@ -373,10 +382,36 @@ static void cache_store(const char *file, const char *answer)
         (void)unlink(temporary);
 }
 
+// SECURITY: root must not start what another user could have put there, not even to ask a question.
+static int check_owner(const char *path, struct err *e)
+{
+    char real[PATH_MAX], folder[PATH_MAX];
+    struct stat file, dir;
+    if (geteuid() != 0)
+        return 0;
+    if (stat(path, &file) == 0 && lstat(path, &dir) == 0 && S_ISLNK(dir.st_mode) && dir.st_uid != 0)
+        return err_set(e, ERR_INTERPRETER, 0,
+                       "start constrictor as the user who owns it, or use an interpreter of root's",
+                       "interpreter '%s' is a link of a user who is not root", path);
+    if (!realpath(path, real))
+        return err_set(e, ERR_INTERPRETER, errno, fix, "interpreter '%s'", path);
+    snprintf(folder, sizeof folder, "%s", real);
+    *strrchr(folder, '/') = '\0';
+    if (stat(real, &file) < 0 || stat(folder[0] ? folder : "/", &dir) < 0)
+        return err_set(e, ERR_INTERPRETER, errno, fix, "interpreter '%s'", path);
+    if (file.st_uid != 0 || dir.st_uid != 0 || (file.st_mode & S_IWOTH) || (dir.st_mode & S_IWOTH))
+        return err_set(e, ERR_INTERPRETER, 0,
+                       "start constrictor as the user who owns it, or use an interpreter of root's",
+                       "interpreter '%s' can be changed by a user who is not root", real);
+    return 0;
+}
+
 int interp_ask(const char *name, struct interp *ret, struct err *e)
 {
     char path[PATH_MAX], cached[PATH_MAX];
     int r = find_in_path(name, path, e);
+    if (r == 0)
+        r = check_owner(path, e);
     if (r < 0)
         return r;
     bool cacheable = cache_path(path, cached);
