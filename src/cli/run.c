@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,14 +154,39 @@ static int on_output(struct run *r, enum run_stream stream, struct evbuffer *dat
 {
     (void)r;
     int fd = stream == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
-    while (evbuffer_get_length(data) > 0) {
-        int n = evbuffer_write(data, fd);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n < 0)
+    // A reader that is slow must not hold up the clock: what it does not take now waits in the buffer,
+    // which the output limit bounds, and PIPE_BUF bytes are what a ready pipe takes at once.
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    while (evbuffer_get_length(data) > 0 && poll(&ready, 1, 0) > 0) {
+        int n = evbuffer_write_atmost(data, fd, PIPE_BUF);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
             return -1;
     }
     return 0;
+}
+
+// The rest, however slow the reader is: the run is over.
+static void flush_output(struct run *r)
+{
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        int fd = i == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        while (evbuffer_get_length(r->output[i]) > 0 && poll(&ready, 1, -1) > 0)
+            if (evbuffer_write_atmost(r->output[i], fd, PIPE_BUF) < 0 && errno != EINTR && errno != EAGAIN)
+                break;
+    }
+}
+
+// A preload that is missing is no reason to fail, but somebody asked for it.
+static void warn_of_preloads(const struct keeper_facts *facts)
+{
+    json_t *report = json_loads(facts->zygote_report, 0, NULL), *entry;
+    size_t i;
+    json_array_foreach(json_object_get(report, "failed"), i, entry)
+        fprintf(stderr, "constrictor: warning: preload '%s' failed: %s\n",
+                json_string_value(json_object_get(entry, "name")),
+                json_string_value(json_object_get(entry, "error")));
+    json_decref(report);
 }
 
 static void print_text(const struct job *job)
@@ -167,7 +194,8 @@ static void print_text(const struct job *job)
     const struct result *res = &job->result;
     json_t *error = json_object_get(job->once.run->result, "error");
     const char *text = json_string_value(json_object_get(error, "text"));
-    if (text) {
+    // `reported`: the code's own sys.excepthook has printed it already.
+    if (text && !json_is_true(json_object_get(error, "reported"))) {
         fputs(text, stderr);
         if (text[0] && text[strlen(text) - 1] != '\n')
             fputc('\n', stderr);
@@ -201,6 +229,7 @@ static int finish(struct job *job)
         if (failed)
             return failed;
     } else {
+        flush_output(r);
         print_text(job);
     }
     return result_exit_status(&job->result);
@@ -217,6 +246,8 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
         .meta = job->meta,
         .on_output = job->config->json ? NULL : on_output,
     };
+    if (!job->config->json)
+        warn_of_preloads(facts);
     if (once_run(&job->once, sock, facts, &e) < 0)
         return cli_fail(&e, job->config->json);
     return finish(job); // no tidying: the process ends here
