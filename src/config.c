@@ -159,11 +159,14 @@ static const struct type {
     const char *hint;
 } types[CONFIG_TYPE_MAX] = {
     [CONFIG_STRING] = {parse_text, format_text, NULL, sizeof(char[CONFIG_TEXT_MAX + 1]),
-                       "a text of 1 to 4095 characters without control characters", NULL},
+                       "a text of 1 to 4095 characters without control characters",
+                       "give a text that is not empty"},
     [CONFIG_PATH] = {parse_text, format_text, NULL, sizeof(char[CONFIG_TEXT_MAX + 1]),
-                     "a path of 1 to 4095 characters without control characters", NULL},
+                     "a path of 1 to 4095 characters without control characters",
+                     "give the path of a file"},
     [CONFIG_LIST] = {parse_list, format_list, NULL, sizeof(struct text_list),
-                     "a comma-separated list of at most 64 names of 1 to 256 characters", NULL},
+                     "a comma-separated list of at most 64 names of 1 to 256 characters",
+                     "write names with commas between them, such as numpy,pandas"},
     [CONFIG_SIZE] =
         {parse_size, format_size, text_format_size, sizeof(uint64_t), "a size",
          "write a number followed by K, M, G or T, such as 64M; a plain number is bytes"},
@@ -171,9 +174,11 @@ static const struct type {
                          "a duration",
                          "write a number followed by ms, s, m or h, such as 1.5s; a "
                          "plain number is seconds"},
-    [CONFIG_INT] = {parse_int, format_int, NULL, sizeof(uint32_t), "a whole number", NULL},
-    [CONFIG_ENUM] = {parse_enum, format_enum, NULL, sizeof(int), "one of", NULL},
-    [CONFIG_BOOL] = {parse_bool, format_bool, NULL, sizeof(bool), "true or false", NULL},
+    [CONFIG_INT] = {parse_int, format_int, NULL, sizeof(uint32_t), "a whole number",
+                    "write digits only, such as 64"},
+    [CONFIG_ENUM] = {parse_enum, format_enum, NULL, sizeof(int), "one of", "write one of these words"},
+    [CONFIG_BOOL] = {parse_bool, format_bool, NULL, sizeof(bool), "true or false",
+                     "write true or false"},
     [CONFIG_CODE] = {parse_code, format_code, NULL, sizeof(const char *), "a text", NULL},
 };
 

@@ -39,10 +39,14 @@ int creds_drop_capabilities(void)
     return creds_drop_effective();
 }
 
-int creds_drop_effective(void)
+void creds_drop_bounding(void)
 {
     for (unsigned long cap = 0; cap < 64 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-        ; // without CAP_SETPCAP the first one fails, and nothing that is exec'd could gain by it
+        ; // without CAP_SETPCAP the first one fails; no_new_privs then does the same
+}
+
+int creds_drop_effective(void)
+{
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return -1;
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};

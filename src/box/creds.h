@@ -14,9 +14,11 @@ int creds_become(uid_t id);
 // All five sets empty, secure bits locked.  0, or -1 with errno.
 int creds_drop_capabilities(void);
 
-// Effective, permitted, inheritable and ambient sets empty; the bounding set as far as possible.  For
-// processes that never had the right to change it.
+// Effective, permitted, inheritable and ambient sets empty.  0, or -1 with errno.
 int creds_drop_effective(void);
+
+// Bounding set empty, for processes that may or may not have the right to change it.
+void creds_drop_bounding(void);
 
 // Asks the kernel: are all sets empty?
 bool creds_are_empty(void);

@@ -8,7 +8,8 @@
 //   2  cgroup namespace after the attach, so that its root is the box's own group
 //   3  uid map before mounts: a tmpfs can only be owned by a mapped uid
 //   4  mounts while there are capabilities for them; /proc after the pid namespace exists
-//   5  ids, limits, descriptors: nothing later opens a file by name except Landlock's rules
+//   5  ids, descriptors, limits: nothing later opens a file by name except Landlock's rules, and a low
+//      limit of open files would be in the way of moving descriptors
 //   6  capabilities after the last step that needs one
 //   7  no_new_privs before Landlock and seccomp, which demand it
 //   8  seccomp last, so that it need not allow anything that the steps above use

@@ -175,6 +175,7 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         memcpy(plan.cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
         pid_t pid;
         int r = enter_net(m->net_slot);
+        reply.spawned.net = r < 0;
         if (r == 0)
             r = clone_box(&plan, hooks, &pid, &pidfd);
         if (r == 1)

@@ -37,6 +37,7 @@ static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
     }
     if (sys_close_range(GATE_LINK_FD + 1, ~0U) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "close_range");
+    creds_drop_bounding(); // before the uid goes, and the right to do it with it
     if (slots_have_uids(slots)) {
         uid_t uid = (uid_t)slots->uid_first + SLOT_GATE;
         if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)

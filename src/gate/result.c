@@ -93,9 +93,11 @@ static void judge_failure(const struct run *r, struct result *res)
     } else if (error_errno(r) == EFBIG) {
         res->verdict = VERDICT_DISK_FULL;
         res->limit = LIMIT_FILE_SIZE;
-    } else if (error_errno(r) == ENOSPC || scratch_is_full(u, &inodes)) {
+    } else if (scratch_is_full(u, &inodes)) {
         res->verdict = VERDICT_DISK_FULL;
-        res->limit = u->scratch_free_inodes == 0 ? LIMIT_INODES : LIMIT_SCRATCH;
+        res->limit = inodes ? LIMIT_INODES : LIMIT_SCRATCH;
+    } else if (error_errno(r) == ENOSPC) {
+        res->limit = LIMIT_SCRATCH; // it says so, but there is room: worth a hint, not a verdict
     } else if (u->process_hits || process_limit_was_met(r, type)) {
         res->verdict = VERDICT_TOO_MANY_PROCESSES;
         res->limit = LIMIT_PROCESSES;
@@ -415,10 +417,12 @@ static json_t *take_error(json_t *error)
     static const struct {
         const char *name;
         json_type type;
+        bool needed;
     } fields[] = {
-        {"type", JSON_STRING},      {"message", JSON_STRING},  {"line", JSON_INTEGER},
-        {"column", JSON_INTEGER},   {"code_line", JSON_STRING}, {"traceback", JSON_ARRAY},
-        {"text", JSON_STRING},      {"errno", JSON_INTEGER},
+        {"type", JSON_STRING, true},       {"message", JSON_STRING, true},
+        {"line", JSON_INTEGER, false},     {"column", JSON_INTEGER, false},
+        {"code_line", JSON_STRING, false}, {"traceback", JSON_ARRAY, false},
+        {"text", JSON_STRING, false},      {"errno", JSON_INTEGER, false},
     };
     if (!json_is_object(error))
         return json_null();
@@ -426,7 +430,11 @@ static json_t *take_error(json_t *error)
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         json_t *value = json_object_get(error, fields[i].name);
         bool fits = value && json_typeof(value) == fields[i].type && is_shallow(value, 3);
-        if (json_object_set_new(o, fields[i].name, fits ? json_incref(value) : json_null()) < 0) {
+        // Whoever reads an error may count on its words.
+        json_t *instead = fields[i].needed ? json_string("unknown") : json_null();
+        json_t *taken = fits ? json_incref(value) : json_incref(instead);
+        json_decref(instead);
+        if (json_object_set_new(o, fields[i].name, taken) < 0) {
             json_decref(o);
             return NULL;
         }

@@ -25,7 +25,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 
-enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 2 };
+enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 3 };
 
 // SECURITY: asked with -S, so that no .pth file of an installed package runs here, outside every wall
 // and perhaps as root.  One "key value" per line.  Works on every Python since 2.6, so that an old one can say its age.
@@ -37,13 +37,15 @@ static const char question[] =
     "say('name', getattr(getattr(sys, 'implementation', None), 'name', 'cpython'))\n"
     "say('version', '%d.%d.%d' % sys.version_info[:3])\n"
     "say('gil', getattr(sys, '_is_gil_enabled', lambda: True)())\n"
-    "say('executable', sys.executable)\n"
     "roots = [sys.prefix, getattr(sys, 'base_prefix', sys.prefix), sys.exec_prefix,\n"
     "         getattr(sys, 'base_exec_prefix', sys.exec_prefix), os.path.dirname(os.__file__)]\n"
     // Without `site` nobody has looked for the file that makes a virtual environment.
-    "for folder in [os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable))]:\n"
-    "    if os.path.exists(os.path.join(folder, 'pyvenv.cfg')):\n"
-    "        roots.append(folder)\n"
+    "exe = os.path.abspath(sys.executable)\n"
+    "venv = [folder for folder in (os.path.dirname(exe), os.path.dirname(os.path.dirname(exe)))\n"
+    "        if os.path.exists(os.path.join(folder, 'pyvenv.cfg'))]\n"
+    "roots += venv\n"
+    // Its place makes a virtual environment's link what it is; any other link may lie anywhere.
+    "say('executable', exe if venv else os.path.realpath(exe))\n"
     "try:\n"
     "    for line in open('/proc/self/maps'):\n"
     "        path = line.rstrip('\\n').partition('/')[2]\n"
@@ -117,10 +119,13 @@ static int path_add(struct interp *in, const char *path, struct err *e)
                        in->executable, path);
     static const char *const covered[] = {"/tmp", "/mnt", "/dev", "/proc", "/opt/constrictor"};
     for (size_t i = 0; i < ARRAY_LEN(covered); i++)
-        if (beneath(path, covered[i]))
-            return err_set(e, ERR_INTERPRETER, 0, "move it to another folder, for instance /opt or /srv",
-                           "interpreter '%s' needs '%s', but a box has a '%s' of its own", in->executable,
-                           path, covered[i]);
+        if (beneath(path, covered[i])) {
+            int r = err_set(e, ERR_INTERPRETER, 0, "", "interpreter '%s' needs the folder '%s'",
+                            in->executable, path);
+            err_hint(e, "a box has a %s of its own: move the interpreter, for instance to /opt or /srv",
+                     covered[i]);
+            return r;
+        }
     for (size_t i = 0; i < in->path_count; i++)
         if (beneath(path, in->paths[i]))
             return 0;

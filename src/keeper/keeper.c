@@ -189,10 +189,11 @@ static void on_signal(struct keeper *k)
 {
     struct signalfd_siginfo info;
     while (read(k->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGINT)
-            continue; // a terminal sends it to the gate as well, which acts on it
+        // A terminal sends Ctrl-C to the gate as well; anybody else knows this process only.
+        if (info.ssi_signo == SIGINT && info.ssi_code == SI_KERNEL)
+            continue;
         if (info.ssi_signo != SIGCHLD) {
-            (void)kill(k->gate, SIGTERM); // the gate decides how to end
+            (void)kill(k->gate, info.ssi_signo == SIGINT ? SIGINT : SIGTERM); // it decides how to end
             continue;
         }
         int status;

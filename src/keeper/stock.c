@@ -402,7 +402,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
     b->pidfd = pidfd;
     if (m->error || pidfd < 0) {
         err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
-                "make the namespaces of a box");
+                "layer '%s': make the namespaces of a box", m->net ? "net_ns" : "user_ns");
         if (b->state != BOX_DYING)
             fail(s, b, &e);
         forget(s, b); // there is no process

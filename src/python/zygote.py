@@ -44,6 +44,9 @@ def warm_matplotlib():
     figure.text(0.5, 0.5, "0")
     figure.canvas.draw()
     pyplot.close(figure)
+    # Open font files: their hook after a fork would close them a second time in every box.
+    from matplotlib import font_manager
+    getattr(font_manager._get_font, "cache_clear", int)()
 
 
 def preload(name):

@@ -154,8 +154,8 @@ struct wire_zygote_ready {
 struct wire_spawned {
     struct wire_header h;
     uint64_t box;
-    int32_t error; // 0 or errno of clone3
-    uint32_t reserved;
+    int32_t error; // 0 or an errno
+    uint32_t net;  // 1: it came from the network namespace, 0: from clone3
 };
 
 struct wire_exited {

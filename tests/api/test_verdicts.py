@@ -440,7 +440,7 @@ def test_timers_left_behind(cli):
     code = (
         "import signal, ctypes\nsignal.setitimer(signal.ITIMER_REAL, 1000)\nlibc ="
         " ctypes.CDLL(None)\nfds = [libc.timerfd_create(1, 0),"
-        " libc.inotify_init()]\nsignal.alarm(1000)\nt = ctypes.c_void_p()\nlibc.timer_create(1,"
+        " libc.eventfd(0, 0)]\nsignal.alarm(1000)\nt = ctypes.c_void_p()\nlibc.timer_create(1,"
         " None, ctypes.byref(t))\nall(fd > 2 for fd in fds)"
     )
     assert cli.run(code, "--wall", "30s").result == "True"

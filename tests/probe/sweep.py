@@ -53,8 +53,8 @@ NEEDED = """
     sigaltstack socketpair sysinfo uname unlink vfork wait4 write stat fstat lstat statx openat2
     rename renameat renameat2 unlinkat symlink symlinkat mkdirat rmdir chmod fchmod fchmodat
     utimensat truncate fallocate copy_file_range getxattr lgetxattr fgetxattr eventfd2
-    timerfd_create timerfd_settime timerfd_gettime signalfd4 inotify_init1 inotify_add_watch
-    inotify_rm_watch epoll_pwait ppoll select preadv pwritev preadv2 pwritev2 mremap msync
+    timerfd_create timerfd_settime timerfd_gettime signalfd4
+    epoll_pwait ppoll select preadv pwritev preadv2 pwritev2 mremap msync
     mincore membarrier sched_yield sched_getparam sched_getscheduler sched_get_priority_max
     sched_get_priority_min sched_setaffinity getpriority getrusage times waitid tgkill
     rt_sigpending rt_sigtimedwait rt_sigsuspend setpgid setsid getsid umask flock fsync pause
