@@ -302,6 +302,13 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
         die(JAIL_ROOT, "/tmp");
     build(plan);
     pivot();
+    // SECURITY: from here on the zygote's own /proc will do; the host's must not stay open in it.
+    if (!plan->without_proc) {
+        (void)close(proc_fd);
+        proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (proc_fd < 0)
+            die(JAIL_PROC, "/proc");
+    }
     pass_fds(plan, proc_fd);
     execve(plan->executable, plan->argv, plan->envp);
     die(JAIL_EXEC, plan->executable);

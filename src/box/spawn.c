@@ -76,6 +76,7 @@ static int load_filter(void)
     if (pread(ZYGOTE_FILTER_FD, filter.filter, (size_t)st.st_size, 0) != st.st_size)
         return -EIO;
     filter.len = (unsigned short)((size_t)st.st_size / sizeof(struct sock_filter));
+    (void)close(ZYGOTE_FILTER_FD);
     return 0;
 }
 

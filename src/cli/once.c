@@ -13,14 +13,26 @@ static void on_done(struct run *r)
     event_base_loopbreak(r->gate->base);
 }
 
-// The first Ctrl-C is KeyboardInterrupt in the code, the second ends it.
+enum { GRACE_S = 3 }; // for code to end after KeyboardInterrupt
+
+static void on_grace(evutil_socket_t fd, short what, void *argument)
+{
+    struct once *o = argument;
+    (void)fd;
+    (void)what;
+    run_cancel(o->run);
+}
+
+// The first Ctrl-C is KeyboardInterrupt in the code; the second ends it, or the end of the grace.
 static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
     struct once *o = argument;
     (void)what;
     if (sig == SIGINT && !o->interrupted && o->run->state >= RUN_SENDING) {
+        struct timeval grace = {.tv_sec = GRACE_S};
         o->interrupted = true;
         run_interrupt(o->run);
+        (void)event_base_once(o->gate.base, -1, EV_TIMEOUT, on_grace, o, &grace);
     } else {
         run_cancel(o->run);
     }

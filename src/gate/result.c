@@ -421,7 +421,7 @@ static json_t *take_error(json_t *error)
     } fields[] = {
         {"type", JSON_STRING, true},       {"message", JSON_STRING, true},
         {"line", JSON_INTEGER, false},     {"column", JSON_INTEGER, false},
-        {"code_line", JSON_STRING, false}, {"traceback", JSON_ARRAY, false},
+        {"code_line", JSON_STRING, false}, {"traceback", JSON_ARRAY, true},
         {"text", JSON_STRING, false},      {"errno", JSON_INTEGER, false},
     };
     if (!json_is_object(error))
@@ -431,7 +431,9 @@ static json_t *take_error(json_t *error)
         json_t *value = json_object_get(error, fields[i].name);
         bool fits = value && json_typeof(value) == fields[i].type && is_shallow(value, 3);
         // Whoever reads an error may count on its words.
-        json_t *instead = fields[i].needed ? json_string("unknown") : json_null();
+        json_t *instead = !fields[i].needed                ? json_null()
+                          : fields[i].type == JSON_ARRAY ? json_array()
+                                                         : json_string("unknown");
         json_t *taken = fits ? json_incref(value) : json_incref(instead);
         json_decref(instead);
         if (json_object_set_new(o, fields[i].name, taken) < 0) {

@@ -126,10 +126,9 @@ static int do_proc(const void *unused)
     return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 }
 
-static int do_cgroup_ns(const void *unused)
+static int do_unshare(const void *flag)
 {
-    (void)unused;
-    return unshare(CLONE_NEWCGROUP);
+    return unshare(*(const int *)flag);
 }
 
 // Maps the caller's own uid, as everybody may who may make a user namespace.
@@ -245,6 +244,25 @@ static bool probe_user_ns(struct caps *caps)
     return true;
 }
 
+// These two are entered and not cloned into; the first that is refused stands for both.
+static bool probe_unshare(struct caps *caps)
+{
+    static const struct {
+        enum layer layer;
+        int flag;
+        const char *what;
+    } table[] = {
+        {LAYER_net_ns, CLONE_NEWNET, "unshare(CLONE_NEWNET)"},
+        {LAYER_cgroup_ns, CLONE_NEWCGROUP, "unshare(CLONE_NEWCGROUP)"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        int errnum = try_clone(CLONE_NEWUSER, do_unshare, &table[i].flag);
+        if (errnum)
+            return miss(caps, table[i].layer, refusal_fix(errnum), table[i].what, errnum);
+    }
+    return true;
+}
+
 static bool probe_namespaces(struct caps *caps)
 {
     static const struct {
@@ -270,10 +288,7 @@ static bool probe_namespaces(struct caps *caps)
             fine = miss(caps, table[i].layer, errnum == EINVAL ? fix : refusal_fix(errnum),
                         "clone3", errnum);
     }
-    int errnum = try_clone(CLONE_NEWUSER, do_cgroup_ns, NULL);
-    if (errnum && caps->layer[LAYER_cgroup_ns].state == LAYER_LIVE)
-        fine = miss(caps, LAYER_cgroup_ns, refusal_fix(errnum), "unshare(CLONE_NEWCGROUP)", errnum);
-    return fine;
+    return fine && probe_unshare(caps);
 }
 
 static bool probe_tree(struct caps *caps)
