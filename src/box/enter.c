@@ -212,7 +212,7 @@ void box_enter(const struct box_plan *plan)
     control = plan->control_fd;
     (void)umask(0);
     STEP(STEP_CGROUP, step_cgroup(plan));
-    warm_touch(); // not a layer: pages that the run will need, charged to the box
+    warm_touch(plan->flags & BOX_HURRY); // not a layer: pages that the run will need, charged to the box
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
     STEP(STEP_ID_MAP, step_id_map(plan));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));

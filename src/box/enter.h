@@ -49,6 +49,7 @@ enum box_cgroup_kind {
 enum box_flags {
     BOX_NPROC = 2,         // the process limit is RLIMIT_NPROC (no pids controller)
     BOX_ADDRESS_SPACE = 4, // bound each process's memory by RLIMIT_AS (no memory controller)
+    BOX_HURRY = 8,         // a run waits for this box already
     // --allow-degraded: the operator said that this kernel may lack the layer.
     BOX_WITHOUT_SECCOMP = 16,
     BOX_WITHOUT_PROC = 32,

@@ -34,6 +34,13 @@ struct range {
     int advice;
 };
 
+// One for boxes that nobody waits for yet, one for those in a hurry.
+static struct {
+    struct range ranges[RANGES_MAX];
+    size_t count;
+} sets[2];
+
+// Of the child that rehearses: what it finds.
 static struct range ranges[RANGES_MAX];
 static size_t range_count;
 
@@ -100,19 +107,20 @@ int warm_report(int fd)
     return fd_write_all(fd, ranges, range_count * sizeof ranges[0]);
 }
 
-int warm_take(int fd)
+int warm_take(int fd, bool hurry)
 {
     size_t have = 0;
     ssize_t n;
-    while ((n = read(fd, (char *)ranges + have, sizeof ranges - have)) > 0)
+    while ((n = read(fd, (char *)sets[hurry].ranges + have, sizeof sets[hurry].ranges - have)) > 0)
         have += (size_t)n;
-    range_count = have / sizeof ranges[0];
+    sets[hurry].count = have / sizeof ranges[0];
     return n < 0 ? -errno : 0;
 }
 
-void warm_touch(void)
+void warm_touch(bool hurry)
 {
-    for (size_t i = 0; i < range_count; i++)
-        if (madvise((void *)ranges[i].start, ranges[i].length, ranges[i].advice) < 0 && errno == EINVAL)
+    const struct range *r = sets[hurry].ranges;
+    for (size_t i = 0; i < sets[hurry].count; i++)
+        if (madvise((void *)r[i].start, r[i].length, r[i].advice) < 0 && errno == EINVAL)
             return; // an older kernel: pages are copied when they are written to
 }

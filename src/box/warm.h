@@ -11,13 +11,16 @@
 #ifndef CONSTRICTOR_BOX_WARM_H
 #define CONSTRICTOR_BOX_WARM_H
 
+#include <stdbool.h>
+
 // In the rehearsing child: writes what is now its own to `fd`.  0 or a negative errno.
 int warm_report(int fd);
 
-// In the zygote: takes the report over.  0 or a negative errno; without one nothing is copied ahead.
-int warm_take(int fd);
+// In the zygote: takes the report over, for boxes that nobody waits for yet or for those in a hurry:
+// these copy only what every run writes to.  0 or a negative errno; without one nothing is copied ahead.
+int warm_take(int fd, bool hurry);
 
 // In a new box, as soon as it is in its cgroup.  Best effort: what is not copied now faults later.
-void warm_touch(void);
+void warm_touch(bool hurry);
 
 #endif

@@ -224,6 +224,15 @@ void cgroup_usage(struct cgroup *cg, struct wire_usage *ret)
         ret->peak_processes--;
 }
 
+void cgroup_begin(struct cgroup *cg)
+{
+    struct wire_usage u = {.cpu_user_us = UINT64_MAX, .cpu_system_us = UINT64_MAX};
+    const struct cgroup_driver *driver = cg->root->driver;
+    (driver->cpu ? driver->cpu : driver->usage)(cg, &u);
+    cg->cpu_base_user_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us;
+    cg->cpu_base_system_us = u.cpu_system_us == UINT64_MAX ? 0 : u.cpu_system_us;
+}
+
 int cgroup_destroy(struct cgroup *cg)
 {
     int r = 0;

@@ -55,6 +55,7 @@ struct cgroup_driver {
     // Descriptors that the new box needs to get in; the caller closes them.  Number or -errno.
     int (*attach_fds)(const struct cgroup *cg, int *fds);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
+    void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
 
     void (*close)(struct cgroup_root *root);
 };
@@ -68,6 +69,8 @@ void cgroup_close(struct cgroup_root *root);
 
 int cgroup_make(const struct cgroup_root *root, struct cgroup *ret, uint64_t box,
                 const struct wire_limits *limits, struct err *e);
+// From now on what it uses counts.
+void cgroup_begin(struct cgroup *cg);
 void cgroup_usage(struct cgroup *cg, struct wire_usage *ret);
 int cgroup_destroy(struct cgroup *cg);
 

@@ -76,8 +76,9 @@ static int cgroup1_attach_fds(const struct cgroup *cg, int *fds)
 }
 
 // The sum is exact; how it divides into user and system is sampled at the timer tick.
-static void cpu_usage(int dir, struct wire_usage *ret)
+static void cgroup1_cpu(struct cgroup *cg, struct wire_usage *ret)
 {
+    int dir = cg->dir[CPUACCT];
     uint64_t total = 0, system = 0;
     if (file_read_u64_at(dir, "cpuacct.usage", &total) < 0)
         return;
@@ -90,7 +91,7 @@ static void cpu_usage(int dir, struct wire_usage *ret)
 
 static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
 {
-    cpu_usage(cg->dir[CPUACCT], ret);
+    cgroup1_cpu(cg, ret);
     (void)file_read_u64_at(cg->dir[MEMORY], "memory.max_usage_in_bytes", &ret->peak_memory_bytes);
     (void)file_read_key_at(cg->dir[MEMORY], "memory.oom_control", "oom_kill", &ret->memory_hits);
     (void)file_read_u64_at(cg->dir[PIDS], "pids.peak", &ret->peak_processes);
@@ -104,4 +105,5 @@ const struct cgroup_driver cgroup1_driver = {
     .make = cgroup1_make,
     .attach_fds = cgroup1_attach_fds,
     .usage = cgroup1_usage,
+    .cpu = cgroup1_cpu,
 };

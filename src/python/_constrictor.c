@@ -4,7 +4,8 @@
 // one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
 //
 //   ready(report)        zygote: tell the keeper that the interpreter is warm
-//   learn(rehearsal)     zygote: call rehearsal() in a throw-away child, remember what it wrote to
+//   learn(rehearsal, hurry)  zygote: call rehearsal() in a throw-away child, remember the pages that
+//                        it wrote to, for boxes made ahead of demand or (hurry) behind it
 //   serve(on_child)      zygote: make boxes until the keeper goes; in a box: call on_child()
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   send(kind, payload)  box: have init send a frame to the gate
@@ -13,9 +14,11 @@
 #include <Python.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "box/init.h"
 #include "box/spawn.h"
 #include "box/warm.h"
@@ -39,27 +42,44 @@ static PyObject *py_ready(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+// What CPython does around a fork is for other threads' sake: it makes its locks anew and calls the
+// modules' hooks.  A zygote has no other thread, unless a preload started one; without all that a box
+// copies 40 pages less.
+static bool is_alone(void)
+{
+    uint64_t threads = 0;
+    return file_read_key_at(ZYGOTE_PROC_FD, "self/status", "Threads", &threads) == 0 && threads == 1;
+}
+
+static void nothing(void)
+{
+}
+
 static PyObject *py_learn(PyObject *self, PyObject *args)
 {
     PyObject *rehearsal;
-    int fds[2];
+    int fds[2], hurry;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O", &rehearsal))
+    if (!PyArg_ParseTuple(args, "Op", &rehearsal, &hurry))
         return NULL;
     if (pipe2(fds, O_CLOEXEC) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    PyOS_BeforeFork();
+    bool alone = is_alone();
+    if (!alone)
+        PyOS_BeforeFork();
     pid_t pid = fork();
     if (pid == 0) {
-        PyOS_AfterFork_Child();
+        if (!alone)
+            PyOS_AfterFork_Child();
         PyObject *done = PyObject_CallObject(rehearsal, NULL);
         if (!done)
             PyErr_Print();
         _exit(done && warm_report(fds[1]) == 0 ? 0 : 1);
     }
-    PyOS_AfterFork_Parent();
+    if (!alone)
+        PyOS_AfterFork_Parent();
     (void)close(fds[1]);
-    int r = pid < 0 ? -errno : warm_take(fds[0]);
+    int r = pid < 0 ? -errno : warm_take(fds[0], hurry);
     (void)close(fds[0]);
     if (pid > 0)
         (void)waitpid(pid, NULL, 0);
@@ -71,19 +91,26 @@ static PyObject *py_learn(PyObject *self, PyObject *args)
 static PyObject *py_serve(PyObject *self, PyObject *args)
 {
     static const struct spawn_hooks hooks = {PyOS_BeforeFork, PyOS_AfterFork_Parent};
+    static const struct spawn_hooks no_hooks = {nothing, nothing};
+    bool alone = is_alone();
     PyObject *on_child;
     (void)self;
     if (!PyArg_ParseTuple(args, "O", &on_child))
         return NULL;
-    int r = spawn_serve(&hooks);
+    int r = spawn_serve(alone ? &no_hooks : &hooks);
     if (r < 0)
         return fail(r);
     if (r == 0)
         Py_RETURN_NONE;
-    PyOS_AfterFork_Child(); // in the user process: runs the hooks that reseed random and the like
+    if (!alone)
+        PyOS_AfterFork_Child(); // in the user process
     PyObject *done = PyObject_CallObject(on_child, NULL);
     if (!done)
         PyErr_Print();
+    // After its answer a box is killed.  To end before that would wake the init and the gate once more,
+    // to hear what they know.
+    while (done == Py_True)
+        (void)pause();
     // No interpreter shutdown: the runner has done what the end of a script does.
     _exit(done ? 0 : 1);
 }
@@ -125,7 +152,7 @@ static PyObject *py_send(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
-    {"learn", py_learn, METH_VARARGS, "learn(rehearsal): find out which pages a run writes to"},
+    {"learn", py_learn, METH_VARARGS, "learn(rehearsal, hurry): find out which pages a run writes to"},
     {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},

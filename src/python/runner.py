@@ -17,10 +17,10 @@ from _io import BufferedRandom, BufferedWriter, StringIO, TextIOWrapper
 from _json import encode_basestring as quote, make_scanner
 from _signal import SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
-from atexit import _run_exitfuncs as run_exitfuncs
+from atexit import _run_exitfuncs as run_exitfuncs, register, unregister
 from gc import collect, enable as gc_enable, freeze, get_objects
 from itertools import islice, starmap
-from os import close, dup, dup2, _exit, getpid, pipe, umask
+from os import close, dup, dup2, _exit, getpid, pipe
 from sys import getprofile, getrecursionlimit, gettrace, modules
 from sys import setprofile, setrecursionlimit, settrace
 
@@ -40,10 +40,12 @@ DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, 
 JSON_DEPTH, JSON_ITEMS, JSON_SIZE = 32, 10_000, 256 * 1024     # what result_json may be
 PAYLOAD_MAX = 2 * 1024 * 1024
 RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
+PRACTICE = 16               # how often a zygote does what boxes will do
 RECURSION_MIN = 1000        # what the runner wants after a sys.setrecursionlimit(30)
 
 SINGLE_THREADED = "threading", "logging", "concurrent.futures.thread"
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
+OLDEST = 2                  # generation of the garbage collector
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
 HERE = (lambda: None).__code__.co_filename
 
@@ -66,12 +68,23 @@ class Box:
     excepthook = None       # the same for sys.excepthook
     hooks = ()              # os.register_at_fork() calls of modules that the zygote imported
     register_at_fork = None # the real one
+    thread_exits = None     # threading's own list of functions for the end
+    thread_exits_before = 0
+    log_handlers = ()       # logging's own list of handlers
+    log_handlers_before = 0
+    end_logging = None      # logging.shutdown
+    renewals = ()           # what has to be called in every box: seeds
+    names = 0               # how many __main__ has before user code
+    linecache = False       # linecache asks KnownSources by itself
     reserve = None
     session = True          # another run may follow
     runs = 0
     futures = 0             # `from __future__` in earlier runs of a session
     loop = None             # the event loop of a session
     sources = {}            # file name -> bytes, or a list of lines once somebody needed them
+
+
+Box = Box()                 # an instance: setting an attribute of a class empties type caches
 
 
 # ---- The standard library, late -----------------------------------------------------------------
@@ -108,6 +121,20 @@ def fill_linecache(linecache, filenames):
         linecache.cache[filename] = len(lines), None, lines, filename
 
 
+class KnownSources(dict):
+    """linecache.cache of a warm zygote: looks for a run's source when somebody asks for it, which
+    few runs do. Filling it for every run made a box copy 25 more pages."""
+    def __contains__(self, filename):
+        return dict.__contains__(self, filename) or filename in Box.sources
+
+    def __missing__(self, filename):
+        lines = lines_of(filename)
+        return len(lines), None, lines, filename
+
+    def get(self, filename, default=None):
+        return self[filename] if filename in self else default
+
+
 class LinecacheHook:
     """A finder that lets the others find linecache and then gives it the sources known so far.
 
@@ -130,6 +157,8 @@ class LinecacheHook:
 def remember(filename, source):
     """Lets tracebacks, inspect and pdb find a source that is in no file of that name."""
     Box.sources[filename] = source
+    if Box.linecache:
+        return
     try:
         if "linecache" in modules:
             fill_linecache(modules["linecache"], [filename])
@@ -168,6 +197,8 @@ def to_json(value, room=JSON_SIZE):
     Stricter than json.dumps, so that the text means the same to every reader: no subclasses, no
     NaN, integers of 64 bits, no NUL and no lone surrogate in a string.
     """
+    if type(value) is int and -2**63 <= value < 2**63:
+        return repr(value)  # without making the functions below
     limit, items = room, JSON_ITEMS
 
     def string(value):
@@ -206,7 +237,12 @@ def to_json(value, room=JSON_SIZE):
 
 def encode(answer):
     value = answer.pop("result_json", None)         # JSON text already
-    text = to_json(answer, PAYLOAD_MAX)
+    if "error" in answer:
+        text = to_json(answer, PAYLOAD_MAX)
+    else:                   # most answers; a result's text is clipped, so nothing in it can fail
+        text = f'{{"exit_code":{answer["exit_code"]},"phase":"{answer["phase"]}"}}'
+        if "result" in answer:
+            text = f'{text[:-1]},"result":{quote(answer["result"])}}}'
     if value is not None:
         text = f'{text[:-1]},"result_json":{value}}}'
     return text.encode()
@@ -438,6 +474,12 @@ def perform(source, filename, namespace, session=False):
 
 # ---- The end of a script ------------------------------------------------------------------------
 
+def collect_new():
+    """A whole collection as long as no object is in the oldest generation: the zygote's are frozen.
+    It leaves the free lists alone, which lie on pages that the box would have to copy."""
+    collect(OLDEST if get_objects(OLDEST) else OLDEST - 1)
+
+
 def drop_namespace():
     """Lets go of what user code made, so that open files are written out and finalisers run, as
     when python3 ends. The interpreter itself is not taken down: the process just ends."""
@@ -453,8 +495,11 @@ def drop_namespace():
         return
     # Collecting first, as python3 does, sorts a file object behind what holds it; else the buffer
     # of a file in a cycle would be closed under the text that still has to go through it.
-    collect()
-    modules.pop("__main__", None)
+    collect_new()
+    main = modules.pop("__main__", None)
+    if type(main) is type(sys) and len(main.__dict__) == Box.names and len(modules) < Box.modules:
+        return              # nothing was named and nothing imported: nothing to let go of
+    main = None
     # Only modules newer than the box: looking at all of them would copy a page for each. And exact
     # modules only: asking a lazy one for its file would load it.
     for name in list(islice(reversed(modules), max(0, len(modules) - Box.modules + 1))):
@@ -463,13 +508,15 @@ def drop_namespace():
         if type(file) is str and file.startswith(USER_FOLDERS):
             del modules[name]
     module = None
-    collect()
+    collect_new()
 
 
 def flush_streams():
     """False if output was lost."""
-    kept, streams = True, [getattr(sys, name, None) for name in ("stdout", "stderr")]
-    for stream in {id(stream): stream for stream in (*streams, *Box.streams)}.values():
+    kept, streams = True, (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
+    if streams != Box.streams:
+        streams = {id(stream): stream for stream in (*streams, *Box.streams)}.values()
+    for stream in streams:
         try:
             if stream is not None and not getattr(stream, "closed", False):
                 stream.flush()
@@ -482,7 +529,9 @@ def flush_streams():
 def end_of_script():
     """What python3 does after the last line: waits for threads, runs atexit functions, flushes."""
     try:
-        if "threading" in modules:
+        # With no thread left and nothing registered there is nothing to wait for.
+        if "threading" in modules and (count_threads() or Box.thread_exits is None or
+                                       len(Box.thread_exits) > Box.thread_exits_before):
             modules["threading"]._shutdown()
     except BaseException as exc:
         complain(modules["threading"], exc)
@@ -492,6 +541,12 @@ def end_of_script():
         except BaseException:
             pass            # atexit has printed it, but CPython 3.9 raises it once more
     return flush_streams()
+
+
+def end_logging():
+    """In place of logging.shutdown(), which wrote to 50 pages to flush no handler."""
+    if len(Box.log_handlers) > Box.log_handlers_before:
+        Box.end_logging()
 
 
 def place_script(filename, source):
@@ -575,36 +630,69 @@ def with_pipes(call):
 def new_main():
     Box.main = modules["__main__"] = type(sys)("__main__")
     Box.main.__builtins__ = builtins
+    Box.names = len(Box.main.__dict__)
     Box.modules = len(modules)
+
+
+def renewal_of(after_in_child):
+    """What a box has to call in place of a module's hook; None: nothing."""
+    owner = getattr(after_in_child, "__self__", None)
+    if "random" in modules and owner is modules["random"]._inst:
+        owner.gauss_next = None
+        return super(type(owner), owner).seed       # all that is left of Random.seed(), in C
+    # These repair locks and forget threads, and there were no others.
+    if getattr(after_in_child, "__module__", None) in SINGLE_THREADED:
+        return None
+    return after_in_child
+
+
+def arrange():
+    """The last act of a zygote: whatever is the same in all boxes. Done in each of them, this took
+    a third of the pages that a box has to copy."""
+    Box.path = tuple(sys.path)
+    Box.excepthook = sys.excepthook
+    gc_enable()
+    for hook in Box.hooks:
+        Box.register_at_fork(**hook)    # for forks in a box: the zygote makes boxes without them
+    renewals = [renewal_of(hook.get("after_in_child")) for hook in Box.hooks]
+    if "numpy.random" in modules:
+        renewals.append(modules["numpy.random"].seed)   # or every box would draw the same numbers
+    Box.renewals = tuple(filter(None, renewals))
+    if "threading" in modules:
+        Box.thread_exits = getattr(modules["threading"], "_threading_atexits", None)
+        Box.thread_exits_before = len(Box.thread_exits or ())
+    if "logging" in modules:
+        logging = modules["logging"]
+        Box.log_handlers, Box.end_logging = logging._handlerList, logging.shutdown
+        Box.log_handlers_before = len(Box.log_handlers)
+        unregister(logging.shutdown)
+        register(end_logging)
+    getpid()                            # binds the symbol, which else every box would do
+    builtins.input = refuse_input
+    sys.path.insert(0, SCRATCH)         # the folder of the script, as python3 has it
+    Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
 
 
 def settle():
     """Makes the interpreter this box's own; whatever differs between boxes begins here."""
     Box.pid = getpid()
-    Box.path = tuple(sys.path)
-    Box.excepthook = sys.excepthook
-    umask(0o022)
-    gc_enable()
     signal(SIGINT, default_int_handler)
-    for hook in Box.hooks:
-        Box.register_at_fork(**hook)
-        after = hook.get("after_in_child")
-        # These repair locks and forget threads, and there were no others. `random` seeds itself.
-        if after and getattr(after, "__module__", None) not in SINGLE_THREADED:
-            after()
-    if "numpy.random" in modules:
-        modules["numpy.random"].seed()  # or every box would draw the same numbers
+    for renew in Box.renewals:
+        renew()
     if not Box.streams:
         open_streams()
-    builtins.input = refuse_input
-    sys.path.insert(0, SCRATCH)         # the folder of the script, as python3 has it
-    new_main()
-    Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
+    sys.path[0] = SCRATCH
+
+
+def rehearse_least():
+    """What every run does, in a child that is thrown away: the pages that it writes to are then
+    known, and a box has its own copy of them before it is needed: 2 us each, in a run 3."""
+    settle()
+    handle(b"", b"1 + 1")
 
 
 def rehearse():
-    """The life of a box in short, in a child that is thrown away: the pages that it writes to are
-    then known, and every box has its own copy of them before it is needed. That takes a first run
+    """The same with what runs do often, for boxes that nobody waits for. That takes a first run
     from 0.5 to 0.1 ms."""
     settle()
     for source in b"1 + 1", b"import sys\nx = [1]\nx\n":
@@ -613,7 +701,7 @@ def rehearse():
 
 
 def main():
-    """The life of a box's user process; returning ends it."""
+    """The life of a box's user process. True: the last answer is out, and the box will be ended."""
     settle()
     pending = []
     while Box.session:
@@ -625,7 +713,7 @@ def main():
             continue        # a signal that came too late for its run
         run, payload = pending.pop(), LAST_RESORT
         if run is None:
-            return
+            return False
         try:
             payload = handle(*run)
         except BaseException:
@@ -635,6 +723,7 @@ def main():
         send(RESULT, payload)
         if Box.reserve is None:         # the last run failed and may have needed it
             Box.reserve = bytes(RESERVE)
+    return True
 
 
 def prepare():
@@ -644,7 +733,11 @@ def prepare():
         need("asyncio", attribute)
     need("linecache", "getline")
     with_pipes(open_streams)
-    for source in b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx":
+    linecache = modules["linecache"]
+    linecache.cache, Box.linecache = KnownSources(linecache.cache), True
+    # Often enough for CPython to have adapted its code, which it would else do in every box.
+    for source in (b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx", b"1 + 1") * PRACTICE:
         remember("<rehearsal>", source)
-        perform(source, "<rehearsal>", {"__name__": "__main__", "__builtins__": builtins})
+        encode(perform(source, "<rehearsal>", {"__name__": "__main__", "__builtins__": builtins}))
+        flush_streams()
     Box.sources.clear()

@@ -11,8 +11,8 @@ import os
 import sys
 
 # What modules want done around a fork is not done by the zygote's own way of forking, which has one
-# thread and no lock held: half of a box's page faults came from there. runner.settle() gives these
-# hooks to every box, so that a fork in a box is as usual.
+# thread and no lock held: half of a box's page faults came from there. runner.arrange() registers
+# them in the end, so that a fork in a box is as usual.
 hooks = []
 register_at_fork = os.register_at_fork
 os.register_at_fork = lambda **hook: hooks.append(hook)
@@ -82,14 +82,18 @@ def main():
     runner.Box.hooks = tuple(hooks)
     if not cold:
         runner.prepare()
+    runner.arrange()
+    if not cold:
         gc.collect()
     # Collections in boxes then leave the shared objects, and so the shared pages, alone.
     gc.freeze()
+    runner.new_main()                   # after it: what user code makes in there is to be collected
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
             stream.flush()              # or every box would print what a preload had printed
     if not cold:
-        constrictor.learn(runner.rehearse)
+        constrictor.learn(runner.rehearse, False)
+        constrictor.learn(runner.rehearse_least, True)
     missing = [entry["name"] for entry in failed]
     constrictor.ready(runner.to_json({
         "version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
