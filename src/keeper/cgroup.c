@@ -158,7 +158,7 @@ int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t
     ret_why[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(drivers); i++) {
         *ret = (struct cgroup_root){.driver = drivers[i], .dir = {-1, -1, -1}, .parent = {-1, -1, -1},
-                                    .zygote_dir = -1, .zygote_uid = zygote_uid};
+                                    .left = -1, .zygote_dir = -1, .zygote_uid = zygote_uid};
         snprintf(ret->name, sizeof ret->name, "constrictor.%d.%" PRIu64, getpid(), start_time(getpid()));
         if (drivers[i]->open(ret, e) == 0)
             return 0;

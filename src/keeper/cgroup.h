@@ -28,7 +28,7 @@ struct cgroup_root {
     char name[64];               // "constrictor.PID.STARTTIME"
     uid_t zygote_uid;            // host uid that puts boxes into groups (v2)
     int zygote_dir;              // v2: the group that zygotes are born in, or -1
-    bool has_cpu_limit;
+    int left;                    // v2: our group of before, if we moved out of it, or -1
 };
 
 // One box's share.

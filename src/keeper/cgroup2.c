@@ -58,6 +58,9 @@ static int enable_controllers(int dir)
 static int take_place(struct cgroup_root *root, int parent)
 {
     _cleanup_close_ int up = parent;
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        if (!lists(up, "cgroup.controllers", needed[i]))
+            return -ENOENT;
     int r = enable_controllers(up);
     if (r < 0)
         return r;
@@ -76,6 +79,16 @@ static int take_place(struct cgroup_root *root, int parent)
     root->dir[0] = TAKE_FD(dir);
     root->count = 1;
     return 0;
+}
+
+// The zygote clones with the uid of the box's slot, and that uid must be allowed to write both the
+// box's cgroup.procs and that of the common ancestor, our group.  SECURITY: for everybody else the
+// common ancestor lies further up, so the open mode gives nothing; boxes see no cgroup file system.
+static int open_to_slots(const struct cgroup_root *root, int dir)
+{
+    if (root->zygote_uid == geteuid())
+        return 0;
+    return fchmodat(dir, "cgroup.procs", 0666, 0) < 0 ? -errno : 0;
 }
 
 // Into a leaf, so that `own` holds no process and may give controllers to its children.
@@ -99,10 +112,6 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
     _cleanup_close_ int own = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (own < 0)
         return err_set(e, ERR_LAYER_MISSING, errno, fix, "open '%s'", path);
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-        if (!lists(own, "cgroup.controllers", needed[i]))
-            return err_set(e, ERR_LAYER_MISSING, 0, fix, "controller '%s' is not available in '%s'",
-                           needed[i], path);
     cgroup_sweep(own);
 
     r = take_place(root, dup(own));
@@ -113,18 +122,22 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
             r = take_place(root, TAKE_FD(above));
         }
     }
-    if (r < 0 && move_to_leaf(own) == 0)
+    if (r == -EBUSY && move_to_leaf(own) == 0) {
+        root->left = dup(own); // to go back at the end, or nobody could start here again
         r = take_place(root, dup(own));
+    }
+    if (r == -ENOENT)
+        return err_set(e, ERR_LAYER_MISSING, 0, fix,
+                       "controller 'memory' or 'pids' is not available in '%s'", path);
     if (r < 0)
         return err_set(e, ERR_LAYER_MISSING, -r, fix, "use '%s'", path);
 
-    // The zygote's uid clones into box groups; the common ancestor is our group.
     root->zygote_dir = cgroup_make_dir(root->dir[0], "zygote");
     if (root->zygote_dir < 0)
         return err_set(e, ERR_LAYER_MISSING, -root->zygote_dir, fix, "make a group in '%s'", path);
-    if (root->zygote_uid != geteuid() &&
-        fchownat(root->dir[0], "cgroup.procs", root->zygote_uid, (gid_t)-1, 0) < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno, fix, "hand '%s/cgroup.procs' to the zygote", path);
+    r = open_to_slots(root, root->dir[0]);
+    if (r < 0)
+        return err_set(e, ERR_LAYER_MISSING, -r, fix, "open '%s/cgroup.procs' to the zygote", path);
     return 0;
 }
 
@@ -140,9 +153,8 @@ static int cgroup2_make(const struct cgroup_root *root, struct cgroup *cg, struc
         r = file_write_at(cg->dir[0], "memory.oom.group", "1"); // all or nothing
     if (r == 0)
         r = file_write_u64_at(cg->dir[0], "pids.max", (uint64_t)l->processes + 1);
-    if (r == 0 && root->zygote_uid != geteuid() &&
-        fchownat(cg->dir[0], "cgroup.procs", root->zygote_uid, (gid_t)-1, 0) < 0)
-        r = -errno;
+    if (r == 0)
+        r = open_to_slots(root, cg->dir[0]);
     return r < 0 ? err_set(e, ERR_SYSTEM, -r, NULL, "set the limits of cgroup '%s'", cg->name) : 0;
 }
 
@@ -169,6 +181,14 @@ static void cgroup2_close(struct cgroup_root *root)
 {
     if (root->dir[0] >= 0)
         (void)unlinkat(root->dir[0], "zygote", AT_REMOVEDIR);
+    if (root->left < 0)
+        return;
+    fd_close(&root->dir[0]);
+    (void)unlinkat(root->parent[0], root->name, AT_REMOVEDIR);
+    (void)file_write_at(root->left, "cgroup.subtree_control", "-memory -pids");
+    (void)file_write_at(root->left, "cgroup.procs", "0");
+    (void)unlinkat(root->left, "supervisor", AT_REMOVEDIR);
+    fd_close(&root->left);
 }
 
 const struct cgroup_driver cgroup2_driver = {
