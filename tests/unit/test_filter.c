@@ -81,6 +81,18 @@ static bool one_of(uint64_t value, const uint32_t *list, size_t n)
 #define ONE_OF(value, ...)                                                                         \
     one_of(value, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
 
+static bool one_of_names(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+#define ONE_OF_NAMES(name, ...)                                                                    \
+    one_of_names(name, (const char *const[]){__VA_ARGS__},                                         \
+                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
 // The calls that are decided by their arguments.  Only the low half of an argument counts.
 static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64 *a)
 {
@@ -115,6 +127,14 @@ static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64
         errnum = EAFNOSUPPORT;
     } else if (strcmp(name, "setpriority") == 0) {
         ok = (uint32_t)a[2] <= 19;
+    } else if (strcmp(name, "setsockopt") == 0) {
+        ok = !ONE_OF(a[2], 26, 27, 44, 50, 51, 52);
+    } else if (ONE_OF_NAMES(name, "sendmsg", "recvmsg")) {
+        ok = ((uint32_t)a[2] & MSG_OOB) == 0;
+        errnum = EOPNOTSUPP;
+    } else if (ONE_OF_NAMES(name, "sendto", "recvfrom", "sendmmsg", "recvmmsg")) {
+        ok = ((uint32_t)a[3] & MSG_OOB) == 0;
+        errnum = EOPNOTSUPP;
     } else {
         fail_msg("'%s' is decided by its arguments, and this test does not know how", name);
     }

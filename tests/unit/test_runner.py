@@ -28,7 +28,7 @@ __builtins__ = dict(vars(builtins))     # user code breaks the real ones
 class Fake:
     def ready(self, report):
         os.write(replies, report + b"\n")
-    def learn(self, rehearsal):
+    def learn(self, rehearsal, hurry):
         if os.fork() == 0:
             rehearsal()
             os._exit(0)
