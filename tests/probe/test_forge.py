@@ -177,7 +177,7 @@ def test_forged_causes(cli):
     busy = cli.run(
         "import errno\nraise BlockingIOError(errno.EAGAIN, 'Resource temporarily unavailable')"
     )
-    assert busy.verdict == "error"
+    assert busy.verdict == "error" or not busy.counted, busy
     for status in (121, 122, 123, 124, 125, 126, 130, 137):
         result = cli.run(f"raise SystemExit({status})")
         assert (result.verdict, result.exit_code, result.signal) == ("error", status, None)
