@@ -41,7 +41,6 @@ static struct {
 
     _Atomic uint32_t outgoing;
     uint32_t outgoing_kind;
-    int32_t outgoing_error;
     const char *outgoing_data;
     size_t outgoing_length;
 
@@ -101,15 +100,22 @@ void init_receive_done(void)
     atomic_store(&mailbox.request, EMPTY);
 }
 
+void init_send_wait(void)
+{
+    wait_while(&mailbox.outgoing, FULL);
+}
+
 int init_send(uint32_t kind, const void *data, size_t length)
 {
+    if (length > FRAME_RESULT_MAX)
+        return -EMSGSIZE;
+    init_send_wait();
     mailbox.outgoing_kind = kind;
     mailbox.outgoing_data = data;
     mailbox.outgoing_length = length;
     atomic_store(&mailbox.outgoing, FULL);
     wake_init();
-    wait_while(&mailbox.outgoing, FULL);
-    return mailbox.outgoing_error;
+    return 0;
 }
 
 void *init_tid_address(void)
@@ -172,10 +178,8 @@ static void serve_outgoing(void)
     if (atomic_load(&mailbox.outgoing) != FULL)
         return;
     size_t length = mailbox.outgoing_length;
-    mailbox.outgoing_error =
-        length > FRAME_RESULT_MAX
-            ? -EMSGSIZE
-            : (int32_t)send_frame(mailbox.outgoing_kind, mailbox.outgoing_data, length, -1);
+    if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
+        (void)send_frame(mailbox.outgoing_kind, mailbox.outgoing_data, length, -1);
     atomic_store(&mailbox.outgoing, EMPTY);
     (void)futex(&mailbox.outgoing, FUTEX_WAKE, 1);
 }

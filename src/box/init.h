@@ -37,7 +37,9 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
                  size_t *ret_code_length);
 void init_receive_done(void);
 
-// User process: has init send a frame.  0 or a negative errno.
+// User process: has init send a frame and does not wait for that: `data` must stay as it is until
+// init_send_wait() has returned.  0 or a negative errno.
+void init_send_wait(void);
 int init_send(uint32_t kind, const void *data, size_t length);
 
 #endif

@@ -134,13 +134,22 @@ static PyObject *py_receive(PyObject *self, PyObject *args)
 
 static PyObject *py_send(PyObject *self, PyObject *args)
 {
+    static PyObject *on_the_way; // what init may still be reading
+    PyObject *bytes;
     unsigned kind;
-    const char *payload;
+    char *payload;
     Py_ssize_t length;
     int r;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Iy#", &kind, &payload, &length))
+    if (!PyArg_ParseTuple(args, "IS", &kind, &bytes) ||
+        PyBytes_AsStringAndSize(bytes, &payload, &length) < 0)
         return NULL;
+    Py_INCREF(bytes);
+    Py_BEGIN_ALLOW_THREADS
+    init_send_wait();
+    Py_END_ALLOW_THREADS
+    Py_XDECREF(on_the_way);
+    on_the_way = bytes;
     Py_BEGIN_ALLOW_THREADS
     // Kinds of the runner start at 1 = RESULT; on the wire 1 is RUN, which no box sends.
     r = init_send(kind + 1, payload, (size_t)length);

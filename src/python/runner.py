@@ -20,7 +20,7 @@ from _thread import _count as count_threads
 from atexit import _run_exitfuncs as run_exitfuncs, register, unregister
 from gc import collect, enable as gc_enable, freeze, get_objects
 from itertools import islice, starmap
-from os import close, dup, dup2, _exit, getpid, pipe
+from os import close, dup, dup2, _exit, getpid, pipe, urandom
 from sys import getprofile, getrecursionlimit, gettrace, modules
 from sys import setprofile, setrecursionlimit, settrace
 
@@ -43,7 +43,15 @@ RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when th
 PRACTICE = 16               # how often a zygote does what boxes will do
 RECURSION_MIN = 1000        # what the runner wants after a sys.setrecursionlimit(30)
 
+EXERCISES = {
+    "numpy": b"import numpy as np\nfloat((np.arange(9.0) ** 2).sum())",
+    "pandas": b"import numpy as np, pandas as pd\n"
+              b"frame = pd.DataFrame({'a': np.arange(4.0)})\n"
+              b"float(frame['a'].sum())",
+    "matplotlib.pyplot": b"import matplotlib.pyplot as plt\nplt.get_fignums()",
+}
 SINGLE_THREADED = "threading", "logging", "concurrent.futures.thread"
+DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote can call for all its boxes
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 OLDEST = 2                  # generation of the garbage collector
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
@@ -73,6 +81,7 @@ class Box:
     log_handlers = ()       # logging's own list of handlers
     log_handlers_before = 0
     end_logging = None      # logging.shutdown
+    seed_numpy = None       # numpy.random.seed
     renewals = ()           # what has to be called in every box: seeds
     names = 0               # how many __main__ has before user code
     linecache = False       # linecache asks KnownSources by itself
@@ -643,7 +652,15 @@ def renewal_of(after_in_child):
     # These repair locks and forget threads, and there were no others.
     if getattr(after_in_child, "__module__", None) in SINGLE_THREADED:
         return None
+    if getattr(after_in_child, "__name__", None) in DONE_ONCE:
+        return after_in_child()
     return after_in_child
+
+
+def seed_numpy():
+    """Or every box would draw the same numbers. 32 bits: what seed() gathers by itself costs a box
+    100 pages more."""
+    Box.seed_numpy(int.from_bytes(urandom(4), "little"))
 
 
 def arrange():
@@ -656,7 +673,8 @@ def arrange():
         Box.register_at_fork(**hook)    # for forks in a box: the zygote makes boxes without them
     renewals = [renewal_of(hook.get("after_in_child")) for hook in Box.hooks]
     if "numpy.random" in modules:
-        renewals.append(modules["numpy.random"].seed)   # or every box would draw the same numbers
+        Box.seed_numpy = modules["numpy.random"].seed
+        renewals.append(seed_numpy)
     Box.renewals = tuple(filter(None, renewals))
     if "threading" in modules:
         Box.thread_exits = getattr(modules["threading"], "_threading_atexits", None)
@@ -684,6 +702,11 @@ def settle():
     sys.path[0] = SCRATCH
 
 
+def exercises():
+    """A little of what code does with the modules that are preloaded."""
+    return [source for name, source in EXERCISES.items() if name in modules]
+
+
 def rehearse_least():
     """What every run does, in a child that is thrown away: the pages that it writes to are then
     known, and a box has its own copy of them before it is needed: 2 us each, in a run 3."""
@@ -695,7 +718,7 @@ def rehearse():
     """The same with what runs do often, for boxes that nobody waits for. That takes a first run
     from 0.5 to 0.1 ms."""
     settle()
-    for source in b"1 + 1", b"import sys\nx = [1]\nx\n":
+    for source in b"1 + 1", b"import sys\nx = [1]\nx\n", *exercises():
         handle(b'{"filename": "<rehearsal>", "argv": [""], "mode": "session"}', source)
     handle(b"", b"x = 1\nx\n")
 
@@ -736,7 +759,8 @@ def prepare():
     linecache = modules["linecache"]
     linecache.cache, Box.linecache = KnownSources(linecache.cache), True
     # Often enough for CPython to have adapted its code, which it would else do in every box.
-    for source in (b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx", b"1 + 1") * PRACTICE:
+    plain = b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx", b"1 + 1"
+    for source in (*plain, *exercises()) * PRACTICE:
         remember("<rehearsal>", source)
         encode(perform(source, "<rehearsal>", {"__name__": "__main__", "__builtins__": builtins}))
         flush_streams()
