@@ -8,7 +8,9 @@
 //   (1) `request` is EMPTY, FULL or CLOSED; only init sets FULL and CLOSED, only the user process
 //       sets EMPTY, and only while it is FULL.
 //   (2) `outgoing` is EMPTY or FULL; only the user process sets FULL, only init sets EMPTY.
-//   (3) init reads the control socket only while `request` is EMPTY, so one run waits at most.
+//   (3) the first run is read by the user process itself, which then closes its control socket and
+//       sets `handed_over`, before any user code: two hand-overs fewer in a fresh box.  From then on
+//       init reads the socket, only while `request` is EMPTY, so one run waits at most.
 //   (4) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it is
 //       looking at the mailbox is not lost, the next ppoll returns at once.
 
@@ -44,8 +46,9 @@ static struct {
     const char *outgoing_data;
     size_t outgoing_length;
 
-    _Atomic uint32_t listening; // init waits for a datagram
-    _Atomic uint32_t parked; // the user process waits for its first run
+    _Atomic uint32_t handed_over; // init reads the control socket, not the user process any more
+    _Atomic uint32_t listening;   // init waits for a datagram
+    _Atomic uint32_t parked;      // the user process waits for its first run
     _Atomic uint32_t interrupt;
 } mailbox;
 
@@ -67,6 +70,60 @@ static void wait_while(_Atomic uint32_t *word, uint32_t value)
         (void)futex(word, FUTEX_WAIT, value); // any return is a reason to look again
 }
 
+// ---- both sides ------------------------------------------------------------------------------------
+
+static _Noreturn void leave(int status)
+{
+    for (;;)
+        (void)sys_raw(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+// Takes one datagram of a RUN frame; the frame is published when it is complete.
+static void take_datagram(int flags)
+{
+    static char *assembly;
+    static uint32_t have;
+
+    long n = sys_raw(SYS_recvfrom, BOX_CONTROL_FD, (long)datagram, sizeof datagram, flags, 0, 0);
+    if (n == -EAGAIN || n == -EINTR)
+        return;
+    struct frame_header h;
+    if (n < (long)sizeof h)
+        leave(0); // the other side is gone: nobody is left to run for
+    memcpy(&h, datagram, sizeof h);
+    size_t payload = (size_t)n - sizeof h;
+    if (h.magic != FRAME_MAGIC || h.kind != FRAME_RUN || h.total > FRAME_RUN_MAX ||
+        h.total < sizeof(struct frame_run) || h.offset > h.total || payload > h.total - h.offset)
+        leave(1);
+    if (h.total <= FRAME_CHUNK) {
+        mailbox.request_data = datagram + sizeof h;
+        mailbox.request_length = h.total;
+    } else {
+        if (h.offset == 0) {
+            long at = sys_raw(SYS_mmap, 0, h.total, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (at < 0 && at > -4096)
+                leave(1);
+            assembly = (char *)at;
+            have = 0;
+        }
+        if (h.offset != have)
+            leave(1);
+        memcpy(assembly + have, datagram + sizeof h, payload);
+        have += (uint32_t)payload;
+        if (have < h.total)
+            return;
+        mailbox.request_data = assembly;
+        mailbox.request_length = h.total;
+    }
+    struct frame_run run;
+    memcpy(&run, mailbox.request_data, sizeof run);
+    if ((uint64_t)run.meta_length + run.code_length + sizeof run != mailbox.request_length)
+        leave(1);
+    atomic_store(&mailbox.request, FULL);
+    (void)futex(&mailbox.request, FUTEX_WAKE, 1);
+}
+
 // ---- the user process's side ---------------------------------------------------------------------
 
 static void wake_init(void)
@@ -81,6 +138,12 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
     // result it is awake anyway.
     if (!atomic_exchange(&mailbox.parked, 1) || !atomic_load(&mailbox.listening))
         wake_init();
+    if (!atomic_load(&mailbox.handed_over)) {
+        while (atomic_load(&mailbox.request) == EMPTY)
+            take_datagram(0);
+        (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
+        atomic_store(&mailbox.handed_over, 1);
+    }
     wait_while(&mailbox.request, EMPTY);
     if (atomic_load(&mailbox.request) != FULL)
         return 0;
@@ -129,12 +192,6 @@ void *init_tid_address(void)
 }
 
 // ---- init's side ---------------------------------------------------------------------------------
-
-static _Noreturn void leave(int status)
-{
-    for (;;)
-        (void)sys_raw(SYS_exit_group, status, 0, 0, 0, 0, 0);
-}
 
 // One datagram; the socket blocks, so a slow gate slows the box and not the other way round.
 static long send_datagram(const struct frame_header *h, const char *data, size_t len, int fd)
@@ -216,52 +273,6 @@ static void serve_interrupt(void)
         (void)sys_raw(SYS_kill, user_pid, SIGINT, 0, 0, 0, 0);
 }
 
-// Takes one datagram of a RUN frame; the frame is published when it is complete.
-static void take_datagram(void)
-{
-    static char *assembly;
-    static uint32_t have;
-
-    long n = sys_raw(SYS_recvfrom, BOX_CONTROL_FD, (long)datagram, sizeof datagram, MSG_DONTWAIT, 0, 0);
-    if (n == -EAGAIN || n == -EINTR)
-        return;
-    struct frame_header h;
-    if (n < (long)sizeof h)
-        leave(0); // the other side is gone: nobody is left to run for
-    memcpy(&h, datagram, sizeof h);
-    size_t payload = (size_t)n - sizeof h;
-    if (h.magic != FRAME_MAGIC || h.kind != FRAME_RUN || h.total > FRAME_RUN_MAX ||
-        h.total < sizeof(struct frame_run) || h.offset > h.total || payload > h.total - h.offset)
-        leave(1);
-    if (h.total <= FRAME_CHUNK) {
-        mailbox.request_data = datagram + sizeof h;
-        mailbox.request_length = h.total;
-    } else {
-        if (h.offset == 0) {
-            long at = sys_raw(SYS_mmap, 0, h.total, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (at < 0 && at > -4096)
-                leave(1);
-            assembly = (char *)at;
-            have = 0;
-        }
-        if (h.offset != have)
-            leave(1);
-        memcpy(assembly + have, datagram + sizeof h, payload);
-        have += (uint32_t)payload;
-        if (have < h.total)
-            return;
-        mailbox.request_data = assembly;
-        mailbox.request_length = h.total;
-    }
-    struct frame_run run;
-    memcpy(&run, mailbox.request_data, sizeof run);
-    if ((uint64_t)run.meta_length + run.code_length + sizeof run != mailbox.request_length)
-        leave(1);
-    atomic_store(&mailbox.request, FULL);
-    (void)futex(&mailbox.request, FUTEX_WAKE, 1);
-}
-
 static _Noreturn void init_loop(void)
 {
     uint64_t none = 0; // signal mask while asleep: everything open
@@ -270,14 +281,14 @@ static _Noreturn void init_loop(void)
         serve_parked();
         serve_children();
         serve_interrupt();
-        bool listening = atomic_load(&mailbox.request) == EMPTY;
+        bool listening = atomic_load(&mailbox.handed_over) && atomic_load(&mailbox.request) == EMPTY;
         atomic_store(&mailbox.listening, listening);
         struct pollfd p = {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0};
         long r = sys_raw(SYS_ppoll, (long)&p, 1, 0, (long)&none, sizeof none, 0);
         if (r <= 0)
             continue; // a signal: see what it was about
         if (p.revents & POLLIN)
-            take_datagram();
+            take_datagram(MSG_DONTWAIT);
         else
             leave(0);
     }
@@ -328,7 +339,6 @@ int init_split(void)
         return -1;
 
     // Only the user process gets here, by setcontext.
-    (void)close(BOX_CONTROL_FD);
     (void)close(BOX_SCRATCH_FD);
     for (int i = 0; i < 3; i++)
         if (sigaction(signals[i], &before[i], NULL) < 0)

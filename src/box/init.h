@@ -28,7 +28,7 @@ enum { BOX_CONTROL_FD = 3, BOX_SCRATCH_FD = 4 };
 void *init_tid_address(void);
 
 // Splits the calling process: init goes into its loop and never returns, the user process returns 0
-// with descriptors 3 and 4 closed.  -1 with errno when the split failed.
+// with descriptor 4 closed; 3 it closes itself when it has its first run, before any user code.  -1 with errno when the split failed.
 int init_split(void);
 
 // User process: waits for the next run.  Returns 1 and a buffer that stays valid until

@@ -116,7 +116,7 @@ static void measure_fresh(struct bench *b)
 {
     progress(b, "fresh boxes, one at a time");
     struct bench_load load = {.code = "1+1", .runs = b->config->quick ? 200 : 1000, .at_once = 1,
-                              .pause_us = 4000};
+                              .pause_us = 12000};
     struct figure *p50 = add(b, "fresh_p50", "fresh box, 1+1, p50", "us", 25);
     struct figure *p99 = add(b, "fresh_p99", "fresh box, 1+1, p99", "us", 5);
     if (!measure(b, 16, NULL, &load))

@@ -184,6 +184,6 @@ int bench_gate(int sock, const struct keeper_facts *facts, void *argument)
     d.gate.link.status_argument = &d;
     d.poll = evtimer_new(d.gate.base, on_poll, &d);
     on_poll(-1, 0, &d);
-    (void)event_base_dispatch(d.gate.base);
+    gate_dispatch(&d.gate);
     return 0;
 }

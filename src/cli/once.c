@@ -70,7 +70,7 @@ int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct 
     if (!o->run || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
         event_add(terminate, NULL) < 0)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
-    (void)event_base_dispatch(o->gate.base);
+    gate_dispatch(&o->gate);
     if (o->run->state != RUN_DONE)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper ended");
     return 0;

@@ -16,10 +16,14 @@ struct gate {
     struct event_base *base;
     const struct keeper_facts *facts;
     struct link link;
+    unsigned running; // runs whose answer is awaited
 };
 
 // Gives up what the keeper left, makes the event loop and the link to the keeper.  Takes `sock`.
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e);
 void gate_leave(struct gate *g);
+
+// Serves events until the loop is broken.
+void gate_dispatch(struct gate *g);
 
 #endif

@@ -56,6 +56,7 @@ static void close_box(struct run *r)
 static void done(struct run *r)
 {
     r->state = RUN_DONE;
+    r->gate->running--;
     r->t_end_us = run_now_us();
     close_box(r);
     r->request.on_done(r); // may free r
@@ -70,6 +71,7 @@ static void pause_run(struct run *r)
     if (r->state >= RUN_ENDING) // too much output after all: on_ended() goes on
         return;
     r->state = RUN_IDLE;
+    r->gate->running--;
     r->answered = true;
     r->t_end_us = run_now_us();
 }
@@ -351,6 +353,7 @@ struct run *run_start(struct gate *g, const struct run_request *request)
         return NULL;
     *r = (struct run){.gate = g, .request = *request, .control = -1, .fd = {-1, -1},
                       .reader = {.max = FRAME_RESULT_MAX}, .t_begin_us = run_now_us()};
+    g->running++;
     for (int i = 0; i < RUN_STREAMS; i++)
         if (!(r->output[i] = evbuffer_new())) {
             run_free(r);
@@ -386,6 +389,7 @@ void run_next(struct run *r, const char *code, size_t code_length)
         (void)evbuffer_drain(r->output[i], evbuffer_get_length(r->output[i]));
     }
     r->state = RUN_SENDING;
+    r->gate->running++;
     r->t_begin_us = r->t_box_us = run_now_us();
     send_code(r);
     if (!set_wall(r) || !watch_sending(r))
@@ -414,6 +418,8 @@ void run_free(struct run *r)
 {
     if (!r)
         return;
+    if (r->state != RUN_DONE && r->state != RUN_IDLE)
+        r->gate->running--;
     link_forget(&r->gate->link, r->ticket, r->box);
     close_box(r);
     for (int i = 0; i < RUN_STREAMS; i++)

@@ -658,9 +658,9 @@ def renewal_of(after_in_child):
 
 
 def seed_numpy():
-    """Or every box would draw the same numbers. 32 bits: what seed() gathers by itself costs a box
-    100 pages more."""
-    Box.seed_numpy(int.from_bytes(urandom(4), "little"))
+    """Or every box would draw the same numbers. 128 bits: what seed() gathers by itself costs a box
+    many more pages."""
+    Box.seed_numpy([int.from_bytes(urandom(4), "little") for _ in range(4)])
 
 
 def arrange():
