@@ -53,7 +53,9 @@ ssize_t fd_recv(int sock, void *data, size_t len, int *ret_fds, size_t fd_cap, s
         char buf[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
     } control;
     struct iovec iov = {.iov_base = data, .iov_len = len};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.buf,
                          .msg_controllen = sizeof control.buf};
     ssize_t n;
     do

@@ -24,7 +24,8 @@ int fd_send(int sock, const void *data, size_t len, const int *fds, size_t fd_co
 // Receives one datagram of at most `len` bytes and at most `fd_cap` descriptors, all close-on-exec.
 // Returns the number of bytes (0 = the other side is gone) or a negative errno; a datagram or a set
 // of descriptors that does not fit is -EMSGSIZE and its descriptors are closed.
-ssize_t fd_recv(int sock, void *data, size_t len, int *ret_fds, size_t fd_cap, size_t *ret_fd_count);
+ssize_t fd_recv(int sock, void *data, size_t len, int *ret_fds, size_t fd_cap,
+                size_t *ret_fd_count);
 
 // Writes all or returns a negative errno.
 int fd_write_all(int fd, const void *data, size_t len);

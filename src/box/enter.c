@@ -151,7 +151,8 @@ static int step_rlimits(const struct box_plan *plan)
         {RLIMIT_NPROC, (rlim_t)plan->limits.processes + 1, BOX_NPROC},
         // Stacks of threads are reserved, not used; what is used is summed by the keeper.
         {RLIMIT_AS,
-         plan->base_as_bytes + plan->limits.memory_bytes + (rlim_t)plan->limits.processes * (8 << 20),
+         plan->base_as_bytes + plan->limits.memory_bytes +
+             (rlim_t)plan->limits.processes * (8 << 20),
          BOX_ADDRESS_SPACE},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
@@ -212,16 +213,19 @@ void box_enter(const struct box_plan *plan)
     control = plan->control_fd;
     (void)umask(0);
     STEP(STEP_CGROUP, step_cgroup(plan));
-    warm_touch(plan->flags & BOX_HURRY); // not a layer: pages that the run will need, charged to the box
+    warm_touch(plan->flags &
+               BOX_HURRY); // not a layer: pages that the run will need, charged to the box
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
     STEP(STEP_ID_MAP, step_id_map(plan));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
     STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
     STEP(STEP_IDS, creds_become(BOX_UID));
     STEP(STEP_FDS, step_fds(plan));
-    STEP(STEP_RLIMITS, step_rlimits(plan)); // after it, or a low limit of open files would be in the way
+    STEP(STEP_RLIMITS,
+         step_rlimits(plan)); // after it, or a low limit of open files would be in the way
     (void)umask(022);
-    (void)setsid(); // no controlling terminal, ever (CVE-2017-5226); fails only if it is leader already
+    (void)
+        setsid(); // no controlling terminal, ever (CVE-2017-5226); fails only if it is leader already
     STEP(STEP_SCRATCH, chdir("/mnt/data"));
     STEP(STEP_CAPABILITIES, creds_drop_capabilities());
     STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));

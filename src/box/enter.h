@@ -41,9 +41,9 @@ enum box_step {
 };
 
 enum box_cgroup_kind {
-    BOX_CGROUP_NONE,  // no cgroups: rlimits and the keeper's watchdog
-    BOX_CGROUP_V1,    // descriptors of the groups' `tasks` files; the child moves itself
-    BOX_CGROUP_V2,    // descriptor of the group's directory; clone3 puts the child there
+    BOX_CGROUP_NONE, // no cgroups: rlimits and the keeper's watchdog
+    BOX_CGROUP_V1,   // descriptors of the groups' `tasks` files; the child moves itself
+    BOX_CGROUP_V2,   // descriptor of the group's directory; clone3 puts the child there
 };
 
 enum box_flags {
@@ -64,8 +64,8 @@ struct box_plan {
     uint32_t cgroup_fds;
     int cgroup_fd[BOX_CGROUP_FDS_MAX];
     int control_fd, stdout_fd, stderr_fd;
-    int proc_fd;             // a procfs in which the new process is visible
-    uint64_t base_as_bytes;  // address space of the zygote, on top of which RLIMIT_AS counts
+    int proc_fd;            // a procfs in which the new process is visible
+    uint64_t base_as_bytes; // address space of the zygote, on top of which RLIMIT_AS counts
     struct sock_fprog filter;
 };
 

@@ -51,7 +51,7 @@ enum check_op {
 struct check {
     enum check_op op;
     unsigned argument;
-    int errnum; // what the caller gets when the check fails
+    int errnum;    // what the caller gets when the check fails
     unsigned mask; // 0: all 32 bits
     unsigned count;
     uint32_t values[12];
@@ -78,25 +78,37 @@ enum rule {
 };
 
 static const struct check rules[RULE_MAX][CHECKS_MAX] = {
-    [RULE_CLONE] = {{CHECK_NO_BITS, 0, EPERM, 0, 1,
+    [RULE_CLONE] = {{CHECK_NO_BITS,
+                     0,
+                     EPERM,
+                     0,
+                     1,
                      {CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
                       CLONE_NEWUTS | CLONE_NEWCGROUP}}},
     // Running a descriptor without a name is how code that was never in the tree would be started.
     // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
     [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}}},
-    [RULE_PRCTL] = {{CHECK_ANY_OF, 0, EPERM, 0, 10,
+    [RULE_PRCTL] = {{CHECK_ANY_OF,
+                     0,
+                     EPERM,
+                     0,
+                     10,
                      {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
                       PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA,
                       PR_SET_THP_DISABLE}}},
     [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
     // Leases and directory notification on shared tree files are channels between boxes.
     [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},
-    [RULE_IOCTL] = {{CHECK_ANY_OF, 1, ENOTTY, 0, 6,
+    [RULE_IOCTL] = {{CHECK_ANY_OF,
+                     1,
+                     ENOTTY,
+                     0,
+                     6,
                      {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX}}},
     // The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
-    [RULE_SOCKET] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
-                     {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, 0xf, 3,
-                      {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
+    [RULE_SOCKET] =
+        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
+         {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, 0xf, 3, {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
     [RULE_SOCKET_GATE] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}}},
     [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
     // SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF/EBPF
@@ -175,7 +187,8 @@ struct range {
     enum rule rule;
 };
 
-static size_t ranges_add(struct range *r, size_t n, uint32_t first, enum action action, enum rule rule)
+static size_t ranges_add(struct range *r, size_t n, uint32_t first, enum action action,
+                         enum rule rule)
 {
     if (n && r[n - 1].action == action && action != ACTION_CHECK)
         return n;
@@ -224,8 +237,7 @@ static void emit_check(struct filter *f, const struct check *c)
     if (c->mask)
         emit(f, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
     switch (c->op) {
-    case CHECK_END:
-        return;
+    case CHECK_END: return;
     case CHECK_ANY_OF: // a hit jumps over the remaining values and the return
         for (unsigned i = 0; i < c->count; i++)
             emit(f, BPF_JMP | BPF_JEQ | BPF_K, c->values[i], (uint8_t)(c->count - i), 0);
@@ -251,15 +263,9 @@ static void emit_check(struct filter *f, const struct check *c)
 static void emit_leaf(struct filter *f, const struct range *r)
 {
     switch (r->action) {
-    case ACTION_ALLOW:
-        emit_return(f, SECCOMP_RET_ALLOW);
-        return;
-    case ACTION_EPERM:
-        emit_errno(f, EPERM);
-        return;
-    case ACTION_ENOSYS:
-        emit_errno(f, ENOSYS);
-        return;
+    case ACTION_ALLOW: emit_return(f, SECCOMP_RET_ALLOW); return;
+    case ACTION_EPERM: emit_errno(f, EPERM); return;
+    case ACTION_ENOSYS: emit_errno(f, ENOSYS); return;
     case ACTION_CHECK:
         for (size_t i = 0; i < CHECKS_MAX && rules[r->rule][i].op != CHECK_END; i++)
             emit_check(f, &rules[r->rule][i]);
@@ -307,8 +313,9 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
 #endif
     emit_tree(ret, ranges, n);
     if (ret->count > FILTER_MAX)
-        return err_set(e, ERR_INTERNAL, 0, NULL, "the system call filter has %zu instructions, at most %d fit",
-                       ret->count, FILTER_MAX);
+        return err_set(e, ERR_INTERNAL, 0, NULL,
+                       "the system call filter has %zu instructions, at most %d fit", ret->count,
+                       FILTER_MAX);
     return 0;
 }
 

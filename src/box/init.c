@@ -200,7 +200,8 @@ static long send_datagram(const struct frame_header *h, const char *data, size_t
     union {
         struct cmsghdr head;
         char buf[CMSG_SPACE(sizeof(int))];
-    } rights = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+    } rights = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                         .cmsg_level = SOL_SOCKET,
                          .cmsg_type = SCM_RIGHTS}};
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
     if (fd >= 0) {
@@ -220,8 +221,10 @@ static long send_frame(uint32_t kind, const char *data, size_t length, int fd)
     size_t offset = 0;
     do {
         size_t n = length - offset > FRAME_CHUNK ? FRAME_CHUNK : length - offset;
-        struct frame_header h = {.magic = FRAME_MAGIC, .kind = (uint16_t)kind,
-                                 .total = (uint32_t)length, .offset = (uint32_t)offset};
+        struct frame_header h = {.magic = FRAME_MAGIC,
+                                 .kind = (uint16_t)kind,
+                                 .total = (uint32_t)length,
+                                 .offset = (uint32_t)offset};
         long r = send_datagram(&h, data + offset, n, fd);
         if (r < 0)
             return r;
@@ -281,7 +284,8 @@ static _Noreturn void init_loop(void)
         serve_parked();
         serve_children();
         serve_interrupt();
-        bool listening = atomic_load(&mailbox.handed_over) && atomic_load(&mailbox.request) == EMPTY;
+        bool listening =
+            atomic_load(&mailbox.handed_over) && atomic_load(&mailbox.request) == EMPTY;
         atomic_store(&mailbox.listening, listening);
         struct pollfd p = {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0};
         long r = sys_raw(SYS_ppoll, (long)&p, 1, 0, (long)&none, sizeof none, 0);
@@ -311,7 +315,8 @@ static int user_main(void *unused)
 static void init_main(void)
 {
     int flags = CLONE_VM | SIGCHLD | (tid_address ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
-    user_pid = clone(user_main, split_stack + sizeof split_stack, flags, NULL, NULL, NULL, tid_address);
+    user_pid =
+        clone(user_main, split_stack + sizeof split_stack, flags, NULL, NULL, NULL, tid_address);
     if (user_pid < 0)
         leave(1);
     for (int fd = 0; fd < BOX_CONTROL_FD; fd++) // the pipes end when the user's processes end

@@ -77,7 +77,8 @@ static const char *const devices[] = {"null", "zero", "full", "random", "urandom
 static const struct {
     const char *path, *text;
 } files[] = {
-    {"etc/passwd", "user:x:1000:1000:user:/mnt/data:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
+    {"etc/passwd",
+     "user:x:1000:1000:user:/mnt/data:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
     {"etc/group", "user:x:1000:\nnogroup:x:65534:\n"},
     {"etc/hosts", "127.0.0.1 localhost\n"},
     {"etc/hostname", "box\n"},
@@ -269,7 +270,8 @@ static void pass_fds(const struct jail_plan *plan, int proc_fd)
         if (dup2(from[i], i) < 0)
             die(JAIL_FDS, "dup2");
     // The report goes last and closes itself at the exec: that is how the keeper learns of it.
-    if (dup3(from[6], ZYGOTE_PROC_FD + 1, O_CLOEXEC) < 0 || sys_close_range(ZYGOTE_PROC_FD + 2, ~0U) < 0)
+    if (dup3(from[6], ZYGOTE_PROC_FD + 1, O_CLOEXEC) < 0 ||
+        sys_close_range(ZYGOTE_PROC_FD + 2, ~0U) < 0)
         die(JAIL_FDS, "close_range");
     report_fd = ZYGOTE_PROC_FD + 1;
 }
@@ -344,8 +346,10 @@ static int clone_failed(int errnum, struct err *e)
     if (errnum == ENOSPC || errnum == EUSERS)
         hint = "a limit in /proc/sys/user/max_*_namespaces is reached: raise it with sysctl";
     else if (errnum == ENOSYS)
-        hint = "clone3 is hidden, as Docker's default seccomp profile does: see 'constrictor doctor'";
-    return err_set(e, ERR_LAYER_MISSING, errnum, hint, "layer 'user_ns': make the zygote's namespaces");
+        hint =
+            "clone3 is hidden, as Docker's default seccomp profile does: see 'constrictor doctor'";
+    return err_set(e, ERR_LAYER_MISSING, errnum, hint,
+                   "layer 'user_ns': make the zygote's namespaces");
 }
 
 int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err *e)
@@ -397,12 +401,15 @@ int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err 
         f.what[sizeof f.what - 1] = '\0';
         const char *hint = "see 'constrictor doctor' for the exact cause and fix";
         if (f.step == JAIL_PROC)
-            hint = "/proc is masked, as container engines do: start the container with '--security-opt "
-                   "systempaths=unconfined' (Docker), 'unmask=ALL' (Podman) or 'procMount: Unmasked' "
-                   "(Kubernetes), or accept boxes without /proc with --allow-degraded=proc";
+            hint =
+                "/proc is masked, as container engines do: start the container with "
+                "'--security-opt "
+                "systempaths=unconfined' (Docker), 'unmask=ALL' (Podman) or 'procMount: Unmasked' "
+                "(Kubernetes), or accept boxes without /proc with --allow-degraded=proc";
         else if (f.step == JAIL_EXEC)
-            hint = "the interpreter or its loader is not readable by other users, or lies outside its "
-                   "own prefix";
+            hint =
+                "the interpreter or its loader is not readable by other users, or lies outside its "
+                "own prefix";
         r = err_set(e, f.step == JAIL_EXEC ? ERR_INTERPRETER : ERR_LAYER_MISSING, f.errnum, hint,
                     "layer '%s': %s ('%s')", steps[f.step].layer, steps[f.step].text, f.what);
     } else if (r == 0) {

@@ -40,13 +40,14 @@ enum jail_step {
 struct jail_plan {
     size_t path_count; // folders that appear at the same place, read-only
     const char *paths[JAIL_PATHS_MAX];
-    const char *python_side;  // folder with _constrictor, zygote.py, runner.py: /opt/constrictor
-    const char *executable;   // interpreter, as seen inside the tree
+    const char *python_side; // folder with _constrictor, zygote.py, runner.py: /opt/constrictor
+    const char *executable;  // interpreter, as seen inside the tree
     char *const *argv;
     char *const *envp;
-    uint64_t uid_first, uid_count; // host ids 0..uid_count-1 of the namespace; 1: only the caller's own
+    uint64_t uid_first,
+        uid_count; // host ids 0..uid_count-1 of the namespace; 1: only the caller's own
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
-    int cgroup_fd; // v2: group to be born in, or -1
+    int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;
 };
 

@@ -82,15 +82,14 @@ int landlock_restrict(uint32_t abi)
         return -1;
 
     const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
-    const uint64_t write = attr.handled_fs & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV);
+    const uint64_t write =
+        attr.handled_fs & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV);
     const struct {
         const char *path;
         uint64_t access;
     } rules[] = {
-        {"/", read},
-        {"/dev", read | FS_WRITE_FILE}, // null, zero, full
-        {"/mnt", write},
-        {"/tmp", write},
+        {"/", read},         {"/dev", read | FS_WRITE_FILE}, // null, zero, full
+        {"/mnt", write},     {"/tmp", write},
         {"/dev/shm", write},
     };
     for (size_t i = 0; i < ARRAY_LEN(rules); i++)

@@ -72,7 +72,8 @@ static int add_mapping(int pagemap, uintptr_t start, uintptr_t end, size_t size,
         size_t want = (end - at) / size;
         if (want > 512)
             want = 512;
-        ssize_t n = pread(pagemap, entries, want * sizeof *entries, (off_t)(at / size * sizeof *entries));
+        ssize_t n =
+            pread(pagemap, entries, want * sizeof *entries, (off_t)(at / size * sizeof *entries));
         if (n <= 0)
             return n < 0 ? -errno : -EIO;
         for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, at += size)

@@ -22,10 +22,10 @@
 
 struct figure {
     const char *key, *text;
-    double value;          // in `unit`, -1: not measured
+    double value; // in `unit`, -1: not measured
     const char *unit;
-    double ratio, target;  // reached when ratio >= target
-    const char *note;      // why it was not measured, or what it is compared with
+    double ratio, target; // reached when ratio >= target
+    const char *note;     // why it was not measured, or what it is compared with
 };
 
 struct bench {
@@ -33,7 +33,7 @@ struct bench {
     struct interp interp;
     struct bench_shared *shared;
     pid_t observer;
-    bool data; // numpy, pandas, matplotlib are there
+    bool data;                                      // numpy, pandas, matplotlib are there
     struct bench_samples plain, bare, stack, numpy; // cold
     double cold_rate;
     struct figure figures[16];
@@ -77,11 +77,12 @@ static bool measure(struct bench *b, uint32_t stock, const char *preload, struct
     return pid > 0 && status == 0 && b->shared->failed == 0;
 }
 
-static struct figure *add(struct bench *b, const char *key, const char *text, const char *unit, double target)
+static struct figure *add(struct bench *b, const char *key, const char *text, const char *unit,
+                          double target)
 {
     struct figure *f = &b->figures[b->figure_count++];
-    *f = (struct figure){.key = key, .text = text, .unit = unit, .target = target, .value = -1,
-                         .ratio = -1};
+    *f = (struct figure){
+        .key = key, .text = text, .unit = unit, .target = target, .value = -1, .ratio = -1};
     return f;
 }
 
@@ -108,15 +109,16 @@ static bool measure_cold(struct bench *b, bool again)
         return true;
     b->data = bench_cold(stack, b->config->quick ? 3 : 7, &b->stack) &&
               bench_cold(numpy, b->config->quick ? 3 : 7, &b->numpy);
-    b->cold_rate = bench_cold_rate(plain, (int)sysconf(_SC_NPROCESSORS_ONLN), b->config->quick ? 1 : 3);
+    b->cold_rate =
+        bench_cold_rate(plain, (int)sysconf(_SC_NPROCESSORS_ONLN), b->config->quick ? 1 : 3);
     return true;
 }
 
 static void measure_fresh(struct bench *b)
 {
     progress(b, "fresh boxes, one at a time");
-    struct bench_load load = {.code = "1+1", .runs = b->config->quick ? 200 : 1000, .at_once = 1,
-                              .pause_us = 12000};
+    struct bench_load load = {
+        .code = "1+1", .runs = b->config->quick ? 200 : 1000, .at_once = 1, .pause_us = 12000};
     struct figure *p50 = add(b, "fresh_p50", "fresh box, 1+1, p50", "us", 25);
     struct figure *p99 = add(b, "fresh_p99", "fresh box, 1+1, p99", "us", 5);
     if (!measure(b, 16, NULL, &load))
@@ -135,8 +137,8 @@ static void measure_stack(struct bench *b)
     if (!b->data)
         return;
     progress(b, "fresh boxes with the data stack");
-    struct bench_load load = {.code = data_code, .runs = b->config->quick ? 60 : 300, .at_once = 1,
-                              .pause_us = 20000};
+    struct bench_load load = {
+        .code = data_code, .runs = b->config->quick ? 60 : 300, .at_once = 1, .pause_us = 20000};
     if (!measure(b, 16, "numpy,pandas,matplotlib.pyplot", &load))
         return;
     f->value = bench_percentile(&b->shared->latency, 50);
@@ -146,8 +148,8 @@ static void measure_stack(struct bench *b)
 static void measure_rate(struct bench *b)
 {
     progress(b, "fresh boxes, as many as possible");
-    struct bench_load load = {.code = "1+1", .runs = 1000000, .at_once = 8,
-                              .seconds_max = b->config->quick ? 2 : 5};
+    struct bench_load load = {
+        .code = "1+1", .runs = 1000000, .at_once = 8, .seconds_max = b->config->quick ? 2 : 5};
     struct figure *f = add(b, "rate", "fresh boxes per second, sustained", "/s", 8);
     f->note = "cold python3 -c per second, one worker per core";
     if (!measure(b, 32, NULL, &load))
@@ -161,8 +163,8 @@ static void measure_rate(struct bench *b)
 static void measure_live(struct bench *b)
 {
     progress(b, "runs in one live box");
-    struct bench_load load = {.code = "1+1", .runs = b->config->quick ? 500 : 2000, .at_once = 1,
-                              .live = true};
+    struct bench_load load = {
+        .code = "1+1", .runs = b->config->quick ? 500 : 2000, .at_once = 1, .live = true};
     struct figure *f = add(b, "live_10", "ten runs in one live box", "us", 200);
     f->note = "ten cold python3 -c";
     if (!measure(b, 2, NULL, &load))
@@ -173,7 +175,8 @@ static void measure_live(struct bench *b)
 
 static void measure_hundred(struct bench *b)
 {
-    struct figure *f = add(b, "hundred", "100 boxes, a numpy expression each, at once", "ms", 1 / 1.5);
+    struct figure *f =
+        add(b, "hundred", "100 boxes, a numpy expression each, at once", "ms", 1 / 1.5);
     f->note = b->data ? "one cold import numpy" : "numpy is not installed";
     if (!b->data)
         return;
@@ -210,19 +213,19 @@ static void measure_growth(struct bench *b)
         char what[64];
         snprintf(what, sizeof what, "%u parked boxes", sizes[i]);
         progress(b, what);
-        struct bench_load load = {.code = "1+1", .runs = 100, .at_once = 1, .pause_us = 4000,
-                                  .memory = true};
+        struct bench_load load = {
+            .code = "1+1", .runs = 100, .at_once = 1, .pause_us = 4000, .memory = true};
         double begin = bench_now_us();
         if (!measure(b, sizes[i], NULL, &load))
             return;
         memory[i] = b->shared->before;
         (void)json_array_append_new(
-            b->growth, json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:i}", "boxes", memory[i].boxes,
-                                 "p50_us", bench_percentile(&b->shared->latency, 50), "p99_us",
-                                 bench_percentile(&b->shared->latency, 99), "pss_mib",
-                                 memory[i].pss_kb / 1024, "keeper_rss_mib",
-                                 memory[i].keeper_rss_kb / 1024, "seconds",
-                                 (bench_now_us() - begin) / 1e6, "keeper_fds", memory[i].keeper_fds));
+            b->growth,
+            json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:i}", "boxes", memory[i].boxes, "p50_us",
+                      bench_percentile(&b->shared->latency, 50), "p99_us",
+                      bench_percentile(&b->shared->latency, 99), "pss_mib", memory[i].pss_kb / 1024,
+                      "keeper_rss_mib", memory[i].keeper_rss_kb / 1024, "seconds",
+                      (bench_now_us() - begin) / 1e6, "keeper_fds", memory[i].keeper_fds));
     }
     set_memory(f, box_mib(&memory[1], &memory[n - 1]), 2);
 }
@@ -249,8 +252,13 @@ static void measure_command(struct bench *b)
     progress(b, "the command, cold");
     struct figure *f = add(b, "command", "constrictor run -c 'print(1)', cold", "ms", 1 / 2.5);
     static struct bench_samples s;
-    char *argv[] = {(char *)"/proc/self/exe", (char *)"run", (char *)"--python", b->interp.executable,
-                    (char *)"-c", (char *)"print(1)", NULL};
+    char *argv[] = {(char *)"/proc/self/exe",
+                    (char *)"run",
+                    (char *)"--python",
+                    b->interp.executable,
+                    (char *)"-c",
+                    (char *)"print(1)",
+                    NULL};
     char exe[4096];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     f->note = "cold python3 -c";
@@ -290,18 +298,20 @@ static void print_table(struct bench *b)
                    f->note ? f->note : "");
             continue;
         }
-        printf("%-46s %8.2f %-3s %9.2fx %9.2fx  %s (against %s)\n", f->text, f->value, f->unit, f->ratio,
-               f->target, reached(f) ? "reached" : "NOT REACHED", f->note ? f->note : "");
+        printf("%-46s %8.2f %-3s %9.2fx %9.2fx  %s (against %s)\n", f->text, f->value, f->unit,
+               f->ratio, f->target, reached(f) ? "reached" : "NOT REACHED", f->note ? f->note : "");
     }
     if (json_array_size(b->growth) == 0)
         return;
-    printf("\nhow cost grows with parked boxes\n%8s %10s %10s %14s %12s %12s\n", "boxes", "p50 us", "p99 us",
-           "memory MiB", "keeper MiB", "keeper fds");
+    printf("\nhow cost grows with parked boxes\n%8s %10s %10s %14s %12s %12s\n", "boxes", "p50 us",
+           "p99 us", "memory MiB", "keeper MiB", "keeper fds");
     size_t i;
     json_t *row;
     json_array_foreach(b->growth, i, row)
-        printf("%8d %10.0f %10.0f %14.1f %12.1f %12d\n", (int)json_integer_value(json_object_get(row, "boxes")),
-               json_real_value(json_object_get(row, "p50_us")), json_real_value(json_object_get(row, "p99_us")),
+        printf("%8d %10.0f %10.0f %14.1f %12.1f %12d\n",
+               (int)json_integer_value(json_object_get(row, "boxes")),
+               json_real_value(json_object_get(row, "p50_us")),
+               json_real_value(json_object_get(row, "p99_us")),
                json_real_value(json_object_get(row, "pss_mib")),
                json_real_value(json_object_get(row, "keeper_rss_mib")),
                (int)json_integer_value(json_object_get(row, "keeper_fds")));
@@ -313,17 +323,18 @@ static void print_json(struct bench *b)
     for (size_t i = 0; i < b->figure_count; i++) {
         const struct figure *f = &b->figures[i];
         (void)json_array_append_new(
-            figures, json_pack("{s:s, s:s, s:o, s:s, s:o, s:f, s:b, s:s}", "name", f->key, "text", f->text,
-                               "value", f->value < 0 ? json_null() : json_real(f->value), "unit", f->unit,
-                               "ratio", f->value < 0 ? json_null() : json_real(f->ratio), "target",
-                               f->target, "reached", f->value >= 0 && reached(f), "against",
-                               f->note ? f->note : ""));
+            figures,
+            json_pack("{s:s, s:s, s:o, s:s, s:o, s:f, s:b, s:s}", "name", f->key, "text", f->text,
+                      "value", f->value < 0 ? json_null() : json_real(f->value), "unit", f->unit,
+                      "ratio", f->value < 0 ? json_null() : json_real(f->ratio), "target",
+                      f->target, "reached", f->value >= 0 && reached(f), "against",
+                      f->note ? f->note : ""));
     }
-    json_t *o = json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:O}", "python", b->interp.executable, "version",
-                          b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50), "cold_p99_us",
-                          bench_percentile(&b->plain, 99), "cold_bare_p50_us",
-                          bench_percentile(&b->bare, 50), "cold_rate", b->cold_rate, "figures", figures,
-                          "growth", b->growth);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:O}", "python", b->interp.executable, "version",
+        b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50), "cold_p99_us",
+        bench_percentile(&b->plain, 99), "cold_bare_p50_us", bench_percentile(&b->bare, 50),
+        "cold_rate", b->cold_rate, "figures", figures, "growth", b->growth);
     (void)json_dumpf(o, stdout, JSON_INDENT(2));
     (void)putchar('\n');
     json_decref(o);
@@ -332,15 +343,16 @@ static void print_json(struct bench *b)
 // `--soak N`: many runs through one keeper; does anything grow?
 static int soak(struct bench *b)
 {
-    struct bench_load load = {.code = "1+1", .runs = (int)b->config->soak, .at_once = 8, .memory = true};
+    struct bench_load load = {
+        .code = "1+1", .runs = (int)b->config->soak, .at_once = 8, .memory = true};
     bool ok = measure(b, 16, NULL, &load);
     const struct bench_shared *s = b->shared;
-    json_t *o = json_pack("{s:b, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i}", "ok", ok, "runs", load.runs,
-                          "failed", s->failed, "failure", s->failure, "seconds", s->seconds,
-                          "keeper_rss_kb_before", s->before.keeper_rss_kb, "keeper_rss_kb_after",
-                          s->after.keeper_rss_kb, "gate_rss_kb_before", s->before.gate_rss_kb,
-                          "gate_rss_kb_after", s->after.gate_rss_kb, "keeper_fds_before",
-                          s->before.keeper_fds, "keeper_fds_after", s->after.keeper_fds);
+    json_t *o = json_pack(
+        "{s:b, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i}", "ok", ok, "runs", load.runs,
+        "failed", s->failed, "failure", s->failure, "seconds", s->seconds, "keeper_rss_kb_before",
+        s->before.keeper_rss_kb, "keeper_rss_kb_after", s->after.keeper_rss_kb,
+        "gate_rss_kb_before", s->before.gate_rss_kb, "gate_rss_kb_after", s->after.gate_rss_kb,
+        "keeper_fds_before", s->before.keeper_fds, "keeper_fds_after", s->after.keeper_fds);
     (void)json_dumpf(o, stdout, JSON_INDENT(2));
     (void)putchar('\n');
     json_decref(o);
@@ -356,7 +368,8 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.config = c;
     if (interp_ask(c->python, &b.interp, &e) < 0)
         return cli_fail(&e, c->json);
-    b.shared = mmap(NULL, sizeof *b.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    b.shared =
+        mmap(NULL, sizeof *b.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (b.shared == MAP_FAILED) {
         err_set(&e, ERR_SYSTEM, errno, NULL, "map shared memory");
         return cli_fail(&e, c->json);
@@ -371,7 +384,7 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.growth = json_array();
     // In the order of the choices of --only.
     static void (*const measurements[])(struct bench *) = {
-        measure_fresh, measure_stack,  measure_rate,         measure_live,
+        measure_fresh,   measure_stack,  measure_rate,         measure_live,
         measure_hundred, measure_growth, measure_stack_memory, measure_command,
     };
     for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)

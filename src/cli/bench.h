@@ -34,7 +34,7 @@ double bench_percentile(struct bench_samples *s, double percent); // sorts; -1 w
 enum bench_question { ASK_NOTHING, ASK_ZYGOTE_PSS, ASK_KEEPER };
 
 struct bench_memory {
-    double pss_kb;    // zygote and boxes together
+    double pss_kb; // zygote and boxes together
     int boxes;
     double keeper_rss_kb, gate_rss_kb;
     int keeper_fds;
@@ -57,10 +57,10 @@ struct bench_load {
     const char *code;
     int runs;
     int at_once;
-    int pause_us;        // between the end of one run and the next
-    double seconds_max;  // 0: no bound but `runs`
-    bool live;           // all runs in one box that is kept
-    bool memory;         // ask for memory when the stock is full, and at the end
+    int pause_us;       // between the end of one run and the next
+    double seconds_max; // 0: no bound but `runs`
+    bool live;          // all runs in one box that is kept
+    bool memory;        // ask for memory when the stock is full, and at the end
     struct bench_shared *shared;
 };
 

@@ -120,8 +120,11 @@ static void next(struct worker *w)
         .code_length = strlen(d->load->code),
         .meta = d->load->live ? live_meta : "",
         .meta_length = d->load->live ? strlen(live_meta) : 0,
-        .limits = {.memory_bytes = c->memory_bytes, .scratch_bytes = c->scratch_bytes,
-                   .file_bytes = c->file_size_bytes, .processes = c->processes, .inodes = c->inodes,
+        .limits = {.memory_bytes = c->memory_bytes,
+                   .scratch_bytes = c->scratch_bytes,
+                   .file_bytes = c->file_size_bytes,
+                   .processes = c->processes,
+                   .inodes = c->inodes,
                    .open_files = c->files},
         .wall_ms = c->wall_ms,
         .cpu_ms = c->cpu_ms,
@@ -178,8 +181,8 @@ int bench_gate(int sock, const struct keeper_facts *facts, void *argument)
     if (gate_enter(&d.gate, sock, facts, &e) < 0)
         return 1;
     for (int i = 0; i < d.load->at_once; i++)
-        d.workers[i] = (struct worker){.driver = &d,
-                                       .pause = evtimer_new(d.gate.base, after_pause, &d.workers[i])};
+        d.workers[i] = (struct worker){
+            .driver = &d, .pause = evtimer_new(d.gate.base, after_pause, &d.workers[i])};
     d.gate.link.on_status = on_status;
     d.gate.link.status_argument = &d;
     d.poll = evtimer_new(d.gate.base, on_poll, &d);

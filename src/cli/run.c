@@ -52,8 +52,8 @@ static int read_source(int fd, const char *name, uint64_t max, struct job *job, 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_set(e, ERR_SOURCE_UNREADABLE, errno, "give a file of Python source, or '-' for stdin",
-                           "read '%s'", name);
+            return err_set(e, ERR_SOURCE_UNREADABLE, errno,
+                           "give a file of Python source, or '-' for stdin", "read '%s'", name);
         if (n == 0)
             return 0;
         job->code_length += (size_t)n;
@@ -140,8 +140,8 @@ static int make_meta(struct job *job, const struct config *c, int argc, char **a
     const char *name = c->code ? "<code>" : strcmp(argv[0], "-") == 0 ? "<stdin>" : argv[0];
     size_t n = 0;
     _cleanup_free_ char *clean = utf8_clean(name, strlen(name), &n);
-    json_t *meta = json_pack("{s:o, s:o}", "filename", json_stringn_nocheck(clean ? clean : "", n), "argv",
-                             list);
+    json_t *meta = json_pack("{s:o, s:o}", "filename", json_stringn_nocheck(clean ? clean : "", n),
+                             "argv", list);
     job->meta = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
     json_decref(meta);
     return job->meta ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
@@ -172,7 +172,8 @@ static void flush_output(struct run *r)
         int fd = i == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
         struct pollfd ready = {.fd = fd, .events = POLLOUT};
         while (evbuffer_get_length(r->output[i]) > 0 && poll(&ready, 1, -1) > 0)
-            if (evbuffer_write_atmost(r->output[i], fd, PIPE_BUF) < 0 && errno != EINTR && errno != EAGAIN)
+            if (evbuffer_write_atmost(r->output[i], fd, PIPE_BUF) < 0 && errno != EINTR &&
+                errno != EAGAIN)
                 break;
     }
 }

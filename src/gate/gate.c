@@ -30,7 +30,8 @@ static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
     const struct slots *slots = &facts->caps->slots;
     sigset_t none;
     sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL); // the keeper blocks what it reads from a descriptor
+    (void)sigprocmask(SIG_SETMASK, &none,
+                      NULL); // the keeper blocks what it reads from a descriptor
     // Everything the keeper had open: cgroups, the zygote's socket, boxes.
     if (*sock != GATE_LINK_FD) {
         if (dup3(*sock, GATE_LINK_FD, O_CLOEXEC) < 0)
@@ -49,7 +50,8 @@ static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
     if (creds_drop_effective() < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "drop the gate's capabilities");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno, "see 'constrictor doctor' for the exact cause and fix",
+        return err_set(e, ERR_LAYER_MISSING, errno,
+                       "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'no_new_privs': set it for the gate");
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     // A change of uid clears the signal; without one there is nothing to set again.

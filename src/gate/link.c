@@ -116,7 +116,8 @@ int link_acquire(struct link *l, struct run *r, struct wire_acquire *m, struct e
     union wire_message message = {.acquire = *m};
     int n = wire_send(l->sock, WIRE_ACQUIRE, &message, NULL, 0);
     if (n < 0)
-        return err_set(e, n == -EAGAIN ? ERR_BUSY : ERR_INTERNAL, -n, NULL, "ask the keeper for a box");
+        return err_set(e, n == -EAGAIN ? ERR_BUSY : ERR_INTERNAL, -n, NULL,
+                       "ask the keeper for a box");
     l->free_count--;
     l->by_ticket[i].ticket = m->ticket;
     l->by_ticket[i].run = r;

@@ -144,7 +144,8 @@ static void judge_result(const struct run *r, struct result *res)
 }
 
 // Time was up; was it because a limit kept the code from getting anywhere?
-static void judge_timeout(const struct run *r, struct result *res, enum verdict verdict, enum limit limit)
+static void judge_timeout(const struct run *r, struct result *res, enum verdict verdict,
+                          enum limit limit)
 {
     bool inodes;
     res->verdict = verdict;
@@ -185,10 +186,11 @@ static void set_hint(const struct run *r, struct result *res)
         return;
     case LIMIT_MEMORY:
         text_format_size(q->limits.memory_bytes, value, sizeof value);
-        snprintf(res->hint, sizeof res->hint,
-                 "needed more than %s of memory (files in scratch count too); work in smaller pieces, "
-                 "or allow more",
-                 value);
+        snprintf(
+            res->hint, sizeof res->hint,
+            "needed more than %s of memory (files in scratch count too); work in smaller pieces, "
+            "or allow more",
+            value);
         return;
     case LIMIT_PROCESSES:
         snprintf(res->hint, sizeof res->hint,
@@ -198,20 +200,22 @@ static void set_hint(const struct run *r, struct result *res)
     case LIMIT_SCRATCH:
         text_format_size(q->limits.scratch_bytes, value, sizeof value);
         snprintf(res->hint, sizeof res->hint,
-                 "/mnt/data, /tmp and /dev/shm hold %s together; delete files, or allow more", value);
+                 "/mnt/data, /tmp and /dev/shm hold %s together; delete files, or allow more",
+                 value);
         return;
     case LIMIT_INODES:
-        snprintf(res->hint, sizeof res->hint, "at most %u files and folders; write fewer, or allow more",
-                 q->limits.inodes);
+        snprintf(res->hint, sizeof res->hint,
+                 "at most %u files and folders; write fewer, or allow more", q->limits.inodes);
         return;
     case LIMIT_FILES:
         snprintf(res->hint, sizeof res->hint,
-                 "at most %u open files per process; close some, or allow more", q->limits.open_files);
+                 "at most %u open files per process; close some, or allow more",
+                 q->limits.open_files);
         return;
     case LIMIT_FILE_SIZE:
         text_format_size(q->limits.file_bytes, value, sizeof value);
-        snprintf(res->hint, sizeof res->hint, "one file may hold at most %s; split it, or allow more",
-                 value);
+        snprintf(res->hint, sizeof res->hint,
+                 "one file may hold at most %s; split it, or allow more", value);
         return;
     case LIMIT_OUTPUT:
         text_format_size(q->output_bytes, value, sizeof value);
@@ -219,8 +223,7 @@ static void set_hint(const struct run *r, struct result *res)
         snprintf(res->hint, sizeof res->hint,
                  "printed more than %s; print less, or write to a file in /mnt/data", value);
         return;
-    case LIMIT_MAX:
-        return;
+    case LIMIT_MAX: return;
     }
 }
 
@@ -238,22 +241,14 @@ void result_judge(const struct run *r, struct result *res)
         else
             judge_exit(r, res);
         break;
-    case END_DONE:
-        judge_result(r, res);
-        break;
-    case END_WALL:
-        judge_timeout(r, res, VERDICT_TIMEOUT_WALL, LIMIT_WALL);
-        break;
-    case END_CPU:
-        judge_timeout(r, res, VERDICT_TIMEOUT_CPU, LIMIT_CPU);
-        break;
+    case END_DONE: judge_result(r, res); break;
+    case END_WALL: judge_timeout(r, res, VERDICT_TIMEOUT_WALL, LIMIT_WALL); break;
+    case END_CPU: judge_timeout(r, res, VERDICT_TIMEOUT_CPU, LIMIT_CPU); break;
     case END_OUTPUT:
         res->verdict = VERDICT_OUTPUT_LIMIT;
         res->limit = LIMIT_OUTPUT;
         break;
-    case END_CANCELLED:
-        res->verdict = VERDICT_CANCELLED;
-        break;
+    case END_CANCELLED: res->verdict = VERDICT_CANCELLED; break;
     case END_MEMORY:
         res->verdict = VERDICT_OUT_OF_MEMORY;
         res->limit = LIMIT_MEMORY;
@@ -263,9 +258,7 @@ void result_judge(const struct run *r, struct result *res)
         res->limit = LIMIT_PROCESSES;
         break;
     case END_PROTOCOL:
-    case END_MAX:
-        res->verdict = VERDICT_LOST;
-        break;
+    case END_MAX: res->verdict = VERDICT_LOST; break;
     }
     set_hint(r, res);
 }
@@ -316,15 +309,13 @@ static json_t *usage_json(const struct run *r)
 {
     const struct wire_usage *u = &r->ended.usage;
     uint64_t box = r->t_box_us ? r->t_box_us : r->t_end_us;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "wall_ms", milliseconds(r->t_end_us - box),
-                     "queue_ms", milliseconds(r->parked ? box - r->t_begin_us : 0),
-                     "start_ms", milliseconds(r->parked ? 0 : box - r->t_begin_us),
-                     "cpu_user_ms", milliseconds(u->cpu_user_us),
-                     "cpu_system_ms", milliseconds(u->cpu_system_us),
-                     "peak_memory_bytes", count(u->peak_memory_bytes),
-                     "processes", count(u->peak_processes),
-                     "output_bytes", count(r->output_total[0] + r->output_total[1]));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "wall_ms", milliseconds(r->t_end_us - box),
+        "queue_ms", milliseconds(r->parked ? box - r->t_begin_us : 0), "start_ms",
+        milliseconds(r->parked ? 0 : box - r->t_begin_us), "cpu_user_ms",
+        milliseconds(u->cpu_user_us), "cpu_system_ms", milliseconds(u->cpu_system_us),
+        "peak_memory_bytes", count(u->peak_memory_bytes), "processes", count(u->peak_processes),
+        "output_bytes", count(r->output_total[0] + r->output_total[1]));
 }
 
 static json_t *isolation_json(const struct caps *caps)
@@ -367,10 +358,10 @@ static json_t *truncated_json(const struct run *r, enum verdict verdict)
     static const char *const names[RUN_STREAMS] = {"stdout", "stderr"};
     json_t *o = json_object();
     for (int i = 0; i < RUN_STREAMS && verdict == VERDICT_OUTPUT_LIMIT; i++)
-        (void)json_object_set_new(
-            o, names[i],
-            json_pack("{s:I, s:I}", "kept", (json_int_t)evbuffer_get_length(r->output[i]), "total",
-                      (json_int_t)r->output_total[i]));
+        (void)json_object_set_new(o, names[i],
+                                  json_pack("{s:I, s:I}", "kept",
+                                            (json_int_t)evbuffer_get_length(r->output[i]), "total",
+                                            (json_int_t)r->output_total[i]));
     return o;
 }
 
@@ -383,8 +374,10 @@ static json_t *environment_json(const struct keeper_facts *facts)
     text_sanitize(python); // a path is bytes, JSON wants text
     text_sanitize(version);
     json_t *o = json_pack("{s:s, s:s}", "python", python, "version", version);
-    json_t *loaded = json_object_get(report, "preloaded"), *failed = json_object_get(report, "failed");
-    (void)json_object_set_new(o, "preloaded", json_is_array(loaded) ? json_incref(loaded) : json_array());
+    json_t *loaded = json_object_get(report, "preloaded"),
+           *failed = json_object_get(report, "failed");
+    (void)json_object_set_new(o, "preloaded",
+                              json_is_array(loaded) ? json_incref(loaded) : json_array());
     (void)json_object_set_new(o, "preload_failed",
                               json_is_array(failed) ? json_incref(failed) : json_array());
     json_decref(report);
@@ -403,12 +396,8 @@ static bool is_shallow(json_t *value, int room)
         return true;
     if (room == 0)
         return false;
-    json_array_foreach (value, i, item)
-        if (!is_shallow(item, room - 1))
-            return false;
-    json_object_foreach (value, key, item)
-        if (!is_shallow(item, room - 1))
-            return false;
+    json_array_foreach(value, i, item) if (!is_shallow(item, room - 1)) return false;
+    json_object_foreach(value, key, item) if (!is_shallow(item, room - 1)) return false;
     return true;
 }
 
@@ -431,7 +420,7 @@ static json_t *take_error(json_t *error)
         json_t *value = json_object_get(error, fields[i].name);
         bool fits = value && json_typeof(value) == fields[i].type && is_shallow(value, 3);
         // Whoever reads an error may count on its words.
-        json_t *instead = !fields[i].needed                ? json_null()
+        json_t *instead = !fields[i].needed              ? json_null()
                           : fields[i].type == JSON_ARRAY ? json_array()
                                                          : json_string("unknown");
         json_t *taken = fits ? json_incref(value) : json_incref(instead);
@@ -449,8 +438,9 @@ static int take_over(json_t *object, const struct run *r)
 {
     json_t *value = json_object_get(r->result, "result");
     json_t *plain = json_object_get(r->result, "result_json");
-    int failed = json_object_set(object, "result", json_is_string(value) ? value : json_null()) |
-                 json_object_set_new(object, "error", take_error(json_object_get(r->result, "error")));
+    int failed =
+        json_object_set(object, "result", json_is_string(value) ? value : json_null()) |
+        json_object_set_new(object, "error", take_error(json_object_get(r->result, "error")));
     if (plain && is_shallow(plain, VALUE_DEPTH_MAX))
         failed |= json_object_set(object, "result_json", plain);
     return failed;
@@ -459,15 +449,11 @@ static int take_over(json_t *object, const struct run *r)
 json_t *result_json(const struct run *r, const struct result *res)
 {
     json_t *o = json_pack(
-        "{s:o, s:s, s:b, s:o, s:o, s:s, s:o, s:o}",
-        "execution_id", execution_id(),
-        "verdict", verdicts[res->verdict].name,
-        "success", res->verdict == VERDICT_OK,
-        "exit_code", res->has_exit_code ? json_integer(res->exit_code) : json_null(),
-        "signal", res->signal ? json_integer(res->signal) : json_null(),
-        "phase", res->phase,
-        "stdout", text_of(r->output[RUN_STDOUT]),
-        "stderr", text_of(r->output[RUN_STDERR]));
+        "{s:o, s:s, s:b, s:o, s:o, s:s, s:o, s:o}", "execution_id", execution_id(), "verdict",
+        verdicts[res->verdict].name, "success", res->verdict == VERDICT_OK, "exit_code",
+        res->has_exit_code ? json_integer(res->exit_code) : json_null(), "signal",
+        res->signal ? json_integer(res->signal) : json_null(), "phase", res->phase, "stdout",
+        text_of(r->output[RUN_STDOUT]), "stderr", text_of(r->output[RUN_STDERR]));
     if (!o)
         return NULL;
     int failed = take_over(o, r);

@@ -47,7 +47,7 @@ enum limit {
 
 struct result {
     enum verdict verdict;
-    enum limit limit;  // which limit it met, LIMIT_NONE otherwise
+    enum limit limit; // which limit it met, LIMIT_NONE otherwise
     bool has_exit_code;
     int exit_code;
     int signal; // 0: none

@@ -191,9 +191,7 @@ static void take_frame(struct run *r)
     case FRAME_RUN:
     case FRAME_READY:
     case FRAME_FAILED:
-    case FRAME_KIND_MAX:
-        release(r, END_PROTOCOL);
-        break;
+    case FRAME_KIND_MAX: release(r, END_PROTOCOL); break;
     }
 }
 
@@ -351,8 +349,12 @@ struct run *run_start(struct gate *g, const struct run_request *request)
     struct run *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    *r = (struct run){.gate = g, .request = *request, .control = -1, .fd = {-1, -1},
-                      .reader = {.max = FRAME_RESULT_MAX}, .t_begin_us = run_now_us()};
+    *r = (struct run){.gate = g,
+                      .request = *request,
+                      .control = -1,
+                      .fd = {-1, -1},
+                      .reader = {.max = FRAME_RESULT_MAX},
+                      .t_begin_us = run_now_us()};
     g->running++;
     for (int i = 0; i < RUN_STREAMS; i++)
         if (!(r->output[i] = evbuffer_new())) {

@@ -58,7 +58,7 @@ struct run {
     struct frame_reader reader;
     enum wire_end end; // why we released it
     json_t *result;    // what the code said, or NULL
-    bool answered; // a kept box gave its result; on_done is due
+    bool answered;     // a kept box gave its result; on_done is due
     bool has_exit;
     int exit_status; // wait status of the user process, as its init said
     bool has_ended;

@@ -186,9 +186,9 @@ int caps_find_seccomp(struct caps *caps, struct err *e)
 int caps_open(struct caps *ret, const struct config *config, struct err *e)
 {
     char why[CAPS_TEXT_MAX];
-    *ret =
-        (struct caps){.slots = {.lock_fd = -1},
-                      .cgroups = {.dir = {-1, -1, -1}, .parent = {-1, -1, -1}, .zygote_dir = -1, .left = -1}};
+    *ret = (struct caps){
+        .slots = {.lock_fd = -1},
+        .cgroups = {.dir = {-1, -1, -1}, .parent = {-1, -1, -1}, .zygote_dir = -1, .left = -1}};
     int r = caps_take_degraded(ret, config, e);
     if (r < 0)
         return r;

@@ -65,8 +65,9 @@ static int mount_point(const char *controller, char *ret_root, char *ret_point, 
         if (!dash || sscanf(line, "%*s %*s %*s %4095s %4095s", root, point) != 2 ||
             sscanf(dash + 3, "%63s %*s %1023s", type, super) != 2)
             continue;
-        bool hit = controller ? strcmp(type, "cgroup") == 0 && has_word(super, strlen(super), controller)
-                              : strcmp(type, "cgroup2") == 0;
+        bool hit = controller
+                       ? strcmp(type, "cgroup") == 0 && has_word(super, strlen(super), controller)
+                       : strcmp(type, "cgroup2") == 0;
         if (!hit)
             continue;
         if ((size_t)snprintf(ret_root, cap, "%s", root) >= cap ||
@@ -150,16 +151,22 @@ void cgroup_sweep(int parent)
 
 // ---- the drivers, in order of preference -----------------------------------------------------------
 
-int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size, struct err *e)
+int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size,
+                struct err *e)
 {
     static const struct cgroup_driver *const drivers[] = {&cgroup2_driver, &cgroup1_driver,
                                                           &watch_driver};
     size_t n = 0;
     ret_why[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(drivers); i++) {
-        *ret = (struct cgroup_root){.driver = drivers[i], .dir = {-1, -1, -1}, .parent = {-1, -1, -1},
-                                    .left = -1, .zygote_dir = -1, .zygote_uid = zygote_uid};
-        snprintf(ret->name, sizeof ret->name, "constrictor.%d.%" PRIu64, getpid(), start_time(getpid()));
+        *ret = (struct cgroup_root){.driver = drivers[i],
+                                    .dir = {-1, -1, -1},
+                                    .parent = {-1, -1, -1},
+                                    .left = -1,
+                                    .zygote_dir = -1,
+                                    .zygote_uid = zygote_uid};
+        snprintf(ret->name, sizeof ret->name, "constrictor.%d.%" PRIu64, getpid(),
+                 start_time(getpid()));
         if (drivers[i]->open(ret, e) == 0)
             return 0;
         cgroup_close(ret);

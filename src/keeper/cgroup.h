@@ -37,8 +37,8 @@ struct cgroup {
     int dir[CGROUP_DIRS_MAX];
     char name[24];
     struct wire_limits limits;
-    pid_t pid;                // host pid of the box's init; for `watch`
-    int scratch;              // borrowed from the box, -1: none; for `watch`
+    pid_t pid;                 // host pid of the box's init; for `watch`
+    int scratch;               // borrowed from the box, -1: none; for `watch`
     uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
     uint64_t cpu_base_system_us;
     uint64_t seen_user_us, seen_system_us;                    // `watch`
@@ -64,7 +64,8 @@ extern const struct cgroup_driver cgroup1_driver, cgroup2_driver, watch_driver;
 
 // Tries v2, v1, watch in this order.  `ret_why` collects why better drivers were not taken.  `uid` is
 // the host uid of the zygote, which must be allowed to put boxes into groups (v2).
-int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size, struct err *e);
+int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size,
+                struct err *e);
 void cgroup_close(struct cgroup_root *root);
 
 int cgroup_make(const struct cgroup_root *root, struct cgroup *ret, uint64_t box,

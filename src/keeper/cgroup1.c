@@ -28,7 +28,8 @@ static int cgroup1_open(struct cgroup_root *root, struct err *e)
         char path[PATH_MAX];
         int r = cgroup_own_path(controllers[i], path, sizeof path);
         if (r < 0)
-            return err_set(e, ERR_LAYER_MISSING, 0, NULL, "controller '%s' is not mounted", controllers[i]);
+            return err_set(e, ERR_LAYER_MISSING, 0, NULL, "controller '%s' is not mounted",
+                           controllers[i]);
         root->parent[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (root->parent[i] < 0)
             return err_set(e, ERR_LAYER_MISSING, errno, NULL, "open '%s'", path);
@@ -96,8 +97,10 @@ static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
     const uint64_t slack = 16 << 20;
     cgroup1_cpu(cg, ret);
     (void)file_read_u64_at(cg->dir[MEMORY], "memory.max_usage_in_bytes", &ret->peak_memory_bytes);
-    if (ret->peak_memory_bytes + slack > cg->limits.memory_bytes || ret->peak_memory_bytes == UINT64_MAX)
-        (void)file_read_key_at(cg->dir[MEMORY], "memory.oom_control", "oom_kill", &ret->memory_hits);
+    if (ret->peak_memory_bytes + slack > cg->limits.memory_bytes ||
+        ret->peak_memory_bytes == UINT64_MAX)
+        (void)file_read_key_at(cg->dir[MEMORY], "memory.oom_control", "oom_kill",
+                               &ret->memory_hits);
     (void)file_read_u64_at(cg->dir[PIDS], "pids.peak", &ret->peak_processes);
     if (ret->peak_processes > cg->limits.processes) // or no such file: UINT64_MAX
         (void)file_read_key_at(cg->dir[PIDS], "pids.events", "max", &ret->process_hits);

@@ -102,9 +102,9 @@ static int move_to_leaf(int own)
 
 static int cgroup2_open(struct cgroup_root *root, struct err *e)
 {
-    static const char fix[] =
-        "start it with 'systemd-run --user --scope -p Delegate=yes constrictor ...', or as a service "
-        "with Delegate=yes";
+    static const char fix[] = "start it with 'systemd-run --user --scope -p Delegate=yes "
+                              "constrictor ...', or as a service "
+                              "with Delegate=yes";
     char path[PATH_MAX];
     int r = cgroup_own_path(NULL, path, sizeof path);
     if (r < 0)

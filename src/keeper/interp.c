@@ -94,7 +94,7 @@ static bool is_plain(const char *path)
 // into every box.
 static bool is_too_wide(const char *path)
 {
-    static const char *const never[] = {"/",    "/home", "/root", "/etc", "/var", "/tmp", "/opt",
+    static const char *const never[] = {"/",    "/home", "/root", "/etc", "/var",  "/tmp", "/opt",
                                         "/srv", "/mnt",  "/run",  "/dev", "/proc", "/sys"};
     const char *home = getenv("HOME");
     for (size_t i = 0; i < ARRAY_LEN(never); i++)
@@ -113,17 +113,19 @@ static int path_add(struct interp *in, const char *path, struct err *e)
         !realpath(path, real))
         return 0;
     if (is_too_wide(path) || is_too_wide(real))
-        return err_set(e, ERR_INTERPRETER, 0, fix,
-                       "interpreter '%s' has its files directly in '%s', which would show all of it to "
-                       "every box",
-                       in->executable, path);
+        return err_set(
+            e, ERR_INTERPRETER, 0, fix,
+            "interpreter '%s' has its files directly in '%s', which would show all of it to "
+            "every box",
+            in->executable, path);
     static const char *const covered[] = {"/tmp", "/mnt", "/dev", "/proc", "/opt/constrictor"};
     for (size_t i = 0; i < ARRAY_LEN(covered); i++)
         if (beneath(path, covered[i])) {
             int r = err_set(e, ERR_INTERPRETER, 0, "", "interpreter '%s' needs the folder '%s'",
                             in->executable, path);
-            err_hint(e, "a box has a %s of its own: move the interpreter, for instance to /opt or /srv",
-                     covered[i]);
+            err_hint(
+                e, "a box has a %s of its own: move the interpreter, for instance to /opt or /srv",
+                covered[i]);
             return r;
         }
     for (size_t i = 0; i < in->path_count; i++)
@@ -139,8 +141,9 @@ static int path_add(struct interp *in, const char *path, struct err *e)
         }
     }
     if (in->path_count == INTERP_PATHS_MAX)
-        return err_set(e, ERR_INTERPRETER, 0, fix, "interpreter '%s' is spread over more than %d folders",
-                       in->executable, INTERP_PATHS_MAX);
+        return err_set(e, ERR_INTERPRETER, 0, fix,
+                       "interpreter '%s' is spread over more than %d folders", in->executable,
+                       INTERP_PATHS_MAX);
     snprintf(in->paths[in->path_count++], PATH_MAX, "%s", path);
     return 0;
 }
@@ -153,7 +156,8 @@ static int check_version(const struct interp *in, const char *name, struct err *
         return err_set(e, ERR_INTERPRETER, 0, fix, "interpreter '%s' is %s, not CPython",
                        in->executable, name);
     if (sscanf(in->version, "%d.%d%c", &major, &minor, &rest) < 2)
-        return err_set(e, ERR_INTERPRETER, 0, fix, "interpreter '%s' has no version", in->executable);
+        return err_set(e, ERR_INTERPRETER, 0, fix, "interpreter '%s' has no version",
+                       in->executable);
     if (major != 3 || minor < INTERP_MINOR_MIN)
         return err_set(e, ERR_INTERPRETER_TOO_OLD, 0, fix, "interpreter '%s' is Python %s, too old",
                        in->executable, in->version);
@@ -165,7 +169,8 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
     char name[32] = "";
     bool ours = false;
     *ret = (struct interp){0};
-    for (char *save, *line = strtok_r(answer, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+    for (char *save, *line = strtok_r(answer, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
         char *value = strchr(line, ' ');
         if (!value)
             continue;
@@ -240,7 +245,7 @@ static int run_question(const char *path, char *answer, struct err *e)
     posix_spawn_file_actions_adddup2(&actions, null, 0);
     posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
     posix_spawn_file_actions_adddup2(&actions, null, 2);
-    char *argv[] = {(char *)path, (char *)"-I", (char *)"-S", (char *)"-B",
+    char *argv[] = {(char *)path, (char *)"-I",     (char *)"-S", (char *)"-B",
                     (char *)"-c", (char *)question, NULL};
     pid_t pid;
     int r = posix_spawn(&pid, path, &actions, NULL, argv, environ);
@@ -286,7 +291,8 @@ static int ask_age(const char *path, struct err *e)
     if (n <= 0 || strncmp(text, "Python ", 7) != 0)
         return -1;
     text[strcspn(text, "\r\n")] = '\0';
-    return err_set(e, ERR_INTERPRETER_TOO_OLD, 0, fix, "interpreter '%s' is %s, too old", path, text);
+    return err_set(e, ERR_INTERPRETER_TOO_OLD, 0, fix, "interpreter '%s' is %s, too old", path,
+                   text);
 }
 
 // ---- finding and caching ---------------------------------------------------------------------------
@@ -312,7 +318,8 @@ static int find_in_path(const char *name, char *ret, struct err *e)
     for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; *p;) {
         size_t n = strcspn(p, ":");
         struct stat st;
-        if (n && p[0] == '/' && (size_t)snprintf(ret, PATH_MAX, "%.*s/%s", (int)n, p, name) < PATH_MAX &&
+        if (n && p[0] == '/' &&
+            (size_t)snprintf(ret, PATH_MAX, "%.*s/%s", (int)n, p, name) < PATH_MAX &&
             stat(ret, &st) == 0 && S_ISREG(st.st_mode) && access(ret, X_OK) == 0)
             return 0;
         p += n + (p[n] == ':');
@@ -337,17 +344,17 @@ static bool cache_path(const char *path, char *ret)
     if (!is_elf(path) || stat(path, &st) < 0 || !realpath(path, resolved))
         return false;
     // SECURITY: root's HOME may be somebody else's (sudo -E), with a link in the place of our folder.
-    int n = geteuid() == 0           ? snprintf(top, sizeof top, "/var/cache/constrictor")
+    int n = geteuid() == 0             ? snprintf(top, sizeof top, "/var/cache/constrictor")
             : cache && cache[0] == '/' ? snprintf(top, sizeof top, "%s/constrictor", cache)
-            : home && home[0] == '/' ? snprintf(top, sizeof top, "%s/.cache/constrictor", home)
-                                     : -1;
+            : home && home[0] == '/'   ? snprintf(top, sizeof top, "%s/.cache/constrictor", home)
+                                       : -1;
     if (n < 0 || (size_t)n >= sizeof top)
         return false;
     uint64_t hash = 0xcbf29ce484222325; // FNV-1a: the path as given decides about venvs
     for (const char *p = path; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
-    n = snprintf(ret, PATH_MAX, "%s/interpreter-%d-%016" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64, top,
-                 CACHE_VERSION, hash, (uint64_t)st.st_ino, (uint64_t)st.st_mtim.tv_sec,
+    n = snprintf(ret, PATH_MAX, "%s/interpreter-%d-%016" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64,
+                 top, CACHE_VERSION, hash, (uint64_t)st.st_ino, (uint64_t)st.st_mtim.tv_sec,
                  (uint64_t)st.st_size);
     return n > 0 && n < PATH_MAX;
 }

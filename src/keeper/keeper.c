@@ -77,15 +77,9 @@ static void on_gate(struct keeper *k)
             return;
         }
         switch (m.h.type) {
-        case WIRE_ACQUIRE:
-            stock_acquire(&k->stock, &m.acquire);
-            break;
-        case WIRE_RELEASE:
-            stock_release(&k->stock, &m.release);
-            break;
-        case WIRE_INTERRUPT:
-            stock_interrupt(&k->stock, &m.interrupt);
-            break;
+        case WIRE_ACQUIRE: stock_acquire(&k->stock, &m.acquire); break;
+        case WIRE_RELEASE: stock_release(&k->stock, &m.release); break;
+        case WIRE_INTERRUPT: stock_interrupt(&k->stock, &m.interrupt); break;
         case WIRE_STATUS: {
             union wire_message reply = {.status_reply = {
                                             .parked = k->stock.counts[BOX_PARKED],
@@ -96,8 +90,7 @@ static void on_gate(struct keeper *k)
             stock_send(&k->stock, WIRE_STATUS_REPLY, &reply, NULL, 0);
             break;
         }
-        default:
-            log_line(LOG_ERROR, "the gate sent a message of type %u", m.h.type);
+        default: log_line(LOG_ERROR, "the gate sent a message of type %u", m.h.type);
         }
     }
 }
@@ -193,7 +186,8 @@ static void on_signal(struct keeper *k)
         if (info.ssi_signo == SIGINT && info.ssi_code == SI_KERNEL)
             continue;
         if (info.ssi_signo != SIGCHLD) {
-            (void)kill(k->gate, info.ssi_signo == SIGINT ? SIGINT : SIGTERM); // it decides how to end
+            (void)kill(k->gate,
+                       info.ssi_signo == SIGINT ? SIGINT : SIGTERM); // it decides how to end
             continue;
         }
         int status;
@@ -218,18 +212,10 @@ static void loop(struct keeper *k)
                 if (events[i].events & ~(uint32_t)EPOLLOUT)
                     on_gate(k);
                 break;
-            case TAG_ZYGOTE:
-                on_zygote(k);
-                break;
-            case TAG_LOG:
-                on_log(k);
-                break;
-            case TAG_TIMER:
-                on_timer(k);
-                break;
-            case TAG_SIGNAL:
-                on_signal(k);
-                break;
+            case TAG_ZYGOTE: on_zygote(k); break;
+            case TAG_LOG: on_log(k); break;
+            case TAG_TIMER: on_timer(k); break;
+            case TAG_SIGNAL: on_signal(k); break;
             case TAG_BOX:
                 on_zygote(k); // SPAWNED, with the pidfd, was sent before the box could speak
                 stock_box_speaks(&k->stock, value);
@@ -246,11 +232,11 @@ static void loop(struct keeper *k)
 static int drop_capabilities(struct err *e)
 {
     static const cap_value_t keep[] = {
-        CAP_SETUID, CAP_SETGID, // id maps of a new zygote
-        CAP_KILL,               // ending boxes, which have other uids
-        CAP_CHOWN,              // cgroup v2: handing a box's group to the zygote
-        CAP_DAC_OVERRIDE,       // cgroup files in a container whose root is not their owner
-        CAP_SYS_ADMIN,          // user namespaces where ordinary users may not make them
+        CAP_SETUID,       CAP_SETGID, // id maps of a new zygote
+        CAP_KILL,                     // ending boxes, which have other uids
+        CAP_CHOWN,                    // cgroup v2: handing a box's group to the zygote
+        CAP_DAC_OVERRIDE,             // cgroup files in a container whose root is not their owner
+        CAP_SYS_ADMIN,                // user namespaces where ordinary users may not make them
     };
     cap_t had = cap_get_proc(), want = cap_init();
     int r = had && want ? 0 : -1;
@@ -309,7 +295,10 @@ static int start_gate(struct keeper *k, struct err *e)
         return r;
     }
     if (k->gate == 0) {
-        struct keeper_facts facts = {.keeper = keeper, .config = k->plan->config, .caps = &k->caps, .interp = &k->interp,
+        struct keeper_facts facts = {.keeper = keeper,
+                                     .config = k->plan->config,
+                                     .caps = &k->caps,
+                                     .interp = &k->interp,
                                      .zygote_report = k->zygote.report};
         // A gate must not outlive its keeper; the check covers a keeper that is gone already.
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -367,7 +356,11 @@ static int start(struct keeper *k, struct err *e)
 int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
 {
     static struct keeper k; // large, and there is one
-    k = (struct keeper){.plan = plan, .gate_sock = -1, .epoll = -1, .timer = -1, .signals = -1,
+    k = (struct keeper){.plan = plan,
+                        .gate_sock = -1,
+                        .epoll = -1,
+                        .timer = -1,
+                        .signals = -1,
                         .zygote = {.pid = -1, .pidfd = -1, .sock = -1, .log = -1}};
     int r = start(&k, e);
     if (r == 0) {

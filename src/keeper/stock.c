@@ -23,19 +23,24 @@
 #include "wire/frame.h"
 
 enum {
-    ORDERS_MAX = 4096,         // waiting acquires; more are refused at once
-    MAKING_MAX = 64,           // boxes in the making at one time
-    PROCESS_HITS_KILL = 256,   // refused forks after which it is a fork bomb and not an accident
-    TICK_MS = 20,              // how often limits are looked at
-    TICK_WATCH_MS = 5,         // without cgroups: how often memory is summed
+    ORDERS_MAX = 4096,       // waiting acquires; more are refused at once
+    MAKING_MAX = 64,         // boxes in the making at one time
+    PROCESS_HITS_KILL = 256, // refused forks after which it is a fork bomb and not an accident
+    TICK_MS = 20,            // how often limits are looked at
+    TICK_WATCH_MS = 5,       // without cgroups: how often memory is summed
     TICK_MS_MAX = 250,
     MAKING_DEADLINE_MS = 30000,
 };
 
-void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard, uint32_t target)
+void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
+                uint32_t target)
 {
-    *s = (struct stock){.caps = caps, .standard = *standard, .target = target, .zygote_sock = -1,
-                        .gate_sock = -1, .epoll = -1};
+    *s = (struct stock){.caps = caps,
+                        .standard = *standard,
+                        .target = target,
+                        .zygote_sock = -1,
+                        .gate_sock = -1,
+                        .epoll = -1};
     for (int i = 0; i < BOX_STATE_MAX; i++)
         TAILQ_INIT(&s->lists[i]);
     STAILQ_INIT(&s->orders);
@@ -92,7 +97,8 @@ static void forget(struct stock *s, struct box *b)
     s->failing = false; // something is free again: whoever waits gets another try
     close_all(b);
     if (cgroup_destroy(&b->cg) < 0)
-        TAILQ_INSERT_TAIL(&s->busy_groups, b, list); // the kernel is still tidying up: the tick retries
+        TAILQ_INSERT_TAIL(&s->busy_groups, b,
+                          list); // the kernel is still tidying up: the tick retries
     else
         free(b);
 }
@@ -109,14 +115,16 @@ struct letter {
 
 static void want_writable(struct stock *s, bool on)
 {
-    struct epoll_event ev = {.events = EPOLLIN | (on ? EPOLLOUT : 0), .data.u64 = stock_tag(TAG_GATE, 0)};
+    struct epoll_event ev = {.events = EPOLLIN | (on ? EPOLLOUT : 0),
+                             .data.u64 = stock_tag(TAG_GATE, 0)};
     (void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->gate_sock, &ev);
 }
 
 void stock_flush(struct stock *s)
 {
     for (struct letter *l; (l = STAILQ_FIRST(&s->letters));) {
-        if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, l->fds, l->fd_count) == -EAGAIN)
+        if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, l->fds, l->fd_count) ==
+            -EAGAIN)
             return;
         STAILQ_REMOVE_HEAD(&s->letters, list); // sent, or there is no gate any more
         for (size_t i = 0; i < l->fd_count; i++)
@@ -126,7 +134,8 @@ void stock_flush(struct stock *s)
     want_writable(s, false);
 }
 
-void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds, size_t count)
+void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds,
+                size_t count)
 {
     if (STAILQ_EMPTY(&s->letters) && wire_send(s->gate_sock, type, m, fds, count) != -EAGAIN)
         return; // sent, or there is no gate any more, which needs no answer
@@ -170,9 +179,10 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     int r = cgroup_make(&s->caps->cgroups, &b->cg, b->id, &b->limits, e);
     if (r < 0)
         return r;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
-        pipe2(err, O_CLOEXEC) < 0) {
-        r = err_set(e, ERR_SYSTEM, errno, "raise the limit of open files (ulimit -n)", "make a box");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 ||
+        pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
+        r = err_set(e, ERR_SYSTEM, errno, "raise the limit of open files (ulimit -n)",
+                    "make a box");
         for (int i = 0; i < 2; i++) {
             fd_close(&sock[i]);
             fd_close(&out[i]);
@@ -201,17 +211,17 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 
     int fds[3 + BOX_CGROUP_FDS_MAX] = {sock[1], out[1], err[1]};
     int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
-    union wire_message m = {.spawn = {
-                                .box = b->id,
-                                .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
-                                .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
-                                .cgroup_kind = b->cg.root->driver->kind,
-                                .flags = s->caps->box_flags |
-                                         (s->order_count || b->ticket ? BOX_HURRY : 0),
-                                .landlock_abi = s->caps->landlock_abi,
-                                .net_slot = (uint32_t)slot,
-                                .limits = b->limits,
-                            }};
+    union wire_message m = {
+        .spawn = {
+            .box = b->id,
+            .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
+            .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
+            .cgroup_kind = b->cg.root->driver->kind,
+            .flags = s->caps->box_flags | (s->order_count || b->ticket ? BOX_HURRY : 0),
+            .landlock_abi = s->caps->landlock_abi,
+            .net_slot = (uint32_t)slot,
+            .limits = b->limits,
+        }};
     r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
     for (int i = 0; i < 3 + (groups < 0 ? 0 : groups); i++)
         fd_close(&fds[i]);
@@ -228,15 +238,23 @@ static int make(struct stock *s, const struct wire_limits *limits, uint64_t tick
         return err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote");
     int slot = slots_take(&s->caps->slots);
     if (slot < 0)
-        return err_set(e, ERR_BUSY, 0, "wait until runs end", "all %d boxes are in use", SLOT_GATE - 1);
+        return err_set(e, ERR_BUSY, 0, "wait until runs end", "all %d boxes are in use",
+                       SLOT_GATE - 1);
     struct box *b = calloc(1, sizeof *b);
     if (!b) {
         slots_give(&s->caps->slots, slot);
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make a box");
     }
-    *b = (struct box){.id = ++s->generation * SLOTS + (uint64_t)slot, .state = BOX_MAKING,
-                      .limits = *limits, .ticket = ticket, .cpu_ms = cpu_ms, .control = -1, .out = -1,
-                      .err = -1, .scratch = -1, .pidfd = -1,
+    *b = (struct box){.id = ++s->generation * SLOTS + (uint64_t)slot,
+                      .state = BOX_MAKING,
+                      .limits = *limits,
+                      .ticket = ticket,
+                      .cpu_ms = cpu_ms,
+                      .control = -1,
+                      .out = -1,
+                      .err = -1,
+                      .scratch = -1,
+                      .pidfd = -1,
                       .cg = {.root = &s->caps->cgroups, .dir = {-1, -1, -1}}};
     s->by_slot[slot] = b;
     TAILQ_INSERT_TAIL(&s->lists[BOX_MAKING], b, list);
@@ -283,7 +301,8 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
     }
     struct order *o = s->order_count < ORDERS_MAX ? calloc(1, sizeof *o) : NULL;
     if (!o) {
-        err_set(&e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already", s->order_count);
+        err_set(&e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already",
+                s->order_count);
         refuse(s, m->ticket, &e);
         return;
     }
@@ -373,8 +392,9 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     for (size_t i = 0; i < count; i++)
         (void)close(fds[i]);
     if (n == (ssize_t)(sizeof m.h + sizeof m.failed) && m.h.kind == FRAME_FAILED)
-        err_set(&e, ERR_BOX_SETUP, m.failed.errnum, "see 'constrictor doctor' for the exact cause and fix",
-                "layer '%s': %s", box_step_layer(m.failed.step), box_step_text(m.failed.step));
+        err_set(&e, ERR_BOX_SETUP, m.failed.errnum,
+                "see 'constrictor doctor' for the exact cause and fix", "layer '%s': %s",
+                box_step_layer(m.failed.step), box_step_text(m.failed.step));
     else
         err_set(&e, ERR_BOX_SETUP, 0, "memory or process limit too small for an interpreter?",
                 "a box ended before it was ready");
@@ -432,8 +452,11 @@ static void measure(struct box *b, struct wire_usage *ret)
 
 static void answer(struct stock *s, struct box *b, const struct wire_usage *usage)
 {
-    union wire_message m = {.ended = {.box = b->id, .end = b->end, .reaped = b->reaped,
-                                      .status = b->status, .usage = *usage}};
+    union wire_message m = {.ended = {.box = b->id,
+                                      .end = b->end,
+                                      .reaped = b->reaped,
+                                      .status = b->status,
+                                      .usage = *usage}};
     b->answered = true;
     stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }
@@ -568,7 +591,8 @@ int stock_tick(struct stock *s)
 void stock_zygote_lost(struct stock *s)
 {
     struct err e;
-    err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log", "the zygote ended");
+    err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
+            "the zygote ended");
     s->zygote_sock = -1;
     refuse_orders(s, &e);
     for (int state = 0; state < BOX_STATE_MAX; state++)

@@ -59,7 +59,7 @@ struct stock {
     uint64_t generation;
     struct box *by_slot[SLOTS];
     struct box_list lists[BOX_STATE_MAX];
-    bool failing; // boxes do not come up: make none ahead until somebody asks again
+    bool failing;              // boxes do not come up: make none ahead until somebody asks again
     uint32_t making_for_stock; // MAKING without a ticket
     uint32_t counts[BOX_STATE_MAX];
     STAILQ_HEAD(, order) orders;
@@ -75,10 +75,12 @@ static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
     return (uint64_t)tag << 56 | value;
 }
 
-void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard, uint32_t target);
+void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
+                uint32_t target);
 
 // To the gate, now or when it can take it; borrows the descriptors.
-void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds, size_t count);
+void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds,
+                size_t count);
 void stock_flush(struct stock *s);
 
 // Messages from the gate.

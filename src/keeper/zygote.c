@@ -56,7 +56,8 @@ static int make_filter(enum filter_kind kind, struct err *e)
         return r;
     int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno, "see 'constrictor doctor' for the exact cause and fix",
+        return err_set(e, ERR_LAYER_MISSING, errno,
+                       "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'seccomp': memfd_create for the filter");
     r = fd_write_all(fd, filter.code, filter.count * sizeof filter.code[0]);
     if (r < 0) {
@@ -138,8 +139,8 @@ static int await_ready(struct zygote *z, struct err *e)
         read_log(z->log, tail);
         return err_set(e, ERR_ZYGOTE, r < 0 ? -r : 0,
                        "a module in --preload may have ended the interpreter: try without it",
-                       "the zygote ended before it was warm%s%s", tail[0] ? "; its last words: " : "",
-                       tail);
+                       "the zygote ended before it was warm%s%s",
+                       tail[0] ? "; its last words: " : "", tail);
     }
 }
 

@@ -48,7 +48,8 @@ static PyObject *py_ready(PyObject *self, PyObject *args)
 static bool is_alone(void)
 {
     uint64_t threads = 0;
-    return file_read_key_at(ZYGOTE_PROC_FD, "self/status", "Threads", &threads) == 0 && threads == 1;
+    return file_read_key_at(ZYGOTE_PROC_FD, "self/status", "Threads", &threads) == 0 &&
+           threads == 1;
 }
 
 static void nothing(void)
@@ -122,12 +123,10 @@ static PyObject *py_receive(PyObject *self, PyObject *args)
     int r;
     (void)self;
     (void)args;
-    Py_BEGIN_ALLOW_THREADS
-    r = init_receive(&meta, &meta_length, &code, &code_length);
-    Py_END_ALLOW_THREADS
-    if (r == 0)
-        Py_RETURN_NONE;
-    PyObject *run = Py_BuildValue("y#y#", meta, (Py_ssize_t)meta_length, code, (Py_ssize_t)code_length);
+    Py_BEGIN_ALLOW_THREADS r = init_receive(&meta, &meta_length, &code, &code_length);
+    Py_END_ALLOW_THREADS if (r == 0) Py_RETURN_NONE;
+    PyObject *run =
+        Py_BuildValue("y#y#", meta, (Py_ssize_t)meta_length, code, (Py_ssize_t)code_length);
     init_receive_done();
     return run;
 }
@@ -145,23 +144,20 @@ static PyObject *py_send(PyObject *self, PyObject *args)
         PyBytes_AsStringAndSize(bytes, &payload, &length) < 0)
         return NULL;
     Py_INCREF(bytes);
-    Py_BEGIN_ALLOW_THREADS
-    init_send_wait();
-    Py_END_ALLOW_THREADS
-    Py_XDECREF(on_the_way);
+    Py_BEGIN_ALLOW_THREADS init_send_wait();
+    Py_END_ALLOW_THREADS Py_XDECREF(on_the_way);
     on_the_way = bytes;
     Py_BEGIN_ALLOW_THREADS
-    // Kinds of the runner start at 1 = RESULT; on the wire 1 is RUN, which no box sends.
-    r = init_send(kind + 1, payload, (size_t)length);
-    Py_END_ALLOW_THREADS
-    if (r < 0)
-        return fail(r);
+        // Kinds of the runner start at 1 = RESULT; on the wire 1 is RUN, which no box sends.
+        r = init_send(kind + 1, payload, (size_t)length);
+    Py_END_ALLOW_THREADS if (r < 0) return fail(r);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
-    {"learn", py_learn, METH_VARARGS, "learn(rehearsal, hurry): find out which pages a run writes to"},
+    {"learn", py_learn, METH_VARARGS,
+     "learn(rehearsal, hurry): find out which pages a run writes to"},
     {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
@@ -169,8 +165,15 @@ static PyMethodDef methods[] = {
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "_constrictor", "The C side of a zygote and of a box.", -1, methods,
-    NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "_constrictor",
+    "The C side of a zygote and of a box.",
+    -1,
+    methods,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
 };
 
 PyMODINIT_FUNC PyInit__constrictor(void);

@@ -62,8 +62,8 @@ void frame_reader_done(struct frame_reader *r)
 }
 
 // Collects up to FRAME_CHUNK bytes starting at `offset` of the pieces into iov.
-static size_t slice(const struct frame_piece *pieces, size_t count, size_t offset, struct iovec *iov,
-                    int *iov_count)
+static size_t slice(const struct frame_piece *pieces, size_t count, size_t offset,
+                    struct iovec *iov, int *iov_count)
 {
     size_t room = FRAME_CHUNK, taken = 0;
     for (size_t i = 0; i < count && room; i++) {
@@ -95,8 +95,10 @@ int frame_send(int sock, enum frame_kind kind, const struct frame_piece *pieces,
     if (total > FRAME_RUN_MAX)
         return -EMSGSIZE;
     do {
-        struct frame_header h = {.magic = FRAME_MAGIC, .kind = (uint16_t)kind,
-                                 .total = (uint32_t)total, .offset = (uint32_t)*offset};
+        struct frame_header h = {.magic = FRAME_MAGIC,
+                                 .kind = (uint16_t)kind,
+                                 .total = (uint32_t)total,
+                                 .offset = (uint32_t)*offset};
         struct iovec iov[1 + PIECES_MAX] = {{.iov_base = &h, .iov_len = sizeof h}};
         int n = 1;
         size_t taken = slice(pieces, count, *offset, iov, &n);

@@ -18,18 +18,18 @@
 #include <stdint.h>
 
 enum {
-    FRAME_MAGIC = 0x43624f78,      // guards against a stray writer, not against an attacker
-    FRAME_CHUNK = 60 * 1024,       // below the default socket buffer, so that one datagram always fits
-    FRAME_RUN_MAX = 72 << 20,      // largest source (64 MiB) and its meta
-    FRAME_RESULT_MAX = 2 << 20,    // what the gate will hold of one result
+    FRAME_MAGIC = 0x43624f78,   // guards against a stray writer, not against an attacker
+    FRAME_CHUNK = 60 * 1024,    // below the default socket buffer, so that one datagram always fits
+    FRAME_RUN_MAX = 72 << 20,   // largest source (64 MiB) and its meta
+    FRAME_RESULT_MAX = 2 << 20, // what the gate will hold of one result
 };
 
 enum frame_kind {
-    FRAME_RUN = 1,   // gate -> box: struct frame_run, meta, code
-    FRAME_RESULT,    // box -> gate: JSON
-    FRAME_EXIT,      // box -> gate: struct frame_exit, when the user process is gone
-    FRAME_READY,     // box -> keeper: parked, every layer up; carries the scratch descriptor
-    FRAME_FAILED,    // box -> keeper: struct frame_failed, a step of the recipe failed
+    FRAME_RUN = 1, // gate -> box: struct frame_run, meta, code
+    FRAME_RESULT,  // box -> gate: JSON
+    FRAME_EXIT,    // box -> gate: struct frame_exit, when the user process is gone
+    FRAME_READY,   // box -> keeper: parked, every layer up; carries the scratch descriptor
+    FRAME_FAILED,  // box -> keeper: struct frame_failed, a step of the recipe failed
     FRAME_KIND_MAX
 };
 

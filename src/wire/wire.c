@@ -32,8 +32,8 @@ int wire_send(int sock, enum wire_type type, union wire_message *m, const int *f
             return -EMSGSIZE;
         len += m->ready.report_length;
     }
-    m->h = (struct wire_header){.version = WIRE_VERSION, .type = (uint16_t)type,
-                                .length = (uint32_t)len};
+    m->h = (struct wire_header){
+        .version = WIRE_VERSION, .type = (uint16_t)type, .length = (uint32_t)len};
     return fd_send(sock, m, len, fds, fd_count);
 }
 

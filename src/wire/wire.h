@@ -92,7 +92,7 @@ struct wire_acquire {
 struct wire_release {
     struct wire_header h;
     uint64_t box;
-    uint32_t end; // enum wire_end
+    uint32_t end;         // enum wire_end
     uint32_t wait_reaped; // 1: answer when the last process is gone, not when it is doomed
 };
 
@@ -118,9 +118,9 @@ struct wire_box {
 struct wire_ended {
     struct wire_header h;
     uint64_t box;
-    uint32_t end;     // enum wire_end
-    uint32_t reaped;  // 1: `status` is valid
-    int32_t status;   // wait status of the box's init
+    uint32_t end;    // enum wire_end
+    uint32_t reaped; // 1: `status` is valid
+    int32_t status;  // wait status of the box's init
     uint32_t reserved;
     struct wire_usage usage;
 };
@@ -136,10 +136,10 @@ struct wire_status_reply {
 struct wire_spawn {
     struct wire_header h;
     uint64_t box;
-    uint32_t uid_slot;    // uid inside the zygote's user namespace
-    uint32_t cgroup_fds;  // how many cgroup descriptors follow the three others
-    uint32_t cgroup_kind; // enum box_cgroup_kind
-    uint32_t flags;       // enum box_flags
+    uint32_t uid_slot;     // uid inside the zygote's user namespace
+    uint32_t cgroup_fds;   // how many cgroup descriptors follow the three others
+    uint32_t cgroup_kind;  // enum box_cgroup_kind
+    uint32_t flags;        // enum box_flags
     uint32_t landlock_abi; // 0: none
     uint32_t net_slot;     // which of the zygote's network namespaces, below WIRE_NET_SLOTS
     struct wire_limits limits;
@@ -184,7 +184,8 @@ union wire_message {
 };
 
 // Fills in the header and sends.  0 or a negative errno.
-int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count);
+int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds,
+              size_t fd_count);
 
 // Receives and checks one message.  Returns 1, 0 at the end of the stream, or a negative errno
 // (-EAGAIN: nothing there, -EBADMSG: not a message of this version).  Descriptors are the caller's.

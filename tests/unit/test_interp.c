@@ -22,7 +22,7 @@
     "constrictor 1\nname cpython\nversion 3.11.2\ngil True\nexecutable /usr/bin/python3.11\n"
 
 static char top[] = "/var/tmp/constrictor-test-XXXXXX"; // a box has a /tmp of its own
-static struct interp in; // large, and only one is needed at a time
+static struct interp in;                                // large, and only one is needed at a time
 static struct err e;
 
 static const char *below(const char *name)
