@@ -287,6 +287,17 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    // What the caller ignores (nohup, a shell's background job) is no business of a box.  Raw, because
+    // libc keeps two signals to itself and would not touch them.
+    for (long sig = 1; sig <= 64; sig++) {
+        struct {
+            void *handler;
+            unsigned long flags;
+            void *restorer;
+            uint64_t mask;
+        } initial = {0};
+        (void)syscall(SYS_rt_sigaction, sig, &initial, NULL, sizeof initial.mask);
+    }
     (void)setsid(); // a terminal's Ctrl-C is for the gate
     (void)umask(0022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)

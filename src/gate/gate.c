@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -92,11 +92,9 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
 void gate_dispatch(struct gate *g)
 {
     enum { LOOK_US = 200 };
-    struct timespec t;
     int64_t asleep_after_us = 0;
     while (!event_base_got_break(g->base)) {
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        int64_t now_us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+        int64_t now_us = clock_us();
         bool look = g->running == 1 && now_us < asleep_after_us;
         unsigned before = g->running;
         int r = event_base_loop(g->base, EVLOOP_ONCE | (look ? EVLOOP_NONBLOCK : 0));

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 
@@ -22,13 +22,6 @@ enum {
     RESULT_VALUES_MAX = 200000,
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
 };
-
-uint64_t run_now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static void event_stop(struct event **event)
 {
@@ -57,7 +50,7 @@ static void done(struct run *r)
 {
     r->state = RUN_DONE;
     r->gate->running--;
-    r->t_end_us = run_now_us();
+    r->t_end_us = (uint64_t)clock_us();
     close_box(r);
     r->request.on_done(r); // may free r
 }
@@ -73,7 +66,7 @@ static void pause_run(struct run *r)
     r->state = RUN_IDLE;
     r->gate->running--;
     r->answered = true;
-    r->t_end_us = run_now_us();
+    r->t_end_us = (uint64_t)clock_us();
 }
 
 // Gives the box back.  The first reason counts.
@@ -292,7 +285,7 @@ static void on_box(struct run *r, const struct wire_box *m, int control, int out
         done(r);
         return;
     }
-    r->t_box_us = run_now_us();
+    r->t_box_us = (uint64_t)clock_us();
     r->state = RUN_SENDING;
     r->box = m->box;
     r->parked = m->parked;
@@ -354,7 +347,7 @@ struct run *run_start(struct gate *g, const struct run_request *request)
                       .control = -1,
                       .fd = {-1, -1},
                       .reader = {.max = FRAME_RESULT_MAX},
-                      .t_begin_us = run_now_us()};
+                      .t_begin_us = (uint64_t)clock_us()};
     g->running++;
     for (int i = 0; i < RUN_STREAMS; i++)
         if (!(r->output[i] = evbuffer_new())) {
@@ -392,7 +385,7 @@ void run_next(struct run *r, const char *code, size_t code_length)
     }
     r->state = RUN_SENDING;
     r->gate->running++;
-    r->t_begin_us = r->t_box_us = run_now_us();
+    r->t_begin_us = r->t_box_us = (uint64_t)clock_us();
     send_code(r);
     if (!set_wall(r) || !watch_sending(r))
         release(r, END_CANCELLED);

@@ -81,6 +81,4 @@ void run_interrupt(struct run *r);
 
 void run_free(struct run *r);
 
-uint64_t run_now_us(void);
-
 #endif

@@ -19,9 +19,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
 
@@ -202,20 +202,13 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
 
 // ---- asking --------------------------------------------------------------------------------------
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 // Reads until the end, ANSWER_MAX or the deadline.
 static ssize_t read_answer(int fd, char *buf, size_t cap)
 {
     size_t n = 0;
-    int64_t deadline = now_ms() + ASK_TIMEOUT_MS;
+    int64_t deadline = clock_ms() + ASK_TIMEOUT_MS;
     while (n < cap - 1) {
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - clock_ms();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         if (left <= 0 || poll(&p, 1, (int)left) == 0)
             return -ETIMEDOUT;

@@ -315,10 +315,9 @@ static int start_gate(struct keeper *k, struct err *e)
     return 0;
 }
 
-static int start(struct keeper *k, struct err *e)
+struct wire_limits keeper_limits(const struct config *c)
 {
-    const struct config *c = k->plan->config;
-    struct wire_limits standard = {
+    return (struct wire_limits){
         .memory_bytes = c->memory_bytes,
         .scratch_bytes = c->scratch_bytes,
         .file_bytes = c->file_size_bytes,
@@ -326,6 +325,12 @@ static int start(struct keeper *k, struct err *e)
         .inodes = c->inodes,
         .open_files = c->files,
     };
+}
+
+static int start(struct keeper *k, struct err *e)
+{
+    const struct config *c = k->plan->config;
+    struct wire_limits standard = keeper_limits(c);
     raise_file_limit();
     stock_init(&k->stock, &k->caps, &standard, c->stock);
     int r = caps_open(&k->caps, c, e);

@@ -12,6 +12,7 @@
 #include "config.h"
 #include "keeper/caps.h"
 #include "keeper/interp.h"
+#include "wire/wire.h"
 
 // What the gate inherits by the fork: facts, no powers.
 struct keeper_facts {
@@ -30,6 +31,9 @@ struct keeper_plan {
     int (*gate)(int sock, const struct keeper_facts *facts, void *argument);
     void *argument;
 };
+
+// The limits of a box, as configured.
+struct wire_limits keeper_limits(const struct config *c);
 
 // Starts everything, serves until the gate ends, tidies up.  0 and the gate's status, or an error
 // when boxes cannot be made here.

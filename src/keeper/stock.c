@@ -13,9 +13,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -69,13 +69,6 @@ static void move(struct stock *s, struct box *b, enum box_state state)
     b->state = state;
     TAILQ_INSERT_TAIL(&s->lists[state], b, list);
     s->counts[state]++;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static void close_all(struct box *b)
@@ -227,7 +220,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
         fd_close(&fds[i]);
     if (r < 0)
         return err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box");
-    b->since_ms = now_ms();
+    b->since_ms = clock_ms();
     return 0;
 }
 
@@ -550,7 +543,7 @@ static void check_making(struct stock *s)
 {
     struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]);
     struct err e;
-    if (!b || now_ms() - b->since_ms < MAKING_DEADLINE_MS)
+    if (!b || clock_ms() - b->since_ms < MAKING_DEADLINE_MS)
         return;
     err_set(&e, ERR_BOX_SETUP, ETIMEDOUT, "the machine may be overloaded: run it again",
             "a box was not ready in %d s", MAKING_DEADLINE_MS / 1000);

@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/sys.h"
 #include "base/text.h"
@@ -90,13 +90,6 @@ static char *const environment[] = {
     NULL,
 };
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 // Keeps the last LOG_TAIL bytes of what the zygote says.
 static void read_log(int fd, char *tail)
 {
@@ -115,10 +108,10 @@ static void read_log(int fd, char *tail)
 static int await_ready(struct zygote *z, struct err *e)
 {
     char tail[LOG_TAIL + 1] = "";
-    int64_t deadline = now_ms() + READY_TIMEOUT_MS;
+    int64_t deadline = clock_ms() + READY_TIMEOUT_MS;
     for (;;) {
         struct pollfd p[] = {{.fd = z->sock, .events = POLLIN}, {.fd = z->log, .events = POLLIN}};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - clock_ms();
         if (left <= 0)
             return err_set(e, ERR_ZYGOTE, ETIMEDOUT, "leave the slow module out of --preload",
                            "the zygote was not warm after %d s", READY_TIMEOUT_MS / 1000);

@@ -7,6 +7,7 @@ counts only if it stays, and only what can be ours is looked at.
 
 import concurrent.futures
 import contextlib
+import json
 import os
 import pathlib
 import time
@@ -124,6 +125,18 @@ def test_many_runs_leave_nothing(cli, tools):
                 stream.close()
     assert lasting_difference(before, tools) == []
     assert os.listdir(cli.folder) == []
+
+
+def test_a_thousand_runs_through_one_keeper(cli, tools):
+    """What a server does: nothing of a box is left, and keeper and gate do not grow."""
+    before = snapshot(tools)
+    result = cli.call("bench", "--soak", "1000")
+    report = json.loads(result.out)
+    assert (report["ok"], report["runs"], report["failed"]) == (True, 1000, 0), report
+    assert report["keeper_fds_after"] <= report["keeper_fds_before"] + 16, report
+    assert report["keeper_rss_kb_after"] < report["keeper_rss_kb_before"] + 2048, report
+    assert report["gate_rss_kb_after"] < report["gate_rss_kb_before"] + 4096, report
+    assert lasting_difference(before, tools) == []
 
 
 @pytest.mark.parametrize(
