@@ -186,9 +186,11 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
             child_add(TAKE_PTR(child), pid, m->box);
     }
     free(child);
+    // The answer before the descriptors: when no box was made their end is the first thing that the
+    // keeper would see, and it says less.
+    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, &pidfd, pidfd >= 0);
     for (size_t i = 0; i < count; i++)
         (void)close(fds[i]);
-    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, &pidfd, pidfd >= 0);
     fd_close(&pidfd);
     return r;
 }

@@ -118,8 +118,10 @@ def test_small_limits_do_not_disturb_doctor(cli):
 
 def test_the_self_test_holds(cli):
     r = doctor(cli, "--self-test")
-    assert r.status == 0, r
+    assert r.error is None, r.error
+    assert [x for x in r.layers if x["mandatory"] and x["state"] != "live"] == []
     assert [p for p in r.self_test["probes"] if not p["held"]] == []
+    assert r.status == 0, r
     assert r.self_test["held"] == r.self_test["total"] == len(r.self_test["probes"]) >= 25
     r = cli.call("doctor", *PYTHON, "--self-test")
     assert r.status == 0, r
