@@ -98,7 +98,7 @@ static void judge_failure(const struct run *r, struct result *res)
         res->limit = inodes ? LIMIT_INODES : LIMIT_SCRATCH;
     } else if (error_errno(r) == ENOSPC) {
         res->limit = LIMIT_SCRATCH; // it says so, but there is room: worth a hint, not a verdict
-    } else if (u->process_hits || process_limit_was_met(r, type)) {
+    } else if ((u->process_hits && !is_watched(r)) || process_limit_was_met(r, type)) {
         res->verdict = VERDICT_TOO_MANY_PROCESSES;
         res->limit = LIMIT_PROCESSES;
     } else if (error_errno(r) == EMFILE) {

@@ -20,7 +20,7 @@
 #include "base/file.h"
 #include "keeper/cgroup.h"
 
-enum { PROCESSES_MAX = 4096, HITS_PER_LOOK = 64 };
+enum { PROCESSES_MAX = 4096 };
 
 static int watch_open(struct cgroup_root *root, struct err *e)
 {
@@ -163,7 +163,8 @@ static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
     if (sum.threads > cg->peak_processes)
         cg->peak_processes = sum.threads;
     if (sum.threads > cg->limits.processes)
-        cg->process_hits += HITS_PER_LOOK;
+        cg->process_hits =
+            1; // at the limit, which is allowed; whether a fork was refused is not seen
     // What was seen once counts, also when the processes that used it are gone.
     if (sum.user_ticks * tick_us > cg->seen_user_us)
         cg->seen_user_us = sum.user_ticks * tick_us;
