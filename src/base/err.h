@@ -25,7 +25,6 @@
     X(ERR_LAYER_MISSING, "layer_missing", 69)                                                      \
     X(ERR_ZYGOTE, "zygote_failed", 69)                                                             \
     X(ERR_BOX_SETUP, "box_setup_failed", 69)                                                       \
-    X(ERR_LIMIT_REFUSED, "limit_refused", 64)                                                      \
     X(ERR_BUSY, "busy", 69)                                                                        \
     X(ERR_SYSTEM, "system", 70)                                                                    \
     X(ERR_PROTOCOL, "protocol", 70)                                                                \

@@ -74,9 +74,8 @@ static _Noreturn void die_step(enum box_step step, int errnum)
             die_step(step, errno);                                                                 \
     } while (0)
 
-uint64_t box_clone_flags(const struct box_plan *plan)
+uint64_t box_clone_flags(void)
 {
-    (void)plan;
     // The network namespace is there already: the zygote went into the slot's before the clone.
     return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 }

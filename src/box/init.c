@@ -5,8 +5,8 @@
 // state belong to the user process.
 //
 // Invariants of the mailbox:
-//   (1) `request` is EMPTY, FULL or CLOSED; only init sets FULL and CLOSED, only the user process
-//       sets EMPTY, and only while it is FULL.
+//   (1) `request` is EMPTY or FULL; only whoever reads the control socket sets FULL, only the user
+//       process sets EMPTY, and only while it is FULL.
 //   (2) `outgoing` is EMPTY or FULL; only the user process sets FULL, only init sets EMPTY.
 //   (3) the first run is read by the user process itself, which then closes its control socket and
 //       sets `handed_over`, before any user code: two hand-overs fewer in a fresh box.  From then on
@@ -34,7 +34,7 @@
 #include "base/sys.h"
 #include "wire/frame.h"
 
-enum { EMPTY, FULL, CLOSED };
+enum { EMPTY, FULL };
 
 static struct {
     _Atomic uint32_t request;

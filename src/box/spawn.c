@@ -121,7 +121,7 @@ static int clone_box(struct box_plan *plan, const struct spawn_hooks *hooks, pid
     int pidfd = -1;
     void *tid = init_tid_address();
     struct sys_clone_args args = {
-        .flags = box_clone_flags(plan) | CLONE_PIDFD,
+        .flags = box_clone_flags() | CLONE_PIDFD,
         .pidfd = (uint64_t)(uintptr_t)&pidfd,
         .exit_signal = SIGCHLD,
     };

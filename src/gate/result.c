@@ -161,7 +161,7 @@ static void judge_timeout(const struct run *r, struct result *res, enum verdict 
 
 static void set_hint(const struct run *r, struct result *res)
 {
-    char value[32], from[32];
+    char value[32];
     const struct run_request *q = &r->request;
     switch (res->limit) {
     case LIMIT_NONE:
@@ -219,7 +219,6 @@ static void set_hint(const struct run *r, struct result *res)
         return;
     case LIMIT_OUTPUT:
         text_format_size(q->output_bytes, value, sizeof value);
-        text_format_size(r->output_total[0] + r->output_total[1], from, sizeof from);
         snprintf(res->hint, sizeof res->hint,
                  "printed more than %s; print less, or write to a file in /mnt/data", value);
         return;

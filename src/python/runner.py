@@ -18,7 +18,7 @@ from _json import encode_basestring as quote, make_scanner
 from _signal import SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
 from atexit import _run_exitfuncs as run_exitfuncs, register, unregister
-from gc import collect, enable as gc_enable, freeze, get_objects
+from gc import collect, enable as gc_enable, get_objects
 from itertools import islice, starmap
 from os import close, dup, dup2, _exit, getpid, pipe, urandom
 from sys import getprofile, getrecursionlimit, gettrace, modules
