@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -77,6 +78,16 @@ int file_read_u64_at(int dirfd, const char *path, uint64_t *ret)
     char buf[64];
     ssize_t n = file_read_at(dirfd, path, buf, sizeof buf);
     return n < 0 ? (int)n : parse_u64(buf, ret);
+}
+
+int file_read_u64(int fd, uint64_t *ret)
+{
+    char buf[64];
+    ssize_t n = pread(fd, buf, sizeof buf - 1, 0);
+    if (n < 0)
+        return -errno;
+    buf[n] = '\0';
+    return parse_u64(buf, ret);
 }
 
 int file_read_key_at(int dirfd, const char *path, const char *key, uint64_t *ret)

@@ -19,6 +19,8 @@ int file_write_u64_at(int dirfd, const char *path, uint64_t value);
 
 // A file that is one unsigned number ("max" reads as UINT64_MAX).
 int file_read_u64_at(int dirfd, const char *path, uint64_t *ret);
+// The same from its beginning through a descriptor that stays open.
+int file_read_u64(int fd, uint64_t *ret);
 
 // Finds "key value" in a file of such lines ("oom_kill 3").  -ENOENT when there is no such line.
 int file_read_key_at(int dirfd, const char *path, const char *key, uint64_t *ret);

@@ -178,8 +178,28 @@ int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t
     return -1;
 }
 
+static void close_files(int *file)
+{
+    for (int i = 0; i < CGROUP_FILES_MAX; i++)
+        fd_close(&file[i]);
+}
+
+static int remove_dirs(const struct cgroup_root *root, const char *name)
+{
+    int r = 0;
+    for (unsigned i = 0; i < root->count; i++)
+        if (unlinkat(root->dir[i], name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            r = -errno;
+    return r;
+}
+
 void cgroup_close(struct cgroup_root *root)
 {
+    while (root->spare_count) {
+        struct cgroup_spare *spare = &root->spare[--root->spare_count];
+        close_files(spare->file);
+        (void)remove_dirs(root, spare->name); // still busy: the next start sweeps it
+    }
     if (root->driver && root->driver->close)
         root->driver->close(root);
     for (unsigned i = 0; i < CGROUP_DIRS_MAX; i++) {
@@ -191,10 +211,58 @@ void cgroup_close(struct cgroup_root *root)
     fd_close(&root->zygote_dir);
 }
 
-int cgroup_make(const struct cgroup_root *root, struct cgroup *ret, uint64_t box,
+// ---- one group ---------------------------------------------------------------------------------------
+//
+// Making and removing groups takes a tenth of a box's CPU time, most of it in the kernel's workers.
+// A group that its box left as it found it is therefore used again (the driver's clear() decides).
+// SECURITY: only after the box's init was reaped; and nothing of a group can be seen from inside, where
+// its namespace has the group as root and no cgroup file system is in the tree.
+
+static bool take_spare(struct cgroup_root *root, struct cgroup *ret)
+{
+    for (unsigned i = root->spare_count; i-- > 0;) { // the newest: the caches know it
+        struct cgroup_spare *spare = &root->spare[i];
+        if (spare->memory_bytes != ret->limits.memory_bytes ||
+            spare->processes != ret->limits.processes)
+            continue;
+        memcpy(ret->name, spare->name, sizeof ret->name);
+        memcpy(ret->file, spare->file, sizeof ret->file);
+        *spare = root->spare[--root->spare_count];
+        return true;
+    }
+    return false;
+}
+
+static bool keep_spare(struct cgroup *cg)
+{
+    struct cgroup_root *root = cg->root;
+    if (!root->driver->clear || root->spare_count == CGROUP_SPARES_MAX || cg->file[0] < 0 ||
+        !root->driver->clear(cg))
+        return false;
+    struct cgroup_spare *spare = &root->spare[root->spare_count++];
+    *spare = (struct cgroup_spare){.memory_bytes = cg->limits.memory_bytes,
+                                   .processes = cg->limits.processes};
+    memcpy(spare->name, cg->name, sizeof spare->name);
+    memcpy(spare->file, cg->file, sizeof spare->file);
+    for (int i = 0; i < CGROUP_FILES_MAX; i++)
+        cg->file[i] = -1;
+    return true;
+}
+
+static void close_dirs(struct cgroup *cg)
+{
+    for (unsigned i = 0; i < CGROUP_DIRS_MAX; i++)
+        fd_close(&cg->dir[i]);
+}
+
+int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
                 const struct wire_limits *limits, struct err *e)
 {
     *ret = (struct cgroup){.root = root, .dir = {-1, -1, -1}, .scratch = -1, .limits = *limits};
+    for (int i = 0; i < CGROUP_FILES_MAX; i++)
+        ret->file[i] = -1;
+    if (take_spare(root, ret))
+        return 0;
     snprintf(ret->name, sizeof ret->name, "box-%" PRIx64, box);
     for (unsigned i = 0; i < root->count; i++) {
         ret->dir[i] = cgroup_make_dir(root->dir[i], ret->name);
@@ -242,14 +310,9 @@ void cgroup_begin(struct cgroup *cg)
 
 int cgroup_destroy(struct cgroup *cg)
 {
-    int r = 0;
-    for (unsigned i = 0; i < cg->root->count; i++) {
-        if (cg->dir[i] < 0)
-            continue;
-        if (unlinkat(cg->root->dir[i], cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-            r = -errno;
-        else
-            fd_close(&cg->dir[i]);
-    }
-    return r;
+    if (!cg->name[0] || keep_spare(cg))
+        return 0;
+    close_files(cg->file);
+    close_dirs(cg);
+    return remove_dirs(cg->root, cg->name);
 }

@@ -15,9 +15,17 @@
 #include "box/enter.h"
 #include "wire/wire.h"
 
-enum { CGROUP_DIRS_MAX = 3 };
+enum { CGROUP_DIRS_MAX = 3, CGROUP_FILES_MAX = 8, CGROUP_SPARES_MAX = 64 };
 
 struct cgroup_driver;
+
+// A group whose box is gone and which nothing is left in, for the next box of the same limits.
+struct cgroup_spare {
+    char name[24];
+    uint64_t memory_bytes;
+    uint32_t processes;
+    int file[CGROUP_FILES_MAX];
+};
 
 // Where groups are made; filled once at start.
 struct cgroup_root {
@@ -29,12 +37,15 @@ struct cgroup_root {
     uid_t zygote_uid;            // host uid that puts boxes into groups (v2)
     int zygote_dir;              // v2: the group that zygotes are born in, or -1
     int left;                    // v2: our group of before, if we moved out of it, or -1
+    unsigned spare_count;
+    struct cgroup_spare spare[CGROUP_SPARES_MAX];
 };
 
 // One box's share.
 struct cgroup {
-    const struct cgroup_root *root;
+    struct cgroup_root *root;
     int dir[CGROUP_DIRS_MAX];
+    int file[CGROUP_FILES_MAX]; // v1: opened once for all boxes of a group; -1: none
     char name[24];
     struct wire_limits limits;
     pid_t pid;                 // host pid of the box's init; for `watch`
@@ -52,8 +63,10 @@ struct cgroup_driver {
     // Finds out whether groups can be made here; on failure `e` says what is missing and the fix.
     int (*open)(struct cgroup_root *root, struct err *e);
     int (*make)(const struct cgroup_root *root, struct cgroup *cg, struct err *e);
-    // Descriptors that the new box needs to get in; the caller closes them.  Number or -errno.
+    // Descriptors that the new box needs to get in; borrowed.  Number or -errno.
     int (*attach_fds)(const struct cgroup *cg, int *fds);
+    // The box is gone: is the group as good as new?  NULL: never.
+    bool (*clear)(const struct cgroup *cg);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
     void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
 
@@ -68,11 +81,12 @@ int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t
                 struct err *e);
 void cgroup_close(struct cgroup_root *root);
 
-int cgroup_make(const struct cgroup_root *root, struct cgroup *ret, uint64_t box,
+int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
                 const struct wire_limits *limits, struct err *e);
 // From now on what it uses counts.
 void cgroup_begin(struct cgroup *cg);
 void cgroup_usage(struct cgroup *cg, struct wire_usage *ret);
+// Removes the group, or keeps it for the next box.  A negative errno: the kernel is not ready yet.
 int cgroup_destroy(struct cgroup *cg);
 
 // ---- shared by the drivers ----

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,31 @@
 enum { MEMORY, PIDS, CPUACCT, CONTROLLERS };
 
 static const char *const controllers[CONTROLLERS] = {"memory", "pids", "cpuacct"};
+
+// What is opened once for each group.  The first three are what boxes get in by.
+enum { IN_MEMORY, IN_PIDS, IN_CPUACCT, PEAK, PIDS_NOW, PIDS_PEAK, CPU, CPU_SYS, FILES };
+
+static const struct {
+    int controller;
+    const char *name;
+    int mode;
+    bool optional;
+} files[FILES] = {
+    [IN_MEMORY] = {MEMORY, "tasks", O_WRONLY, false},
+    [IN_PIDS] = {PIDS, "tasks", O_WRONLY, false},
+    [IN_CPUACCT] = {CPUACCT, "tasks", O_WRONLY, false},
+    [PEAK] = {MEMORY, "memory.max_usage_in_bytes", O_RDWR, false},
+    [PIDS_NOW] = {PIDS, "pids.current", O_RDONLY, false},
+    [PIDS_PEAK] = {PIDS, "pids.peak", O_RDONLY, true}, // Linux 6.10
+    [CPU] = {CPUACCT, "cpuacct.usage", O_RDONLY, false},
+    [CPU_SYS] = {CPUACCT, "cpuacct.usage_sys", O_RDONLY, true},
+};
+
+enum {
+    SLACK = 16 << 20,       // the kernel charges in batches, so "near the limit" begins before it
+    RESIDUE_MAX = 1 << 20,  // what a box may leave behind in a group that is used again
+    PROCESSES_ALWAYS = 2,   // init and the user process
+};
 
 static int cgroup1_open(struct cgroup_root *root, struct err *e)
 {
@@ -59,51 +85,81 @@ static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struc
     }
     if (r == 0)
         r = file_write_u64_at(cg->dir[PIDS], "pids.max", (uint64_t)l->processes + 1);
-    return r < 0 ? err_set(e, ERR_SYSTEM, -r, NULL, "set the limits of cgroup '%s'", cg->name) : 0;
+    if (r < 0)
+        return err_set(e, ERR_SYSTEM, -r, NULL, "set the limits of cgroup '%s'", cg->name);
+    for (int i = 0; i < FILES; i++) {
+        cg->file[i] =
+            openat(cg->dir[files[i].controller], files[i].name, files[i].mode | O_CLOEXEC);
+        if (cg->file[i] < 0 && !files[i].optional)
+            return err_set(e, ERR_SYSTEM, errno, "raise the limit of open files (ulimit -n)",
+                           "open '%s' of cgroup '%s'", files[i].name, cg->name);
+    }
+    for (int i = 0; i < CONTROLLERS; i++)
+        fd_close(&cg->dir[i]);
+    return 0;
 }
 
 static int cgroup1_attach_fds(const struct cgroup *cg, int *fds)
 {
-    for (int i = 0; i < CONTROLLERS; i++) {
-        fds[i] = openat(cg->dir[i], "tasks", O_WRONLY | O_CLOEXEC);
-        if (fds[i] < 0) {
-            int r = -errno;
-            while (i-- > 0)
-                fd_close(&fds[i]);
-            return r;
-        }
-    }
+    for (int i = 0; i < CONTROLLERS; i++)
+        fds[i] = cg->file[i];
     return CONTROLLERS;
+}
+
+// A file that few boxes need, with "key value" lines; 0 when it does not say.
+static uint64_t rare(const struct cgroup *cg, int controller, const char *file, const char *key)
+{
+    char path[96];
+    uint64_t value = 0;
+    snprintf(path, sizeof path, "%s/%s", cg->name, file);
+    (void)file_read_key_at(cg->root->dir[controller], path, key, &value);
+    return value;
 }
 
 // The sum is exact; how it divides into user and system is sampled at the timer tick.
 static void cgroup1_cpu(struct cgroup *cg, struct wire_usage *ret)
 {
-    int dir = cg->dir[CPUACCT];
     uint64_t total = 0, system = 0;
-    if (file_read_u64_at(dir, "cpuacct.usage", &total) < 0)
+    if (file_read_u64(cg->file[CPU], &total) < 0)
         return;
-    (void)file_read_u64_at(dir, "cpuacct.usage_sys", &system);
+    (void)file_read_u64(cg->file[CPU_SYS], &system);
     if (system > total)
         system = total;
     ret->cpu_user_us = (total - system) / 1000;
     ret->cpu_system_us = system / 1000;
 }
 
+static bool is_near_limit(const struct cgroup *cg, uint64_t peak_bytes)
+{
+    return peak_bytes == UINT64_MAX || peak_bytes + SLACK > cg->limits.memory_bytes;
+}
+
 static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
 {
     // Every file costs some microseconds of a run's answer, so those that can only say "no" are left
-    // out: far below its limit a box has met none.  (The kernel charges in batches: hence the slack.)
-    const uint64_t slack = 16 << 20;
+    // out: far below its limit a box has met none.
     cgroup1_cpu(cg, ret);
-    (void)file_read_u64_at(cg->dir[MEMORY], "memory.max_usage_in_bytes", &ret->peak_memory_bytes);
-    if (ret->peak_memory_bytes + slack > cg->limits.memory_bytes ||
-        ret->peak_memory_bytes == UINT64_MAX)
-        (void)file_read_key_at(cg->dir[MEMORY], "memory.oom_control", "oom_kill",
-                               &ret->memory_hits);
-    (void)file_read_u64_at(cg->dir[PIDS], "pids.peak", &ret->peak_processes);
+    (void)file_read_u64(cg->file[PEAK], &ret->peak_memory_bytes);
+    if (is_near_limit(cg, ret->peak_memory_bytes))
+        ret->memory_hits = rare(cg, MEMORY, "memory.oom_control", "oom_kill");
+    (void)file_read_u64(cg->file[PIDS_PEAK], &ret->peak_processes);
     if (ret->peak_processes > cg->limits.processes) // or no such file: UINT64_MAX
-        (void)file_read_key_at(cg->dir[PIDS], "pids.events", "max", &ret->process_hits);
+        ret->process_hits = rare(cg, PIDS, "pids.events", "max");
+}
+
+// Counters that nobody can set back (pids.peak, pids.events, oom_kill) must be where they are in every
+// box; the others are set back, or counted from where they are.
+static bool cgroup1_clear(const struct cgroup *cg)
+{
+    uint64_t now = UINT64_MAX, processes = UINT64_MAX, peak = UINT64_MAX, residue = UINT64_MAX;
+    (void)file_read_u64(cg->file[PIDS_NOW], &now);
+    (void)file_read_u64(cg->file[PIDS_PEAK], &processes);
+    (void)file_read_u64(cg->file[PEAK], &peak);
+    if (now != 0 || processes > PROCESSES_ALWAYS || is_near_limit(cg, peak) ||
+        pwrite(cg->file[PEAK], "0", 1, 0) != 1)
+        return false;
+    (void)file_read_u64(cg->file[PEAK], &residue);
+    return residue <= RESIDUE_MAX;
 }
 
 const struct cgroup_driver cgroup1_driver = {
@@ -112,6 +168,7 @@ const struct cgroup_driver cgroup1_driver = {
     .open = cgroup1_open,
     .make = cgroup1_make,
     .attach_fds = cgroup1_attach_fds,
+    .clear = cgroup1_clear,
     .usage = cgroup1_usage,
     .cpu = cgroup1_cpu,
 };

@@ -160,8 +160,8 @@ static int cgroup2_make(const struct cgroup_root *root, struct cgroup *cg, struc
 
 static int cgroup2_attach_fds(const struct cgroup *cg, int *fds)
 {
-    fds[0] = fcntl(cg->dir[0], F_DUPFD_CLOEXEC, 3);
-    return fds[0] < 0 ? -errno : 1;
+    fds[0] = cg->dir[0];
+    return 1;
 }
 
 static void cgroup2_usage(struct cgroup *cg, struct wire_usage *ret)

@@ -216,7 +216,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
             .limits = b->limits,
         }};
     r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
-    for (int i = 0; i < 3 + (groups < 0 ? 0 : groups); i++)
+    for (int i = 0; i < 3; i++)
         fd_close(&fds[i]);
     if (r < 0)
         return err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box");
