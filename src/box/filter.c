@@ -152,6 +152,27 @@ static const struct change {
     {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1}},
 };
 
+// What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every argument.
+static const char *const setup[] = {
+    "clone3", "unshare", "setns", "mount", "prctl", "capset",
+    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+};
+
+static const struct row allowed = {"", ACTION_ALLOW, RULE_NONE, -1};
+
+static bool is_setup(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(setup); i++)
+        if (strcmp(setup[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_changed_in(enum filter_kind kind, const struct change *c)
+{
+    return c->kind == kind || (c->kind == FILTER_BOX_WATCHED && kind == FILTER_ZYGOTE_WATCHED);
+}
+
 struct call {
     int nr;
     const struct row *row;
@@ -170,9 +191,12 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
     for (size_t i = 0; i < ARRAY_LEN(policy); i++) {
         const struct row *row = &policy[i];
         for (size_t k = 0; k < ARRAY_LEN(changes); k++)
-            if (changes[k].kind == kind && strcmp(changes[k].row.name, row->name) == 0)
+            if (is_changed_in(kind, &changes[k]) && strcmp(changes[k].row.name, row->name) == 0)
                 row = &changes[k].row;
         int nr = row->nr >= 0 ? row->nr : seccomp_syscall_resolve_name(row->name);
+        bool halved = kind >= FILTER_ZYGOTE, last = kind == FILTER_LAST;
+        if (halved && is_setup(row->name) != last)
+            row = &allowed;
         if (nr >= 0)
             calls[n++] = (struct call){nr, row};
     }
@@ -180,7 +204,8 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
     return n;
 }
 
-// Neighbouring numbers with the same plain action become one range; gaps are ENOSYS.
+// Neighbouring numbers with the same plain action become one range; gaps are `other`: ENOSYS, but in
+// the last half allowed, because the first half has spoken about them.
 struct range {
     uint32_t first; // up to the next range's first
     enum action action;
@@ -196,18 +221,19 @@ static size_t ranges_add(struct range *r, size_t n, uint32_t first, enum action 
     return n + 1;
 }
 
-static size_t ranges_make(struct range *r, const struct call *calls, size_t count)
+static size_t ranges_make(struct range *r, const struct call *calls, size_t count,
+                          enum action other)
 {
     size_t n = 0;
     uint32_t next = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t nr = (uint32_t)calls[i].nr;
         if (nr > next)
-            n = ranges_add(r, n, next, ACTION_ENOSYS, RULE_NONE);
+            n = ranges_add(r, n, next, other, RULE_NONE);
         n = ranges_add(r, n, nr, calls[i].row->action, calls[i].row->rule);
         next = nr + 1;
     }
-    return ranges_add(r, n, next, ACTION_ENOSYS, RULE_NONE);
+    return ranges_add(r, n, next, other, RULE_NONE);
 }
 
 // ---- emitting ------------------------------------------------------------------------------------
@@ -296,7 +322,8 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
 {
     struct call calls[ARRAY_LEN(policy)];
     struct range ranges[2 * ARRAY_LEN(policy) + 1];
-    size_t n = ranges_make(ranges, calls, resolve(kind, calls));
+    size_t n = ranges_make(ranges, calls, resolve(kind, calls),
+                           kind == FILTER_LAST ? ACTION_ALLOW : ACTION_ENOSYS);
 
     ret->count = 0;
     // (a) SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.

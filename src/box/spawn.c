@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
@@ -24,6 +25,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 #include "box/enter.h"
+#include "box/filter.h"
 #include "box/init.h"
 #include "wire/wire.h"
 
@@ -42,7 +44,7 @@ struct child {
 static int net_fd[WIRE_NET_SLOTS];
 
 static struct child *children[CHILD_BUCKETS];
-static struct sock_fprog filter;
+static struct sock_fprog first_filter, last_filter;
 static uint64_t base_as_bytes;
 
 static void child_add(struct child *c, pid_t pid, uint64_t box)
@@ -63,20 +65,41 @@ static struct child *child_take(pid_t pid)
     return NULL;
 }
 
-static int load_filter(void)
+// Both halves of the filter, see box/filter.h.
+static int read_filter(void)
 {
+    struct filter_head head;
     struct stat st;
     if (fstat(ZYGOTE_FILTER_FD, &st) < 0)
         return -errno;
-    if (st.st_size <= 0 || st.st_size % (off_t)sizeof(struct sock_filter) || st.st_size > 32768)
-        return -EINVAL;
-    filter.filter = malloc((size_t)st.st_size);
-    if (!filter.filter)
-        return -ENOMEM;
-    if (pread(ZYGOTE_FILTER_FD, filter.filter, (size_t)st.st_size, 0) != st.st_size)
+    if (pread(ZYGOTE_FILTER_FD, &head, sizeof head, 0) != (ssize_t)sizeof head)
         return -EIO;
-    filter.len = (unsigned short)((size_t)st.st_size / sizeof(struct sock_filter));
+    if (!head.first || !head.last || head.first > FILTER_MAX || head.last > FILTER_MAX ||
+        st.st_size != (off_t)(sizeof head + (head.first + head.last) * sizeof(struct sock_filter)))
+        return -EINVAL;
+    size_t bytes = (size_t)st.st_size - sizeof head;
+    struct sock_filter *code = malloc(bytes);
+    if (!code)
+        return -ENOMEM;
+    if (pread(ZYGOTE_FILTER_FD, code, bytes, sizeof head) != (ssize_t)bytes) {
+        free(code);
+        return -EIO;
+    }
+    first_filter = (struct sock_fprog){(unsigned short)head.first, code};
+    last_filter = (struct sock_fprog){(unsigned short)head.last, code + head.first};
     (void)close(ZYGOTE_FILTER_FD);
+    return 0;
+}
+
+// Before the first box: the zygote itself does nothing that the first half forbids.
+static int load_filter(uint32_t box_flags)
+{
+    static bool loaded;
+    if (loaded || (box_flags & BOX_WITHOUT_SECCOMP))
+        return 0;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &first_filter, 0, 0) < 0)
+        return -errno;
+    loaded = true;
     return 0;
 }
 
@@ -163,7 +186,7 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         .cgroup_fds = m->cgroup_fds,
         .proc_fd = ZYGOTE_PROC_FD,
         .base_as_bytes = base_as_bytes,
-        .filter = filter,
+        .filter = last_filter,
     };
     union wire_message reply = {.spawned = {.box = m->box, .error = EPROTO}};
     int pidfd = -1;
@@ -175,8 +198,11 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         plan.stderr_fd = fds[2];
         memcpy(plan.cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
         pid_t pid;
-        int r = enter_net(m->net_slot);
-        reply.spawned.net = r < 0;
+        int r = load_filter(m->flags);
+        if (r == 0) {
+            r = enter_net(m->net_slot);
+            reply.spawned.net = r < 0;
+        }
         if (r == 0)
             r = clone_box(&plan, hooks, &pid, &pidfd);
         if (r == 1)
@@ -252,7 +278,7 @@ int spawn_ready(const char *report, unsigned length)
 
 int spawn_serve(const struct spawn_hooks *hooks)
 {
-    int r = load_filter();
+    int r = read_filter();
     if (r < 0)
         return r;
     r = measure_address_space();

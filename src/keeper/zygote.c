@@ -50,8 +50,10 @@ static int find_python_side(char *ret, size_t cap, struct err *e)
 
 static int make_filter(enum filter_kind kind, struct err *e)
 {
-    struct filter filter;
-    int r = filter_build(kind, &filter, e);
+    struct filter first, last;
+    int r = filter_build(kind, &first, e);
+    if (r == 0)
+        r = filter_build(FILTER_LAST, &last, e);
     if (r < 0)
         return r;
     int fd = memfd_create("filter", MFD_CLOEXEC);
@@ -59,7 +61,12 @@ static int make_filter(enum filter_kind kind, struct err *e)
         return err_set(e, ERR_LAYER_MISSING, errno,
                        "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'seccomp': memfd_create for the filter");
-    r = fd_write_all(fd, filter.code, filter.count * sizeof filter.code[0]);
+    struct filter_head head = {(uint32_t)first.count, (uint32_t)last.count};
+    r = fd_write_all(fd, &head, sizeof head);
+    if (r == 0)
+        r = fd_write_all(fd, first.code, first.count * sizeof first.code[0]);
+    if (r == 0)
+        r = fd_write_all(fd, last.code, last.count * sizeof last.code[0]);
     if (r < 0) {
         (void)close(fd);
         return err_set(e, ERR_SYSTEM, -r, NULL, "write the filter");
@@ -149,7 +156,7 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
     if (r < 0)
         return r;
     bool counted = caps->cgroups.driver != &watch_driver;
-    _cleanup_close_ int filter = make_filter(counted ? FILTER_BOX : FILTER_BOX_WATCHED, e);
+    _cleanup_close_ int filter = make_filter(counted ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED, e);
     if (filter < 0)
         return filter;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
