@@ -47,6 +47,10 @@ static struct child *children[CHILD_BUCKETS];
 static struct sock_fprog first_filter, last_filter;
 static uint64_t base_as_bytes;
 
+// Every page that the zygote writes to after a clone is copied once more for it, so what it says and
+// hears has one place and not a frame of 16 KiB on the stack each time.
+static union wire_message reply;
+
 static void child_add(struct child *c, pid_t pid, uint64_t box)
 {
     struct child **bucket = &children[(unsigned)pid % CHILD_BUCKETS];
@@ -188,7 +192,7 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         .base_as_bytes = base_as_bytes,
         .filter = last_filter,
     };
-    union wire_message reply = {.spawned = {.box = m->box, .error = EPROTO}};
+    reply.spawned = (struct wire_spawned){.box = m->box, .error = EPROTO};
     int pidfd = -1;
     struct child *child = malloc(sizeof *child);
 
@@ -235,15 +239,15 @@ static int report_exits(void)
         struct child *c = child_take(pid);
         if (!c)
             continue; // a helper that a preload started and that was handed to us
-        union wire_message m = {.exited = {
-                                    .box = c->box,
-                                    .status = status,
-                                    .cpu_user_us = microseconds(usage.ru_utime),
-                                    .cpu_system_us = microseconds(usage.ru_stime),
-                                    .max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
-                                }};
+        reply.exited = (struct wire_exited){
+            .box = c->box,
+            .status = status,
+            .cpu_user_us = microseconds(usage.ru_utime),
+            .cpu_system_us = microseconds(usage.ru_stime),
+            .max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
+        };
         free(c);
-        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &m, NULL, 0);
+        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &reply, NULL, 0);
         if (r < 0)
             return r;
     }
@@ -253,7 +257,7 @@ static int report_exits(void)
 // Returns 1 in a new box, 0 when there was a message, -EPIPE when the keeper is gone.
 static int handle_message(const struct spawn_hooks *hooks)
 {
-    union wire_message m;
+    static union wire_message m;
     int fds[FD_PASS_MAX];
     size_t count = 0;
     int r = wire_recv(ZYGOTE_SOCKET_FD, &m, fds, ARRAY_LEN(fds), &count);
