@@ -85,6 +85,17 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
     return link_open(&g->link, g->base, sock, e);
 }
 
+// Lets a sibling thread of the same core have it for some hundred nanoseconds.
+static void relax(void)
+{
+    for (int i = 0; i < 8; i++)
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb");
+#endif
+}
+
 // A short run is over before a sleeping CPU has woken up, which takes 30-50 us in a virtual machine,
 // at every hand-over.  So with one run in the air the gate looks again for a moment before it sleeps:
 // that keeps this CPU awake, and leaves the other processes of the run to hand over on one of theirs.
@@ -96,14 +107,16 @@ void gate_dispatch(struct gate *g)
     while (!event_base_got_break(g->base)) {
         int64_t now_us = clock_us();
         bool look = g->running == 1 && now_us < asleep_after_us;
-        unsigned before = g->running;
+        unsigned running = g->running, begun = g->begun;
         int r = event_base_loop(g->base, EVLOOP_ONCE | (look ? EVLOOP_NONBLOCK : 0));
         if (r != 0)
             return; // nothing left to wait for
-        if (!look || g->running != before)
+        if (!look || g->running != running || g->begun != begun) {
             asleep_after_us = now_us + LOOK_US;
-        else
+        } else {
             (void)sched_yield(); // whoever shares this CPU may be the one that we wait for
+            relax();
+        }
     }
 }
 

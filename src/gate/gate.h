@@ -17,6 +17,7 @@ struct gate {
     const struct keeper_facts *facts;
     struct link link;
     unsigned running; // runs whose answer is awaited
+    unsigned begun;   // runs that were ever begun
 };
 
 // Gives up what the keeper left, makes the event loop and the link to the keeper.  Takes `sock`.

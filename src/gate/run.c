@@ -349,6 +349,7 @@ struct run *run_start(struct gate *g, const struct run_request *request)
                       .reader = {.max = FRAME_RESULT_MAX},
                       .t_begin_us = (uint64_t)clock_us()};
     g->running++;
+    g->begun++;
     for (int i = 0; i < RUN_STREAMS; i++)
         if (!(r->output[i] = evbuffer_new())) {
             run_free(r);
@@ -385,6 +386,7 @@ void run_next(struct run *r, const char *code, size_t code_length)
     }
     r->state = RUN_SENDING;
     r->gate->running++;
+    r->gate->begun++;
     r->t_begin_us = r->t_box_us = (uint64_t)clock_us();
     send_code(r);
     if (!set_wall(r) || !watch_sending(r))
