@@ -92,9 +92,9 @@ static int step_cgroup(const struct box_plan *plan)
     return 0;
 }
 
-static int write_proc(int proc_fd, const char *path, const char *text)
+static int write_proc(int self, const char *path, const char *text)
 {
-    _cleanup_close_ int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(self, path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
@@ -111,11 +111,12 @@ static int step_id_map(const struct box_plan *plan)
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
         return -1;
     snprintf(map, sizeof map, "%d %u 1", BOX_UID, plan->uid_slot);
-    if (write_proc(plan->proc_fd, "self/setgroups", "deny") < 0)
+    _cleanup_close_ int self = openat(plan->proc_fd, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (self < 0 || write_proc(self, "setgroups", "deny") < 0)
         return -1;
-    if (write_proc(plan->proc_fd, "self/uid_map", map) < 0)
+    if (write_proc(self, "uid_map", map) < 0)
         return -1;
-    return write_proc(plan->proc_fd, "self/gid_map", map);
+    return write_proc(self, "gid_map", map);
 }
 
 static int limit_set(int resource, rlim_t value)

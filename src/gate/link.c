@@ -113,7 +113,8 @@ int link_acquire(struct link *l, struct run *r, struct wire_acquire *m, struct e
                        LINK_RUNS_MAX);
     size_t i = l->free[l->free_count - 1];
     m->ticket = ++l->generation * LINK_RUNS_MAX + i;
-    union wire_message message = {.acquire = *m};
+    union wire_message message; // not {...}, which would clear 16 KiB
+    message.acquire = *m;
     int n = wire_send(l->sock, WIRE_ACQUIRE, &message, NULL, 0);
     if (n < 0)
         return err_set(e, n == -EAGAIN ? ERR_BUSY : ERR_INTERNAL, -n, NULL,
@@ -135,7 +136,8 @@ static int send_surely(struct link *l, enum wire_type type, union wire_message *
 
 int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reaped)
 {
-    union wire_message m = {.release = {.box = box, .end = end, .wait_reaped = wait_reaped}};
+    union wire_message m;
+    m.release = (struct wire_release){.box = box, .end = end, .wait_reaped = wait_reaped};
     return send_surely(l, WIRE_RELEASE, &m);
 }
 

@@ -155,7 +155,8 @@ static void refuse(struct stock *s, uint64_t ticket, const struct err *e)
 
 static void deliver(struct stock *s, struct box *b, uint64_t ticket, uint64_t cpu_ms, bool parked)
 {
-    union wire_message m = {.box = {.ticket = ticket, .box = b->id, .parked = parked}};
+    union wire_message m; // not {...}, which would clear 16 KiB
+    m.box = (struct wire_box){.ticket = ticket, .box = b->id, .parked = parked};
     int fds[] = {b->control, b->out, b->err};
     b->cpu_ms = cpu_ms;
     move(s, b, BOX_LIVE);
@@ -204,17 +205,17 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 
     int fds[3 + BOX_CGROUP_FDS_MAX] = {sock[1], out[1], err[1]};
     int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
-    union wire_message m = {
-        .spawn = {
-            .box = b->id,
-            .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
-            .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
-            .cgroup_kind = b->cg.root->driver->kind,
-            .flags = s->caps->box_flags | (s->order_count || b->ticket ? BOX_HURRY : 0),
-            .landlock_abi = s->caps->landlock_abi,
-            .net_slot = (uint32_t)slot,
-            .limits = b->limits,
-        }};
+    union wire_message m;
+    m.spawn = (struct wire_spawn){
+        .box = b->id,
+        .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
+        .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
+        .cgroup_kind = b->cg.root->driver->kind,
+        .flags = s->caps->box_flags | (s->order_count || b->ticket ? BOX_HURRY : 0),
+        .landlock_abi = s->caps->landlock_abi,
+        .net_slot = (uint32_t)slot,
+        .limits = b->limits,
+    };
     r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
     for (int i = 0; i < 3; i++)
         fd_close(&fds[i]);
@@ -445,11 +446,12 @@ static void measure(struct box *b, struct wire_usage *ret)
 
 static void answer(struct stock *s, struct box *b, const struct wire_usage *usage)
 {
-    union wire_message m = {.ended = {.box = b->id,
-                                      .end = b->end,
-                                      .reaped = b->reaped,
-                                      .status = b->status,
-                                      .usage = *usage}};
+    union wire_message m;
+    m.ended = (struct wire_ended){.box = b->id,
+                                  .end = b->end,
+                                  .reaped = b->reaped,
+                                  .status = b->status,
+                                  .usage = *usage};
     b->answered = true;
     stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }
