@@ -687,6 +687,7 @@ def arrange():
         unregister(logging.shutdown)
         register(end_logging)
     getpid()                            # binds the symbol, which else every box would do
+    signal(SIGINT, default_int_handler) # as python3 has it, whatever a preload did
     builtins.input = refuse_input
     sys.path.insert(0, SCRATCH)         # the folder of the script, as python3 has it
     Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
@@ -695,7 +696,6 @@ def arrange():
 def settle():
     """Makes the interpreter this box's own; whatever differs between boxes begins here."""
     Box.pid = getpid()
-    signal(SIGINT, default_int_handler)
     for renew in Box.renewals:
         renew()
     if not Box.streams:
