@@ -154,8 +154,15 @@ static const struct change {
 
 // What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every argument.
 static const char *const setup[] = {
-    "clone3", "unshare", "setns", "mount", "prctl", "capset",
-    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+    "clone3",
+    "unshare",
+    "setns",
+    "mount",
+    "prctl",
+    "capset",
+    "landlock_create_ruleset",
+    "landlock_add_rule",
+    "landlock_restrict_self",
 };
 
 static const struct row allowed = {"", ACTION_ALLOW, RULE_NONE, -1};

@@ -43,9 +43,9 @@ static const struct {
 };
 
 enum {
-    SLACK = 16 << 20,       // the kernel charges in batches, so "near the limit" begins before it
-    RESIDUE_MAX = 1 << 20,  // what a box may leave behind in a group that is used again
-    PROCESSES_ALWAYS = 2,   // init and the user process
+    SLACK = 16 << 20,      // the kernel charges in batches, so "near the limit" begins before it
+    RESIDUE_MAX = 1 << 20, // what a box may leave behind in a group that is used again
+    PROCESSES_ALWAYS = 2,  // init and the user process
 };
 
 static int cgroup1_open(struct cgroup_root *root, struct err *e)

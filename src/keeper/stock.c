@@ -447,11 +447,8 @@ static void measure(struct box *b, struct wire_usage *ret)
 static void answer(struct stock *s, struct box *b, const struct wire_usage *usage)
 {
     union wire_message m;
-    m.ended = (struct wire_ended){.box = b->id,
-                                  .end = b->end,
-                                  .reaped = b->reaped,
-                                  .status = b->status,
-                                  .usage = *usage};
+    m.ended = (struct wire_ended){
+        .box = b->id, .end = b->end, .reaped = b->reaped, .status = b->status, .usage = *usage};
     b->answered = true;
     stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }

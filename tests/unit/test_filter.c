@@ -196,8 +196,8 @@ static const uint32_t high_halves[] = {0, 1, 0x80000000, 0xdeadbeef, 0xffffffff}
 // Two filters of one process: the kernel takes the strictest answer, and of two errnos the younger's.
 static uint32_t interpret_halves(enum filter_kind whole, const struct seccomp_data *data)
 {
-    uint32_t first = interpret(
-        &programs[whole == FILTER_BOX ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED], data);
+    uint32_t first =
+        interpret(&programs[whole == FILTER_BOX ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED], data);
     uint32_t last = interpret(&programs[FILTER_LAST], data);
     int32_t a = (int32_t)(first & SECCOMP_RET_ACTION_FULL);
     int32_t b = (int32_t)(last & SECCOMP_RET_ACTION_FULL);
