@@ -43,6 +43,9 @@ struct child {
 // with their processes.  One for all boxes would let them see each other's abstract sockets.
 static int net_fd[WIRE_NET_SLOTS];
 
+// One for each slot, which has one box at a time.  Not from malloc: pieces that the zygote frees are
+// joined by the next large malloc of every box, which writes to a page for each.
+static struct child by_slot[WIRE_NET_SLOTS];
 static struct child *children[CHILD_BUCKETS];
 static struct sock_fprog first_filter, last_filter;
 static uint64_t base_as_bytes;
@@ -129,8 +132,6 @@ static int become_slot(uint32_t slot)
 
 static int enter_net(uint32_t slot)
 {
-    if (slot >= WIRE_NET_SLOTS)
-        return -EINVAL;
     if (net_fd[slot] > 0)
         return setns(net_fd[slot], CLONE_NEWNET) < 0 ? -errno : 0;
     if (unshare(CLONE_NEWNET) < 0)
@@ -194,9 +195,9 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
     };
     reply.spawned = (struct wire_spawned){.box = m->box, .error = EPROTO};
     int pidfd = -1;
-    struct child *child = malloc(sizeof *child);
 
-    if (m->cgroup_fds <= BOX_CGROUP_FDS_MAX && count == 3 + m->cgroup_fds && child) {
+    if (m->cgroup_fds <= BOX_CGROUP_FDS_MAX && count == 3 + m->cgroup_fds &&
+        m->net_slot < WIRE_NET_SLOTS && !by_slot[m->net_slot].pid) {
         plan.control_fd = fds[0];
         plan.stdout_fd = fds[1];
         plan.stderr_fd = fds[2];
@@ -213,9 +214,8 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
             return 1;
         reply.spawned.error = -r;
         if (r == 0)
-            child_add(TAKE_PTR(child), pid, m->box);
+            child_add(&by_slot[m->net_slot], pid, m->box);
     }
-    free(child);
     // The answer before the descriptors: when no box was made their end is the first thing that the
     // keeper would see, and it says less.
     int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, &pidfd, pidfd >= 0);
@@ -246,7 +246,7 @@ static int report_exits(void)
             .cpu_system_us = microseconds(usage.ru_stime),
             .max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
         };
-        free(c);
+        c->pid = 0;
         int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &reply, NULL, 0);
         if (r < 0)
             return r;
