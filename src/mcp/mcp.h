@@ -4,7 +4,7 @@
 //
 //   transport --- mcp_receive() ---> dispatch (server.c) ---> handler of a method
 //        ^                                                        |
-//        +---- outlet <--- mcp_answer(), mcp_fail(), mcp_progress() ... 
+//        +---- outlet <--- mcp_answer(), mcp_fail(), mcp_progress() ...
 //
 // A call is one request from its arrival to its answer.  A handler either answers at once or sets
 // `cancel` and `work` and answers later; it ends every call exactly once, by mcp_answer() or
@@ -49,8 +49,9 @@ struct mcp {
     struct mcp_session *oldest, *newest;
     unsigned session_count;
     struct event *session_timer;
-    unsigned calls; // in flight, all transports
+    unsigned calls;                 // in flight, all transports
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL
+    void *idle_argument;            // for on_idle
 };
 
 int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const struct config *c,
@@ -88,7 +89,8 @@ struct mcp_from {
 // message.  A request is answered through the outlet, now or later.  Returns the call while it is in
 // flight, for mcp_cancel() when the client disconnects; NULL when it ended already.  The returned
 // call is valid until its outlet sees `last` or `drop`.
-struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from, struct rpc_message *message);
+struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
+                             struct rpc_message *message);
 
 // The row of a method, or NULL when this era does not have it.
 struct mcp_method {
@@ -124,21 +126,23 @@ struct mcp_call {
     enum mcp_version version;
     bool modern;
     char owner[MCP_OWNER_MAX + 1];
-    struct rpc_message request; // owned; request.params and .meta are what handlers read
-    json_t *capabilities;       // the client's; borrowed, never NULL
-    json_t *progress_token;     // borrowed or NULL
-    double progress;            // last sent
-    int64_t progress_us;        // when
-    int log_level;              // least important level the client wants, MCP_LEVEL_MAX: none
-    json_t *answers;            // modern retry: params.inputResponses, else NULL; borrowed
-    json_t *state;              // modern retry: what the handler had put into requestState; owned
+    struct rpc_message request;  // owned; request.params and .meta are what handlers read
+    json_t *capabilities;        // the client's; borrowed, never NULL
+    json_t *progress_token;      // borrowed or NULL
+    double progress;             // last sent
+    int64_t progress_us;         // when
+    int log_level;               // least important level the client wants, MCP_LEVEL_MAX: none
+    json_t *answers;             // modern retry: params.inputResponses, else NULL; borrowed
+    json_t *state;               // modern retry: what the handler had put into requestState; owned
     const struct mcp_from *from; // only while the handler's first call lasts
+    bool
+        *ended; // set when the call ends; points to server.c's while the handler's first call lasts
     // For a handler that goes on after it returned.
     void *work;
     void (*cancel)(struct mcp_call *c);
     // Bookkeeping of call.c, ask.c and session.c.
     struct mcp_ask *ask;
-    struct mcp_task *task; // it runs as this task
+    struct mcp_task *task;    // it runs as this task
     char key[RPC_ID_MAX + 8]; // id as text, for the session's table
 };
 
@@ -151,7 +155,8 @@ void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
 
 // Notifications on the way; each does nothing when the client did not ask for it.
 void mcp_progress(struct mcp_call *c, double progress, double total, const char *message);
-void mcp_log(struct mcp_call *c, enum mcp_level level, const char *logger, json_t *data /* taken */);
+void mcp_log(struct mcp_call *c, enum mcp_level level, const char *logger,
+             json_t *data /* taken */);
 // Any notification on the call's own stream.  Takes params, may be NULL.
 void mcp_notify(struct mcp_call *c, const char *method, json_t *params);
 

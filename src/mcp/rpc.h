@@ -26,7 +26,7 @@ enum mcp_version {
         MCP_VERSION_MAX
 };
 
-enum { MCP_NEWEST_LEGACY = MCP_2025_11_25 };
+#define MCP_NEWEST_LEGACY MCP_2025_11_25
 
 const char *mcp_version_name(enum mcp_version version);
 int mcp_version_find(const char *text); // an enum mcp_version, or -1
@@ -76,9 +76,9 @@ struct rpc_message {
 
 // Why a message is not served, before any handler saw it.
 struct rpc_refusal {
-    int code;    // MCP_PARSE_ERROR ...
-    int status;  // HTTP
-    json_t *id;  // owned; NULL when unknown
+    int code;     // MCP_PARSE_ERROR ...
+    int status;   // HTTP
+    json_t *id;   // owned; NULL when unknown
     json_t *data; // owned or NULL
     char message[512];
 };
