@@ -23,9 +23,9 @@ struct http_exchange;
 enum http_method { HTTP_GET = 1, HTTP_POST = 2, HTTP_DELETE = 4, HTTP_PUT = 8, HTTP_HEAD = 16 };
 
 struct http_route {
-    const char *path;  // exact, or a prefix when it ends with '*'
-    unsigned methods;  // set of enum http_method; another one is answered with 405 and Allow
-    bool open;         // no key needed (health, protected-resource metadata, the page)
+    const char *path; // exact, or a prefix when it ends with '*'
+    unsigned methods; // set of enum http_method; another one is answered with 405 and Allow
+    bool open;        // no key needed (health, protected-resource metadata, the page)
     void (*handle)(struct http_exchange *x, void *argument);
     void *argument;
 };
@@ -34,11 +34,11 @@ struct http_exchange {
     struct http *server;
     struct evhttp_request *ev;
     enum http_method method;
-    char path[512];     // decoded, without query
-    const char *query;  // as sent, "" when there is none
-    char owner[65];     // name of the key, "" without keys
-    bool streaming;     // http_stream_begin() was called
-    void *work;         // the handler's own
+    char path[512];    // decoded, without query
+    const char *query; // as sent, "" when there is none
+    char owner[65];    // name of the key, "" without keys
+    bool streaming;    // http_stream_begin() was called
+    void *work;        // the handler's own
     // The client went away before the answer was complete.  The exchange is gone after it returns.
     void (*on_close)(struct http_exchange *x);
     // A stream whose reader had been slow has room again; may be NULL.
@@ -53,6 +53,9 @@ void http_add_routes(struct http *h, const struct http_route *routes); // borrow
 void http_stop(struct http *h);
 unsigned http_exchanges(const struct http *h); // open ones
 void http_close(struct http *h);
+// Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure what was
+// in force stays.
+int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
 
 // ---- for handlers ------------------------------------------------------------------------------
 
@@ -67,7 +70,8 @@ bool http_query(const struct http_exchange *x, const char *name, char *buf, size
 void http_add_header(struct http_exchange *x, const char *name, const char *value);
 
 // Whole answers; the exchange is gone afterwards.
-void http_reply(struct http_exchange *x, int status, const char *type, const void *data, size_t length);
+void http_reply(struct http_exchange *x, int status, const char *type, const void *data,
+                size_t length);
 void http_reply_json(struct http_exchange *x, int status, json_t *body); // borrowed
 // {"error": {"code", "message", "hint"}}
 void http_reply_error(struct http_exchange *x, int status, const char *code, const char *hint,
@@ -76,7 +80,8 @@ void http_reply_error(struct http_exchange *x, int status, const char *code, con
 // Streamed answers.
 void http_stream_begin(struct http_exchange *x, int status, const char *type);
 void http_stream_write(struct http_exchange *x, const void *data, size_t length);
-size_t http_stream_backlog(const struct http_exchange *x); // bytes that the client has not taken yet
-void http_stream_end(struct http_exchange *x);             // the exchange is gone afterwards
+// Bytes that the client has not taken yet.
+size_t http_stream_backlog(const struct http_exchange *x);
+void http_stream_end(struct http_exchange *x); // the exchange is gone afterwards
 
 #endif

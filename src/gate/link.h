@@ -41,6 +41,9 @@ struct link {
     } by_box[LINK_BOX_SLOTS];
     void (*on_status)(const struct wire_status_reply *m, void *argument);
     void *status_argument;
+    // INTERPRETER, ZYGOTE_READY, FAILED and FILES; the descriptors are borrowed.
+    void (*on_news)(const union wire_message *m, const int *fds, size_t count, void *argument);
+    void *news_argument;
     void (*on_lost)(void *argument); // the keeper is gone
     void *lost_argument;
 };

@@ -20,7 +20,12 @@ void mcp_listen_forget(struct mcp_session *s);   // the session ends
 
 void mcp_list_changed(struct mcp *m, enum mcp_list list);
 void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner); // NULL: anybody's
+// `task` is borrowed: what tasks/get would answer.
 void mcp_task_updated(struct mcp *m, const char *owner, const char *task_id, json_t *task);
+bool mcp_task_has_readers(struct mcp *m, const char *task_id);
+
+// Ends every subscriptions/listen as a server that shuts down does; they would not end by themselves.
+void mcp_listen_end_all(struct mcp *m);
 
 // A legacy session agreed on a version: it hears of changed lists from now on.
 void mcp_listen_join(struct mcp_session *s);

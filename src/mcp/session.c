@@ -165,7 +165,6 @@ void mcp_session_end(struct mcp_session *s)
     if (s->on_end)
         s->on_end(s);
     json_decref(s->capabilities);
-    json_decref(s->subscriptions);
     free(s);
 }
 

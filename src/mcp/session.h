@@ -26,7 +26,7 @@ struct mcp_session {
     unsigned call_count;
     void *asks; // tsearch tree: questions to the client by number
     uint64_t next_ask;
-    json_t *subscriptions;     // uri -> true (listen.c)
+    struct mcp_listener *listener; // what it wants to hear of (listen.c)
     struct mcp_outlet *outlet; // for what belongs to no call; NULL: nobody listens at the moment
     int64_t used_ms;
     struct mcp_session *older, *newer; // of the same server, by last use; HTTP only

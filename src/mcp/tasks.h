@@ -17,9 +17,13 @@ void mcp_tasks_close(struct mcp *m);
 struct mcp_call *mcp_task_begin(struct mcp_call *c);
 
 // Questions of a call that runs as a task: the task becomes input_required until tasks/update brought
-// all the answers.  Called by ask.c, which has checked the capabilities.
+// all the answers.  Called by ask.c, which has checked the capabilities.  The questions are borrowed.
 void mcp_task_ask(struct mcp_call *c, const struct mcp_question *questions, size_t count,
                   void (*then)(struct mcp_call *c, json_t *answers));
+
+// Fails a call of a client that did not declare the extension.
+void mcp_task_missing(struct mcp_call *c);
+bool mcp_task_exists(struct mcp *m, const char *owner, const char *id);
 
 void mcp_handle_tasks_get(struct mcp_call *c);
 void mcp_handle_tasks_update(struct mcp_call *c);

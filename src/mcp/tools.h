@@ -33,6 +33,8 @@ struct mcp_tool {
     bool (*is_long)(const struct mcp_call *c, json_t *arguments);
     // The arguments are valid by the schema.  Ends the call with tool_answer(), mcp_fail(), mcp_ask().
     void (*handle)(struct mcp_call *c, json_t *arguments);
+    // Puts what the configuration decides (bounds) into the input schema, once; NULL: nothing.
+    int (*adapt)(const struct mcp *m, json_t *input_schema);
 };
 
 int mcp_tools_open(struct mcp *m, struct err *e); // parses the schemas, once
@@ -45,14 +47,21 @@ void mcp_handle_tools_call(struct mcp_call *c);
 const struct mcp_tool *mcp_tool_find(struct mcp *m, const char *name);
 json_t *mcp_tool_input_schema(struct mcp *m, const struct mcp_tool *tool); // borrowed
 
+// The names of the tool sets that are switched on: array, new.
+json_t *mcp_tool_sets(const struct mcp *m);
+struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools have in the air (tool_run.c)
+
 // ---- for the handlers of tools -----------------------------------------------------------------
+
+// The arguments of a call, also later than in the handler; never NULL.  Borrowed.
+json_t *tool_arguments(const struct mcp_call *c);
 
 // Answers a tools/call.  Takes `content` (array of content blocks) and `structured` (object or NULL).
 // Leaves out what the client's revision does not know: structuredContent before 2025-06-18,
 // resource_link blocks before 2025-06-18, audio before 2025-03-26.
 void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
-// A tool error that a model can act on: isError, one text block "message" plus "hint: ...", and
-// structuredContent {"error": {"code", "message", "hint"}} when the tool has no output schema.
+// A tool error that a model can act on: isError, one text block of the message, "hint: ..." and
+// "code: ...", and structuredContent {"error": {"code", "message", "hint"}} when the tool has no output schema.
 void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
