@@ -22,10 +22,10 @@ $(BUILD)/.options: FORCE
 	        >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
 	    echo '$(OPTIONS)' >$@; }
 
-serve: ## set up, build and start (today: a short demonstration)
+serve: ## set up, build and start the server on 127.0.0.1:8000 (SERVE_ARGS are its options)
 	@tools/setup build
 	@$(MAKE) --no-print-directory all
-	@tools/demo $(PROGRAM)
+	@exec $(PROGRAM) serve $(SERVE_ARGS)
 
 test: ## set up, build and run every test
 	@tools/setup build test

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small client of the MCP server that hides nothing: every message can be seen, and also be wrong.
+"""A small client of the MCP server that hides nothing: every message is seen, and may be wrong.
 
 `Stdio`, `Http` and `Sse` are connections with the same methods. A request may be waited for
 (`request`), or be begun and waited for later (`begin`, `wait`). Whatever arrives is kept in
@@ -42,7 +42,7 @@ Received = collections.namedtuple("Received", "message method")
 
 
 class Connection:
-    """What the transports share. `modern` requests carry their version, legacy ones need `initialize`."""
+    """What the transports share. Modern requests carry their version, others need `initialize`."""
 
     name = "?"
 
@@ -212,6 +212,7 @@ class Stdio(Connection):
             "stdio", *flags, stdin=subprocess.PIPE, stderr=self.log, env=env, **popen
         )
         self.lines = []  # as they came
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -228,8 +229,9 @@ class Stdio(Connection):
         self.end("end of stdout")
 
     def raw(self, data):
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
+        with self._lock:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
 
     def send(self, message):
         self.raw(json.dumps(message).encode() + b"\n")
@@ -525,6 +527,15 @@ def schemas():
     return found
 
 
+def mended(schema):
+    """A known mistake of two revisions: the bounds of a number must be integers there."""
+    number = schema.get("$defs", schema.get("definitions", {})).get("NumberSchema", {})
+    for name in ("minimum", "maximum", "default"):
+        if number.get("properties", {}).get(name, {}).get("type") == "integer":
+            number["properties"][name]["type"] = "number"
+    return schema
+
+
 # Results that are `EmptyResult`, which the schemas do not tie to their requests.
 EMPTY = {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 
@@ -538,7 +549,7 @@ class Oracle:
 
     def __init__(self, version):
         self.version = version
-        self.schema = schemas()[max(version, VERSIONS[1])]
+        self.schema = mended(schemas()[max(version, VERSIONS[1])])
         self.key = "$defs" if "$defs" in self.schema else "definitions"
         self.definitions = self.schema[self.key]
         self.methods, self.errors = {}, {}

@@ -26,7 +26,7 @@ struct filter {
 enum filter_kind {
     FILTER_BOX,
     FILTER_BOX_WATCHED, // without cgroups: less memfd_create, whose memory nobody would count
-    FILTER_GATE,        // the box's, less what starts programs, plus network sockets
+    FILTER_GATE,        // the box's, less what starts programs or reaches out
 };
 
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);

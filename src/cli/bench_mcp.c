@@ -56,18 +56,19 @@ enum { STDIO, HTTP };
 
 static const struct {
     const char *key, *text;
-    int server;  // index of side->server
-    int clients; // at one time
-    bool list;   // tools/list instead of the trivial call
+    int server;         // index of side->server
+    int clients;        // at one time
+    const char *method; // NULL: call the trivial tool
     int in_flight;
 } kinds[BENCH_MCP_ROWS] = {
-    [BENCH_STDIO_CALL] = {"stdio_call", "stdio, an empty call", STDIO, 1, false, 1},
-    [BENCH_STDIO_LIST] = {"stdio_list", "stdio, tools/list", STDIO, 1, true, 1},
-    [BENCH_STDIO_MANY] = {"stdio_many", "stdio, empty calls, 32 in flight", STDIO, 1, false,
-                          IN_FLIGHT},
-    [BENCH_HTTP_CALL] = {"http_call", "HTTP keep-alive, an empty call", HTTP, 1, false, 1},
-    [BENCH_HTTP_LIST] = {"http_list", "HTTP keep-alive, tools/list", HTTP, 1, true, 1},
-    [BENCH_HTTP_MANY] = {"http_many", "HTTP, empty calls of 64 clients", HTTP, CLIENTS, false, 1},
+    [BENCH_STDIO_PING] = {"stdio_ping", "stdio, ping", STDIO, 1, "ping", 1},
+    [BENCH_STDIO_CALL] = {"stdio_call", "stdio, trivial call", STDIO, 1, NULL, 1},
+    [BENCH_STDIO_LIST] = {"stdio_list", "stdio, tools/list", STDIO, 1, "tools/list", 1},
+    [BENCH_STDIO_MANY] = {"stdio_many", "stdio, calls, 32 in flight", STDIO, 1, NULL, IN_FLIGHT},
+    [BENCH_HTTP_PING] = {"http_ping", "HTTP keep-alive, ping", HTTP, 1, "ping", 1},
+    [BENCH_HTTP_CALL] = {"http_call", "HTTP keep-alive, trivial call", HTTP, 1, NULL, 1},
+    [BENCH_HTTP_LIST] = {"http_list", "HTTP keep-alive, tools/list", HTTP, 1, "tools/list", 1},
+    [BENCH_HTTP_MANY] = {"http_many", "HTTP, calls of 64 clients", HTTP, CLIENTS, NULL, 1},
 };
 
 // ---- which servers -------------------------------------------------------------------------------
@@ -190,10 +191,11 @@ static struct bench_mcp_side summary(const struct bench_calls *calls)
 static struct bench_calls calls_of(const struct plan *p, const struct side *side,
                                    enum bench_mcp_row_key key, struct bench_samples *latency)
 {
-    double whole = p->config->quick ? 0.4 : 2;
+    double whole = p->config->quick ? 0.4 : 1.2;
+    const char *method = kinds[key].method;
     return (struct bench_calls){
-        .method = kinds[key].list ? "tools/list" : "tools/call",
-        .params = kinds[key].list ? "{}" : side->call_params,
+        .method = method ? method : "tools/call",
+        .params = method ? "{}" : side->call_params,
         .in_flight = kinds[key].in_flight,
         .seconds = whole / SLICES,
         .latency = kinds[key].in_flight == 1 ? latency : NULL,
@@ -248,7 +250,7 @@ static void warm_up(struct plan *p, struct side *side)
     for (int key = 0; key < BENCH_MCP_ROWS; key++) {
         struct bench_calls calls = calls_of(p, side, key, NULL);
         struct bench_clients *clients = take_clients(p, side, key);
-        calls.seconds = p->config->quick ? 0.1 : 0.4;
+        calls.seconds = p->config->quick ? 0.1 : 0.3;
         (void)run_calls(p, clients, &calls);
         leave_clients(side, clients);
     }

@@ -9,12 +9,14 @@
 #include "cli/bench.h"
 
 enum bench_mcp_row_key {
-    BENCH_STDIO_CALL, // one request after the other
+    BENCH_STDIO_PING, // one request after the other
+    BENCH_STDIO_CALL,
     BENCH_STDIO_LIST,
-    BENCH_STDIO_MANY, // several on their way at one time
+    BENCH_STDIO_MANY, // calls, several on their way at one time
+    BENCH_HTTP_PING,
     BENCH_HTTP_CALL,
     BENCH_HTTP_LIST,
-    BENCH_HTTP_MANY, // 64 clients
+    BENCH_HTTP_MANY, // calls of 64 clients
     BENCH_MCP_ROWS
 };
 

@@ -55,10 +55,10 @@ static void handle_health(struct http_exchange *x, void *argument)
     char url[1100];
     snprintf(url, sizeof url, "%s/mcp", p->base_url);
     json_t *body =
-        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f}", "name", "constrictor", "version",
+        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I}", "name", "constrictor", "version",
                   CONSTRICTOR_VERSION, "status", status_word(p), "mcp_endpoint", url,
                   "active_sessions", (int)p->mcp->session_count, "active_runs",
-                  (int)p->gate->running, "uptime", (double)(clock_ms() - p->since_ms) / 1000);
+                  (int)p->gate->running, "uptime", (json_int_t)(clock_ms() - p->since_ms) / 1000);
     bool failed = p->gate->facts->state == KEEPER_FAILED;
     if (failed && body)
         (void)json_object_set_new(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// conn: what http.c (connections) and exchange.c (answers) know of each other.  Nobody else includes it.
+// conn: what http.c (the server), conn.c (connections) and exchange.c (answers) know of each
+// other.  Nobody else includes it.
 
 #ifndef CONSTRICTOR_GATE_CONN_H
 #define CONSTRICTOR_GATE_CONN_H
@@ -32,6 +33,23 @@
 enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_REFUSED, CONN_SURPLUS };
 
 struct exchange;
+
+enum { ROUTE_TABLES_MAX = 16 };
+
+struct http {
+    struct event_base *base;
+    const struct config *config;
+    struct door *door;
+    struct evhttp *evhttp;
+    struct evhttp_bound_socket *bound;
+    struct event *accept_again;
+    const struct http_route *tables[ROUTE_TABLES_MAX];
+    unsigned table_count;
+    unsigned connections, connections_max, exchanges;
+    bool stopping;
+    struct conn *current;         // its request is being handed to libevent
+    TAILQ_HEAD(, conn) all, idle; // the longest idle one first
+};
 
 struct conn {
     struct http *server;
@@ -87,7 +105,16 @@ void http_format_allow(unsigned methods, char *buf, size_t cap);
 // {"error": ...} as text, new; NULL when memory is out.
 char *http_error_text(const char *code, const char *message, const char *hint);
 
+// In conn.c.
+struct bufferevent *conn_on_accept(struct event_base *base, void *server); // libevent's bevcb
+void conn_on_request(struct evhttp_request *ev, void *server);             // libevent's gencb
+void conn_begin(struct conn *c); // what conn_on_accept() leaves for when libevent is done
+void conn_kill(struct conn *c);
+
 // In http.c.
-bool http_is_stopping(const struct http *h);
+// Everything that can be said of a request from its head.  0, or -1 and the refusal.
+int http_judge(struct http *h, struct exchange *p, const struct head *head, struct door_refusal *r);
+void http_set_refusal(struct door_refusal *r, int status, const char *code, const char *message,
+                      const char *hint);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "gate/door.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -17,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "gate/jwt.h"
+#include "gate/place.h"
 
 struct key {
     unsigned char hash[SHA256_DIGEST_LENGTH];
@@ -42,7 +42,7 @@ struct door {
     struct jwt_keys *token_keys; // NULL: no OAuth
     char audience[CONFIG_TEXT_MAX + 8];
     char public_url[CONFIG_TEXT_MAX + 1]; // without a slash at its end; "" when not known
-    struct door_place public_place;
+    struct place public_place;
     bool loopback, wildcard; // where the server listens
     char scopes[1024];       // joined with blanks, as far as they fit
     struct known_token *known;
@@ -55,129 +55,6 @@ static struct {
     char *oauth_keys;
     size_t oauth_keys_length;
 } inherited;
-
-// ---- places --------------------------------------------------------------------------------------
-
-// Letters, digits, '-', '_' and dots in between: what a name in a URL can be after its encoding.
-static bool is_name(const char *s)
-{
-    if (!*s || *s == '.' || *s == '-')
-        return false;
-    for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') || *s == '-' || *s == '_' ||
-              (*s == '.' && s[1] != '.' && s[1] != '\0')))
-            return false;
-    return true;
-}
-
-// ":8000", "" (none) or ":" (none as well, RFC 3986).
-static int parse_port(struct slice s, int *ret)
-{
-    int port = 0;
-    *ret = -1;
-    if (s.n == 0)
-        return 0;
-    if (s.p[0] != ':' || s.n > 6)
-        return -1;
-    for (size_t i = 1; i < s.n; i++) {
-        if (s.p[i] < '0' || s.p[i] > '9')
-            return -1;
-        port = port * 10 + (s.p[i] - '0');
-    }
-    if (port > 65535)
-        return -1;
-    if (s.n > 1)
-        *ret = port;
-    return 0;
-}
-
-static int set_address(int family, const char *text, struct door_place *ret)
-{
-    unsigned char binary[sizeof(struct in6_addr)];
-    ret->is_address = inet_pton(family, text, binary) == 1 &&
-                      inet_ntop(family, binary, ret->name, sizeof ret->name);
-    return ret->is_address ? 0 : -1;
-}
-
-int door_parse_host(struct slice text, struct door_place *ret)
-{
-    char name[sizeof ret->name];
-    bool bracketed = text.p && text.n && text.p[0] == '[';
-    *ret = (struct door_place){.port = -1};
-    if (!text.p)
-        return -1;
-    const char *end = memchr(text.p, bracketed ? ']' : ':', text.n);
-    size_t n = end ? (size_t)(end - text.p) : text.n;
-    if (n >= sizeof name || (bracketed && !end))
-        return -1;
-    size_t used = bracketed ? n + 1 : n;
-    if (parse_port((struct slice){text.p + used, text.n - used}, &ret->port) < 0)
-        return -1;
-    size_t from = bracketed ? 1 : 0;
-    for (size_t i = from; i < n; i++) {
-        char c = text.p[i];
-        name[i - from] = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-    }
-    name[n - from] = '\0';
-    if (strlen(name) != n - from)
-        return -1;
-    if (bracketed)
-        return set_address(AF_INET6, name, ret);
-    if (!is_name(name))
-        return -1;
-    if (set_address(AF_INET, name, ret) < 0)
-        snprintf(ret->name, sizeof ret->name, "%s", name);
-    return 0;
-}
-
-int door_parse_origin(struct slice text, struct door_place *ret)
-{
-    static const char *const schemes[] = {"https", "http"};
-    for (size_t i = 0; text.p && i < ARRAY_LEN(schemes); i++) {
-        size_t n = strlen(schemes[i]);
-        if (text.n < n + 3 || strncasecmp(text.p, schemes[i], n) != 0 ||
-            memcmp(text.p + n, "://", 3) != 0)
-            continue;
-        if (door_parse_host((struct slice){text.p + n + 3, text.n - n - 3}, ret) < 0)
-            return -1;
-        snprintf(ret->scheme, sizeof ret->scheme, "%s", schemes[i]);
-        return 0;
-    }
-    return -1;
-}
-
-// An address of the configuration, which may be IPv6 with or without brackets.
-static int parse_configured(const char *text, struct door_place *ret)
-{
-    const char *colon = strchr(text, ':');
-    char bracketed[CONFIG_TEXT_MAX + 3];
-    if (text[0] != '[' && colon && strchr(colon + 1, ':')) {
-        snprintf(bracketed, sizeof bracketed, "[%s]", text);
-        text = bracketed;
-    }
-    return door_parse_host((struct slice){text, strlen(text)}, ret);
-}
-
-static bool place_is_loopback(const struct door_place *p)
-{
-    if (!p->is_address)
-        return strcmp(p->name, "localhost") == 0;
-    return strncmp(p->name, "127.", 4) == 0 || strcmp(p->name, "::1") == 0 ||
-           strncmp(p->name, "::ffff:127.", 11) == 0;
-}
-
-bool door_is_loopback(const char *host)
-{
-    struct door_place p;
-    return parse_configured(host, &p) == 0 && place_is_loopback(&p);
-}
-
-static bool is_wildcard(const char *host)
-{
-    struct door_place p;
-    return parse_configured(host, &p) == 0 && p.is_address &&
-           (strcmp(p.name, "0.0.0.0") == 0 || strcmp(p.name, "::") == 0);
-}
 
 // ---- keys ----------------------------------------------------------------------------------------
 
@@ -393,15 +270,15 @@ static int check_oauth(const struct config *c, struct err *e)
 
 static int check_names(const struct config *c, struct err *e)
 {
-    struct door_place place;
+    struct place place;
     for (size_t i = 0; i < c->allowed_hosts.count; i++)
-        if (parse_configured(c->allowed_hosts.items[i], &place) < 0)
+        if (place_parse_configured(c->allowed_hosts.items[i], &place) < 0)
             return err_set(e, ERR_BAD_VALUE, 0, "give names such as mcp.example.org or box:8000",
                            "allowed-hosts: '%s' is no host name", c->allowed_hosts.items[i]);
     for (size_t i = 0; i < c->allowed_origins.count; i++) {
         const char *text = c->allowed_origins.items[i];
         size_t n = strlen(text);
-        if (door_parse_origin((struct slice){text, n && text[n - 1] == '/' ? n - 1 : n}, &place) <
+        if (place_parse_origin((struct slice){text, n && text[n - 1] == '/' ? n - 1 : n}, &place) <
             0)
             return err_set(
                 e, ERR_BAD_VALUE, 0,
@@ -410,14 +287,6 @@ static int check_names(const struct config *c, struct err *e)
                 "allowed-origins: '%s' is no origin", text);
     }
     return 0;
-}
-
-// The place in a URL whose path may be anything.
-static int parse_url(const char *url, struct door_place *ret)
-{
-    const char *start = strstr(url, "://");
-    size_t n = start ? (size_t)(start - url) + 3 + strcspn(start + 3, "/?#") : 0;
-    return start ? door_parse_origin((struct slice){url, n}, ret) : -1;
 }
 
 static bool url_is_clean(const char *url)
@@ -431,13 +300,13 @@ static bool url_is_clean(const char *url)
 static int settle(struct door *d, const struct config *c, struct err *e)
 {
     d->config = c;
-    d->loopback = door_is_loopback(c->host);
-    d->wildcard = is_wildcard(c->host);
+    d->loopback = place_host_is_loopback(c->host);
+    d->wildcard = place_host_is_wildcard(c->host);
     snprintf(d->public_url, sizeof d->public_url, "%s", c->public_url);
     for (size_t n = strlen(d->public_url); n && d->public_url[n - 1] == '/';)
         d->public_url[--n] = '\0';
     if (d->public_url[0] &&
-        (!url_is_clean(d->public_url) || parse_url(d->public_url, &d->public_place) < 0))
+        (!url_is_clean(d->public_url) || place_parse_url(d->public_url, &d->public_place) < 0))
         return err_set(e, ERR_BAD_VALUE, 0, "give a URL such as https://mcp.example.org",
                        "public-url: '%s' is no http or https URL", c->public_url);
     if (c->oauth_audience[0])
@@ -566,45 +435,40 @@ static int refuse(struct door_refusal *ret, int status, const char *code, const 
     return -1;
 }
 
-static bool same_name(const struct door_place *a, const struct door_place *b)
-{
-    return a->is_address == b->is_address && strcmp(a->name, b->name) == 0;
-}
-
 // A server that listens on every address cannot know by which ones it is reached, through which
 // forwarding of ports.  An address in Host is safe there: rebinding needs a name that the attacker owns.
-static bool host_is_ours(const struct door *d, const struct door_place *host)
+static bool host_is_ours(const struct door *d, const struct place *host)
 {
     const struct config *c = d->config;
-    struct door_place other;
+    struct place other;
     if ((d->loopback || d->wildcard) && place_is_loopback(host))
         return true;
     if (d->wildcard && host->is_address)
         return true;
-    if (parse_configured(c->host, &other) == 0 && same_name(host, &other))
+    if (place_parse_configured(c->host, &other) == 0 && place_same_host(host, &other))
         return true;
-    if (d->public_url[0] && same_name(host, &d->public_place))
+    if (d->public_url[0] && place_same_host(host, &d->public_place))
         return true;
     for (size_t i = 0; i < c->allowed_hosts.count; i++)
-        if (parse_configured(c->allowed_hosts.items[i], &other) == 0 && same_name(host, &other) &&
-            (other.port < 0 || other.port == host->port))
+        if (place_parse_configured(c->allowed_hosts.items[i], &other) == 0 &&
+            place_same_host(host, &other) && (other.port < 0 || other.port == host->port))
             return true;
     return false;
 }
 
-static int real_port(const struct door_place *p, const char *scheme)
+static int real_port(const struct place *p, const char *scheme)
 {
     if (p->port >= 0)
         return p->port;
     return strcmp(scheme, "https") == 0 ? 443 : 80;
 }
 
-static bool origin_is_ours(const struct door *d, const struct door_place *origin,
-                           const struct door_place *host)
+static bool origin_is_ours(const struct door *d, const struct place *origin,
+                           const struct place *host)
 {
     const struct config *c = d->config;
-    struct door_place other;
-    if (same_name(origin, host) &&
+    struct place other;
+    if (place_same_host(origin, host) &&
         real_port(origin, origin->scheme) == real_port(host, origin->scheme))
         return true;
     if (d->loopback && place_is_loopback(origin))
@@ -613,7 +477,7 @@ static bool origin_is_ours(const struct door *d, const struct door_place *origin
         const char *text = c->allowed_origins.items[i];
         size_t n = strlen(text);
         struct slice s = {text, n && text[n - 1] == '/' ? n - 1 : n};
-        if (door_parse_origin(s, &other) == 0 && same_name(origin, &other) &&
+        if (place_parse_origin(s, &other) == 0 && place_same_host(origin, &other) &&
             strcmp(origin->scheme, other.scheme) == 0 &&
             real_port(origin, origin->scheme) == real_port(&other, other.scheme))
             return true;
@@ -623,16 +487,16 @@ static bool origin_is_ours(const struct door *d, const struct door_place *origin
 
 int door_check_place(const struct door *d, const struct head *h, struct door_refusal *ret)
 {
-    struct door_place host, origin;
+    struct place host, origin;
     struct slice from = h->field[HEAD_ORIGIN];
-    if (door_parse_host(h->field[HEAD_HOST], &host) < 0 || !host_is_ours(d, &host))
+    if (place_parse_host(h->field[HEAD_HOST], &host) < 0 || !host_is_ours(d, &host))
         return refuse(
             ret, 403, "host_not_allowed",
             "use the address that the server printed, or start it with --allowed-hosts NAME",
             "the Host header names another server");
     if (!from.p)
         return 0;
-    if (from.n >= DOOR_ORIGIN_MAX || door_parse_origin(from, &origin) < 0 ||
+    if (from.n >= DOOR_ORIGIN_MAX || place_parse_origin(from, &origin) < 0 ||
         !origin_is_ours(d, &origin, &host))
         return refuse(
             ret, 403, "origin_not_allowed",

@@ -65,18 +65,4 @@ json_t *door_metadata(const struct door *d, const char *host);
 // The value of Access-Control-Allow-Headers for a preflight that asks for `wanted`.
 void door_allow_headers(struct slice wanted, char *buf, size_t cap);
 
-// ---- parts, for tests and the fuzzer -----------------------------------------------------------
-
-struct door_place {
-    char scheme[8]; // "http", "https" or "" (a Host has none)
-    char name[256]; // lower case; an IPv6 address without its brackets, in its shortest form
-    bool is_address;
-    int port; // -1: not given
-};
-
-// "localhost:8000", "[::1]"; "https://app.example.org".  0 or -1.
-int door_parse_host(struct slice text, struct door_place *ret);
-int door_parse_origin(struct slice text, struct door_place *ret);
-bool door_is_loopback(const char *host); // an address or name that only this machine reaches
-
 #endif

@@ -106,24 +106,28 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Decodes %XX (and '+' in a query).  False: too long, not hexadecimal, or a control character.
+// The character at s[*i], where *i is left at its last byte; -1: not well encoded.
+static int decode_one(const char *s, size_t n, size_t *i, bool plus)
+{
+    if (s[*i] == '+' && plus)
+        return ' ';
+    if (s[*i] != '%')
+        return (unsigned char)s[*i];
+    int high = *i + 2 < n ? hex_value(s[*i + 1]) : -1, low = high >= 0 ? hex_value(s[*i + 2]) : -1;
+    *i += 2;
+    return low < 0 ? -1 : high * 16 + low;
+}
+
+// Decodes %XX (and '+' in a query).  False and "": too long, not hexadecimal, or a control character.
 static bool url_decode(const char *s, size_t n, bool plus, char *buf, size_t cap)
 {
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
-        int c = (unsigned char)s[i];
-        if (c == '%') {
-            int high = i + 2 < n ? hex_value(s[i + 1]) : -1,
-                low = high >= 0 ? hex_value(s[i + 2]) : -1;
-            if (low < 0)
-                return false;
-            c = high * 16 + low;
-            i += 2;
-        } else if (c == '+' && plus) {
-            c = ' ';
-        }
-        if (c < ' ' || c == 127 || at + 1 >= cap)
+        int c = decode_one(s, n, &i, plus);
+        if (c < ' ' || c == 127 || at + 1 >= cap) {
+            buf[0] = '\0';
             return false;
+        }
         buf[at++] = (char)c;
     }
     buf[at] = '\0';
@@ -227,7 +231,7 @@ static void add_common_headers(struct exchange *p, const char *type)
         http_add_header(&p->x, "Vary", "Origin");
         http_add_header(&p->x, "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate");
     }
-    if (p->conn->close_after || http_is_stopping(p->x.server))
+    if (p->conn->close_after || p->x.server->stopping)
         set_default(&p->x, "Connection", "close");
 }
 
@@ -286,6 +290,16 @@ static void reply_text(struct http_exchange *x, int status, char *text, size_t l
         return;
     }
     send_whole(p, status, "application/json");
+}
+
+void http_reply_buffer(struct http_exchange *x, int status, const char *type, struct evbuffer *body)
+{
+    struct exchange *p = private_of(x);
+    if (p->gone || evbuffer_add_buffer(evhttp_request_get_output_buffer(x->ev), body) < 0) {
+        http_reply(x, 503, NULL, NULL, 0);
+        return;
+    }
+    send_whole(p, status, type);
 }
 
 struct growing {

@@ -73,6 +73,8 @@ void http_add_header(struct http_exchange *x, const char *name, const char *valu
 void http_reply(struct http_exchange *x, int status, const char *type, const void *data,
                 size_t length);
 void http_reply_json(struct http_exchange *x, int status, json_t *body); // borrowed
+void http_reply_buffer(struct http_exchange *x, int status, const char *type,
+                       struct evbuffer *body); // emptied
 // {"error": {"code", "message", "hint"}}
 void http_reply_error(struct http_exchange *x, int status, const char *code, const char *hint,
                       const char *fmt, ...) __attribute__((format(printf, 5, 6)));

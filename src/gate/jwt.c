@@ -553,8 +553,8 @@ const char *jwt_result_text(enum jwt_result result)
         [JWT_MALFORMED] = "the token is no signed JWT with an expiry",
         [JWT_TOO_LONG] = "the token is longer than 16384 characters",
         [JWT_ALGORITHM] =
-            "the token is signed with an algorithm that is not accepted; RS256, PS256, "
-            "ES256 and EdDSA are",
+            ("the token is signed with an algorithm that is not accepted; RS256, PS256, "
+             "ES256 and EdDSA are"),
         [JWT_UNKNOWN_KEY] =
             "the token is signed with a key that is not in the key set of the server",
         [JWT_BAD_SIGNATURE] = "the signature of the token is wrong",

@@ -63,7 +63,7 @@ static void send_last(struct mcp_call *c, json_t *message)
 }
 
 // What every modern result carries.
-static void complete_modern(struct mcp_call *c, json_t *result)
+static void complete_modern(const struct mcp_call *c, json_t *result)
 {
     if (!json_object_get(result, "resultType"))
         (void)json_object_set_new(result, "resultType", json_string("complete"));
@@ -79,7 +79,8 @@ static void complete_modern(struct mcp_call *c, json_t *result)
         meta = json_object();
         (void)json_object_set_new(result, "_meta", meta);
     }
-    (void)json_object_set(meta, MCP_META_SERVER, mcp_server_info(MCP_2026_07_28));
+    if (!json_object_get(meta, MCP_META_SERVER))
+        (void)json_object_set(meta, MCP_META_SERVER, mcp_server_mark());
 }
 
 void mcp_answer(struct mcp_call *c, json_t *result)
@@ -93,6 +94,37 @@ void mcp_answer(struct mcp_call *c, json_t *result)
         complete_modern(c, result);
     send_last(
         c, json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", c->request.id, "result", result));
+}
+
+int mcp_prepare(const struct mcp_call *c, json_t *result, struct mcp_prepared *ret)
+{
+    if (c->modern && json_is_object(result))
+        complete_modern(c, result);
+    char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+    json_decref(result);
+    if (!text)
+        return -1;
+    *ret = (struct mcp_prepared){.text = text, .length = strlen(text)};
+    return 0;
+}
+
+void mcp_prepared_clear(struct mcp_prepared *p)
+{
+    free(p->text);
+    *p = (struct mcp_prepared){0};
+}
+
+void mcp_answer_prepared(struct mcp_call *c, const struct mcp_prepared *p)
+{
+    struct mcp_outlet *outlet = c->outlet;
+    if (!outlet->send_text) {
+        mcp_answer(c, json_loadb(p->text, p->length, JSON_ALLOW_NUL, NULL));
+        return;
+    }
+    if (c->session)
+        mcp_session_remove_call(c->session, c);
+    outlet->send_text(outlet, c->request.id, p->text, p->length);
+    finish(c);
 }
 
 void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)

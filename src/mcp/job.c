@@ -497,17 +497,28 @@ static void answer_started(struct job *j, struct mcp_call *c)
     tool_answer(c, json_pack("[o]", tool_text(text)), object, false);
 }
 
+// Runs of the background leave a quarter of the places to those that somebody waits for.
+unsigned tool_runs_background_max(const struct gate *g)
+{
+    unsigned most = g && g->runs_max ? g->runs_max - g->runs_max / 4 : JOBS_RUNNING_MAX;
+    return most < JOBS_BACKGROUND_MAX ? most : JOBS_BACKGROUND_MAX;
+}
+
 static bool is_admitted(struct mcp_call *c, const struct job_plan *plan)
 {
     struct gate *g = c->mcp->gate;
+    struct tool_runs *t = mcp_tool_runs(c->mcp);
+    unsigned most = g && g->runs_max ? g->runs_max : JOBS_RUNNING_MAX;
     if (!g)
         tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
-    else if (!g->runs_max && g->running >= JOBS_RUNNING_MAX)
+    else if (g->running >= most)
         tool_error(c, err_code_name(ERR_BUSY), "run it again when others have ended",
-                   "%d runs are going on already", JOBS_RUNNING_MAX);
-    else if (plan->background && !make_room(mcp_tool_runs(c->mcp)))
-        tool_error(c, err_code_name(ERR_BUSY), "wait for one of them with check_run",
-                   "%d runs are going on in the background already", JOBS_BACKGROUND_MAX);
+                   "%u runs are going on already, and more are not allowed at one time", most);
+    else if (plan->background &&
+             (tool_runs_background(t) >= tool_runs_background_max(g) || !make_room(t)))
+        tool_error(c, err_code_name(ERR_BUSY),
+                   "wait for one of them with check_run, or run it without background",
+                   "%u runs are going on in the background already", tool_runs_background(t));
     else
         return true;
     return false;

@@ -29,6 +29,7 @@ struct tool_runs *tool_runs_new(struct mcp *m);
 void tool_runs_free(struct tool_runs *t);
 int64_t tool_runs_uptime_ms(const struct tool_runs *t);
 unsigned tool_runs_background(const struct tool_runs *t); // those that still run
+unsigned tool_runs_background_max(const struct gate *g);  // at one time
 
 // Starts the run and answers the call: when it is over, or in the background at once.
 void job_start(struct mcp_call *c, const struct job_plan *plan);

@@ -28,6 +28,7 @@
 enum {
     LISTEN_PER_LISTENER = 1024, // resources and tasks; the lists come on top
     LISTEN_TOTAL = 10000,
+    LISTENERS_MAX = 1024,   // modern ones; a session is bounded elsewhere
     LISTEN_NAME_MAX = 2048, // bytes of a URI or a task id
 };
 
@@ -71,6 +72,7 @@ struct mcp_listeners {
     void *topics, *pairs; // tsearch trees
     unsigned count;       // of resources and tasks
     struct mcp_listener *modern;
+    unsigned modern_count;
     struct walk *walks;
 };
 
@@ -207,6 +209,8 @@ static struct mcp_listener *listener_new(struct mcp *m, struct mcp_session *s, s
         if (l->next)
             l->next->previous = l;
         m->listeners->modern = l;
+        m->listeners->modern_count++;
+        m->parked++;
     }
     return l;
 }
@@ -219,6 +223,8 @@ static void listener_free(struct mcp_listener *l)
         *(l->previous ? &l->previous->next : &l->mcp->listeners->modern) = l->next;
         if (l->next)
             l->next->previous = l->previous;
+        l->mcp->listeners->modern_count--;
+        l->mcp->parked--;
     }
     free(l);
 }
@@ -269,6 +275,12 @@ static void publish(struct mcp *m, enum topic_kind kind, const char *name, const
             tell(l, method, json_copy(params)); // a copy: each gets a tag of its own
     }
     m->listeners->walks = walk.outer;
+}
+
+// Tools, prompts and resources come from tables; only the fixtures claim that they changed.
+bool mcp_lists_change(const struct mcp *m)
+{
+    return m->fixtures;
 }
 
 void mcp_list_changed(struct mcp *m, enum mcp_list list)
@@ -460,7 +472,7 @@ static json_t *honour(struct mcp_listener *l, json_t *filter)
     } kinds[] = {{"resourceSubscriptions", TOPIC_RESOURCE}, {"taskIds", TOPIC_TASK}};
     json_t *agreed = json_object();
     int bad = agreed ? 0 : -1;
-    for (int i = 0; i < MCP_LIST_MAX; i++)
+    for (int i = 0; i < MCP_LIST_MAX && mcp_lists_change(l->mcp); i++)
         if (json_is_true(json_object_get(filter, lists[i].filter)))
             bad |= reader_add(l, TOPIC_LIST, lists[i].filter) |
                    json_object_set_new(agreed, lists[i].filter, json_true());
@@ -486,6 +498,13 @@ void mcp_handle_listen(struct mcp_call *c)
                   json_array_size(json_object_get(filter, "taskIds"));
     if (!has_room(c, 0, more))
         return;
+    if (c->mcp->listeners->modern_count >= LISTENERS_MAX) {
+        mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
+                 "too many subscriptions/listen at this server: at most %d at one time; cancel one "
+                 "or try again later",
+                 LISTENERS_MAX);
+        return;
+    }
     struct mcp_listener *l = listener_new(c->mcp, NULL, c);
     json_t *agreed = l ? honour(l, filter) : NULL;
     json_t *params = agreed ? json_pack("{s:o}", "notifications", agreed) : NULL;

@@ -18,6 +18,8 @@ void mcp_handle_subscribe(struct mcp_call *c);   // resources/subscribe
 void mcp_handle_unsubscribe(struct mcp_call *c); // resources/unsubscribe
 void mcp_listen_forget(struct mcp_session *s);   // the session ends
 
+// Do the lists of this server ever change?  If not, no client is promised news of them.
+bool mcp_lists_change(const struct mcp *m);
 void mcp_list_changed(struct mcp *m, enum mcp_list list);
 void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner); // NULL: anybody's
 // `task` is borrowed: what tasks/get would answer.

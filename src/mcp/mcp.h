@@ -49,7 +49,8 @@ struct mcp {
     struct mcp_session *oldest, *newest;
     unsigned session_count;
     struct event *session_timer;
-    unsigned calls;                 // in flight, all transports
+    unsigned calls;  // in flight, all transports
+    unsigned parked; // of them tasks and subscriptions, which have bounds of their own
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL
     void *idle_argument;            // for on_idle
 };
@@ -68,6 +69,8 @@ struct mcp_outlet {
     void (*send)(struct mcp_outlet *o, json_t *message, bool last);
     // The call was cancelled: no answer comes, and the outlet is not used by this call any more.
     void (*drop)(struct mcp_outlet *o);
+    // An answer that is text already.  NULL: send() gets it, parsed.
+    void (*send_text)(struct mcp_outlet *o, json_t *id, const char *result, size_t length);
 };
 
 // ---- from the transport ------------------------------------------------------------------------
@@ -149,6 +152,16 @@ struct mcp_call {
 // The answer.  Takes `result`, an object (NULL: memory was out, an internal error is sent).  Adds what
 // the era demands: resultType, _meta.serverInfo, cache hints.
 void mcp_answer(struct mcp_call *c, json_t *result);
+
+// An answer that is the same for many calls of one revision: made once, sent as it is.
+struct mcp_prepared {
+    char *text;
+    size_t length;
+};
+int mcp_prepare(const struct mcp_call *c, json_t *result /* taken */, struct mcp_prepared *ret);
+void mcp_answer_prepared(struct mcp_call *c, const struct mcp_prepared *p);
+void mcp_prepared_clear(struct mcp_prepared *p);
+
 // An error.  `data` is taken, may be NULL.
 void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -14,6 +14,7 @@
 
 #include "mcp/post.h"
 
+#include <event2/buffer.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,7 +116,7 @@ static struct shelf *shelf_of(struct mcp_session *s)
     struct shelf *shelf = calloc(1, sizeof *shelf);
     if (!shelf)
         return NULL;
-    shelf->outlet = (struct mcp_outlet){own_send, own_drop};
+    shelf->outlet = (struct mcp_outlet){.send = own_send, .drop = own_drop};
     shelf->session = s;
     s->transport = shelf;
     s->on_end = on_session_end;
@@ -338,6 +339,38 @@ static void post_send(struct mcp_outlet *o, json_t *message, bool last)
     release(p);
 }
 
+// Only a plain answer is text; the others are few.
+static void post_send_text(struct mcp_outlet *o, json_t *id, const char *result, size_t length)
+{
+    static const char begin[] = "{\"jsonrpc\":\"2.0\",\"id\":", middle[] = ",\"result\":";
+    struct post *p = (struct post *)o;
+    if (!p->x || p->stream || p->answers || !p->takes_json || p->is_initialize) {
+        json_t *value = json_loadb(result, length, JSON_ALLOW_NUL, NULL);
+        json_t *message = json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", id, "result", value);
+        post_send(o, message, true);
+        json_decref(message);
+        return;
+    }
+    struct evbuffer *body = evbuffer_new();
+    char number[RPC_ID_TEXT_MAX];
+    size_t n = json_dumpb(id, number, sizeof number, JSON_ENCODE_ANY);
+    p->call = NULL;
+    if (body && evbuffer_expand(body, sizeof begin + n + sizeof middle + length + 1) == 0) {
+        (void)evbuffer_add(body, begin, sizeof begin - 1);
+        (void)evbuffer_add(body, number, n);
+        (void)evbuffer_add(body, middle, sizeof middle - 1);
+        (void)evbuffer_add(body, result, length);
+        (void)evbuffer_add(body, "}", 1);
+        http_reply_buffer(take_exchange(p), 200, JSON_TYPE, body);
+    } else {
+        http_reply_error(take_exchange(p), 503, "out_of_memory", "try again later",
+                         "the server is out of memory");
+    }
+    if (body)
+        evbuffer_free(body);
+    release(p);
+}
+
 static void post_drop(struct mcp_outlet *o)
 {
     struct post *p = (struct post *)o;
@@ -362,15 +395,16 @@ static struct post *post_new(struct http_exchange *x, struct mcp_session *s,
     struct post *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    *p = (struct post){.outlet = {post_send, post_drop},
-                       .next = server.posts,
-                       .x = x,
-                       .session = s,
-                       .version = version,
-                       .modern = modern,
-                       .takes_json = http_accepts(x, JSON_TYPE),
-                       .takes_events = http_accepts(x, EVENTS_TYPE),
-                       .open = 1};
+    *p =
+        (struct post){.outlet = {.send = post_send, .drop = post_drop, .send_text = post_send_text},
+                      .next = server.posts,
+                      .x = x,
+                      .session = s,
+                      .version = version,
+                      .modern = modern,
+                      .takes_json = http_accepts(x, JSON_TYPE),
+                      .takes_events = http_accepts(x, EVENTS_TYPE),
+                      .open = 1};
     if (!p->takes_events) // one that takes neither gets the simpler
         p->takes_json = true;
     if (p->next)

@@ -47,11 +47,20 @@ json_t *mcp_server_info(enum mcp_version version)
     return infos[version] = info;
 }
 
+json_t *mcp_server_mark(void)
+{
+    static json_t *mark;
+    if (!mark)
+        mark = json_pack("{s:s, s:s}", "name", "constrictor", "version", CONSTRICTOR_VERSION);
+    return mark;
+}
+
 static json_t *capabilities(const struct mcp_call *c)
 {
-    json_t *o =
-        json_pack("{s:{s:b}, s:{s:b, s:b}, s:{s:b}, s:{}}", "tools", "listChanged", 1, "resources",
-                  "subscribe", 1, "listChanged", 1, "prompts", "listChanged", 1, "logging");
+    int change = mcp_lists_change(c->mcp);
+    json_t *o = json_pack("{s:{s:b}, s:{s:b, s:b}, s:{s:b}, s:{}}", "tools", "listChanged", change,
+                          "resources", "subscribe", 1, "listChanged", change, "prompts",
+                          "listChanged", change, "logging");
     if (c->version >= MCP_2025_03_26)
         (void)json_object_set_new(o, "completions", json_object());
     if (c->modern)
@@ -91,9 +100,10 @@ static void handle_initialize(struct mcp_call *c)
 
 static void handle_discover(struct mcp_call *c)
 {
-    mcp_answer(c,
-               json_pack("{s:[s], s:o, s:s}", "supportedVersions", mcp_version_name(MCP_2026_07_28),
-                         "capabilities", capabilities(c), "instructions", instructions));
+    mcp_answer(c, json_pack("{s:[s], s:o, s:s, s:{s:O}}", "supportedVersions",
+                            mcp_version_name(MCP_2026_07_28), "capabilities", capabilities(c),
+                            "instructions", instructions, "_meta", MCP_META_SERVER,
+                            mcp_server_info(MCP_2026_07_28)));
 }
 
 static void handle_ping(struct mcp_call *c)
@@ -227,7 +237,7 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
         code = MCP_METHOD_NOT_FOUND;
     } else if (is_early(from, message)) {
         no = "the first request of a session must be 'initialize'";
-    } else if (m->calls >= MCP_CALLS_MAX) {
+    } else if (m->calls - m->parked >= MCP_CALLS_MAX) {
         no = "too many requests are in flight; wait for answers before sending more";
         code = MCP_INTERNAL_ERROR;
     }

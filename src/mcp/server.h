@@ -9,5 +9,7 @@
 
 // Name, version and so on, with the fields that the revision knows.  Borrowed; made once.
 json_t *mcp_server_info(enum mcp_version version);
+// The same in short, for every modern result.
+json_t *mcp_server_mark(void);
 
 #endif

@@ -158,6 +158,7 @@ void mcp_session_end(struct mcp_session *s)
         (void)tdelete(s, &m->sessions, compare_ids);
         list_remove(s);
         m->session_count--;
+        s->id[0] = '\0'; // the end of its calls touches it, and must not put it back
     }
     while (s->calls) // a node of the tree begins with the pointer to its call
         mcp_cancel(*(struct mcp_call **)s->calls);

@@ -80,7 +80,7 @@ static struct client *client_new(const char *owner)
     struct client *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->outlet = (struct mcp_outlet){client_send, client_drop};
+    c->outlet = (struct mcp_outlet){.send = client_send, .drop = client_drop};
     c->session = mcp_session_new_private(server.mcp, owner);
     c->stream = stream_new(posts_streams(), NULL, false);
     if (!c->session || !c->stream || make_id(c->id) < 0 || !tsearch(c, &server.clients, compare)) {

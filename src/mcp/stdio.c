@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "mcp/listen.h"
 #include "mcp/session.h"
 
 enum {
@@ -163,7 +164,8 @@ static void end(struct mcp_stdio *io)
 
 static void go_on(struct mcp_stdio *io)
 {
-    if (io->state == STDIO_DRAINING && io->mcp->calls == 0) {
+    // Nobody is left to fetch the result of a task, or to hear of changes.
+    if (io->state == STDIO_DRAINING && io->mcp->calls == io->mcp->parked) {
         io->state = STDIO_FLUSHING;
         set_timer(io, STALL_MS);
     }
@@ -184,6 +186,7 @@ static void stop(struct mcp_stdio *io)
         return;
     io->state = STDIO_FLUSHING;
     (void)event_del(io->read_event);
+    mcp_listen_end_all(io->mcp);
     cancel_all(io);
     set_timer(io, STALL_MS);
     go_on(io);
@@ -286,6 +289,34 @@ static bool append(struct mcp_stdio *io, json_t *message)
     return true;
 }
 
+static bool append_text(struct mcp_stdio *io, json_t *id, const char *result, size_t length)
+{
+    static const char begin[] = "{\"jsonrpc\":\"2.0\",\"id\":", middle[] = ",\"result\":";
+    struct buffer *out = &io->output;
+    size_t room = sizeof begin + sizeof middle + RPC_ID_TEXT_MAX + length + 2;
+    if ((backlog(io) && backlog(io) + room > OUT_MAX) || !buffer_room(out, room))
+        return false;
+    char *p = out->data + out->end;
+    p = mempcpy(p, begin, sizeof begin - 1);
+    p += json_dumpb(id, p, RPC_ID_TEXT_MAX, JSON_ENCODE_ANY);
+    p = mempcpy(p, middle, sizeof middle - 1);
+    p = mempcpy(p, result, length);
+    p = mempcpy(p, "}\n", 2);
+    out->end = (size_t)(p - out->data);
+    return true;
+}
+
+static void put_dropped(struct mcp_stdio *io, json_t *id)
+{
+    json_t *no = rpc_error_json(id, MCP_INTERNAL_ERROR,
+                                "the answer was dropped: memory is out, or the client does not "
+                                "read its answers",
+                                NULL);
+    if (no)
+        (void)append(io, no);
+    json_decref(no);
+}
+
 static void put(struct mcp_stdio *io, json_t *message)
 {
     json_t *id = json_object_get(message, "id");
@@ -293,15 +324,8 @@ static void put(struct mcp_stdio *io, json_t *message)
         return;
     if (!id && json_is_object(message) && backlog(io) > OUT_PAUSE)
         return; // a notification: nobody waits for it
-    if (!append(io, message)) {
-        json_t *no = rpc_error_json(id, MCP_INTERNAL_ERROR,
-                                    "the answer was dropped: memory is out, or the client does not "
-                                    "read its answers",
-                                    NULL);
-        if (id && no)
-            (void)append(io, no);
-        json_decref(no);
-    }
+    if (!append(io, message) && id)
+        put_dropped(io, id);
     if (!io->corked)
         flush(io);
 }
@@ -310,6 +334,17 @@ static void send_message(struct mcp_outlet *o, json_t *message, bool last)
 {
     (void)last;
     put((struct mcp_stdio *)o, message);
+}
+
+static void send_text(struct mcp_outlet *o, json_t *id, const char *result, size_t length)
+{
+    struct mcp_stdio *io = (struct mcp_stdio *)o;
+    if (io->state == STDIO_ENDED)
+        return;
+    if (!append_text(io, id, result, length))
+        put_dropped(io, id);
+    if (!io->corked)
+        flush(io);
 }
 
 static void drop_call(struct mcp_outlet *o)
@@ -604,14 +639,15 @@ struct mcp_stdio *mcp_stdio_open(struct mcp *m, int in, int out, void (*on_end)(
         err_set(e, ERR_SYSTEM, ENOMEM, NULL, "serve stdin and stdout");
         return NULL;
     }
-    *io = (struct mcp_stdio){.outlet = {.send = send_message, .drop = drop_call},
-                             .mcp = m,
-                             .in = in,
-                             .out = out,
-                             .in_polls = can_poll(in),
-                             .out_is_socket = fstat(out, &st) == 0 && S_ISSOCK(st.st_mode),
-                             .on_end = on_end,
-                             .argument = argument};
+    *io = (struct mcp_stdio){
+        .outlet = {.send = send_message, .drop = drop_call, .send_text = send_text},
+        .mcp = m,
+        .in = in,
+        .out = out,
+        .in_polls = can_poll(in),
+        .out_is_socket = fstat(out, &st) == 0 && S_ISSOCK(st.st_mode),
+        .on_end = on_end,
+        .argument = argument};
     io->session = mcp_session_new_private(m, "");
     io->read_event = event_new(m->base, io->in_polls ? in : -1,
                                io->in_polls ? EV_READ | EV_PERSIST : 0, on_readable, io);

@@ -276,6 +276,8 @@ static void limit_bytes(struct mcp_tasks *all, const struct mcp_task *newest)
 static void task_end(struct mcp_task *t, enum task_status status, json_t *outcome)
 {
     struct mcp_tasks *all = t->mcp->tasks;
+    if (t->call)
+        t->mcp->parked--;
     t->call = NULL;
     clear_question(t);
     t->outcome = outcome;
@@ -459,6 +461,7 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c)
         return NULL;
     }
     t->call = fork;
+    m->parked++;
     fork->task = t;
     fork->progress_token = json_true(); // any: it gets no farther than outlet_send()
     mcp_answer(c, created);

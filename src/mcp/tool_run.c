@@ -16,171 +16,14 @@
 #include "gate/source.h"
 #include "keeper/keeper.h"
 #include "mcp/shape.h"
+#include "mcp/tool_schemas.h"
 
 enum {
-    ANSWER_MS = 50000, // clients give up after 60 s, many without being asked
-    WAIT_MAX_S = 50,   // the same, for check_run
-    TIMEOUT_MIN_MS = 100,
-    MEMORY_MIN_MIB = 16,
-    ARGS_MAX = 256,
-    ARG_LENGTH_MAX = 32768,
+    ANSWER_MS = 50000,  // clients give up after 60 s, many without being asked
     CONSENT_ALWAYS = 1, // position in the choices of config.def
     SHOWN_LINES = 20,   // of the code, in a question
     SHOWN_CHARACTERS = 1500,
 };
-
-// ---- schemas -------------------------------------------------------------------------------------
-
-static const char execute_input[] =
-    "{\"type\": \"object\", \"properties\": {"
-    "\"code\": {\"type\": \"string\", \"description\": \"Python source to run. The value of the "
-    "last expression is returned as the result; print() goes to stdout.\"}, "
-    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time in "
-    "seconds. Ask for more than 50 only together with background=true, because most clients give "
-    "up after 60.\"}, "
-    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory in MiB, "
-    "files in scratch included.\"}, "
-    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Processor time "
-    "in "
-    "seconds, all processes together.\"}, "
-    "\"args\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", "
-    "\"maxLength\": 32768}, \"description\": \"Arguments for the code: sys.argv[1:].\"}, "
-    "\"background\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Return at once "
-    "with an execution_id; fetch output and result with check_run.\"}"
-    "}, \"required\": [\"code\"], \"additionalProperties\": false}";
-
-static const char check_input[] =
-    "{\"type\": \"object\", \"properties\": {"
-    "\"execution_id\": {\"type\": \"string\", \"maxLength\": 64, \"description\": \"The "
-    "execution_id that execute_python returned with background=true.\"}, "
-    "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": 0, "
-    "\"description\": \"Seconds to wait for the end of the run before answering.\"}"
-    "}, \"required\": [\"execution_id\"], \"additionalProperties\": false}";
-
-static const char info_input[] =
-    "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}";
-
-#define NULLABLE(type) "{\"type\": [\"" type "\", \"null\"]}"
-#define CUT                                                                                        \
-    "{\"type\": \"object\", \"properties\": {\"kept\": {\"type\": \"integer\"}, \"total\": "       \
-    "{\"type\": \"integer\"}, \"full_output_uri\": " NULLABLE(                                     \
-        "string") "}, "                                                                            \
-                  "\"required\": [\"kept\", \"total\"]}"
-
-// What result_json() makes, and `state`.  A run that goes on has the first five and elapsed_ms.
-static const char
-    run_output[] =
-        "{\"type\": \"object\", \"properties\": {"
-        "\"execution_id\": {\"type\": \"string\"}, "
-        "\"state\": {\"type\": \"string\", \"enum\": [\"running\", \"finished\"]}, "
-        "\"stdout\": {\"type\": \"string\"}, \"stderr\": {\"type\": \"string\"}, "
-        "\"truncated\": {\"type\": \"object\", \"description\": \"What was shortened in this "
-        "answer: "
-        "bytes kept and in total, and where the whole is.\", \"properties\": {\"stdout\": " CUT ", "
-        "\"stderr\": " CUT ", \"result\": " CUT ", \"error\": " CUT ", \"result_json\": " CUT ", "
-        "\"traceback\": " CUT "}}, "
-        "\"elapsed_ms\": {\"type\": \"number\"}, "
-        "\"verdict\": {\"type\": \"string\", \"enum\": [\"ok\", \"error\", \"timeout_wall\", "
-        "\"timeout_cpu\", \"out_of_memory\", \"too_many_processes\", \"disk_full\", "
-        "\"output_limit\", "
-        "\"denied\", \"cancelled\", \"lost\"]}, "
-        "\"success\": {\"type\": \"boolean\"}, \"exit_code\": " NULLABLE(
-            "integer") ", "
-                       "\"signal\": " NULLABLE(
-                           "integer") ", "
-                                      "\"phase\": {\"type\": \"string\", \"enum\": [\"execution\", "
-                                      "\"syntax_check\"]}, "
-                                      "\"result\": {\"type\": [\"string\", \"null\"], "
-                                      "\"description\": \"repr() of the last "
-                                      "expression.\"}, "
-                                      "\"result_json\": {\"description\": \"The same as JSON, when "
-                                      "it is JSON.\"}, "
-                                      "\"error\": {\"type\": [\"object\", \"null\"], "
-                                      "\"properties\": {"
-                                      "\"type\": {\"type\": \"string\"}, \"message\": {\"type\": "
-                                      "\"string\"}, "
-                                      "\"line\": " NULLABLE("integer") ", \"column\": " NULLABLE(
-                                          "integer") ", "
-                                                     "\"code_line\": " NULLABLE(
-                                                         "string") ", "
-                                                                   "\"traceback\": {\"type\": "
-                                                                   "\"array\", \"items\": {}}, "
-                                                                   "\"text\": " NULLABLE("string") ", \"errno\": " NULLABLE(
-                                                                       "integer") "}, "
-                                                                                  "\"required\": "
-                                                                                  "[\"type\", "
-                                                                                  "\"message\", "
-                                                                                  "\"traceback\"]},"
-                                                                                  " "
-                                                                                  "\"usage\": "
-                                                                                  "{\"type\": "
-                                                                                  "\"object\", "
-                                                                                  "\"properties\": "
-                                                                                  "{"
-                                                                                  "\"wall_ms\":"
-                                                                                  " " NULLABLE(
-                                                                                      "num"
-                                                                                      "be"
-                                                                                      "r") ", "
-                                                                                           "\"queue"
-                                                                                           "_ms\":"
-                                                                                           " " NULLABLE("number") ", "
-                                                                                                                  "\""
-                                                                                                                  "st"
-                                                                                                                  "ar"
-                                                                                                                  "t_"
-                                                                                                                  "ms"
-                                                                                                                  "\""
-                                                                                                                  ":"
-                                                                                                                  " " NULLABLE("number") ", \"cpu_user_ms\": " NULLABLE(
-                                                                                                                      "number") ", "
-                                                                                                                                "\"cpu_system_ms\": " NULLABLE("number") ", \"peak_memory_bytes\": " NULLABLE(
-                                                                                                                                    "integer") ", "
-                                                                                                                                               "\"processes\": " NULLABLE("integer") ", \"output_bytes\": " NULLABLE(
-                                                                                                                                                   "integer") "}}, "
-                                                                                                                                                              "\"isolation\": {\"type\": \"object\", \"additionalProperties\": {\"type\": \"string\"}}, "
-                                                                                                                                                              "\"limit\": {\"type\": [\"object\", \"null\"], \"properties\": {\"name\": {\"type\": "
-                                                                                                                                                              "\"string\"}, \"value\": {\"type\": \"integer\"}, \"unit\": {\"type\": \"string\"}}, "
-                                                                                                                                                              "\"required\": [\"name\", \"value\", \"unit\"]}, "
-                                                                                                                                                              "\"environment\": {\"type\": \"object\", \"properties\": {\"python\": {\"type\": \"string\"}, "
-                                                                                                                                                              "\"version\": {\"type\": \"string\"}, \"preloaded\": {\"type\": \"array\", \"items\": {}}, "
-                                                                                                                                                              "\"preload_failed\": {\"type\": \"array\", \"items\": {}}}}, "
-                                                                                                                                                              "\"hint\": " NULLABLE(
-                                                                                                                                                                  "string") "}, "
-                                                                                                                                                                            "\"required\": [\"execution_id\", \"state\", \"stdout\", \"stderr\", \"truncated\"]}";
-
-static const char info_output[] =
-    "{\"type\": \"object\", \"properties\": {"
-    "\"version\": {\"type\": \"string\"}, "
-    "\"state\": {\"type\": \"string\", \"enum\": [\"warming\", \"ready\", \"failed\"]}, "
-    "\"problem\": " NULLABLE(
-        "string") ", "
-                  "\"uptime_seconds\": {\"type\": \"number\"}, "
-                  "\"python\": {\"type\": \"object\", \"properties\": {\"python\": {\"type\": "
-                  "\"string\"}, "
-                  "\"version\": {\"type\": \"string\"}, \"preloaded\": {\"type\": \"array\", "
-                  "\"items\": {}}, "
-                  "\"preload_failed\": {\"type\": \"array\", \"items\": {}}}}, "
-                  "\"network\": {\"type\": \"boolean\"}, \"working_folder\": {\"type\": "
-                  "\"string\"}, "
-                  "\"limits\": {\"type\": \"object\", \"additionalProperties\": {\"type\": "
-                  "\"object\", "
-                  "\"properties\": {\"default\": {\"type\": \"number\"}, \"maximum\": {\"type\": "
-                  "\"number\"}, "
-                  "\"unit\": {\"type\": \"string\"}, \"argument\": " NULLABLE(
-                      "string") "}, "
-                                "\"required\": [\"default\", \"maximum\", \"unit\"]}}, "
-                                "\"isolation\": {\"type\": \"object\", \"additionalProperties\": "
-                                "{\"type\": \"string\"}}, "
-                                "\"tool_sets\": {\"type\": \"array\", \"items\": {\"type\": "
-                                "\"string\"}}, "
-                                "\"runs\": {\"type\": \"object\", \"properties\": {\"running\": "
-                                "{\"type\": \"integer\"}, "
-                                "\"background\": {\"type\": \"integer\"}, \"background_maximum\": "
-                                "{\"type\": \"integer\"}}}"
-                                "}, \"required\": [\"version\", \"state\", \"uptime_seconds\", "
-                                "\"network\", \"limits\", "
-                                "\"isolation\", \"tool_sets\"]}";
 
 // ---- bounds --------------------------------------------------------------------------------------
 
@@ -340,7 +183,9 @@ static void ask_consent(struct mcp_call *c, json_t *code)
         tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
         return;
     }
-    // The state binds the answer to this code.
+    // The state binds the answer to this code; without it nobody was asked about this code yet.
+    if (!json_is_true(json_object_get(c->state, "consent")))
+        c->answers = NULL;
     mcp_ask(c, &question, 1, json_pack("{s:b}", "consent", 1), consented);
 }
 
@@ -417,18 +262,19 @@ json_t *tool_run_info(struct mcp *m)
     enum keeper_state state = facts ? facts->state : KEEPER_FAILED;
     struct tool_runs *runs = mcp_tool_runs(m);
     json_t *o = json_pack(
-        "{s:s, s:s, s:s?, s:f, s:b, s:s, s:o, s:o, s:o}", "version", CONSTRICTOR_VERSION, "state",
+        "{s:s, s:s, s:s?, s:I, s:b, s:s, s:o, s:o, s:o}", "version", CONSTRICTOR_VERSION, "state",
         states[state], "problem",
         state == KEEPER_FAILED && facts && facts->error ? facts->error->message : NULL,
-        "uptime_seconds", (double)tool_runs_uptime_ms(runs) / 1000, "network", 0, "working_folder",
-        "/mnt/data", "limits", limits_json(m->config), "isolation",
+        "uptime_seconds", (json_int_t)(tool_runs_uptime_ms(runs) / 1000), "network", 0,
+        "working_folder", "/mnt/data", "limits", limits_json(m->config), "isolation",
         facts ? result_isolation(facts->caps) : json_object(), "tool_sets", mcp_tool_sets(m));
     if (!o)
         return NULL;
     int failed = json_object_set_new(
         o, "runs",
         json_pack("{s:i, s:i, s:i}", "running", m->gate ? (int)m->gate->running : 0, "background",
-                  (int)tool_runs_background(runs), "background_maximum", JOBS_BACKGROUND_MAX));
+                  (int)tool_runs_background(runs), "background_maximum",
+                  (int)tool_runs_background_max(m->gate)));
     if (facts && facts->interp)
         failed |= json_object_set_new(o, "python", result_environment(facts));
     if (failed) {
@@ -489,16 +335,49 @@ static char *info_text(json_t *info)
     item = json_object_get(info, "runs");
     fprintf(f, "\nruns: %d, in the background %d of at most %d",
             (int)json_integer_value(json_object_get(item, "running")),
-            (int)json_integer_value(json_object_get(item, "background")), JOBS_BACKGROUND_MAX);
+            (int)json_integer_value(json_object_get(item, "background")),
+            (int)json_integer_value(json_object_get(item, "background_maximum")));
     return fclose(f) == 0 ? text : (free(text), NULL);
+}
+
+// All that can change of the answer.
+struct info_key {
+    const struct mcp *mcp;
+    int64_t uptime_s, state, running, background;
+};
+
+static struct info_key info_key(struct mcp *m)
+{
+    struct tool_runs *runs = mcp_tool_runs(m);
+    return (struct info_key){.mcp = m,
+                             .uptime_s = tool_runs_uptime_ms(runs) / 1000,
+                             .state = m->gate ? (int64_t)m->gate->facts->state : -1,
+                             .running = m->gate ? (int64_t)m->gate->running : 0,
+                             .background = tool_runs_background(runs)};
 }
 
 static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 {
+    // Clients poll this one, and making its text takes ten times as long as sending it.
+    static struct {
+        struct info_key key;
+        struct mcp_prepared answer;
+    } last[MCP_VERSION_MAX];
+    struct mcp_prepared *answer = &last[c->version].answer;
+    struct info_key key = info_key(c->mcp);
     (void)arguments;
-    json_t *info = tool_run_info(c->mcp);
-    _cleanup_free_ char *text = info ? info_text(info) : NULL;
-    tool_answer(c, text ? json_pack("[o]", tool_text(text)) : NULL, info, false);
+    if (!answer->text || memcmp(&key, &last[c->version].key, sizeof key) != 0) {
+        json_t *info = tool_run_info(c->mcp);
+        _cleanup_free_ char *text = info ? info_text(info) : NULL;
+        json_t *content = text ? json_pack("[o]", tool_text(text)) : NULL;
+        mcp_prepared_clear(answer);
+        if (mcp_prepare(c, tool_result(c, content, info, false), answer) < 0) {
+            mcp_answer(c, NULL);
+            return;
+        }
+        last[c->version].key = key;
+    }
+    mcp_answer_prepared(c, answer);
 }
 
 // ---- the table -----------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ struct mcp_tools {
     size_t count;
     struct entry entries[TOOLS_MAX];
     json_t *lists[MCP_VERSION_MAX];
-    json_t *nothing; // arguments of a call that has none
+    struct mcp_prepared first_pages[MCP_VERSION_MAX]; // of tools/list, made when first asked for
+    json_t *nothing;                                  // arguments of a call that has none
     struct tool_runs *runs;
 };
 
@@ -143,8 +144,10 @@ void mcp_tools_close(struct mcp *m)
     if (!t)
         return;
     tool_runs_free(t->runs);
-    for (int v = 0; v < MCP_VERSION_MAX; v++)
+    for (int v = 0; v < MCP_VERSION_MAX; v++) {
         json_decref(t->lists[v]);
+        mcp_prepared_clear(&t->first_pages[v]);
+    }
     for (size_t i = 0; i < t->count; i++) {
         json_decref(t->entries[i].input);
         json_decref(t->entries[i].output);
@@ -195,9 +198,14 @@ struct tool_runs *mcp_tool_runs(const struct mcp *m)
 void mcp_handle_tools_list(struct mcp_call *c)
 {
     json_t *all = c->mcp->tools->lists[c->version], *page = all;
+    struct mcp_prepared *prepared = &c->mcp->tools->first_pages[c->version];
     size_t first, total = json_array_size(all);
     if (mcp_page_begin(c, "tools", &first) < 0)
         return;
+    if (first == 0 && prepared->text) {
+        mcp_answer_prepared(c, prepared);
+        return;
+    }
     size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
     if (first == 0 && next == total) {
         (void)json_incref(page);
@@ -209,6 +217,11 @@ void mcp_handle_tools_list(struct mcp_call *c)
     json_t *result = json_pack("{s:o}", "tools", page);
     if (result)
         mcp_page_next(c, "tools", result, next, total);
+    if (first == 0 && result && mcp_prepare(c, json_incref(result), prepared) == 0) {
+        json_decref(result);
+        mcp_answer_prepared(c, prepared);
+        return;
+    }
     mcp_answer(c, result);
 }
 
@@ -326,7 +339,7 @@ static bool is_known(json_t *block, enum mcp_version version)
     return true;
 }
 
-void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
+json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
 {
     json_t *blocks = json_array(), *block, *result = NULL;
     size_t i;
@@ -344,7 +357,12 @@ void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool i
         json_decref(result);
         result = NULL;
     }
-    mcp_answer(c, result);
+    return result;
+}
+
+void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
+{
+    mcp_answer(c, tool_result(c, content, structured, is_error));
 }
 
 void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)

@@ -49,7 +49,7 @@ json_t *mcp_tool_input_schema(struct mcp *m, const struct mcp_tool *tool); // bo
 
 // The names of the tool sets that are switched on: array, new.
 json_t *mcp_tool_sets(const struct mcp *m);
-struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools have in the air (tool_run.c)
+struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools started: job.h
 
 // ---- for the handlers of tools -----------------------------------------------------------------
 
@@ -60,14 +60,16 @@ json_t *tool_arguments(const struct mcp_call *c);
 // Leaves out what the client's revision does not know: structuredContent before 2025-06-18,
 // resource_link blocks before 2025-06-18, audio before 2025-03-26.
 void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
+// The same, not sent: new, NULL when memory is out.
+json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
 // A tool error that a model can act on: isError, one text block of the message, "hint: ..." and
 // "code: ...", and structuredContent {"error": {"code", "message", "hint"}} when the tool has no output schema.
 void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-json_t *tool_text(const char *text);                                     // a text block
+json_t *tool_text(const char *text); // a text block
 json_t *tool_text_n(const char *text, size_t length);
-json_t *tool_image(const char *base64, const char *mime_type);           // an image block
+json_t *tool_image(const char *base64, const char *mime_type); // an image block
 json_t *tool_link(const char *uri, const char *name, const char *mime_type, json_int_t size);
 
 #endif

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 from conftest import open_cli
-from mcp_client import CLIENTS, NODE_ENVIRON, NPM, Server, node
+from mcp_client import CLIENTS, MODERN, NODE_ENVIRON, NPM, Server, node, oracle
 
 WORKERS = 3
 GUARD_S = 120
@@ -61,6 +61,7 @@ def run_tool(code, **options):
 
 
 BRIEF = ("stdio", "http")
+FIX = ("--prompt-args", "code=zig = 1")
 INSPECTIONS = [
     Inspector("tools/list", "--strict", says="execute_python"),
     run_tool("print('printed')\n6 * 7", says="42"),
@@ -73,7 +74,9 @@ INSPECTIONS = [
     Inspector(
         "resources/read", "--uri", "run://none/stdout", says="run://none", status=None, ways=BRIEF
     ),
+    Inspector("resources/read", "--uri", "constrictor://guide", says="execute_python", ways=BRIEF),
     Inspector("prompts/list", says="name", ways=BRIEF),
+    Inspector("prompts/get", "--prompt-name", "fix_code", *FIX, says="zig = 1", ways=BRIEF),
 ]
 LEGACY_INSPECTIONS = [
     Inspector("initialize", says="constrictor"),
@@ -168,7 +171,8 @@ def matrix(program):
 @pytest.mark.parametrize("run", RUNS, ids=["-".join(run) for run in RUNS])
 def test_client(matrix, run):
     status, out, err = matrix.scripts[run].result(GUARD_S * 2)
-    steps = [json.loads(line) for line in out.splitlines()]
+    lines = [json.loads(line) for line in out.splitlines()]
+    steps = [line for line in lines if "step" in line]
     failed = [
         f"{s['step']}: {s['error']['message']}" for s in steps if not s["ok"] and "error" in s
     ]
@@ -180,6 +184,18 @@ def test_client(matrix, run):
         not missing and steps[-1]["step"] == "end"
     ), f"never came to {missing}\n{out}\n{err[-3000:]}"
     assert status == 0, err[-3000:]
+    check_heard(run, [(line["heard"], line["method"]) for line in lines if "heard" in line])
+
+
+def check_heard(run, heard):
+    """What a client has heard is valid by the schema of the revision that it agreed on."""
+    assert heard or run[0] == "python", "nothing was recorded"
+    version = MODERN
+    for message, method in heard:
+        if method == "initialize":
+            version = message["result"]["protocolVersion"]
+        wrong = oracle(version).wrong(message, method)
+        assert not wrong, f"{method}: {wrong}\n{json.dumps(message)[:2000]}"
 
 
 @pytest.mark.parametrize(

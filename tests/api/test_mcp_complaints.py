@@ -360,8 +360,6 @@ def portable(schema, path="inputSchema"):
     words = json.dumps(schema)
     for word in ('"$ref"', '"$defs"', '"$dynamicRef"', '"$anchor"'):
         assert word not in words, f"{path}: {word}"
-    for name, field in schema.get("properties", {}).items():
-        assert "type" in field, f"{path}.{name} has no type"
 
 
 @pytest.mark.parametrize("version", [*LEGACY, MODERN])
@@ -370,6 +368,8 @@ def test_one_schema_makes_clients_drop_all_tools(cli, version):
         c.open()
         for tool in c.result("tools/list")["tools"]:
             portable(tool["inputSchema"], tool["name"])
+            for name, field in tool["inputSchema"]["properties"].items():
+                assert "type" in field, f"{tool['name']}.{name} has no type"
             assert tool["description"] and len(tool["name"]) <= 64
             if "outputSchema" in tool:
                 portable(tool["outputSchema"], tool["name"] + ".output")
@@ -431,7 +431,7 @@ def test_state_leaks_from_user_to_user(cli):
 
 
 def test_there_are_no_limits(stdio):
-    result = stdio.python("x = bytearray(4 << 30)\nlen(x)")
+    result = stdio.python("x = bytearray(1 << 30)\nlen(x)")
     assert "memory" in text(result).lower(), result
     assert "42" in text(stdio.python("6 * 7"))
 

@@ -216,7 +216,6 @@ def test_json_may_be_written_in_several_ways(server, type):
         (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32700),
         (b"[" * 5000, -32600),
         (b"[]", -32600),
-        (b"7", -32600),
         (b'{"id":1,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":1}', -32600),
@@ -591,9 +590,7 @@ def test_batch_of_nothing_to_answer(batching):
 
 
 def test_batch_with_a_stream(batching):
-    answer = batching.post(
-        [request("ping", id=1), call("test_tool_with_progress", PROGRESS, id=2)]
-    )
+    answer = batching.post([request("ping", id=1), call("test_tool_with_progress", PROGRESS, id=2)])
     assert answer.type == EVENTS
     messages = [m for _, m in answer.rest()]
     assert sorted(m["id"] for m in messages if "result" in m) == [1, 2]
@@ -641,7 +638,6 @@ ECHO = {"name": "test_simple_text", "arguments": {}}
         # the header against the body comes first
         ("tools/list", None, {VERSION: "v999"}, {}, 400, -32020),
         ("no/such", None, {}, {"MCP_Protocol_Version": NEWEST}, 400, -32020),
-        ("tools/list", None, {}, {"MCP_Protocol_Version": [MODERN, MODERN]}, 400, -32020),
         # then the version, and what must be beside it
         ("no/such", None, {VERSION: "v999"}, {"MCP_Protocol_Version": "v999"}, 400, -32022),
         ("tools/list", None, {VERSION: NEWEST}, {"MCP_Protocol_Version": NEWEST}, 400, -32022),
@@ -657,7 +653,6 @@ ECHO = {"name": "test_simple_text", "arguments": {}}
         ("tools/list", None, {}, {"MCP_Protocol_Version": None}, 400, -32020),
         ("tools/list", None, {}, {"Mcp_Method": None}, 400, -32020),
         ("tools/list", None, {}, {"Mcp_Method": "TOOLS/LIST"}, 400, -32020),
-        ("tools/list", None, {}, {"Mcp_Method": ["tools/list", "tools/call"]}, 400, -32020),
         ("tools/list", None, {}, {"Mcp_Method": "  tools/list\t"}, 200, None),
         ("tools/call", ECHO, {}, {"Mcp_Name": None}, 400, -32020),
         ("tools/call", ECHO, {}, {"Mcp_Name": "other"}, 400, -32020),
@@ -733,7 +728,6 @@ def mirrored(server):
         ("Hello", "=?base64?SGVs!!!bG8=?=", False),
         ("Hello", "=?base64?SGVsbG9=?=", False),
         ("Hello", None, False),
-        ("Hello", ["Hello", "Hello"], False),
         (None, "Hello", False),
     ],
 )
@@ -748,6 +742,22 @@ def test_headers_that_mirror_arguments(server, value, header, good):
         assert (answer.status, answer.code) == (400, -32020)
 
 
+def test_headers_that_stand_twice(server):
+    """Two readers could take two different ones."""
+    tool, key, name = mirrored(server)
+    body = modern("tools/call", {"name": tool, "arguments": {key: "x"}})
+    given = {
+        name: "x",
+        "Mcp_Name": tool,
+        "Mcp_Method": "tools/call",
+        "MCP_Protocol_Version": MODERN,
+    }
+    assert post_modern(server, body, **given).status == 200
+    for one, value in given.items():
+        for twice in ([value, value], [value, "other"], ["other", value]):
+            assert post_modern(server, body, **{**given, one: twice}).status == 400
+
+
 def test_legacy_needs_no_mirrored_headers(server, session):
     tool, key, _ = mirrored(server)
     assert "result" in session.post(call(tool, **{key: "Hello"})).json
@@ -760,9 +770,7 @@ def test_modern_client_that_leaves_cancels(server):
     """Before anything was sent, and from a stream."""
     for mark, meta in [(MARK + "a", {}), (MARK + "b", {"progressToken": 1})]:
         code = marked(mark, "print(1, flush=True)\nwhile True:\n    time.sleep(0.05)\n")
-        body = modern(
-            "tools/call", {"name": "execute_python", "arguments": {"code": code}}, **meta
-        )
+        body = modern("tools/call", {"name": "execute_python", "arguments": {"code": code}}, **meta)
         link = http.client.HTTPConnection(server.host, server.port, timeout=GUARD_S)
         headers = {
             "Content-Type": JSON,

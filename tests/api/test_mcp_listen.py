@@ -145,6 +145,21 @@ def test_the_server_says_good_bye(cli):
     assert server.process.returncode == 0, server.stderr()
 
 
+def test_the_server_says_good_bye_on_a_pipe(cli):
+    with Stdio(cli, "--conformance-fixtures", version=MODERN) as c:
+        id, _ = listen(c, toolsListChanged=True)
+        c.process.terminate()
+        assert c.wait(id, 5)["result"]["_meta"][META + "subscriptionId"] == id
+        assert [n["requestId"] for n in c.notes("notifications/cancelled")] == [id]
+        check_received(c)
+
+
+def test_a_listener_does_not_hold_up_the_end(cli):
+    with Stdio(cli, "--conformance-fixtures", version=MODERN) as c:
+        listen(c, toolsListChanged=True)
+        assert c.close() < 2
+
+
 def test_many_listeners_come_and_go(server):
     with Http(server, MODERN) as c:
         for _ in range(20):

@@ -91,7 +91,7 @@ def test_a_required_argument(client, name, value):
     "params,hint",
     [
         ({"name": "nothing"}, "analyze_data"),
-        ({"name": "x" * 100000}, "there is no prompt"),
+        ({"name": "x" * 10000}, "there is no prompt"),
         ({"name": "analyze_data", "arguments": []}, "'arguments'"),
         ({"name": "analyze_data", "arguments": {"data": "x", "depth": "deep"}}, "'thorough'"),
         ({"name": "analyze_data", "arguments": {"data": "x" * 300000}}, "200000"),

@@ -6,7 +6,9 @@ five revisions; the oracle of tests/mcp_client.py then judges all that it has he
 those of the official conformance suite, which itself covers HTTP only.
 """
 
+import concurrent.futures
 import json
+import time
 
 import jsonschema
 import pytest
@@ -103,6 +105,17 @@ def lists(c):
         c.result("prompts/get", {"name": prompt["name"], "arguments": filled})
 
 
+def begin_slow(c):
+    """A run that is long enough for progress, while the rest is done: the id of the call."""
+    params = {"name": "execute_python", "arguments": {"code": SECOND}}
+    return c.begin("tools/call", params, meta={"progressToken": "token"})
+
+
+def end_slow(c, id):
+    c.calls.append(("execute_python", c.wait(id)["result"]))
+    assert c.notes("notifications/progress"), "no progress"
+
+
 def runs(c):
     call(c, "get_sandbox_info")
     value = call(
@@ -119,8 +132,6 @@ def runs(c):
     for block in long["content"]:
         if block["type"] == "resource_link":
             c.result("resources/read", {"uri": block["uri"]})
-    call(c, "execute_python", code=SECOND, meta={"progressToken": "token"})
-    assert c.notes("notifications/progress"), "no progress"
 
 
 def mistakes(c):
@@ -178,7 +189,7 @@ def tasks(c):
     assert made["resultType"] == "task", made
     id = {"taskId": made["taskId"]}
     while (state := c.result("tasks/get", id))["status"] == "working":
-        pass
+        time.sleep(0.05)
     assert state["status"] == "completed" and "slow" in text(state["result"]), state
     arguments["code"] = "while True: pass"
     other = {
@@ -202,6 +213,7 @@ def test_everything_a_client_can_hear(way, version, cli, server):
         opened = c.open()
         if version != MODERN:
             assert opened["protocolVersion"] == version
+        slow = begin_slow(c)
         lists(c)
         runs(c)
         mistakes(c)
@@ -209,6 +221,7 @@ def test_everything_a_client_can_hear(way, version, cli, server):
         subscriptions(c)
         if c.modern:
             tasks(c)
+        end_slow(c, slow)
         check_all(c)
 
 
@@ -255,6 +268,20 @@ def rounds(c, name, arguments):
 ARGUMENTS = {"string": "text", "integer": 1, "number": 1, "boolean": True}
 
 
+def use(c, tool):
+    """Calls a fixture with something valid."""
+    needs = tool["inputSchema"].get("required", [])
+    properties = tool["inputSchema"].get("properties", {})
+    arguments = {n: ARGUMENTS.get(properties[n].get("type"), "text") for n in needs}
+    if tool["name"].startswith(("execute_", "test_reconnection")):
+        return None
+    if tool["name"].endswith("sep1330_enums") and c.version < "2025-11-25":
+        return None  # the suite's own question is not valid before
+    if c.modern:
+        return rounds(c, tool["name"], arguments)
+    return c.request("tools/call", {"name": tool["name"], "arguments": arguments})
+
+
 @BOTH
 def test_every_fixture_of_the_suite(way, version, cli, fixture_server):
     """Images, audio, embedded resources, questions to the client: what the tools do not have yet."""
@@ -263,16 +290,9 @@ def test_every_fixture_of_the_suite(way, version, cli, fixture_server):
         c.on_request = ANSWERS
         c.open()
         lists(c)
-        for tool in c.tool_list:
-            needs = tool["inputSchema"].get("required", [])
-            properties = tool["inputSchema"].get("properties", {})
-            arguments = {n: ARGUMENTS.get(properties[n].get("type"), "text") for n in needs}
-            if tool["name"].startswith(("execute_", "test_reconnection")):
-                continue
-            if c.modern:
-                rounds(c, tool["name"], arguments)
-            else:
-                c.request("tools/call", {"name": tool["name"], "arguments": arguments})
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for answer in pool.map(lambda tool: use(c, tool), c.tool_list):
+                assert answer is None or "result" in answer or "error" in answer
         check_received(c)
 
 

@@ -13,7 +13,19 @@ import time
 import jsonschema
 import pytest
 from conftest import VERDICTS, open_cli, wait_until
-from mcp_client import LEGACY, META, MODERN, TASKS, VERSIONS, Stdio, alive, check_received, marked, text
+from mcp_client import (
+    LEGACY,
+    MODERN,
+    TASKS,
+    VERSIONS,
+    Http,
+    Server,
+    Stdio,
+    alive,
+    check_received,
+    marked,
+    text,
+)
 
 BOTH = (LEGACY[-1], MODERN)
 SMALL = ("--processes", "16", "--scratch", "4M", "--output", "256K", "--text-budget", "2000")
@@ -84,13 +96,17 @@ def tool_error(answer):
     return said, re.search(r"^code: (\w+)$", said, re.M)[1]
 
 
-# ---- lists -----------------------------------------------------------------------------------------
+# ---- lists ---------------------------------------------------------------------------------------
 
 
 def test_the_list_is_the_same_each_time(c):
     first, second = (c.result("tools/list") for _ in range(2))
     assert json.dumps(first) == json.dumps(second)
-    assert [t["name"] for t in first["tools"]] == ["execute_python", "check_run", "get_sandbox_info"]
+    assert [t["name"] for t in first["tools"]] == [
+        "execute_python",
+        "check_run",
+        "get_sandbox_info",
+    ]
     for tool in first["tools"]:
         assert tool["title"] and len(tool["description"]) > 50
         assert tool["icons"][0]["src"].startswith("data:image/png;base64,")
@@ -122,7 +138,7 @@ def test_each_revision_gets_the_answer_that_it_knows(fresh, version):
     assert "result: 42" in text(answer) and "run://" in text(answer)  # complete without the rest
 
 
-# ---- calls that are not served ---------------------------------------------------------------------
+# ---- calls that are not served -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -177,7 +193,7 @@ def test_too_much_source(fresh):
     assert code == "source_too_large" and "1024" in message
 
 
-# ---- arguments -------------------------------------------------------------------------------------
+# ---- arguments -----------------------------------------------------------------------------------
 
 
 def test_output_and_value(c):
@@ -231,7 +247,7 @@ def test_runs_do_not_see_each_other(c):
     assert found["result_json"] == [False, []]
 
 
-# ---- errors and verdicts ---------------------------------------------------------------------------
+# ---- errors and verdicts -------------------------------------------------------------------------
 
 
 def test_an_error_names_its_line_first(c):
@@ -275,7 +291,7 @@ def test_verdicts_of_limits(small):
     assert found["truncated"]["stdout"]["total"] >= 256 << 10 > found["truncated"]["stdout"]["kept"]
 
 
-# ---- shortened output --------------------------------------------------------------------------------
+# ---- shortened output ----------------------------------------------------------------------------
 
 
 def test_long_output_keeps_its_ends(small):
@@ -305,7 +321,9 @@ def test_everything_long_at_once(small):
     assert set(found["truncated"]) >= {"stdout", "stderr", "error"}
     for part, one in ("stdout", "ä"), ("stderr", "€"), ("error", "😀"):
         uri = found["truncated"][part]["full_output_uri"]
-        assert small.result("resources/read", {"uri": uri})["contents"][0]["text"].count(one) >= 4000
+        assert (
+            small.result("resources/read", {"uri": uri})["contents"][0]["text"].count(one) >= 4000
+        )
     assert len(json.dumps(found, ensure_ascii=False)) < 8000
 
 
@@ -327,15 +345,18 @@ def test_bytes_that_are_no_text(c):
     assert checked(c, answer)["stdout"] == "a␀b\x1b[31m\ufffd\x7f"
 
 
-# ---- cancellation ----------------------------------------------------------------------------------
+# ---- cancellation --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", BOTH)
 def test_cancel_kills_the_whole_tree(fresh, version):
     c = fresh(version=version)
     mark = f"tree{version[-2:]}"
-    code = marked(mark, "import os\nfor _ in range(3): os.fork()\nprint('up', flush=True)\n"
-                        "os.setsid() if os.getpid() != 1 else 0\ntime.sleep(60)")
+    code = marked(
+        mark,
+        "import os\nfor _ in range(3): os.fork()\nprint('up', flush=True)\n"
+        "os.setsid() if os.getpid() != 1 else 0\ntime.sleep(60)",
+    )
     id = c.begin("tools/call", {"name": "execute_python", "arguments": {"code": code}})
     assert wait_until(lambda: alive(mark) == 8)
     c.cancel(id)
@@ -358,7 +379,7 @@ def test_cancel_before_there_is_a_box(fresh):
     assert not set(ids) & set(c.answers)
 
 
-# ---- progress --------------------------------------------------------------------------------------
+# ---- progress ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("token", ["p1", 7])
@@ -379,18 +400,23 @@ def test_no_progress_without_a_token(c):
     assert len(c.notes("notifications/progress")) == before
 
 
-# ---- background ------------------------------------------------------------------------------------
+# ---- background ----------------------------------------------------------------------------------
 
 
 def test_background(c):
-    code = "import time\nfor i in range(4):\n    print('step', i, flush=True)\n    time.sleep(0.5)\n'end'"
+    code = (
+        "import time\n"
+        "for i in range(4):\n    print('step', i, flush=True)\n    time.sleep(0.5)\n'end'"
+    )
     begun = c.python(code, background=True)
     found = checked(c, begun)
     assert found["state"] == "running" and "check_run" in text(begun)
     id = found["execution_id"]
     first = c.call("check_run", execution_id=id, wait=0.7)
     found = checked(c, first, "check_run")
-    assert found["state"] == "running" and "step 0\n" in found["stdout"] and found["elapsed_ms"] > 500
+    assert (
+        found["state"] == "running" and "step 0\n" in found["stdout"] and found["elapsed_ms"] > 500
+    )
     assert "still running" in text(first) and "step 0" in text(first)
     # what there is so far can be read, too
     uri = f"run://{id}/stdout"
@@ -403,7 +429,9 @@ def test_background(c):
         assert found["execution_id"] == id
     assert time.monotonic() - start < 10
     assert c.result("resources/read", {"uri": uri})["contents"][0]["text"] == found["stdout"]
-    assert c.result("resources/read", {"uri": f"run://{id}/result"})["contents"][0]["text"] == "'end'"
+    assert (
+        c.result("resources/read", {"uri": f"run://{id}/result"})["contents"][0]["text"] == "'end'"
+    )
 
 
 def test_a_background_run_that_fails(c):
@@ -423,7 +451,9 @@ def test_several_wait_for_one_run(c):
 
 def test_a_wait_can_be_cancelled_and_the_run_goes_on(c):
     id = run(c, "import time\ntime.sleep(1.5)\n'end'", background=True)["execution_id"]
-    call = c.begin("tools/call", {"name": "check_run", "arguments": {"execution_id": id, "wait": 20}})
+    call = c.begin(
+        "tools/call", {"name": "check_run", "arguments": {"execution_id": id, "wait": 20}}
+    )
     time.sleep(0.3)
     c.cancel(call)
     answer = c.call("check_run", execution_id=id, wait=20)
@@ -437,15 +467,38 @@ def test_unknown_runs(c, id):
 
 
 def test_background_runs_are_bounded_and_end_with_the_server(fresh):
-    c = fresh("--memory", "64M", "--stock", "0")
+    c = fresh("--memory", "64M", "--runs", "8")
     code = "import time\ntime.sleep(60)"
-    for _ in range(64):
+    for _ in range(6):
         assert run(c, code, background=True)["state"] == "running"
-    message, code = tool_error(c.python(code, background=True))
-    assert code == "busy" and "64" in message
+    message, name = tool_error(c.python(code, background=True))
+    assert name == "busy" and "6 runs" in message
+    assert run(c, "1 + 1")["result"] == "2"  # there is room for those who wait
 
 
-# ---- long runs as tasks ----------------------------------------------------------------------------
+def test_too_many_runs_at_once(fresh):
+    c = fresh("--runs", "1")
+    params = {"name": "execute_python", "arguments": {"code": "import time\ntime.sleep(1)"}}
+    id = c.begin("tools/call", params)
+    for background in False, True:
+        message, name = tool_error(c.python("1", background=background))
+        assert name == "busy" and "hint: " in message
+    assert c.wait(id)["result"]["structuredContent"]["verdict"] == "ok"
+    assert run(c, "1 + 1")["result"] == "2"
+
+
+def test_finished_background_runs_make_room(c):
+    first, *others = [run(c, f"{i}", background=True)["execution_id"] for i in range(10)]
+    for id in (first, *others):
+        answer = c.call("check_run", execution_id=id, wait=10)
+        assert answer["structuredContent"]["state"] == "finished"
+    for i in range(64):
+        last = run(c, "1", background=True)["execution_id"]
+        c.call("check_run", execution_id=last, wait=10)
+    assert tool_error(c.call("check_run", execution_id=first))[1] == "unknown_run"
+
+
+# ---- long runs as tasks --------------------------------------------------------------------------
 
 
 def test_a_long_run_becomes_a_task(fresh):
@@ -453,7 +506,8 @@ def test_a_long_run_becomes_a_task(fresh):
     made = c.python("1 + 1", timeout=60)
     assert made["resultType"] == "task"
     task = wait_until(
-        lambda: (t := c.result("tasks/get", {"taskId": made["taskId"]}))["status"] != "working" and t
+        lambda: (t := c.result("tasks/get", {"taskId": made["taskId"]}))["status"] != "working"
+        and t
     )
     assert task["status"] == "completed" and checked(c, task["result"])["result"] == "2"
     assert c.python("1 + 1", timeout=50)["resultType"] == "complete"
@@ -464,11 +518,14 @@ def test_a_long_run_without_tasks_still_runs(c):
     assert run(c, "1 + 1", timeout=200)["result"] == "2"
 
 
-# ---- consent ---------------------------------------------------------------------------------------
+# ---- consent -------------------------------------------------------------------------------------
 
 
 def approve(action, content=None):
-    return lambda params: {"action": action, **({"content": content} if content is not None else {})}
+    return lambda params: {
+        "action": action,
+        **({"content": content} if content is not None else {}),
+    }
 
 
 YES = ("accept", {"approve": True})
@@ -476,8 +533,13 @@ YES = ("accept", {"approve": True})
 
 @pytest.mark.parametrize(
     "said, runs",
-    [(YES, True), (("accept", {"approve": False}), False), (("accept", {}), False),
-     (("decline",), False), (("cancel",), False)],
+    [
+        (YES, True),
+        (("accept", {"approve": False}), False),
+        (("accept", {}), False),
+        (("decline",), False),
+        (("cancel",), False),
+    ],
 )
 @pytest.mark.parametrize("version", BOTH)
 def test_consent(fresh, version, said, runs):
@@ -487,9 +549,16 @@ def test_consent(fresh, version, said, runs):
         asked = c.python(code)
         assert asked["resultType"] == "input_required"
         [(key, question)] = asked["inputRequests"].items()
-        params = {"name": "execute_python", "arguments": {"code": code},
-                  "inputResponses": {key: approve(*said)({})}, "requestState": asked["requestState"]}
+        params = {
+            "name": "execute_python",
+            "arguments": {"code": code},
+            "inputResponses": {key: approve(*said)({})},
+            "requestState": asked["requestState"],
+        }
         answer = c.result("tools/call", params)
+        # an answer to what nobody asked is none
+        unasked = {k: v for k, v in params.items() if k != "requestState"}
+        assert c.result("tools/call", unasked)["resultType"] == "input_required"
         # the answer belongs to this code and to no other
         params["arguments"] = {"code": "'other'"}
         assert c.error("tools/call", params)["code"] == -32602
@@ -514,7 +583,7 @@ def test_consent_without_a_way_to_ask(fresh, version, can):
     assert tool_error(c.python("1"))[1] == "consent_unavailable"
 
 
-# ---- information and resources -----------------------------------------------------------------------
+# ---- information and resources -------------------------------------------------------------------
 
 
 def test_info(c):
@@ -526,12 +595,26 @@ def test_info(c):
     assert found["python"]["version"] in said and found["python"]["python"] in said
     timeout = c.tools["execute_python"]["inputSchema"]["properties"]["timeout"]
     assert found["limits"]["wall_time"] == {
-        "default": timeout["default"], "maximum": timeout["maximum"], "unit": "seconds",
-        "argument": "timeout"}
+        "default": timeout["default"],
+        "maximum": timeout["maximum"],
+        "unit": "seconds",
+        "argument": "timeout",
+    }
     assert (timeout["default"], timeout["maximum"]) == (30, 300)
     for name in (*found["limits"], *found["isolation"], *found["tool_sets"], found["version"]):
         assert name in said
     assert tool_error(c.call("get_sandbox_info", x=1))[1] == "bad_value"
+
+
+def test_info_names_preloads(fresh):
+    c = fresh("--preload", "json,no_such_module")
+    run(c, "1")
+    answer = c.call("get_sandbox_info")
+    python = answer["structuredContent"]["python"]
+    jsonschema.validate(answer["structuredContent"], c.tools["get_sandbox_info"]["outputSchema"])
+    assert python["preloaded"] == ["json"]
+    assert python["preload_failed"][0]["name"] == "no_such_module"
+    assert "preloaded modules: json\npreload failed: no_such_module" in text(answer)
 
 
 def test_resources(c):
@@ -560,9 +643,11 @@ def test_outputs_are_private(c):
         assert (answer["cacheScope"], answer["ttlMs"]) == ("private", 0)
     # and they are found by completion
     ref = {"type": "ref/resource", "uri": "run://{execution_id}/{part}"}
+
     def complete(name, value):
         params = {"ref": ref, "argument": {"name": name, "value": value}}
         return c.result("completion/complete", params)["completion"]["values"]
+
     assert id in complete("execution_id", id[:4])
     assert complete("execution_id", "zz") == []
     assert complete("part", "std") == ["stdout", "stderr"]
@@ -570,8 +655,14 @@ def test_outputs_are_private(c):
 
 @pytest.mark.parametrize(
     "uri",
-    ["run://00000000-0000-4000-8000-000000000000/stdout", "run://x/stdout", "constrictor://nothing",
-     "file:///etc/passwd", "", "x" * 5000],
+    [
+        "run://00000000-0000-4000-8000-000000000000/stdout",
+        "run://x/stdout",
+        "constrictor://nothing",
+        "file:///etc/passwd",
+        "",
+        "x" * 5000,
+    ],
 )
 def test_missing_resources(c, uri):
     error = c.error("resources/read", {"uri": uri})
@@ -598,3 +689,47 @@ def test_many_at_once(c):
     ]
     found = [c.wait(id)["result"]["structuredContent"]["result_json"] for id in ids]
     assert found == [i * 2 for i in range(60)]
+
+
+# ---- owners --------------------------------------------------------------------------------------
+
+KEYS = {"CONSTRICTOR_API_KEY": "alice:key-of-alice-0123456789,bob:key-of-bob-0123456789"}
+
+
+def test_runs_belong_to_their_owner(cli):
+    server = Server(cli, "--text-budget", "1000", env=KEYS)
+    alice, bob = (
+        Http(server, MODERN, headers={"Authorization": f"Bearer key-of-{name}-0123456789"})
+        for name in ("alice", "bob")
+    )
+    with alice, bob:
+        cut = alice.python("print('x' * 5000)")["structuredContent"]["truncated"]["stdout"]
+        id = alice.python("'mine'", background=True)["structuredContent"]["execution_id"]
+        assert "mine" in text(alice.call("check_run", execution_id=id, wait=10))
+        assert tool_error(bob.call("check_run", execution_id=id))[1] == "unknown_run"
+        for uri in cut["full_output_uri"], f"run://{id}/result":
+            assert alice.result("resources/read", {"uri": uri})["contents"][0]["text"]
+            assert bob.error("resources/read", {"uri": uri})["code"] == -32602
+        params = {
+            "ref": {"type": "ref/resource", "uri": "run://{execution_id}/{part}"},
+            "argument": {"name": "execution_id", "value": ""},
+        }
+        assert id in alice.result("completion/complete", params)["completion"]["values"]
+        assert bob.result("completion/complete", params)["completion"]["values"] == []
+        check_received(alice)
+        check_received(bob)
+
+
+def test_a_client_that_goes_away_ends_its_run_and_not_its_background_run(cli):
+    server = Server(cli)
+    with Http(server, MODERN) as c:
+        id = c.python(marked("stays", "time.sleep(60)"), background=True)["structuredContent"]
+        params = {"name": "execute_python", "arguments": {"code": marked("goes")}}
+        call = c.begin("tools/call", params)
+        assert wait_until(lambda: alive("goes") == 1 and alive("stays") == 1)
+        c.hang_up(call)
+        assert wait_until(lambda: alive("goes") == 0, guard=5)
+        answer = c.call("check_run", execution_id=id["execution_id"])
+        assert answer["structuredContent"]["state"] == "running"
+    server.stop()
+    assert wait_until(lambda: alive("stays") == 0, guard=5)

@@ -146,9 +146,9 @@ def test_the_settings_of_a_person_reach_the_box(installed, cli):
     _, flags = installed
     with Stdio(cli, *flags) as client:
         client.open()
-        info = client.call("get_sandbox_info")["structuredContent"]
-        shown = json.dumps(info)
-        assert str(SETTINGS["memory"] * 1024 * 1024) in shown or '256' in shown, info
+        limits = client.call("get_sandbox_info")["structuredContent"]["limits"]
+    assert limits["memory"]["default"] == SETTINGS["memory"]
+    assert limits["wall_time"]["default"] == SETTINGS["timeout"]
 
 
 def test_the_manifest_lists_what_the_server_offers(installed, cli):

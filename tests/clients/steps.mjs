@@ -68,6 +68,27 @@ export function sleep(ms) {
     return new Promise((yes) => setTimeout(yes, ms));
 }
 
+// Everything that arrives over a transport becomes a line too, with the method that it answers, for the
+// schema oracle of tests/mcp_client.py.  To be called before the transport is connected.  `take` may keep
+// a message from the client.
+export function record(pipe, take = () => false) {
+    const methods = new Map();
+    const send = pipe.send.bind(pipe);
+    let inner;
+    pipe.send = (message, options) => {
+        if (message.method && message.id !== undefined) methods.set(message.id, message.method);
+        return send(message, options);
+    };
+    Object.defineProperty(pipe, "onmessage", {
+        get: () => inner && ((message, extra) => {
+            print({ heard: message, method: message.method ? null : methods.get(message.id) ?? null });
+            if (!take(message)) inner(message, extra);
+        }),
+        set: (handler) => { inner = handler; },
+    });
+    return pipe;
+}
+
 // Processes of this machine that carry the name which marked() code gave itself.
 export function alive(mark) {
     return readdirSync("/proc").filter((pid) => {

@@ -5,15 +5,15 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { createTaskSessionFromClient } from "@modelcontextprotocol/ext-tasks/client";
-import { alive, endless, finish, must, step, target, text, transport, until } from "./steps.mjs";
+import { alive, endless, finish, must, record, step, target, text, transport, until } from "./steps.mjs";
 
 const VERSION = "2026-07-28";
 const LONG_S = 120; // a run that may take so long becomes a task
 const info = { name: "tasks", version: "1" };
 
-const pipe = transport === "stdio"
+const pipe = record(transport === "stdio"
     ? new StdioClientTransport({ command: target[0], args: target.slice(1), env: process.env })
-    : new StreamableHTTPClientTransport(new URL(target[0]));
+    : new StreamableHTTPClientTransport(new URL(target[0])), take);
 const client = new Client(info, { versionNegotiation: { mode: { pin: VERSION } } });
 const waiting = new Map();
 let session;
@@ -28,18 +28,13 @@ function dispatch(request, options = {}) {
     });
 }
 
-function listen() {
-    const inner = pipe.onmessage;
-    pipe.onmessage = (message, extra) => {
-        const yes = waiting.get(message.id);
-        if (!yes) return inner(message, extra);
-        yes(message.error ? { kind: "error", error: message.error } : { kind: "result", result: message.result });
-    };
+function take({ id, error, result }) {
+    waiting.get(id)?.(error ? { kind: "error", error } : { kind: "result", result });
+    return waiting.has(id);
 }
 
 await step("connect", async () => {
     await client.connect(pipe);
-    listen();
     must("io.modelcontextprotocol/tasks" in (client.getServerCapabilities().extensions ?? {}),
         "the extension is not offered", client.getServerCapabilities());
     session = createTaskSessionFromClient(client, {

@@ -5,7 +5,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { target, transport } from "./steps.mjs";
+import { record, target, transport } from "./steps.mjs";
 import { walk } from "./walk.mjs";
 
 const transports = {
@@ -15,7 +15,7 @@ const transports = {
 };
 
 const client = new Client({ name: "ts1", version: "1" });
-const pipe = transports[transport]();
+const pipe = record(transports[transport]());
 
 async function call(name, args, options) {
     return client.callTool({ name, arguments: args }, undefined, options);

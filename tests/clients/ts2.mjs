@@ -3,7 +3,7 @@
 // ts2: the client of the TypeScript SDK, version 2, which knows both eras.  See steps.mjs.
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { mode, target, transport } from "./steps.mjs";
+import { mode, record, target, transport } from "./steps.mjs";
 import { walk } from "./walk.mjs";
 
 const transports = {
@@ -16,7 +16,7 @@ const client = new Client(
     { name: "ts2", version: "1" },
     { versionNegotiation: { mode: mode === "pin" ? { pin: "2026-07-28" } : mode } },
 );
-const pipe = transports[transport]();
+const pipe = record(transports[transport]());
 
 async function call(name, args, options) {
     return client.callTool({ name, arguments: args }, options);

@@ -20,8 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     size_t first = (size_t)(nul - data);
     json_t *schema = json_loadb((const char *)data, first, JSON_DECODE_ANY, NULL);
-    json_t *value = json_loadb((const char *)nul + 1, size - first - 1,
-                               JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_t *value =
+        json_loadb((const char *)nul + 1, size - first - 1, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     char message[256];
     if (schema && value) {
         int r = schema_check(schema, value, message, sizeof message);

@@ -170,6 +170,27 @@ static void test_owners(void **state)
     end(&bob);
 }
 
+// Listeners do not use up what other requests need, and have a bound of their own.
+static void test_many(void **state)
+{
+    (void)state;
+    enum { COUNT = 1025 };
+    struct client_outlet *c = calloc(COUNT, sizeof *c);
+    assert_non_null(c);
+    for (int i = 0; i < COUNT; i++) {
+        listen_as(&c[i], NULL, "", json_object());
+        assert_true(c[i].last == (i == COUNT - 1));
+    }
+    c[COUNT - 1].call = NULL;
+    json_t *r = client_ask("", "tools/list", NULL);
+    assert_non_null(json_object_get(r, "tools"));
+    json_decref(r);
+    for (int i = 0; i < COUNT; i++)
+        end(&c[i]);
+    assert_int_equal(client_mcp.parked, 0);
+    free(c);
+}
+
 // Sending to one listener ends another, or itself, in the middle of a walk.
 static void test_end_while_sending(void **state)
 {
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_total, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_tasks, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_owners, client_begin, client_finish),
+        cmocka_unit_test_setup_teardown(test_many, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_end_while_sending, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_server_ends, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_legacy, client_begin, client_finish),
