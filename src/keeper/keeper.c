@@ -233,7 +233,9 @@ static int watch_zygote(struct keeper *k, struct err *e)
 
 static int find_interp(struct keeper *k, struct err *e)
 {
-    int r = k->has_interp ? 0 : interp_ask(k->plan->config->python, &k->interp, e);
+    // A script may take its time to start the interpreter; whoever wants to end need not wait for it.
+    int r =
+        k->has_interp ? 0 : interp_ask_until(k->plan->config->python, &k->interp, k->signals, e);
     k->has_interp = r == 0;
     return r;
 }
@@ -284,13 +286,19 @@ static void zygote_try(struct keeper *k)
         tell_interpreter(k);
     if (r == 0)
         r = begin_zygote(k, &e);
-    if (r < 0)
+    if (r == -ECANCELED)
+        k->state = KEEPER_WARMING; // a signal is more urgent; the timer comes back to it
+    else if (r < 0)
         zygote_failed(k, &e);
 }
 
 static void look_at_zygote(struct keeper *k)
 {
     struct err e;
+    if (k->zygote.sock < 0) {
+        zygote_try(k);
+        return;
+    }
     int r = zygote_look(&k->zygote, &e);
     if (r > 0)
         zygote_warm(k);

@@ -177,7 +177,8 @@ def test_user_code_reads_the_protocol_from_stdin(stdio):
 
 def test_a_full_pipe_is_a_deadlock(stdio):
     code = (
-        "import sys\nfor i in range(400):\n    sys.stdout.write('o' * 1000)\n    sys.stderr.write('e' * 1000)\n"
+        "import sys\nfor i in range(400):\n"
+        "    sys.stdout.write('o' * 1000)\n    sys.stderr.write('e' * 1000)\n"
         "'not stuck'"
     )
     assert "not stuck" in text(stdio.python(code))
@@ -197,12 +198,25 @@ def test_servers_are_left_over_when_the_client_is_gone(cli):
     assert wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in tree), 1), tree
 
 
+def test_sigterm_leaves_the_run_behind(cli):
+    c = Stdio(cli)
+    c.open()
+    begin_endless(c, MARK)
+    start = time.monotonic()
+    c.process.terminate()
+    c.process.wait(5)
+    took = time.monotonic() - start
+    assert took < 1.5, f"the server took {took:.1f} s to end"
+    assert gone(MARK, 1), "the run is still there"
+
+
 def test_servers_are_left_over_when_the_client_was_killed(cli, tmp_path):
     """The client is killed and somebody else still holds the server's stdin."""
     hold = os.open(tmp_path / "fifo", os.O_RDWR) if os.mkfifo(tmp_path / "fifo") is None else -1
     code = (
         "import subprocess, sys, time\n"
-        "p = subprocess.Popen(sys.argv[2:], stdin=open(sys.argv[1], 'rb'), stdout=subprocess.DEVNULL)\n"
+        "held = open(sys.argv[1], 'rb')\n"
+        "p = subprocess.Popen(sys.argv[2:], stdin=held, stdout=subprocess.DEVNULL)\n"
         "print(p.pid, flush=True)\ntime.sleep(600)"
     )
     args = [sys.executable, "-c", code, str(tmp_path / "fifo"), str(cli.program), "stdio"]
@@ -404,7 +418,8 @@ def test_state_leaks_from_call_to_call(stdio):
         "leak = 1\nimport builtins\nbuiltins.leak = 2\nopen('/mnt/data/leak', 'w').write('x')"
     )
     result = stdio.python(
-        "import os\n('leak' in dir(), hasattr(__import__('builtins'), 'leak'), os.path.exists('/mnt/data/leak'))"
+        "import builtins, os\n"
+        "('leak' in dir(), hasattr(builtins, 'leak'), os.path.exists('/mnt/data/leak'))"
     )
     assert "(False, False, False)" in text(result), result
 

@@ -284,7 +284,7 @@ def use(c, tool):
 
 @BOTH
 def test_every_fixture_of_the_suite(way, version, cli, fixture_server):
-    """Images, audio, embedded resources, questions to the client: what the tools do not have yet."""
+    """Images, audio, embedded resources, questions: what our own tools do not have yet."""
     with connect(way, version, cli, fixture_server, "--conformance-fixtures") as c:
         c.calls = []
         c.on_request = ANSWERS

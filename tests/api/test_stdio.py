@@ -201,6 +201,17 @@ def test_first_answer_does_not_wait_for_the_interpreter(cli, serve, tmp_path):
     assert not answer["result"].get("isError"), answer
 
 
+def test_the_end_does_not_wait_for_the_interpreter(cli, serve):
+    slow = cli.folder / "slow-python"
+    slow.write_text("#!/bin/sh\nexec sleep 10\n")
+    slow.chmod(0o755)
+    client = serve("--python", slow)
+    client.start_legacy()
+    status, seconds = client.end()
+    assert status == 0 and seconds < 1
+    assert client.process.stderr.read() == b""
+
+
 def test_a_missing_interpreter_is_the_answer_of_every_run(serve):
     client = serve("--python", "/nonexistent/python3")
     client.start_legacy()

@@ -213,8 +213,8 @@ static void answers(void **state)
     expect("POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc", "HTTP/1.1 200 OK\r\n",
            "\r\n\r\nabc");
     expect("POST /echo HTTP/1.1\r\n" HOST
-           "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n",
-           "HTTP/1.1 200 OK\r\n", "\r\n\r\nabcd");
+           "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\n5\r\n0\r\n\r\n",
+           "HTTP/1.1 200 OK\r\n", "\r\n\r\nabc5");
     expect("GET /show HTTP/1.0\r\n" HOST "\r\n", "HTTP/1.0 200 OK\r\n", "}|");
     expect("GET /nothing HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 404 ", "}}");
     expect("POST /show HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n",
