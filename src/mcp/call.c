@@ -100,7 +100,8 @@ int mcp_prepare(const struct mcp_call *c, json_t *result, struct mcp_prepared *r
 {
     if (c->modern && json_is_object(result))
         complete_modern(c, result);
-    char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+    // No value of a user's is in these, so 0.1 need not be 0.10000000000000001.
+    char *text = result ? json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(result);
     if (!text)
         return -1;

@@ -293,7 +293,7 @@ static void tell_progress(struct job *j, double elapsed_s)
                  line[0] ? ": " : "", line);
         waited_s = (double)((int64_t)j->run->t_box_us - j->begin_us) / 1e6;
     }
-    double total_s = (double)j->run->request.wall_ms / 1000 + waited_s;
+    double total_s = (double)j->run->request.wall_ms / 1000 + (double)(int64_t)waited_s;
     mcp_progress(j->call, elapsed_s < total_s ? elapsed_s : total_s, total_s, text);
 }
 
@@ -402,10 +402,22 @@ static void make_answer(struct job *j)
                 "the server has no memory for the result");
 }
 
+// A run that met a limit is worth a line; every run is for those who ask for all.
+static void tell_log(const struct job *j, struct mcp_call *c)
+{
+    json_t *limit = json_object_get(j->object, "limit");
+    mcp_log(c, json_is_object(limit) ? MCP_WARNING : MCP_DEBUG, "runs",
+            json_pack("{s:s, s:O*, s:O*, s:O*}", "execution_id", j->id, "verdict",
+                      json_object_get(j->object, "verdict"), "limit", limit, "usage",
+                      json_object_get(j->object, "usage")));
+}
+
 static void answer(struct job *j, struct mcp_call *c)
 {
     c->work = NULL;
     c->cancel = NULL;
+    if (j->object && !j->error.message[0])
+        tell_log(j, c);
     if (j->error.message[0])
         tool_error(c, err_code_name(j->error.code), j->error.hint, "%s", j->error.message);
     else
