@@ -148,10 +148,16 @@ static const struct http_route own_routes[] = {
 static unsigned count_max(const struct config *c)
 {
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+    rlim_t want = (rlim_t)c->connections + OTHER_FDS;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= want)
+        return c->connections;
+    files.rlim_cur = want < files.rlim_max ? want : files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur >= want)
         return c->connections;
     rlim_t most = files.rlim_cur > 2 * OTHER_FDS ? files.rlim_cur - OTHER_FDS : files.rlim_cur / 2;
-    if (most >= c->connections)
+    if (most > c->connections)
         return c->connections;
     log_line(
         LOG_WARN,

@@ -187,11 +187,12 @@ static void on_gate(struct keeper *k)
         if (r == -EAGAIN)
             return;
         if (r <= 0) {
-            if (r < 0)
-                log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
+            bool gone = r == 0 || r == -ECONNRESET; // with or without letters that it did not open
             (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
-            if (r < 0)
+            if (!gone) {
+                log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
                 signal_gate(k, SIGKILL); // its end is seen as SIGCHLD
+            }
             return;
         }
         switch (m.h.type) {

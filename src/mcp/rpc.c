@@ -110,10 +110,13 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
     return rpc_sort(message, ret, no);
 }
 
-// A request id is a text or a whole number; null is for answers to what could not be read.
+// A request id is a text or a whole number; null is for answers to what could not be read.  A text
+// with a NUL in it would be another's to whoever compares texts.
 static bool is_id(json_t *id)
 {
-    return json_is_integer(id) || (json_is_string(id) && json_string_length(id) <= RPC_ID_MAX);
+    size_t length = json_string_length(id);
+    return json_is_integer(id) || (json_is_string(id) && length <= RPC_ID_MAX &&
+                                   strlen(json_string_value(id)) == length);
 }
 
 static int sort_call(struct rpc_message *m, json_t *id, struct rpc_refusal *no)

@@ -413,6 +413,7 @@ def test_the_end_of_stdin_ends_everything_within_a_second(client, tools):
     status, seconds = client.end()
     assert status == 0 and seconds < 1
     assert tools.wait_until(lambda: all_gone(tree), guard=0.5)
+    assert client.process.stderr.read() == b""
 
 
 def test_the_end_of_stdin_at_once(serve):
