@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,7 @@ struct server {
     struct page page;     // serve
     struct event *drain;  // serve: looks whether all is done
     int64_t drain_until_ms;
-    bool stopping;
+    bool stopping, files_came, has_files;
 };
 
 // ---- both ----------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ static int find_url(struct listener *l, struct err *e)
 // ---- serve ---------------------------------------------------------------------------------------
 
 // Code that runs gets a while to end; then answers get a moment to leave.
-enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20 };
+enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20, FILES_MS = 5000 };
 
 static void look_again(struct server *s)
 {
@@ -276,10 +277,15 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
     struct server *s = argument;
     struct err e;
     (void)g;
-    if (http_reload(s->http, fds[0], fds[1], &e) < 0)
+    bool missing =
+        (s->config->api_key_file[0] && fds[0] < 0) || (s->config->oauth_keys[0] && fds[1] < 0);
+    s->files_came = true;
+    if (http_reload(s->http, fds[0], fds[1], &e) < 0) {
         log_err(LOG_ERROR, &e); // what was in force stays
-    else
-        log_line(LOG_WARN, "keys were read again");
+        return;
+    }
+    s->has_files = !missing;
+    log_line(LOG_WARN, "keys were read again");
 }
 
 static void print_ready(const struct server *s)
@@ -323,6 +329,21 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
     return r;
 }
 
+// SECURITY: a gate that replaces another has the keys of the program's start in its memory; it serves
+// nobody before the keeper has sent those that are in force now.
+static int await_files(struct server *s, struct err *e)
+{
+    int64_t until_ms = clock_ms() + FILES_MS;
+    while (!s->files_came && clock_ms() < until_ms && !s->gate.link.lost) {
+        struct pollfd p = {.fd = s->gate.link.sock, .events = POLLIN};
+        (void)poll(&p, 1, DRAIN_LOOK_MS);
+        link_read(&s->gate.link);
+    }
+    return s->has_files ? 0
+                        : err_set(e, ERR_BAD_CONFIG_FILE, 0, "mend the file and start again",
+                                  "the keys cannot be read again after a crash");
+}
+
 static int serve_gate(int sock, const struct keeper_facts *facts, void *argument)
 {
     static struct server s;
@@ -332,6 +353,8 @@ static int serve_gate(int sock, const struct keeper_facts *facts, void *argument
         return cli_fail(&e, false);
     if (facts->restarts == 0)
         print_ready(&s);
+    else if (await_files(&s, &e) < 0)
+        return cli_fail(&e, false);
     gate_dispatch(&s.gate);
     mcp_sse_close();
     mcp_http_close();

@@ -87,6 +87,11 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
     }
 }
 
+void link_read(struct link *l)
+{
+    on_readable(l->sock, EV_READ, l);
+}
+
 int link_open(struct link *l, struct event_base *base, int sock, struct err *e)
 {
     *l = (struct link){.base = base, .sock = sock};

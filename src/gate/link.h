@@ -57,6 +57,9 @@ int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reap
 int link_interrupt(struct link *l, uint64_t box);
 int link_status(struct link *l);
 
+// Reads what is there now, outside of the event loop.
+void link_read(struct link *l);
+
 // Tells the link that the run is gone and wants no more calls.
 void link_forget(struct link *l, uint64_t ticket, uint64_t box);
 

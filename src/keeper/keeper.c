@@ -462,10 +462,15 @@ static void gate_ended(struct keeper *k, int status)
     fd_close(&k->gate_sock);
     k->held_count = 0;
     stock_gate_lost(&k->stock);
-    if (start_gate(k, &e) == 0)
-        k->gate_gone = false;
-    else
+    if (start_gate(k, &e) < 0) {
         log_err(LOG_ERROR, &e);
+        return;
+    }
+    k->gate_gone = false;
+    // SECURITY: it inherited the keys of the first start; one that was taken away since must not be
+    // good again.  The new gate waits for this.
+    if (k->plan->reload)
+        send_files(k);
 }
 
 // The process that started this one is gone, for a server that is nobody else's.

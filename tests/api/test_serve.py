@@ -338,6 +338,30 @@ def test_sighup_reads_the_keys_again(cli, serve, tools):
     assert server.run("1", **second).status == 200
 
 
+def restart_gate(server, tools):
+    gate = gate_of(server, tools)
+    os.kill(gate, signal.SIGSEGV)
+    assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate), guard=5)
+
+
+def test_a_key_that_was_taken_away_stays_so_after_a_crash(cli, serve, tools):
+    keys = cli.folder / "keys"
+    keys.write_text("alice:first-first-key\n")
+    keys.chmod(0o600)
+    server = serve("--api-key-file", keys)
+    first, second = ({"Authorization": f"Bearer {k}-{k}-key"} for k in ("first", "second"))
+    keys.write_text("bob:second-second-key\n")
+    server.process.send_signal(signal.SIGHUP)
+    assert tools.wait_until(lambda: server.run("1", **second).status == 200, guard=5)
+    restart_gate(server, tools)
+    assert server.run("1", **first).status == 401
+    assert server.run("1", **second).status == 200
+    # Without the file nobody knows which keys are good, so nobody is served.
+    keys.unlink()
+    os.kill(gate_of(server, tools), signal.SIGSEGV)
+    assert server.process.wait(timeout=10) != 0
+
+
 # ---- crashes -------------------------------------------------------------------------------------
 
 
