@@ -115,8 +115,8 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
 static bool is_id(json_t *id)
 {
     size_t length = json_string_length(id);
-    return json_is_integer(id) || (json_is_string(id) && length <= RPC_ID_MAX &&
-                                   strlen(json_string_value(id)) == length);
+    return json_is_integer(id) ||
+           (json_is_string(id) && length <= RPC_ID_MAX && strlen(json_string_value(id)) == length);
 }
 
 static int sort_call(struct rpc_message *m, json_t *id, struct rpc_refusal *no)

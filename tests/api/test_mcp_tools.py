@@ -174,7 +174,7 @@ def test_bad_calls_are_protocol_errors(c, params, said):
         ({"code": "1", "args": ["a", 1]}, "argument 'args[1]' is 1, but must be a string"),
         ({"code": "1", "args": ["a"] * 257}, "argument 'args' has 257 items"),
         ({"code": "1", "background": 1}, "argument 'background' is 1, but must be a boolean"),
-        ({"code": "1", "tiemout": 1}, "no argument 'tiemout', did you mean 'timeout'?"),
+        ({"code": "1", "time_out": 1}, "no argument 'time_out', did you mean 'timeout'?"),
         ({"code": "1", "stdin": ""}, "no argument 'stdin'"),
     ],
 )
