@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Short names for everyday work; meson does the building.  `make help` lists the targets.
-# serve, test, bench, lint and fuzz first install what is missing (see tools/setup).
+# serve, test, bench, lint, fuzz, conformance and mcpb first install what is missing (see tools/setup).
 
 PREFIX  ?= /usr/local
 BUILD   := build
@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/constrictor
 OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),true,false)
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz install uninstall format lint clean FORCE
+.PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz conformance mcpb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@ninja -C $(BUILD) --quiet
@@ -22,10 +22,10 @@ $(BUILD)/.options: FORCE
 	        >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
 	    echo '$(OPTIONS)' >$@; }
 
-serve: ## set up, build and start (today: a short demonstration)
+serve: ## set up, build and start the server on 127.0.0.1:8000 (SERVE_ARGS are its options)
 	@tools/setup build
 	@$(MAKE) --no-print-directory all
-	@tools/demo $(PROGRAM)
+	@exec $(PROGRAM) serve $(SERVE_ARGS)
 
 test: ## set up, build and run every test
 	@tools/setup build test
@@ -42,14 +42,23 @@ test-v2: ## the cgroup v2 driver, in a qemu guest
 	@$(MAKE) --no-print-directory all
 	@tests/run v2
 
-bench: ## latency, throughput and memory against a cold python3
-	@tools/setup build data
+bench: ## latency, throughput and memory against a cold python3 and the MCP reference server
+	@tools/setup build data npm
 	@$(MAKE) --no-print-directory all
 	@$(PROGRAM) bench --python $(BUILD)/venv-data/bin/python $(BENCH_ARGS)
 
 fuzz: ## fuzz each decoder for FUZZ_SECONDS (60)
 	@tools/setup build fuzz
 	@tools/fuzz
+
+conformance: ## the official MCP conformance suite: no failure, no warning
+	@tools/setup build npm
+	@$(MAKE) --no-print-directory all
+	@tools/conformance $(PROGRAM)
+
+mcpb: ## the bundle for desktop clients, in build/mcpb
+	@tools/setup build npm
+	@tools/mcpb
 
 install: all ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet

@@ -53,8 +53,10 @@ static int parse_text(const struct config_option *o, const char *s, union value 
 
 static int parse_list(const struct config_option *o, const char *s, union value *v)
 {
-    (void)o;
-    return text_list_add(&v->list, s);
+    int r = text_list_add(&v->list, s), ignored;
+    for (size_t i = 0; o->choices && r == 0 && i < v->list.count; i++)
+        r = text_parse_choice(v->list.items[i], o->choices, &ignored);
+    return r;
 }
 
 static int parse_size(const struct config_option *o, const char *s, union value *v)
@@ -216,6 +218,9 @@ void config_describe(const struct config_option *o, const struct config_env *env
     } else if (o->type == CONFIG_ENUM) {
         format_choices(o->choices, choices, sizeof choices);
         snprintf(buf, CONFIG_DESCRIBE_MAX, "%s %s", t->noun, choices);
+    } else if (o->choices) {
+        format_choices(o->choices, choices, sizeof choices);
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "a comma-separated list of these words: %s", choices);
     } else {
         snprintf(buf, CONFIG_DESCRIBE_MAX, "%s", t->noun);
     }
@@ -225,6 +230,8 @@ void config_format(const struct config *c, enum config_key key, char *buf, size_
 {
     const struct config_option *o = &config_options[key];
     types[o->type].format(o, (const char *)c + o->offset, buf, cap);
+    if (o->secret && buf[0])
+        snprintf(buf, cap, "(set)");
 }
 
 void config_format_origin(const struct config *c, enum config_key key, struct config_origin origin,
@@ -301,8 +308,9 @@ static int bad_value(const struct config *c, enum config_key key, const char *te
     char from[CONFIG_DESCRIBE_MAX], expected[CONFIG_DESCRIBE_MAX];
     config_format_origin(c, key, origin, from);
     config_describe(o, env, expected);
-    int r = err_set(e, ERR_BAD_VALUE, 0, types[o->type].hint, "%s '%.80s%s' from %s is not %s",
-                    o->key, text, strlen(text) > 80 ? "..." : "", from, expected);
+    int r = err_set(e, ERR_BAD_VALUE, 0, o->hint ? o->hint : types[o->type].hint,
+                    "%s '%.80s%s' from %s is not %s", o->key, o->secret ? "(secret)" : text,
+                    strlen(text) > 80 && !o->secret ? "..." : "", from, expected);
     if (env && env->factor)
         err_hint(e, "write a plain number; %s counts in %s", env->name, env->unit);
     return r;

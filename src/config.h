@@ -25,7 +25,12 @@ enum {
     CONFIG_DOCTOR = 1 << 1,
     CONFIG_BENCH = 1 << 2,
     CONFIG_SHOW = 1 << 3,
-    CONFIG_BOXES = CONFIG_RUN | CONFIG_DOCTOR | CONFIG_BENCH | CONFIG_SHOW,
+    CONFIG_SERVE = 1 << 4,
+    CONFIG_STDIO = 1 << 5,
+    CONFIG_CLIENT = 1 << 6,
+    CONFIG_MCP = CONFIG_SERVE | CONFIG_STDIO,
+    CONFIG_BOXES = CONFIG_RUN | CONFIG_DOCTOR | CONFIG_BENCH | CONFIG_SHOW | CONFIG_MCP,
+    CONFIG_ALL = CONFIG_BOXES | CONFIG_CLIENT,
 };
 
 // Sources in order of strength.
@@ -109,9 +114,11 @@ struct config_option {
     char letter;         // short flag, or 0
     unsigned from;       // set of 1 << enum config_source
     unsigned commands;   // set of CONFIG_RUN ...
-    const char *choices; // "a|b|c" for CONFIG_ENUM
+    const char *choices; // "a|b|c" for CONFIG_ENUM; words of a CONFIG_LIST, or NULL: any
+    bool secret;         // SECURITY: never printed, neither as a value nor in an error
     const char *value;   // how --help calls the value
     const char *help;
+    const char *hint; // for a bad value; NULL: the type's
     struct config_env env[CONFIG_ENV_MAX];
 };
 
@@ -143,7 +150,8 @@ enum { CONFIG_DESCRIBE_MAX = 256 };
 void config_describe(const struct config_option *o, const struct config_env *env,
                      char buf[CONFIG_DESCRIBE_MAX]);
 
-// The value as it could be written in a file.  `cap` should be above CONFIG_TEXT_MAX.
+// The value as it could be written in a file; a secret is "(set)" or "".  `cap` should be above
+// CONFIG_TEXT_MAX.
 void config_format(const struct config *c, enum config_key key, char *buf, size_t cap);
 
 // "the environment variable MAX_MEMORY_MB"

@@ -39,12 +39,20 @@ static enum config_key find_flag(unsigned commands, const char *name, size_t len
 {
     for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
         const struct config_option *o = &config_options[key];
-        if (!(o->commands & commands))
+        if (!(o->commands & commands) || !(o->from & CONFIG_FLAG_ONLY))
             continue;
         if (letter ? o->letter == letter : strlen(o->key) == len && memcmp(o->key, name, len) == 0)
             return key;
     }
     return CONFIG_KEY_MAX;
+}
+
+static const struct config_option *find_secret(const char *name)
+{
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++)
+        if (config_options[key].secret && strcmp(config_options[key].key, name) == 0)
+            return &config_options[key];
+    return NULL;
 }
 
 static int unknown_flag(const struct args *a, const char *arg, size_t len, struct err *e)
@@ -57,7 +65,13 @@ static int unknown_flag(const struct args *a, const char *arg, size_t len, struc
     int r = err_set(e, ERR_UNKNOWN_OPTION, 0, "see '--help' for the options of this command",
                     "there is no option '%.*s%s' here", (int)(len > 80 ? 80 : len), arg,
                     len > 80 ? "..." : "");
-    if (name[0] && find_flag(~0U, name, len - 2, 0) != CONFIG_KEY_MAX)
+    const struct config_option *secret = find_secret(name);
+    if (secret)
+        err_hint(e,
+                 "--%s would show the secret to every user of this machine: set the environment "
+                 "variable %s, or name a file with --%s-file",
+                 secret->key, secret->env[0].name, secret->key);
+    else if (name[0] && find_flag(~0U, name, len - 2, 0) != CONFIG_KEY_MAX)
         err_hint(e, "--%s belongs to another command; see 'constrictor --help'", name);
     else if (near)
         err_hint(e, "did you mean --%s? See '--help' for the options of this command", near->key);

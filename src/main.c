@@ -56,6 +56,33 @@ static const struct command commands[] = {
         .function = cmd_bench,
     },
     {
+        .name = "serve",
+        .summary = "Serve MCP over HTTP: /mcp, a page at /, health at /health",
+        .usage = "serve [options]",
+        .notes =
+            "SIGTERM and Ctrl-C end it: running code gets 5 seconds, a second signal ends it at\n"
+            "once.  SIGHUP reads the files of keys again.",
+        .bit = CONFIG_SERVE,
+        .function = cmd_serve,
+    },
+    {
+        .name = "stdio",
+        .summary = "Serve MCP on stdin and stdout, for a client that starts this program",
+        .usage = "stdio [options]",
+        .notes = "It ends when stdin does, on SIGTERM, or with the process that started it.",
+        .bit = CONFIG_STDIO,
+        .function = cmd_stdio,
+    },
+    {
+        .name = "client-config",
+        .summary = "Print the lines that enter this server into an MCP client",
+        .usage = "client-config [--url URL] claude|vscode|cursor|gemini|lmstudio|all|list",
+        .notes = "The snippet goes to stdout, where it belongs to stderr.",
+        .bit = CONFIG_CLIENT,
+        .operands_max = 1,
+        .function = cmd_client_config,
+    },
+    {
         .name = "config",
         .summary = "Show the configuration in force and where each value came from",
         .usage = "config [options]",
@@ -155,9 +182,24 @@ static int check_operands(const struct command *command, int argc, char **argv, 
                        "'%s' needs something to run", command->name);
     if (argc > command->operands_max)
         return err_set(e, ERR_USAGE, 0, "see '--help' for the options of this command",
-                       "'%s' takes no argument, but was given '%.80s'", command->name,
-                       argv[command->operands_max]);
+                       "'%s' takes no %sargument, but was given '%.80s'", command->name,
+                       command->operands_max ? "second " : "", argv[command->operands_max]);
     return 0;
+}
+
+// One operand may also stand before the options: 'client-config claude --url ...'.
+static int read_behind(const struct command *command, struct config *config, int *argc,
+                       char ***argv, struct err *e)
+{
+    if (*argc < 2)
+        return 0;
+    char *operand = **argv, **rest = *argv + 1;
+    int count = *argc - 1;
+    int r = config_read_flags(config, command->bit, &count, &rest, e);
+    *--rest = operand;
+    *argv = rest;
+    *argc = count + 1;
+    return r;
 }
 
 static int run_command(const struct command *command, int argc, char **argv)
@@ -171,6 +213,8 @@ static int run_command(const struct command *command, int argc, char **argv)
         help_print_command(stdout, command);
         return cli_finish();
     }
+    if (r == 0 && command->operands_max == 1)
+        r = read_behind(command, &config, &argc, &argv, &e);
     if (r == 0)
         r = check_operands(command, argc, argv, &e);
     if (r < 0)

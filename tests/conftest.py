@@ -205,15 +205,15 @@ def parents():
     return table
 
 
-def descendants(pid):
-    """All processes below `pid`, by walking up from each process; `pid` itself is not one."""
-    table = parents()
+def descendants(*pids):
+    """All processes below `pids`, by walking up from each process; they themselves are none."""
+    table, pids = parents(), frozenset(pids)
     found = []
     for start in table:
         walk = start
-        while walk in table and walk != pid:
+        while walk in table and walk not in pids:
             walk = table[walk]
-        if walk == pid and start != pid:
+        if walk in pids and start not in pids:
             found.append(start)
     return found
 
@@ -301,8 +301,8 @@ def open_cli(program):
 
             def left():
                 """New processes, other than those that came from the ones that were there."""
-                others = before.union(*map(descendants, before))
-                return reap(set(descendants(os.getpid())) - others)
+                found = set(descendants(os.getpid()))  # first: others may be born meanwhile
+                return reap(found - before.union(descendants(*before)))
 
             wait_until(lambda: not left(), guard=5)
             survivors = left()

@@ -68,7 +68,6 @@ enum rule {
     RULE_FCNTL,
     RULE_IOCTL,
     RULE_SOCKET,
-    RULE_SOCKET_GATE,
     RULE_SOCKETPAIR,
     RULE_SETPRIORITY,
     RULE_SETSOCKOPT,
@@ -109,7 +108,6 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     [RULE_SOCKET] =
         {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
          {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, 0xf, 3, {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
-    [RULE_SOCKET_GATE] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}}},
     [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
     // SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF/EBPF
     [RULE_SETSOCKOPT] = {{CHECK_NONE_OF, 2, EPERM, 0, 6, {26, 27, 44, 50, 51, 52}}},
@@ -141,14 +139,18 @@ static const struct change {
     enum filter_kind kind;
     struct row row;
 } changes[] = {
-    // The gate parses what strangers send: it must not start anything, but it serves a network.
+    // The gate parses what strangers send: it must not start anything, nor reach anybody.  It accepts
+    // connections, on a socket that was opened before.
     {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"vfork", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"clone", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"memfd_create", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"socket", ACTION_CHECK, RULE_SOCKET_GATE, -1}},
+    {FILTER_GATE, {"socket", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"connect", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"bind", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_GATE, {"listen", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1}},
 };
 

@@ -27,7 +27,7 @@ struct filter {
 enum filter_kind {
     FILTER_BOX,
     FILTER_BOX_WATCHED, // without cgroups: less memfd_create, whose memory nobody would count
-    FILTER_GATE,        // the box's, less what starts programs, plus network sockets
+    FILTER_GATE,        // the box's, less what starts programs or reaches out
     // The box's in two halves, which together are the box's.  The kernel translates a filter anew for
     // each process that loads it, 0.1 ms; so the zygote loads the long half once, boxes inherit it, and
     // each of them loads only the short one, which takes away what making a box needed.

@@ -17,14 +17,18 @@
 
 #include "base/cleanup.h"
 #include "cli/bench.h"
+#include "cli/bench_mcp.h"
 #include "cli/cli.h"
 #include "keeper/interp.h"
+
+enum { FRESH_STOCK = 16, RUN_MARGIN_US = 300, SESSION_KIB = 16 };
+static const double idle_limit_percent = 0.1;
 
 struct figure {
     const char *key, *text;
     double value; // in `unit`, -1: not measured
     const char *unit;
-    double ratio, target; // reached when ratio >= target
+    double ratio, target; // reached when ratio >= target; ratio -1: nothing to compare with
     const char *note;     // why it was not measured, or what it is compared with
 };
 
@@ -36,7 +40,10 @@ struct bench {
     bool data;                                      // numpy, pandas, matplotlib are there
     struct bench_samples plain, bare, stack, numpy; // cold
     double cold_rate;
-    struct figure figures[16];
+    double bare_p50; // of a fresh box, measured right before MCP
+    char bare_note[64], idle_note[64];
+    struct bench_mcp mcp;
+    struct figure figures[32];
     size_t figure_count;
     json_t *growth;
 };
@@ -121,7 +128,7 @@ static void measure_fresh(struct bench *b)
         .code = "1+1", .runs = b->config->quick ? 200 : 1000, .at_once = 1, .pause_us = 12000};
     struct figure *p50 = add(b, "fresh_p50", "fresh box, 1+1, p50", "us", 25);
     struct figure *p99 = add(b, "fresh_p99", "fresh box, 1+1, p99", "us", 5);
-    if (!measure(b, 16, NULL, &load))
+    if (!measure(b, FRESH_STOCK, NULL, &load))
         return;
     p50->value = bench_percentile(&b->shared->latency, 50);
     p99->value = bench_percentile(&b->shared->latency, 99);
@@ -273,6 +280,92 @@ static void measure_command(struct bench *b)
     f->ratio = bench_percentile(&b->plain, 50) / 1000 / f->value;
 }
 
+// ---- MCP -------------------------------------------------------------------------------------------
+
+// Ours against theirs: `value` and `other` in the unit where more is better when `more`.
+static void set_beside(struct bench *b, struct figure *f, double value, double other, bool more)
+{
+    f->value = value;
+    f->note = b->mcp.missing[0] ? b->mcp.missing : b->mcp.reference;
+    if (value > 0 && other > 0)
+        f->ratio = more ? value / other : other / value;
+}
+
+static void add_mcp_figures(struct bench *b)
+{
+    const struct bench_mcp *m = &b->mcp;
+    static const struct {
+        const char *key, *text;
+        enum bench_mcp_row_key row;
+        bool rate;
+        double target;
+    } list[] = {
+        {"mcp_stdio_ping", "MCP over stdio, ping, p50", BENCH_STDIO_PING, false, 1},
+        {"mcp_stdio_call", "MCP over stdio, trivial call, p50", BENCH_STDIO_CALL, false, 1},
+        {"mcp_stdio_list", "MCP over stdio, tools/list, p50", BENCH_STDIO_LIST, false, 1},
+        {"mcp_stdio_rate", "MCP calls per second, stdio, 32 in flight", BENCH_STDIO_MANY, true, 1},
+        {"mcp_http_ping", "MCP over HTTP, ping, p50", BENCH_HTTP_PING, false, 1},
+        {"mcp_http_call", "MCP over HTTP, trivial call, p50", BENCH_HTTP_CALL, false, 1},
+        {"mcp_http_list", "MCP over HTTP, tools/list, p50", BENCH_HTTP_LIST, false, 1},
+        {"mcp_http_rate", "MCP calls per second, one connection", BENCH_HTTP_CALL, true, 10},
+        {"mcp_http_rate_64", "MCP calls per second, 64 connections", BENCH_HTTP_MANY, true, 10},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(list); i++) {
+        const struct bench_mcp_row *row = &m->rows[list[i].row];
+        bool rate = list[i].rate;
+        struct figure *f = add(b, list[i].key, list[i].text, rate ? "/s" : "us", list[i].target);
+        set_beside(b, f, rate ? row->ours.rate : row->ours.p50_us,
+                   rate ? row->theirs.rate : row->theirs.p50_us, rate);
+    }
+}
+
+// At most a margin above the bare box of the same run.
+static void add_run_figure(struct bench *b, const char *key, const char *text,
+                           const struct bench_mcp_side *side)
+{
+    struct figure *f = add(b, key, text, "us", 1);
+    f->value = side->p50_us;
+    f->note = b->bare_note;
+    if (f->value > 0 && b->bare_p50 > 0)
+        f->ratio = (b->bare_p50 + RUN_MARGIN_US) / f->value;
+}
+
+// The bare box again, as near in time as can be: machines change while they are measured.
+static void measure_bare(struct bench *b)
+{
+    struct bench_load load = {
+        .code = "1+1", .runs = b->config->quick ? 100 : 400, .at_once = 1, .pause_us = 12000};
+    b->bare_p50 =
+        measure(b, FRESH_STOCK, NULL, &load) ? bench_percentile(&b->shared->latency, 50) : -1;
+    snprintf(b->bare_note, sizeof b->bare_note, "the bare box now, %.0f us, + %d us", b->bare_p50,
+             RUN_MARGIN_US);
+}
+
+static void measure_mcp(struct bench *b)
+{
+    char exe[4096];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0)
+        return;
+    exe[n] = '\0';
+    progress(b, "a bare box, for the MCP server");
+    measure_bare(b);
+    progress(b, "the MCP server, beside the reference implementation");
+    bench_mcp(b->config, exe, b->interp.executable, FRESH_STOCK, &b->mcp);
+    add_mcp_figures(b);
+    add_run_figure(b, "mcp_run_stdio", "execute_python 1+1 over stdio, p50", &b->mcp.run_stdio);
+    add_run_figure(b, "mcp_run_http", "execute_python 1+1 over HTTP, p50", &b->mcp.run_http);
+    struct figure *memory = add(b, "mcp_session", "memory of an idle session", "KiB", 1);
+    struct figure *idle = add(b, "mcp_idle", "processor, all idle sessions together", "%", 1);
+    set_memory(memory, b->mcp.session_kib, SESSION_KIB);
+    idle->value = b->mcp.idle_percent;
+    snprintf(b->idle_note, sizeof b->idle_note, "0.1 %% of a core; %d sessions", b->mcp.sessions);
+    idle->note = b->idle_note;
+    idle->ratio = idle_limit_percent / (idle->value > 1e-4 ? idle->value : 1e-4);
+    if (b->mcp.failure[0])
+        snprintf(b->shared->failure, sizeof b->shared->failure, "%s", b->mcp.failure);
+}
+
 // ---- output ------------------------------------------------------------------------------------------
 
 static bool reached(const struct figure *f)
@@ -298,9 +391,18 @@ static void print_table(struct bench *b)
                    f->note ? f->note : "");
             continue;
         }
+        if (f->ratio < 0) {
+            printf("%-46s %8.2f %-3s %10s %9.2fx  %s\n", f->text, f->value, f->unit, "-", f->target,
+                   f->note ? f->note : "");
+            continue;
+        }
         printf("%-46s %8.2f %-3s %9.2fx %9.2fx  %s (against %s)\n", f->text, f->value, f->unit,
                f->ratio, f->target, reached(f) ? "reached" : "NOT REACHED", f->note ? f->note : "");
     }
+}
+
+static void print_growth(struct bench *b)
+{
     if (json_array_size(b->growth) == 0)
         return;
     printf("\nhow cost grows with parked boxes\n%8s %10s %10s %14s %12s %12s\n", "boxes", "p50 us",
@@ -317,6 +419,59 @@ static void print_table(struct bench *b)
                (int)json_integer_value(json_object_get(row, "keeper_fds")));
 }
 
+static void print_side(const struct bench_mcp_side *s)
+{
+    const double values[] = {s->p50_us, s->p99_us, s->rate};
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        if (values[i] < 0)
+            printf(" %9s", "-");
+        else
+            printf(" %9.0f", values[i]);
+}
+
+static void print_mcp(struct bench *b)
+{
+    const struct bench_mcp *m = &b->mcp;
+    if (!m->rows[0].text)
+        return;
+    printf(
+        "\nMCP, beside %s (its tool echo; ours get_sandbox_info)\n%-36s %9s %9s %9s %9s %9s %9s\n",
+        m->reference[0] ? m->reference : "nothing", "", "p50 us", "p99 us", "per s", "p50 us",
+        "p99 us", "per s");
+    for (size_t i = 0; i < ARRAY_LEN(m->rows); i++) {
+        printf("%-36s", m->rows[i].text);
+        print_side(&m->rows[i].ours);
+        print_side(&m->rows[i].theirs);
+        (void)putchar('\n');
+    }
+    printf("%-36s", "stdio, execute_python 1+1");
+    print_side(&m->run_stdio);
+    printf("\n%-36s", "HTTP, execute_python 1+1");
+    print_side(&m->run_http);
+    (void)putchar('\n');
+}
+
+static json_t *side_json(const struct bench_mcp_side *s)
+{
+    return json_pack("{s:f, s:f, s:f}", "p50_us", s->p50_us, "p99_us", s->p99_us, "per_second",
+                     s->rate);
+}
+
+static json_t *mcp_json(const struct bench_mcp *m)
+{
+    json_t *rows = json_object();
+    if (!m->rows[0].text)
+        return json_null();
+    for (size_t i = 0; i < ARRAY_LEN(m->rows); i++)
+        (void)json_object_set_new(rows, m->rows[i].key,
+                                  json_pack("{s:o, s:o}", "ours", side_json(&m->rows[i].ours),
+                                            "reference", side_json(&m->rows[i].theirs)));
+    return json_pack("{s:s, s:o, s:o, s:o, s:i}", "reference",
+                     m->reference[0] ? m->reference : m->missing, "rows", rows, "run_stdio",
+                     side_json(&m->run_stdio), "run_http", side_json(&m->run_http), "sessions",
+                     m->sessions);
+}
+
 static void print_json(struct bench *b)
 {
     json_t *figures = json_array();
@@ -326,15 +481,16 @@ static void print_json(struct bench *b)
             figures,
             json_pack("{s:s, s:s, s:o, s:s, s:o, s:f, s:b, s:s}", "name", f->key, "text", f->text,
                       "value", f->value < 0 ? json_null() : json_real(f->value), "unit", f->unit,
-                      "ratio", f->value < 0 ? json_null() : json_real(f->ratio), "target",
-                      f->target, "reached", f->value >= 0 && reached(f), "against",
+                      "ratio", f->value < 0 || f->ratio < 0 ? json_null() : json_real(f->ratio),
+                      "target", f->target, "reached", f->value >= 0 && reached(f), "against",
                       f->note ? f->note : ""));
     }
-    json_t *o = json_pack(
-        "{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:O}", "python", b->interp.executable, "version",
-        b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50), "cold_p99_us",
-        bench_percentile(&b->plain, 99), "cold_bare_p50_us", bench_percentile(&b->bare, 50),
-        "cold_rate", b->cold_rate, "figures", figures, "growth", b->growth);
+    json_t *o =
+        json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:O, s:o}", "python", b->interp.executable,
+                  "version", b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50),
+                  "cold_p99_us", bench_percentile(&b->plain, 99), "cold_bare_p50_us",
+                  bench_percentile(&b->bare, 50), "cold_rate", b->cold_rate, "figures", figures,
+                  "growth", b->growth, "mcp", mcp_json(&b->mcp));
     (void)json_dumpf(o, stdout, JSON_INDENT(2));
     (void)putchar('\n');
     json_decref(o);
@@ -384,8 +540,8 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.growth = json_array();
     // In the order of the choices of --only.
     static void (*const measurements[])(struct bench *) = {
-        measure_fresh,   measure_stack,  measure_rate,         measure_live,
-        measure_hundred, measure_growth, measure_stack_memory, measure_command,
+        measure_fresh,  measure_stack,        measure_rate,    measure_live, measure_hundred,
+        measure_growth, measure_stack_memory, measure_command, measure_mcp,
     };
     for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)
         if (c->only == 0 || c->only == i + 1)
@@ -395,7 +551,10 @@ int cmd_bench(const struct config *c, int argc, char **argv)
         fprintf(stderr, "constrictor: a measurement failed: %s\n", b.shared->failure);
     if (c->json)
         print_json(&b);
-    else
+    else {
         print_table(&b);
+        print_growth(&b);
+        print_mcp(&b);
+    }
     return cli_finish();
 }

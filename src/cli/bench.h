@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench: what the three parts of `constrictor bench` share.
+// bench: what the parts of `constrictor bench` share.
 //
 //   bench.c       the plan, the table, the verdicts; the first process
 //   bench_cold.c  what it is measured against: cold interpreters; the first process
 //   bench_gate.c  boxes under load; a gate, without privileges
+//   bench_mcp.c   the MCP server under load; bench_client.c its clients; the first process
 //
 // Each measurement of boxes is a child of the first process that becomes a keeper with a gate of its
 // own; figures come back through shared memory.  An observer, forked before, reads what needs rights

@@ -30,6 +30,9 @@ int cmd_run(const struct config *c, int argc, char **argv);
 int cmd_doctor(const struct config *c, int argc, char **argv);
 int cmd_bench(const struct config *c, int argc, char **argv);
 int cmd_config(const struct config *c, int argc, char **argv);
+int cmd_serve(const struct config *c, int argc, char **argv);
+int cmd_stdio(const struct config *c, int argc, char **argv);
+int cmd_client_config(const struct config *c, int argc, char **argv);
 
 // The one way an error reaches the user: message, code and hint on stderr, or with `json` as one
 // object on stdout.  Returns the exit status that belongs to the code.

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "config.h"
 
-enum { FLAG_COLUMN = 26, NAME_COLUMN = 10 };
+enum { FLAG_COLUMN = 26, NAME_COLUMN = 15 };
 
 // "Usage: constrictor run ..." with one line for each line of `usage`.
 static void print_usage(FILE *out, const char *usage)
@@ -43,7 +43,7 @@ static void print_option(FILE *out, const struct config_option *o)
     fprintf(out, "  %-*s %s\n", FLAG_COLUMN, flag, o->help);
     // What a value looks like is worth a line where it is not any text.
     config_describe(o, NULL, expected);
-    if (o->type == CONFIG_LIST)
+    if (o->type == CONFIG_LIST && !o->choices)
         fprintf(out, "  %-*s (a comma-separated list; may be repeated)\n", FLAG_COLUMN, "");
     else if (o->fallback && o->type == CONFIG_STRING)
         fprintf(out, "  %-*s (default %s)\n", FLAG_COLUMN, "", o->fallback);
@@ -54,7 +54,7 @@ static void print_option(FILE *out, const struct config_option *o)
 static void print_options(FILE *out, unsigned commands)
 {
     for (size_t i = 0; i < CONFIG_KEY_MAX; i++)
-        if (config_options[i].commands & commands)
+        if (config_options[i].commands & commands && config_options[i].from & CONFIG_FLAG_ONLY)
             print_option(out, &config_options[i]);
 }
 

@@ -22,6 +22,7 @@
 #include "gate/gate.h"
 #include "gate/result.h"
 #include "gate/run.h"
+#include "gate/source.h"
 #include "keeper/keeper.h"
 
 struct job {
@@ -34,12 +35,6 @@ struct job {
 };
 
 // ---- the source --------------------------------------------------------------------------------------
-
-static int too_large(uint64_t max, const char *name, struct err *e)
-{
-    return err_set(e, ERR_SOURCE_TOO_LARGE, 0, "put data into files, or allow more with --source",
-                   "the source '%s' is larger than %llu bytes", name, (unsigned long long)max);
-}
 
 static int read_source(int fd, const char *name, uint64_t max, struct job *job, struct err *e)
 {
@@ -58,7 +53,7 @@ static int read_source(int fd, const char *name, uint64_t max, struct job *job, 
             return 0;
         job->code_length += (size_t)n;
         if (job->code_length > max)
-            return too_large(max, name, e);
+            return source_too_large(name, max, e);
         if (job->code_length == room) {
             room *= 2;
             char *more = realloc(job->code, room);
@@ -85,28 +80,6 @@ static int open_source(const char *path, struct err *e)
     return fd;
 }
 
-// Python itself would say less: which byte, on which line.
-static int check_source(const struct job *job, const char *name, struct err *e)
-{
-    const char *nul = memchr(job->code, '\0', job->code_length);
-    size_t bad = utf8_valid_length(job->code, job->code_length);
-    // Another encoding may be declared in the first two lines (PEP 263); then Python decides.
-    size_t head = job->code_length < 256 ? job->code_length : 256;
-    bool declared = memmem(job->code, head, "coding", 6) != NULL;
-    size_t at = nul ? (size_t)(nul - job->code) : bad;
-    unsigned line = 1;
-    for (size_t i = 0; i < at && i < job->code_length; i++)
-        line += job->code[i] == '\n';
-    if (nul)
-        return err_set(e, ERR_SOURCE_NUL, 0, "remove it; Python source is text",
-                       "the source '%s' has a NUL byte at offset %zu, line %u", name, at, line);
-    if (bad < job->code_length && !declared)
-        return err_set(e, ERR_SOURCE_ENCODING, 0,
-                       "save it as UTF-8, or declare its encoding in the first line",
-                       "the source '%s' is not UTF-8 at offset %zu, line %u", name, at, line);
-    return 0;
-}
-
 static int load_source(struct job *job, const struct config *c, char **argv, struct err *e)
 {
     if (c->code) {
@@ -114,9 +87,7 @@ static int load_source(struct job *job, const struct config *c, char **argv, str
         job->code = strdup(c->code);
         if (!job->code)
             return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "copy the code");
-        if (job->code_length > c->source_bytes)
-            return too_large(c->source_bytes, "-c", e);
-        return check_source(job, "-c", e);
+        return source_check(job->code, job->code_length, "-c", c->source_bytes, e);
     }
     bool from_stdin = strcmp(argv[0], "-") == 0;
     const char *name = from_stdin ? "stdin" : argv[0];
@@ -126,7 +97,7 @@ static int load_source(struct job *job, const struct config *c, char **argv, str
     int r = read_source(fd, name, c->source_bytes, job, e);
     if (!from_stdin)
         (void)close(fd);
-    return r < 0 ? r : check_source(job, name, e);
+    return r < 0 ? r : source_check(job->code, job->code_length, name, c->source_bytes, e);
 }
 
 static int make_meta(struct job *job, const struct config *c, int argc, char **argv, struct err *e)
@@ -138,12 +109,7 @@ static int make_meta(struct job *job, const struct config *c, int argc, char **a
         (void)json_array_append_new(list, json_stringn_nocheck(clean ? clean : "", n));
     }
     const char *name = c->code ? "<code>" : strcmp(argv[0], "-") == 0 ? "<stdin>" : argv[0];
-    size_t n = 0;
-    _cleanup_free_ char *clean = utf8_clean(name, strlen(name), &n);
-    json_t *meta = json_pack("{s:o, s:o}", "filename", json_stringn_nocheck(clean ? clean : "", n),
-                             "argv", list);
-    job->meta = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
-    json_decref(meta);
+    job->meta = source_meta(name, list);
     return job->meta ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
 }
 

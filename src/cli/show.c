@@ -36,7 +36,7 @@ void show_print_values(FILE *out, const struct config *c)
         config_format_origin(c, key, c->origins[key], origin);
         // A key that is not set, or that a file cannot set, is printed as a comment, so that the
         // output can be used as a file for --config.
-        bool usable = value[0] && (o->from & 1U << CONFIG_FROM_FILE);
+        bool usable = value[0] && (o->from & 1U << CONFIG_FROM_FILE) && !o->secret;
         const char *quote = quote_for(value);
         int n = fprintf(out, "%s%s = %s%s%s", usable ? "" : "#", o->key, quote, value, quote);
         fprintf(out, "%*s # %s\n", n < ORIGIN_COLUMN ? ORIGIN_COLUMN - n : 0, "", origin);
@@ -95,8 +95,10 @@ void show_print_docs(FILE *out)
         "\n"
         "Every key can be given as an option (`--memory 1G` or `--memory=1G`), as a variable of "
         "the\n"
-        "environment, and as a line `memory = 1G` in the file named by `--config`.  A value is "
-        "taken\n"
+        "environment, and as a line `memory = 1G` in the file named by `--config`; only "
+        "`api-key`, a\n"
+        "secret, is no option, since every user of the machine can read command lines.  A value "
+        "is taken\n"
         "from the first of these places that has one:\n"
         "\n"
         "1. the command line\n"

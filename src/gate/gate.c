@@ -7,9 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,22 +27,36 @@
 
 enum { GATE_LINK_FD = 3 };
 
+// Keeps the link and the descriptors of the plan, one behind the other; closes everything else the
+// keeper had open: cgroups, the zygote's socket, boxes.
+static int close_others(struct keeper_facts *facts, int *sock, struct err *e)
+{
+    int *fds[1 + KEEPER_KEEP_MAX] = {sock}, count = 1;
+    for (unsigned i = 0; i < facts->keep_count; i++)
+        fds[count++] = &facts->keep[i];
+    // First out of the way of each other, then to their places.
+    for (int i = 0; i < count; i++)
+        if ((*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, GATE_LINK_FD + count)) < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "keep a descriptor");
+    for (int i = 0; i < count; i++)
+        if ((*fds[i] = dup3(*fds[i], GATE_LINK_FD + i, O_CLOEXEC)) < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "dup3");
+    if (sys_close_range((unsigned)(GATE_LINK_FD + count), ~0U) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "close_range");
+    return 0;
+}
+
 // SECURITY: in this order, so that no step can be undone by a later one.
-static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
+static int drop(struct keeper_facts *facts, int *sock, struct err *e)
 {
     const struct slots *slots = &facts->caps->slots;
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none,
                       NULL); // the keeper blocks what it reads from a descriptor
-    // Everything the keeper had open: cgroups, the zygote's socket, boxes.
-    if (*sock != GATE_LINK_FD) {
-        if (dup3(*sock, GATE_LINK_FD, O_CLOEXEC) < 0)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "dup3");
-        *sock = GATE_LINK_FD;
-    }
-    if (sys_close_range(GATE_LINK_FD + 1, ~0U) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "close_range");
+    int r = close_others(facts, sock, e);
+    if (r < 0)
+        return r;
     creds_drop_bounding(); // before the uid goes, and the right to do it with it
     if (slots_have_uids(slots)) {
         uid_t uid = (uid_t)slots->uid_first + SLOT_GATE;
@@ -62,7 +79,7 @@ static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
     if (facts->caps->box_flags & BOX_WITHOUT_SECCOMP)
         return 0; // the operator allowed that this kernel lacks it
     struct filter filter;
-    int r = filter_build(FILTER_GATE, &filter, e);
+    r = filter_build(FILTER_GATE, &filter, e);
     if (r < 0)
         return r;
     struct sock_fprog program = {.len = (unsigned short)filter.count, .filter = filter.code};
@@ -72,17 +89,68 @@ static int drop(const struct keeper_facts *facts, int *sock, struct err *e)
     return 0;
 }
 
+// ---- what the keeper says later ------------------------------------------------------------------
+
+static void on_files(struct gate *g, uint32_t present, const int *from, size_t count)
+{
+    int fds[WIRE_FILES_MAX];
+    size_t n = 0;
+    for (unsigned i = 0; i < WIRE_FILES_MAX; i++)
+        fds[i] = present & 1U << i && n < count ? from[n++] : -1;
+    if (g->on_files)
+        g->on_files(g, fds, g->argument);
+}
+
+static void on_state(struct gate *g, enum keeper_state state)
+{
+    g->own.state = state;
+    if (g->on_state)
+        g->on_state(g, g->argument);
+}
+
+static void on_news(const union wire_message *m, const int *fds, size_t count, void *argument)
+{
+    struct gate *g = argument;
+    switch (m->h.type) {
+    case WIRE_INTERPRETER:
+        if (!g->interp && !(g->interp = calloc(1, sizeof *g->interp)))
+            break; // results will not name it
+        snprintf(g->interp->executable, PATH_MAX, "%s", m->interpreter.executable);
+        snprintf(g->interp->version, sizeof g->interp->version, "%s", m->interpreter.version);
+        g->own.interp = g->interp;
+        break;
+    case WIRE_ZYGOTE_READY:
+        memcpy(g->report, m->ready.report, m->ready.report_length);
+        g->report[m->ready.report_length] = '\0';
+        g->own.zygote_report = g->report;
+        on_state(g, KEEPER_READY);
+        break;
+    case WIRE_FAILED:
+        err_set(&g->error, (enum err_code)m->failed.error_code, 0, m->failed.hint, "%s",
+                m->failed.error);
+        g->own.error = &g->error;
+        on_state(g, KEEPER_FAILED);
+        break;
+    case WIRE_FILES: on_files(g, m->files.present, fds, count); break;
+    default: break;
+    }
+}
+
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e)
 {
-    *g = (struct gate){.facts = facts};
+    *g = (struct gate){.own = *facts};
+    g->facts = &g->own;
     log_init((enum log_level)facts->config->log_level, "constrictor gate");
-    int r = drop(facts, &sock, e);
+    int r = drop(&g->own, &sock, e);
     if (r < 0)
         return r;
     g->base = event_base_new();
     if (!g->base)
         return err_set(e, ERR_SYSTEM, errno, NULL, "make the gate's event loop");
-    return link_open(&g->link, g->base, sock, e);
+    r = link_open(&g->link, g->base, sock, e);
+    g->link.on_news = on_news;
+    g->link.news_argument = g;
+    return r;
 }
 
 // Lets a sibling thread of the same core have it for some hundred nanoseconds.
@@ -125,4 +193,5 @@ void gate_leave(struct gate *g)
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);
+    free(g->interp);
 }

@@ -2,6 +2,8 @@
 //
 // gate: the process that talks to clients.  It parses everything hostile, so it gives up every
 // privilege first: no uid of anybody, no capabilities, no way to start a program.
+//
+// A gate that was started early learns the rest of its facts from the keeper, while it serves already.
 
 #ifndef CONSTRICTOR_GATE_GATE_H
 #define CONSTRICTOR_GATE_GATE_H
@@ -14,13 +16,24 @@
 
 struct gate {
     struct event_base *base;
-    const struct keeper_facts *facts;
+    const struct keeper_facts *facts; // `own`, which follows what the keeper says
     struct link link;
-    unsigned running; // runs whose answer is awaited
-    unsigned begun;   // runs that were ever begun
+    unsigned running;  // runs whose answer is awaited
+    unsigned begun;    // runs that were ever begun
+    unsigned runs_max; // more are refused; 0: no bound but the link's
+    struct keeper_facts own;
+    struct interp *interp; // owned, when it came later
+    struct err error;
+    char report[WIRE_REPORT_MAX + 1];
+    // There are boxes now, or why there are none; facts->state says which.  May be NULL.
+    void (*on_state)(struct gate *g, void *argument);
+    // The files of the plan were opened again; -1: it is not there.  Borrowed.  May be NULL.
+    void (*on_files)(struct gate *g, const int fds[WIRE_FILES_MAX], void *argument);
+    void *argument;
 };
 
-// Gives up what the keeper left, makes the event loop and the link to the keeper.  Takes `sock`.
+// Gives up what the keeper left but the descriptors of the plan, makes the event loop and the link to
+// the keeper.  Takes `sock`.
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e);
 void gate_leave(struct gate *g);
 

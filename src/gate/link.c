@@ -75,13 +75,21 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
             on_box(l, &m.box, fds, count);
             continue;
         }
+        if (l->on_news && (m.h.type == WIRE_INTERPRETER || m.h.type == WIRE_ZYGOTE_READY ||
+                           m.h.type == WIRE_FAILED || m.h.type == WIRE_FILES))
+            l->on_news(&m, fds, count, l->news_argument);
         for (size_t k = 0; k < count; k++)
-            (void)close(fds[k]); // nothing else carries any
+            (void)close(fds[k]); // nothing else keeps any
         if (m.h.type == WIRE_ENDED)
             on_ended(l, &m.ended);
         else if (m.h.type == WIRE_STATUS_REPLY && l->on_status)
             l->on_status(&m.status_reply, l->status_argument);
     }
+}
+
+void link_read(struct link *l)
+{
+    on_readable(l->sock, EV_READ, l);
 }
 
 int link_open(struct link *l, struct event_base *base, int sock, struct err *e)

@@ -41,6 +41,9 @@ struct link {
     } by_box[LINK_BOX_SLOTS];
     void (*on_status)(const struct wire_status_reply *m, void *argument);
     void *status_argument;
+    // INTERPRETER, ZYGOTE_READY, FAILED and FILES; the descriptors are borrowed.
+    void (*on_news)(const union wire_message *m, const int *fds, size_t count, void *argument);
+    void *news_argument;
     void (*on_lost)(void *argument); // the keeper is gone
     void *lost_argument;
 };
@@ -53,6 +56,9 @@ int link_acquire(struct link *l, struct run *r, struct wire_acquire *m, struct e
 int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reaped);
 int link_interrupt(struct link *l, uint64_t box);
 int link_status(struct link *l);
+
+// Reads what is there now, outside of the event loop.
+void link_read(struct link *l);
 
 // Tells the link that the run is gone and wants no more calls.
 void link_forget(struct link *l, uint64_t ticket, uint64_t box);

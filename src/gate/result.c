@@ -276,12 +276,12 @@ static json_t *text_of(struct evbuffer *buffer)
     return copy ? json_stringn_nocheck(copy, clean) : NULL;
 }
 
-static json_t *execution_id(void)
+int result_new_id(char text[RESULT_ID_SIZE])
 {
     unsigned char b[16];
-    char text[37];
+    text[0] = '\0';
     if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
-        return json_null();
+        return -1;
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     char *p = text;
@@ -291,7 +291,13 @@ static json_t *execution_id(void)
         snprintf(p, 3, "%02x", b[i]);
         p += 2;
     }
-    return json_string(text);
+    return 0;
+}
+
+static json_t *execution_id(void)
+{
+    char text[RESULT_ID_SIZE];
+    return result_new_id(text) < 0 ? json_null() : json_string(text);
 }
 
 static json_t *milliseconds(uint64_t us)
@@ -317,7 +323,7 @@ static json_t *usage_json(const struct run *r)
         "output_bytes", count(r->output_total[0] + r->output_total[1]));
 }
 
-static json_t *isolation_json(const struct caps *caps)
+json_t *result_isolation(const struct caps *caps)
 {
     json_t *o = json_object();
     for (int i = 0; i < LAYER_MAX; i++) {
@@ -364,7 +370,7 @@ static json_t *truncated_json(const struct run *r, enum verdict verdict)
     return o;
 }
 
-static json_t *environment_json(const struct keeper_facts *facts)
+json_t *result_environment(const struct keeper_facts *facts)
 {
     json_t *report = json_loads(facts->zygote_report, 0, NULL);
     char python[PATH_MAX], version[sizeof facts->interp->version];
@@ -457,10 +463,10 @@ json_t *result_json(const struct run *r, const struct result *res)
         return NULL;
     int failed = take_over(o, r);
     failed |= json_object_set_new(o, "usage", usage_json(r));
-    failed |= json_object_set_new(o, "isolation", isolation_json(r->gate->facts->caps));
+    failed |= json_object_set_new(o, "isolation", result_isolation(r->gate->facts->caps));
     failed |= json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
     failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));
-    failed |= json_object_set_new(o, "environment", environment_json(r->gate->facts));
+    failed |= json_object_set_new(o, "environment", result_environment(r->gate->facts));
     failed |= json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
     if (failed) {
         json_decref(o);

@@ -63,6 +63,14 @@ const char *result_verdict_name(enum verdict verdict);
 // Exit status for the command line.
 int result_exit_status(const struct result *result);
 
+// A new execution_id, a UUID.  -1: the kernel gives no random bytes.
+enum { RESULT_ID_SIZE = 37 };
+int result_new_id(char ret[RESULT_ID_SIZE]);
+
+// Parts of the object that do not depend on the run.
+json_t *result_isolation(const struct caps *caps);
+json_t *result_environment(const struct keeper_facts *facts);
+
 // The whole object.  NULL when memory is out.
 json_t *result_json(const struct run *r, const struct result *result);
 

@@ -337,6 +337,15 @@ static void on_wait(evutil_socket_t fd, short what, void *argument)
     done(r);
 }
 
+// Those that run and those that wait for a box; this one is counted already.
+static int admit(const struct gate *g, struct err *e)
+{
+    if (!g->runs_max || g->running <= g->runs_max)
+        return 0;
+    return err_set(e, ERR_BUSY, 0, "run it again when others have ended, or raise --runs",
+                   "%u runs are going on already", g->runs_max);
+}
+
 struct run *run_start(struct gate *g, const struct run_request *request)
 {
     struct run *r = calloc(1, sizeof *r);
@@ -356,7 +365,7 @@ struct run *run_start(struct gate *g, const struct run_request *request)
             return NULL;
         }
     struct wire_acquire m = {.cpu_ms = request->cpu_ms, .limits = request->limits};
-    if (link_acquire(&g->link, r, &m, &r->error) < 0) {
+    if (admit(g, &r->error) < 0 || link_acquire(&g->link, r, &m, &r->error) < 0) {
         // Not from here: the caller does not have its run yet.
         struct timeval now = {0};
         if (!watch(r, &r->wall_event, -1, EV_TIMEOUT, fail_soon, &now)) {

@@ -202,16 +202,18 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
 
 // ---- asking --------------------------------------------------------------------------------------
 
-// Reads until the end, ANSWER_MAX or the deadline.
-static ssize_t read_answer(int fd, char *buf, size_t cap)
+// Reads until the end, ANSWER_MAX or the deadline, or until there is no need for an answer any more.
+static ssize_t read_answer(int fd, int stop, char *buf, size_t cap)
 {
     size_t n = 0;
     int64_t deadline = clock_ms() + ASK_TIMEOUT_MS;
     while (n < cap - 1) {
         int64_t left = deadline - clock_ms();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (left <= 0 || poll(&p, 1, (int)left) == 0)
+        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
+        if (left <= 0 || poll(p, 2, (int)left) == 0)
             return -ETIMEDOUT;
+        if (!p[0].revents && p[1].revents)
+            return -ECANCELED;
         ssize_t k = read(fd, buf + n, cap - 1 - n);
         if (k < 0 && errno == EINTR)
             continue;
@@ -225,7 +227,7 @@ static ssize_t read_answer(int fd, char *buf, size_t cap)
     return (ssize_t)n;
 }
 
-static int run_question(const char *path, char *answer, struct err *e)
+static int run_question(const char *path, int stop, char *answer, struct err *e)
 {
     int fds[2], null;
     if (pipe2(fds, O_CLOEXEC) < 0)
@@ -248,7 +250,7 @@ static int run_question(const char *path, char *answer, struct err *e)
     if (r)
         return err_set(e, ERR_INTERPRETER, r, fix, "start interpreter '%s'", path);
 
-    ssize_t n = read_answer(out, answer, ANSWER_MAX);
+    ssize_t n = read_answer(out, stop, answer, ANSWER_MAX);
     (void)kill(pid, SIGKILL); // it has answered, or never will; how it ends tells us nothing
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -278,7 +280,7 @@ static int ask_age(const char *path, struct err *e)
     if (r)
         return -1;
     char text[128];
-    ssize_t n = read_answer(out, text, sizeof text);
+    ssize_t n = read_answer(out, -1, text, sizeof text);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     if (n <= 0 || strncmp(text, "Python ", 7) != 0)
@@ -413,6 +415,11 @@ static int check_owner(const char *path, struct err *e)
 
 int interp_ask(const char *name, struct interp *ret, struct err *e)
 {
+    return interp_ask_until(name, ret, -1, e);
+}
+
+int interp_ask_until(const char *name, struct interp *ret, int stop, struct err *e)
+{
     char path[PATH_MAX], cached[PATH_MAX];
     int r = find_in_path(name, path, e);
     if (r == 0)
@@ -426,7 +433,7 @@ int interp_ask(const char *name, struct interp *ret, struct err *e)
     _cleanup_free_ char *copy = NULL;
     if (!answer)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "ask interpreter");
-    r = run_question(path, answer, e);
+    r = run_question(path, stop, answer, e);
     if (r < 0)
         return r;
     copy = strdup(answer);

@@ -19,29 +19,50 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
 
-enum { REFILL_DELAY_MS = 2, RESTART_DELAY_MS = 1000, TICK_FIRST_MS = 5, EVENTS = 64 };
+enum {
+    REFILL_DELAY_MS = 2,
+    LOOK_DELAY_MS = 1000,     // at a zygote that is not warm, or not there
+    RETRY_FIRST_MS = 1000,    // before a zygote that failed is tried again; doubles
+    RETRY_LAST_MS = 30000,    //
+    TICK_FIRST_MS = 5,        //
+    HELD_MAX = 4096,          // acquires that wait for the zygote; more are refused
+    RESTARTS_MAX = 5,         // of the gate within ...
+    RESTART_PERIOD_MS = 60000 //
+};
+enum { EVENTS = 64 };
 
 struct keeper {
     const struct keeper_plan *plan;
     struct caps caps;
     struct interp interp;
-    struct zygote zygote;
+    bool has_interp;
+    struct zygote zygote; // sock >= 0: there is one, warm when `state` is KEEPER_READY
+    enum keeper_state state;
+    struct err error; // KEEPER_FAILED
+    int64_t retry_at_ms;
+    int retry_ms;
     struct stock stock;
-    int gate_sock, epoll, timer, signals;
+    int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
     int tick_ms; // pause before limits are looked at again
-    pid_t gate;
+    pid_t gate;  // 0: there is none
     int gate_status;
-    bool gate_gone;
+    bool gate_gone, stopping;
+    int64_t restarts_ms[RESTARTS_MAX]; // when; the oldest is at `restarts` % RESTARTS_MAX
+    unsigned restarts;
+    struct wire_acquire held[HELD_MAX];
+    unsigned held_count;
 };
 
 static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
@@ -59,7 +80,103 @@ static void set_timer(struct keeper *k, int ms)
     (void)timerfd_settime(k->timer, 0, &t, NULL); // only fails for bad arguments
 }
 
-// ---- events --------------------------------------------------------------------------------------
+// ---- news for the gate ---------------------------------------------------------------------------
+
+static void tell_interpreter(struct keeper *k)
+{
+    union wire_message m = {0};
+    snprintf(m.interpreter.executable, WIRE_PATH_MAX, "%s", k->interp.executable);
+    snprintf(m.interpreter.version, WIRE_VERSION_MAX, "%s", k->interp.version);
+    if (k->gate_sock >= 0)
+        stock_send(&k->stock, WIRE_INTERPRETER, &m, NULL, 0);
+}
+
+static void tell_ready(struct keeper *k)
+{
+    union wire_message m = {.ready = {.report_length = k->zygote.report_length}};
+    memcpy(m.ready.report, k->zygote.report, k->zygote.report_length);
+    if (k->gate_sock >= 0)
+        stock_send(&k->stock, WIRE_ZYGOTE_READY, &m, NULL, 0);
+}
+
+static void tell_failed(struct keeper *k)
+{
+    union wire_message m = {.failed = {.error_code = k->error.code}};
+    snprintf(m.failed.error, WIRE_TEXT_MAX, "%s", k->error.message);
+    snprintf(m.failed.hint, WIRE_TEXT_MAX, "%s", k->error.hint);
+    if (k->gate_sock >= 0)
+        stock_send(&k->stock, WIRE_FAILED, &m, NULL, 0);
+}
+
+// The gate may not read what only root may, so it gets these files opened.
+static void send_files(struct keeper *k)
+{
+    union wire_message m = {0};
+    int fds[WIRE_FILES_MAX];
+    size_t count = 0;
+    for (unsigned i = 0; i < WIRE_FILES_MAX; i++) {
+        const char *path = k->plan->files[i];
+        if (!path || !path[0])
+            continue;
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (fd < 0) {
+            log_line(LOG_ERROR, "open '%s': %s; what was read before stays in force", path,
+                     strerror(errno));
+            continue;
+        }
+        m.files.present |= 1U << i;
+        fds[count++] = fd;
+    }
+    if (k->gate_sock >= 0)
+        stock_send(&k->stock, WIRE_FILES, &m, fds, count);
+    for (size_t i = 0; i < count; i++)
+        fd_close(&fds[i]);
+}
+
+// ---- the gate's orders ---------------------------------------------------------------------------
+
+static void refuse(struct keeper *k, uint64_t ticket, const struct err *e)
+{
+    union wire_message m = {.box = {.ticket = ticket, .error_code = e->code}};
+    snprintf(m.box.error, sizeof m.box.error, "%s", e->message);
+    snprintf(m.box.hint, sizeof m.box.hint, "%s", e->hint);
+    stock_send(&k->stock, WIRE_BOX, &m, NULL, 0);
+}
+
+static void hold(struct keeper *k, const struct wire_acquire *m)
+{
+    struct err e;
+    if (k->held_count < HELD_MAX) {
+        k->held[k->held_count++] = *m;
+        return;
+    }
+    err_set(&e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already",
+            k->held_count);
+    refuse(k, m->ticket, &e);
+}
+
+static void on_acquire(struct keeper *k, const struct wire_acquire *m)
+{
+    switch (k->state) {
+    case KEEPER_READY: stock_acquire(&k->stock, m); break;
+    case KEEPER_WARMING: hold(k, m); break;
+    case KEEPER_FAILED: refuse(k, m->ticket, &k->error); break;
+    }
+}
+
+static void on_held(struct keeper *k)
+{
+    unsigned count = k->held_count;
+    k->held_count = 0;
+    for (unsigned i = 0; i < count; i++)
+        on_acquire(k, &k->held[i]);
+}
+
+static void signal_gate(const struct keeper *k, int sig)
+{
+    if (k->gate > 0)
+        (void)kill(k->gate, sig);
+}
 
 static void on_gate(struct keeper *k)
 {
@@ -70,14 +187,16 @@ static void on_gate(struct keeper *k)
         if (r == -EAGAIN)
             return;
         if (r <= 0) {
-            if (r < 0)
-                log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
+            bool gone = r == 0 || r == -ECONNRESET; // with or without letters that it did not open
             (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
-            (void)kill(k->gate, SIGKILL); // its end is seen as SIGCHLD
+            if (!gone) {
+                log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
+                signal_gate(k, SIGKILL); // its end is seen as SIGCHLD
+            }
             return;
         }
         switch (m.h.type) {
-        case WIRE_ACQUIRE: stock_acquire(&k->stock, &m.acquire); break;
+        case WIRE_ACQUIRE: on_acquire(k, &m.acquire); break;
         case WIRE_RELEASE: stock_release(&k->stock, &m.release); break;
         case WIRE_INTERRUPT: stock_interrupt(&k->stock, &m.interrupt); break;
         case WIRE_STATUS: {
@@ -95,33 +214,114 @@ static void on_gate(struct keeper *k)
     }
 }
 
-static void zygote_restart(struct keeper *k)
+// ---- the zygote ----------------------------------------------------------------------------------
+
+static void zygote_close(struct keeper *k)
+{
+    if (k->zygote.sock >= 0)
+        (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.sock, NULL);
+    if (k->zygote.log >= 0)
+        (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
+    zygote_stop(&k->zygote);
+}
+
+static int watch_zygote(struct keeper *k, struct err *e)
+{
+    if (watch_fd(k, k->zygote.sock, TAG_ZYGOTE) < 0 || watch_fd(k, k->zygote.log, TAG_LOG) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
+    return 0;
+}
+
+static int find_interp(struct keeper *k, struct err *e)
+{
+    // A script may take its time to start the interpreter; whoever wants to end need not wait for it.
+    int r =
+        k->has_interp ? 0 : interp_ask_until(k->plan->config->python, &k->interp, k->signals, e);
+    k->has_interp = r == 0;
+    return r;
+}
+
+// A zygote that is on its way.
+static int begin_zygote(struct keeper *k, struct err *e)
+{
+    k->state = KEEPER_WARMING;
+    int r = zygote_begin(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, e);
+    if (r == 0)
+        r = watch_zygote(k, e);
+    return r;
+}
+
+static void zygote_warm(struct keeper *k)
+{
+    k->state = KEEPER_READY;
+    k->retry_ms = 0;
+    k->stock.zygote_sock = k->zygote.sock;
+    tell_ready(k);
+    on_held(k);
+    stock_refill(&k->stock);
+}
+
+// Everybody who waits, and whoever comes, is told why; after a while it is tried again.
+static void zygote_failed(struct keeper *k, struct err *e)
+{
+    zygote_close(k);
+    caps_explain(k->plan->config, e);
+    if (strcmp(e->message, k->error.message) != 0)
+        log_err(LOG_ERROR, e);
+    k->error = *e;
+    k->state = KEEPER_FAILED;
+    k->retry_ms = k->retry_ms == 0                  ? RETRY_FIRST_MS
+                  : k->retry_ms < RETRY_LAST_MS / 2 ? k->retry_ms * 2
+                                                    : RETRY_LAST_MS;
+    k->retry_at_ms = clock_ms() + k->retry_ms;
+    tell_failed(k);
+    on_held(k);
+}
+
+static void zygote_try(struct keeper *k)
 {
     struct err e;
-    if (zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, &e) < 0) {
-        log_err(LOG_ERROR, &e);
-        return; // every acquire is refused with "there is no zygote"; the timer tries again
+    bool known = k->has_interp;
+    int r = find_interp(k, &e);
+    if (r == 0 && !known)
+        tell_interpreter(k);
+    if (r == 0)
+        r = begin_zygote(k, &e);
+    if (r == -ECANCELED)
+        k->state = KEEPER_WARMING; // a signal is more urgent; the timer comes back to it
+    else if (r < 0)
+        zygote_failed(k, &e);
+}
+
+static void look_at_zygote(struct keeper *k)
+{
+    struct err e;
+    if (k->zygote.sock < 0) {
+        zygote_try(k);
+        return;
     }
-    k->stock.zygote_sock = k->zygote.sock;
-    (void)fd_set_nonblock(k->zygote.sock, true);
-    if (watch_fd(k, k->zygote.sock, TAG_ZYGOTE) < 0 || watch_fd(k, k->zygote.log, TAG_LOG) < 0)
-        log_line(LOG_ERROR, "epoll_ctl: %s", strerror(errno));
-    stock_refill(&k->stock);
+    int r = zygote_look(&k->zygote, &e);
+    if (r > 0)
+        zygote_warm(k);
+    else if (r < 0)
+        zygote_failed(k, &e);
 }
 
 static void zygote_lost(struct keeper *k)
 {
     log_line(LOG_ERROR, "the zygote ended; its boxes are gone, a new one is started");
-    (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.sock, NULL);
-    (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
-    zygote_stop(&k->zygote);
+    zygote_close(k);
     stock_zygote_lost(&k->stock);
-    zygote_restart(k);
+    zygote_try(k);
 }
 
 static void on_zygote(struct keeper *k)
 {
-    for (int i = 0; i < 64; i++) {
+    if (k->state == KEEPER_WARMING && k->zygote.sock >= 0) {
+        look_at_zygote(k);
+        return;
+    }
+    for (int i = 0; i < 64 && k->state == KEEPER_READY; i++) {
         union wire_message m;
         int fds[FD_PASS_MAX];
         size_t count = 0;
@@ -146,6 +346,11 @@ static void on_zygote(struct keeper *k)
 static void on_log(struct keeper *k)
 {
     char text[1024];
+    if (k->state == KEEPER_WARMING) {
+        if (!zygote_hear(&k->zygote))
+            (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
+        return;
+    }
     ssize_t n = read(k->zygote.log, text, sizeof text - 1);
     if (n > 0) {
         text[n] = '\0';
@@ -160,8 +365,10 @@ static void on_timer(struct keeper *k)
     uint64_t times;
     (void)!read(k->timer, &times, sizeof times); // only says that it fired
     k->timer_set = false;
-    if (k->zygote.sock < 0)
-        zygote_restart(k);
+    if (k->state == KEEPER_WARMING)
+        look_at_zygote(k); // it may have been too long
+    else if (k->state == KEEPER_FAILED && clock_ms() >= k->retry_at_ms)
+        zygote_try(k);
     stock_refill(&k->stock);
     k->tick_ms = stock_tick(&k->stock);
 }
@@ -170,30 +377,146 @@ static void on_timer(struct keeper *k)
 static void plan_ahead(struct keeper *k)
 {
     // A taken box is made again after a pause and not beside the run that took it.
-    if (k->zygote.sock < 0)
-        set_timer(k, RESTART_DELAY_MS);
+    if (k->state != KEEPER_READY)
+        set_timer(k, LOOK_DELAY_MS);
     else if (stock_wants_boxes(&k->stock))
         set_timer(k, REFILL_DELAY_MS);
     else if (stock_wants_ticks(&k->stock))
         set_timer(k, k->tick_ms > 0 ? k->tick_ms : TICK_FIRST_MS);
 }
 
+// ---- the gate ------------------------------------------------------------------------------------
+
+static int start_gate(struct keeper *k, struct err *e)
+{
+    int sock[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "socketpair");
+    pid_t keeper = getpid(), pid = fork();
+    if (pid < 0) {
+        int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the gate");
+        (void)close(sock[0]);
+        (void)close(sock[1]);
+        return r;
+    }
+    if (pid == 0) {
+        struct keeper_facts facts = {.keeper = keeper,
+                                     .config = k->plan->config,
+                                     .caps = &k->caps,
+                                     .state = k->state,
+                                     .error = &k->error,
+                                     .interp = &k->interp,
+                                     .zygote_report = k->zygote.report,
+                                     .keep_count = k->plan->keep_count,
+                                     .restarts = k->restarts};
+        memcpy(facts.keep, k->plan->keep, sizeof facts.keep);
+        // A gate must not outlive its keeper; the check covers a keeper that is gone already.
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        if (getppid() != keeper)
+            _exit(70);
+        _exit(k->plan->gate(sock[1], &facts, k->plan->argument));
+    }
+    (void)close(sock[1]);
+    for (unsigned i = 0; i < k->plan->keep_count && !k->plan->restart; i++)
+        (void)close(k->plan->keep[i]); // the gate's alone
+    k->gate = pid;
+    k->gate_sock = sock[0];
+    (void)fd_set_nonblock(k->gate_sock, true);
+    k->stock.gate_sock = k->gate_sock;
+    if (watch_fd(k, k->gate_sock, TAG_GATE) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
+    return 0;
+}
+
+// Not more than a few times a minute: what breaks it at once would break it for ever.
+static bool may_restart(struct keeper *k)
+{
+    int64_t *oldest = &k->restarts_ms[k->restarts % RESTARTS_MAX], now_ms = clock_ms();
+    if (!k->plan->restart || k->stopping)
+        return false;
+    if (k->restarts >= RESTARTS_MAX && now_ms - *oldest < RESTART_PERIOD_MS) {
+        log_line(LOG_ERROR, "the gate crashed %d times within a minute; giving up",
+                 RESTARTS_MAX + 1);
+        return false;
+    }
+    *oldest = now_ms;
+    k->restarts++;
+    return true;
+}
+
+// The listening socket is still open here, so clients wait instead of being refused.  Their runs are
+// lost.  Sessions are the gate's memory, and are lost as well.
+static void gate_ended(struct keeper *k, int status)
+{
+    struct err e;
+    k->gate_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    k->gate_gone = true;
+    k->gate = 0; // the number is free for others
+    if (WIFEXITED(status))
+        return; // it wanted to
+    if (!k->stopping)
+        log_line(LOG_ERROR, "the gate was ended by signal %d", WTERMSIG(status));
+    if (!may_restart(k))
+        return;
+    (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
+    fd_close(&k->gate_sock);
+    k->held_count = 0;
+    stock_gate_lost(&k->stock);
+    if (start_gate(k, &e) < 0) {
+        log_err(LOG_ERROR, &e);
+        return;
+    }
+    k->gate_gone = false;
+    // SECURITY: it inherited the keys of the first start; one that was taken away since must not be
+    // good again.  The new gate waits for this.
+    if (k->plan->reload)
+        send_files(k);
+}
+
+// The process that started this one is gone, for a server that is nobody else's.
+static int watch_parent(struct keeper *k, struct err *e)
+{
+    pid_t parent = getppid();
+    if (!k->plan->watch_parent || parent <= 1)
+        return 0;
+    // Not PR_SET_PDEATHSIG: that is about the thread that forked, and programs start us from threads.
+    k->parent = (int)syscall(SYS_pidfd_open, parent, 0);
+    if (k->parent < 0 || getppid() != parent) // seen dying: then so be it
+        return k->parent < 0 ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "the parent process is gone");
+    return watch_fd(k, k->parent, TAG_PARENT) < 0 ? err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl")
+                                                  : 0;
+}
+
+static void on_parent(struct keeper *k)
+{
+    (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->parent, NULL);
+    k->stopping = true;
+    signal_gate(k, SIGTERM);
+}
+
 static void on_signal(struct keeper *k)
 {
     struct signalfd_siginfo info;
     while (read(k->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        // A terminal sends Ctrl-C to the gate as well; anybody else knows this process only.
-        if (info.ssi_signo == SIGINT && info.ssi_code == SI_KERNEL)
-            continue;
-        if (info.ssi_signo != SIGCHLD) {
-            (void)kill(k->gate,
-                       info.ssi_signo == SIGINT ? SIGINT : SIGTERM); // it decides how to end
-            continue;
-        }
         int status;
-        if (waitpid(k->gate, &status, WNOHANG) == k->gate) {
-            k->gate_gone = true;
-            k->gate_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        switch (info.ssi_signo) {
+        case SIGCHLD:
+            if (k->gate > 0 && waitpid(k->gate, &status, WNOHANG) == k->gate)
+                gate_ended(k, status);
+            break;
+        case SIGINT:
+            k->stopping = true;
+            // A terminal sends Ctrl-C to the gate as well; anybody else knows this process only.
+            if (info.ssi_code != SI_KERNEL)
+                signal_gate(k, SIGINT);
+            break;
+        case SIGHUP:
+            if (k->plan->reload && info.ssi_code != SI_KERNEL) {
+                send_files(k);
+                break;
+            } // the terminal is gone
+            /* fallthrough */
+        default: k->stopping = true; signal_gate(k, SIGTERM); // it decides how to end
         }
     }
 }
@@ -216,6 +539,7 @@ static void loop(struct keeper *k)
             case TAG_LOG: on_log(k); break;
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;
+            case TAG_PARENT: on_parent(k); break;
             case TAG_BOX:
                 on_zygote(k); // SPAWNED, with the pidfd, was sent before the box could speak
                 stock_box_speaks(&k->stock, value);
@@ -281,40 +605,6 @@ static int open_loop(struct keeper *k, struct err *e)
     return 0;
 }
 
-static int start_gate(struct keeper *k, struct err *e)
-{
-    int sock[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "socketpair");
-    pid_t keeper = getpid();
-    k->gate = fork();
-    if (k->gate < 0) {
-        int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the gate");
-        (void)close(sock[0]);
-        (void)close(sock[1]);
-        return r;
-    }
-    if (k->gate == 0) {
-        struct keeper_facts facts = {.keeper = keeper,
-                                     .config = k->plan->config,
-                                     .caps = &k->caps,
-                                     .interp = &k->interp,
-                                     .zygote_report = k->zygote.report};
-        // A gate must not outlive its keeper; the check covers a keeper that is gone already.
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        if (getppid() != keeper)
-            _exit(70);
-        _exit(k->plan->gate(sock[1], &facts, k->plan->argument));
-    }
-    (void)close(sock[1]);
-    k->gate_sock = sock[0];
-    (void)fd_set_nonblock(k->gate_sock, true);
-    k->stock.gate_sock = k->gate_sock;
-    if (watch_fd(k, k->gate_sock, TAG_GATE) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
-    return 0;
-}
-
 struct wire_limits keeper_limits(const struct config *c)
 {
     return (struct wire_limits){
@@ -327,34 +617,43 @@ struct wire_limits keeper_limits(const struct config *c)
     };
 }
 
+// The zygote, up to the point that the plan wants before the gate.
+static int start_zygote(struct keeper *k, struct err *e)
+{
+    int r = find_interp(k, e);
+    if (r < 0 || k->plan->order == KEEPER_JAIL_FIRST)
+        return r < 0 ? r : begin_zygote(k, e);
+    r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, e);
+    if (r == 0)
+        r = watch_zygote(k, e);
+    if (r == 0)
+        zygote_warm(k); // its boxes are made while the gate starts
+    if (k->plan->cold)
+        k->stock.target = 0; // there will be no second run
+    return r;
+}
+
 static int start(struct keeper *k, struct err *e)
 {
     const struct config *c = k->plan->config;
     struct wire_limits standard = keeper_limits(c);
+    bool gate_first = k->plan->order == KEEPER_GATE_FIRST;
     raise_file_limit();
     stock_init(&k->stock, &k->caps, &standard, c->stock);
     int r = caps_open(&k->caps, c, e);
     if (r == 0)
-        r = interp_ask(c->python, &k->interp, e);
-    if (r == 0)
         r = open_loop(k, e);
     if (r == 0)
-        r = zygote_start(&k->zygote, c, &k->caps, &k->interp, k->plan->cold, e);
-    if (r < 0)
-        return r;
-    k->stock.zygote_sock = k->zygote.sock;
+        r = watch_parent(k, e);
     k->stock.epoll = k->epoll;
-    (void)fd_set_nonblock(k->zygote.sock, true);
-    if (watch_fd(k, k->zygote.sock, TAG_ZYGOTE) < 0 || watch_fd(k, k->zygote.log, TAG_LOG) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
-    if (slots_have_uids(&k->caps.slots))
+    if (r == 0)
+        r = gate_first ? start_gate(k, e) : start_zygote(k, e);
+    if (r == 0 && gate_first)
+        zygote_try(k); // the gate hears of it
+    if (r == 0 && slots_have_uids(&k->caps.slots))
         r = drop_capabilities(e);
-    if (r == 0) {
-        stock_refill(&k->stock); // its boxes are made while the gate starts
-        if (k->plan->cold)
-            k->stock.target = 0; // there will be no second run
+    if (r == 0 && !gate_first)
         r = start_gate(k, e);
-    }
     return r;
 }
 
@@ -366,6 +665,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
                         .epoll = -1,
                         .timer = -1,
                         .signals = -1,
+                        .parent = -1,
                         .zygote = {.pid = -1, .pidfd = -1, .sock = -1, .log = -1}};
     int r = start(&k, e);
     if (r == 0) {
@@ -379,5 +679,6 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
     fd_close(&k.epoll);
     fd_close(&k.timer);
     fd_close(&k.signals);
+    fd_close(&k.parent);
     return r;
 }

@@ -14,18 +14,42 @@
 #include "keeper/interp.h"
 #include "wire/wire.h"
 
-// What the gate inherits by the fork: facts, no powers.
+enum { KEEPER_KEEP_MAX = 2 };
+
+enum keeper_state { KEEPER_WARMING, KEEPER_READY, KEEPER_FAILED };
+
+// What the gate inherits by the fork: facts, no powers.  Those of a gate that was started early come
+// later; gate.c brings its copy up to date.
 struct keeper_facts {
     pid_t keeper;
     const struct config *config;
     const struct caps *caps;
-    const struct interp *interp;
-    const char *zygote_report; // JSON
+    enum keeper_state state;     // are there boxes?
+    const struct err *error;     // KEEPER_FAILED: why not
+    const struct interp *interp; // empty strings until it is known
+    const char *zygote_report;   // JSON; "" until the zygote is warm
+    int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
+    unsigned keep_count;
+    unsigned restarts; // how many gates were before this one
+};
+
+// When the gate is started.
+enum keeper_order {
+    KEEPER_WARM_FIRST, // after the zygote is warm: the gate does nothing else than run code
+    KEEPER_JAIL_FIRST, // after the zygote's jail stands, while the interpreter warms up
+    KEEPER_GATE_FIRST, // at once, for the sake of the first answer
 };
 
 struct keeper_plan {
     const struct config *config;
     bool cold; // one run and out: import no more than that needs
+    enum keeper_order order;
+    bool restart;      // a gate that crashes is started again, a few times a minute
+    bool watch_parent; // end when the process ends that started this one
+    bool reload;       // SIGHUP: open the files again and hand them to the gate; else it is an end
+    const char *files[WIRE_FILES_MAX]; // NULL or "": there is no such file
+    int keep[KEEPER_KEEP_MAX];         // descriptors that the gate goes on using; taken
+    unsigned keep_count;
     // Runs in the gate process, which inherits everything and has to give it up first (gate_enter);
     // `sock` leads to the keeper.  Its return value is the exit status of the program.
     int (*gate)(int sock, const struct keeper_facts *facts, void *argument);

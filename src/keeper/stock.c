@@ -580,6 +580,35 @@ int stock_tick(struct stock *s)
     return ms < TICK_MS_MAX ? ms : TICK_MS_MAX;
 }
 
+void stock_gate_lost(struct stock *s)
+{
+    s->gate_sock = -1;
+    for (struct order *o; (o = STAILQ_FIRST(&s->orders));) {
+        STAILQ_REMOVE_HEAD(&s->orders, list);
+        free(o);
+    }
+    s->order_count = 0;
+    stock_flush(s); // to nobody: frees what waits
+    // SECURITY: the next gate counts its tickets from the beginning, so no box with an old one may
+    // reach it: it could have wider limits than its run asked for.
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        if (!b->ticket)
+            continue;
+        (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+        b->answered = true;
+        if (b->pidfd >= 0) // without one, SPAWNED comes and ends it
+            (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+        move(s, b, BOX_DYING);
+    }
+    for (struct box *b; (b = TAILQ_FIRST(&s->lists[BOX_LIVE]));) {
+        b->answered = true;
+        end_for(s, b, END_CANCELLED);
+    }
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_DYING]); b; b = TAILQ_NEXT(b, list))
+        b->answered = true;
+}
+
 void stock_zygote_lost(struct stock *s)
 {
     struct err e;

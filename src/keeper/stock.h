@@ -69,7 +69,7 @@ struct stock {
 };
 
 // Tags for epoll: who is the event for.
-enum stock_tag { TAG_GATE = 1, TAG_ZYGOTE, TAG_LOG, TAG_TIMER, TAG_SIGNAL, TAG_BOX };
+enum stock_tag { TAG_GATE = 1, TAG_ZYGOTE, TAG_LOG, TAG_TIMER, TAG_SIGNAL, TAG_BOX, TAG_PARENT };
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 {
     return (uint64_t)tag << 56 | value;
@@ -100,6 +100,9 @@ bool stock_wants_boxes(const struct stock *s);
 // Looks at the limits of live boxes.  Returns in how many milliseconds to look again.
 int stock_tick(struct stock *s);
 bool stock_wants_ticks(const struct stock *s);
+
+// The gate is gone: what it had asked for and what it had been given ends.
+void stock_gate_lost(struct stock *s);
 
 // The zygote is gone and its boxes with it.
 void stock_zygote_lost(struct stock *s);

@@ -24,7 +24,7 @@
 #include "box/filter.h"
 #include "box/jail.h"
 
-enum { READY_TIMEOUT_MS = 120000, LOG_TAIL = 400 };
+enum { READY_TIMEOUT_MS = 120000 };
 
 // The folder with zygote.py: beside the program in a build tree, else where it was installed.
 static int find_python_side(char *ret, size_t cap, struct err *e)
@@ -97,54 +97,46 @@ static char *const environment[] = {
     NULL,
 };
 
-// Keeps the last LOG_TAIL bytes of what the zygote says.
-static void read_log(int fd, char *tail)
+// Keeps the last of what it says.
+bool zygote_hear(struct zygote *z)
 {
-    char buf[1024];
+    char buf[1024], *tail = z->tail;
     ssize_t n;
-    while ((n = read(fd, buf, sizeof buf)) > 0) {
-        size_t have = strlen(tail), take = (size_t)n > LOG_TAIL ? LOG_TAIL : (size_t)n;
-        size_t keep = have + take > LOG_TAIL ? LOG_TAIL - take : have;
+    while ((n = read(z->log, buf, sizeof buf)) > 0) {
+        size_t have = strlen(tail), take = (size_t)n > ZYGOTE_TAIL ? ZYGOTE_TAIL : (size_t)n;
+        size_t keep = have + take > ZYGOTE_TAIL ? ZYGOTE_TAIL - take : have;
         memmove(tail, tail + have - keep, keep);
         memcpy(tail + keep, buf + n - take, take);
         tail[keep + take] = '\0';
     }
     text_sanitize(tail);
+    return n != 0;
 }
 
-static int await_ready(struct zygote *z, struct err *e)
+int zygote_look(struct zygote *z, struct err *e)
 {
-    char tail[LOG_TAIL + 1] = "";
-    int64_t deadline = clock_ms() + READY_TIMEOUT_MS;
-    for (;;) {
-        struct pollfd p[] = {{.fd = z->sock, .events = POLLIN}, {.fd = z->log, .events = POLLIN}};
-        int64_t left = deadline - clock_ms();
-        if (left <= 0)
-            return err_set(e, ERR_ZYGOTE, ETIMEDOUT, "leave the slow module out of --preload",
-                           "the zygote was not warm after %d s", READY_TIMEOUT_MS / 1000);
-        if (poll(p, 2, (int)left) < 0 && errno != EINTR)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "poll");
-        if (p[1].revents)
-            read_log(z->log, tail);
-        if (!p[0].revents)
-            continue;
-        union wire_message m;
-        int r = wire_recv(z->sock, &m, NULL, 0, NULL);
-        if (r == 1 && m.h.type == WIRE_ZYGOTE_READY) {
-            z->report_length = m.ready.report_length;
-            memcpy(z->report, m.ready.report, z->report_length);
-            z->report[z->report_length] = '\0';
-            return 0;
-        }
-        read_log(z->log, tail);
-        return err_set(e, ERR_ZYGOTE, r < 0 ? -r : 0,
-                       "a module in --preload may have ended the interpreter: try without it",
-                       "the zygote ended before it was warm%s%s",
-                       tail[0] ? "; its last words: " : "", tail);
+    union wire_message m;
+    (void)zygote_hear(z);
+    int r = wire_recv(z->sock, &m, NULL, 0, NULL);
+    if (r == -EAGAIN && clock_ms() < z->deadline_ms)
+        return 0;
+    if (r == -EAGAIN)
+        return err_set(e, ERR_ZYGOTE, ETIMEDOUT, "leave the slow module out of --preload",
+                       "the zygote was not warm after %d s", READY_TIMEOUT_MS / 1000);
+    if (r == 1 && m.h.type == WIRE_ZYGOTE_READY) {
+        z->report_length = m.ready.report_length;
+        memcpy(z->report, m.ready.report, z->report_length);
+        z->report[z->report_length] = '\0';
+        return 1;
     }
+    (void)zygote_hear(z);
+    return err_set(e, ERR_ZYGOTE, r < 0 ? -r : 0,
+                   "a module in --preload may have ended the interpreter: try without it",
+                   "the zygote ended before it was warm%s%s",
+                   z->tail[0] ? "; its last words: " : "", z->tail);
 }
 
-int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
+int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
                  const struct interp *interp, bool cold, struct err *e)
 {
     char side[PATH_MAX];
@@ -171,6 +163,7 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
     ret->log = log[0];
     _cleanup_close_ int far_log = log[1];
     (void)fd_set_nonblock(ret->log, true);
+    (void)fd_set_nonblock(ret->sock, true);
 
     argv[argc++] = (char *)interp->executable;
     argv[argc++] = (char *)"-I";
@@ -202,16 +195,32 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
         plan.paths[i] = interp->paths[i];
     struct jail_child child;
     r = jail_start(&plan, &child, e);
-    if (r == 0) {
-        ret->pid = child.pid;
-        ret->pidfd = child.pidfd;
-        fd_close(&far_sock); // or the end of the zygote would not be seen
-        fd_close(&far_log);
-        r = await_ready(ret, e);
+    if (r < 0) {
+        zygote_stop(ret);
+        return r;
+    }
+    ret->pid = child.pid;
+    ret->pidfd = child.pidfd;
+    ret->deadline_ms = clock_ms() + READY_TIMEOUT_MS;
+    return 0; // the far ends are closed here, or the end of the zygote would not be seen
+}
+
+int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
+                 const struct interp *interp, bool cold, struct err *e)
+{
+    int r = zygote_begin(ret, config, caps, interp, cold, e);
+    while (r == 0) {
+        struct pollfd p[] = {{.fd = ret->sock, .events = POLLIN},
+                             {.fd = ret->log, .events = POLLIN}};
+        int64_t left = ret->deadline_ms - clock_ms();
+        if (poll(p, 2, left > 0 ? (int)left : 0) < 0 && errno != EINTR)
+            r = err_set(e, ERR_SYSTEM, errno, NULL, "poll");
+        else
+            r = zygote_look(ret, e);
     }
     if (r < 0)
         zygote_stop(ret);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 void zygote_stop(struct zygote *z)

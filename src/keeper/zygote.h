@@ -5,6 +5,7 @@
 #ifndef CONSTRICTOR_KEEPER_ZYGOTE_H
 #define CONSTRICTOR_KEEPER_ZYGOTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,6 +16,8 @@
 #include "keeper/interp.h"
 #include "wire/wire.h"
 
+enum { ZYGOTE_TAIL = 400 };
+
 struct zygote {
     pid_t pid;
     int pidfd;
@@ -22,10 +25,23 @@ struct zygote {
     int log; // what the interpreter and its preloads write to stderr
     uint32_t report_length;
     char report[WIRE_REPORT_MAX + 1]; // JSON from zygote.py, for results and doctor
+    int64_t deadline_ms;              // to be warm
+    char tail[ZYGOTE_TAIL + 1];       // the last of what it said while it was not
 };
 
-// Starts a zygote and waits until it is warm.  `cold`: import no more than one plain run needs, for
-// `constrictor run`, where starting is what the user waits for.
+// Starts a zygote: its jail stands and the interpreter is on its way.  `cold`: import no more than one
+// plain run needs, for `constrictor run`, where starting is what the user waits for.
+int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
+                 const struct interp *interp, bool cold, struct err *e);
+
+// Takes what came from a zygote that was begun, without waiting.  1: it is warm, 0: not yet, negative:
+// it never will be, and the caller stops it.
+int zygote_look(struct zygote *z, struct err *e);
+
+// Reads what it says on stderr while it is not warm.  False: it has closed it.
+bool zygote_hear(struct zygote *z);
+
+// Both, and the wait in between.
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
                  const struct interp *interp, bool cold, struct err *e);
 

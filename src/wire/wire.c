@@ -22,6 +22,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_ZYGOTE_READY] = offsetof(struct wire_zygote_ready, report),
     [WIRE_SPAWNED] = sizeof(struct wire_spawned),
     [WIRE_EXITED] = sizeof(struct wire_exited),
+    [WIRE_INTERPRETER] = sizeof(struct wire_interpreter),
+    [WIRE_FAILED] = sizeof(struct wire_failed),
+    [WIRE_FILES] = sizeof(struct wire_files),
 };
 
 int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count)
@@ -55,6 +58,18 @@ int wire_check(union wire_message *m, size_t len)
         m->box.error[WIRE_TEXT_MAX - 1] = '\0';
         m->box.hint[WIRE_TEXT_MAX - 1] = '\0';
     }
+    if (m->h.type == WIRE_FAILED) {
+        m->failed.error[WIRE_TEXT_MAX - 1] = '\0';
+        m->failed.hint[WIRE_TEXT_MAX - 1] = '\0';
+        if (m->failed.error_code >= ERR_CODE_MAX)
+            return -EBADMSG;
+    }
+    if (m->h.type == WIRE_INTERPRETER) {
+        m->interpreter.executable[WIRE_PATH_MAX - 1] = '\0';
+        m->interpreter.version[WIRE_VERSION_MAX - 1] = '\0';
+    }
+    if (m->h.type == WIRE_FILES && m->files.present >= 1U << WIRE_FILES_MAX)
+        return -EBADMSG;
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;
     if (m->h.type == WIRE_ENDED && m->ended.end >= END_MAX)

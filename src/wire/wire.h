@@ -9,6 +9,7 @@
 //
 //   gate -> keeper    ACQUIRE  RELEASE  INTERRUPT  STATUS
 //   keeper -> gate    BOX (+ control, stdout, stderr)  ENDED  STATUS_REPLY
+//                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
 //   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
 //   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd)  EXITED
 
@@ -21,7 +22,15 @@
 
 #include "base/err.h"
 
-enum { WIRE_VERSION = 1, WIRE_TEXT_MAX = 512, WIRE_REPORT_MAX = 16384, WIRE_NET_SLOTS = 4096 };
+enum {
+    WIRE_VERSION = 1,
+    WIRE_TEXT_MAX = 512,
+    WIRE_PATH_MAX = 4096,
+    WIRE_VERSION_MAX = 64,
+    WIRE_REPORT_MAX = 16384,
+    WIRE_NET_SLOTS = 4096,
+    WIRE_FILES_MAX = 2,
+};
 
 enum wire_type {
     WIRE_ACQUIRE = 1,
@@ -35,6 +44,9 @@ enum wire_type {
     WIRE_ZYGOTE_READY,
     WIRE_SPAWNED,
     WIRE_EXITED,
+    WIRE_INTERPRETER,
+    WIRE_FAILED,
+    WIRE_FILES,
     WIRE_TYPE_MAX
 };
 
@@ -168,6 +180,30 @@ struct wire_exited {
     uint64_t max_rss_bytes;
 };
 
+// A gate that was started before the keeper knew: which interpreter it is.
+struct wire_interpreter {
+    struct wire_header h;
+    char executable[WIRE_PATH_MAX];
+    char version[WIRE_VERSION_MAX];
+};
+
+// There are no boxes, and why.  A ZYGOTE_READY takes it back.
+struct wire_failed {
+    struct wire_header h;
+    uint32_t error_code; // enum err_code
+    uint32_t reserved;
+    char error[WIRE_TEXT_MAX];
+    char hint[WIRE_TEXT_MAX];
+};
+
+// Files that only the keeper may open, opened again; bit i of `present`: the i-th one is there, and
+// its descriptor comes with the message, in order.
+struct wire_files {
+    struct wire_header h;
+    uint32_t present;
+    uint32_t reserved;
+};
+
 union wire_message {
     struct wire_header h;
     struct wire_acquire acquire;
@@ -181,6 +217,9 @@ union wire_message {
     struct wire_zygote_ready ready;
     struct wire_spawned spawned;
     struct wire_exited exited;
+    struct wire_interpreter interpreter;
+    struct wire_failed failed;
+    struct wire_files files;
 };
 
 // Fills in the header and sends.  0 or a negative errno.

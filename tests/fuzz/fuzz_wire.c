@@ -46,6 +46,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             free(report);
             break;
         }
+        case WIRE_FAILED:
+            assert(strlen(m->failed.error) < WIRE_TEXT_MAX);
+            assert(strlen(m->failed.hint) < WIRE_TEXT_MAX && m->failed.error_code < ERR_CODE_MAX);
+            break;
+        case WIRE_INTERPRETER:
+            assert(strlen(m->interpreter.executable) < WIRE_PATH_MAX);
+            assert(strlen(m->interpreter.version) < WIRE_VERSION_MAX);
+            break;
+        case WIRE_FILES: assert(m->files.present < 1U << WIRE_FILES_MAX); break;
         case WIRE_ACQUIRE:
         case WIRE_INTERRUPT:
         case WIRE_STATUS:

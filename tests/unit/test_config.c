@@ -84,6 +84,8 @@ static void expect_error(int r, enum err_code code, const char *message)
     assert_int_equal(err_exit_status(error.code), 64);
 }
 
+#define EXPECT_CODE(r, expected) assert_int_equal((r) < 0 ? (int)error.code : -1, (int)(expected))
+
 /* ---- The table ---- */
 
 static void defaults_are_those_of_the_contract(void **state)
@@ -131,7 +133,9 @@ static void rows_are_sound(void **state)
         struct config_origin origin = {.source = CONFIG_FROM_FLAG};
         assert_true(o->min <= o->max);
         assert_true(o->type != CONFIG_INT || o->max <= UINT32_MAX);
-        assert_true((o->type == CONFIG_ENUM) == (o->choices != NULL));
+        assert_true(o->type == CONFIG_ENUM ? o->choices != NULL
+                                           : !o->choices || o->type == CONFIG_LIST);
+        assert_true(!o->secret || !(o->from & CONFIG_FLAG_ONLY));
         assert_true((o->type == CONFIG_BOOL) == (o->value == NULL));
         assert_true(o->type == CONFIG_STRING || o->type == CONFIG_PATH ? o->max <= CONFIG_TEXT_MAX
                                                                        : true);
@@ -536,6 +540,61 @@ static void printed_values_can_be_loaded(void **state)
     assert_memory_equal(&config.preload, &before.preload, sizeof config.preload);
 }
 
+/* ---- Secrets and sets ---- */
+
+static void secrets_are_no_flags(void **state)
+{
+    (void)state;
+    EXPECT_CODE(load(CONFIG_SERVE, "--api-key", "hunter2", NONE), ERR_UNKNOWN_OPTION);
+    assert_non_null(strstr(error.hint, "CONSTRICTOR_API_KEY"));
+    assert_non_null(strstr(error.hint, "--api-key-file"));
+    EXPECT_CODE(load(CONFIG_SERVE, "--api-key=hunter2", NONE), ERR_UNKNOWN_OPTION);
+    assert_null(strstr(error.message, "hunter2"));
+    static const struct command command = {
+        .name = "serve", .summary = "S", .usage = "serve", .bit = CONFIG_SERVE};
+    _cleanup_free_ char *text = print_to_text(print_help, &command);
+    assert_null(strstr(text, "--api-key "));
+    assert_non_null(strstr(text, "--api-key-file "));
+}
+
+static void secrets_are_never_printed(void **state)
+{
+    (void)state;
+    setenv("CONSTRICTOR_API_KEY", "alice:hunter2,bob:hunter3", 1);
+    assert_int_equal(load(CONFIG_SHOW, NONE), 0);
+    assert_int_equal(config.api_keys.count, 2);
+    _cleanup_free_ char *text = print_to_text(print_values, &config);
+    assert_null(strstr(text, "hunter"));
+    assert_non_null(strstr(text, "#api-key = (set)"));
+    assert_non_null(strstr(text, "# the environment variable CONSTRICTOR_API_KEY\n"));
+    // What is printed can be loaded, and does not set the key "(set)".
+    unsetenv("CONSTRICTOR_API_KEY");
+    write_file("file.conf", text);
+    assert_int_equal(load(CONFIG_SHOW, "--config=file.conf", NONE), 0);
+    assert_int_equal(config.api_keys.count, 0);
+    // Neither in an error.
+    setenv("CONSTRICTOR_API_KEY", "hunter2,,hunter3", 1);
+    EXPECT_CODE(load(CONFIG_SERVE, NONE), ERR_BAD_VALUE);
+    assert_null(strstr(error.message, "hunter"));
+    assert_null(strstr(error.hint, "hunter"));
+}
+
+static void only_the_default_tools_are_there(void **state)
+{
+    (void)state;
+    assert_int_equal(load(CONFIG_STDIO, "--tools", "default", NONE), 0);
+    assert_int_equal(config.tools.count, 1);
+    static const char *const later[] = {"executor",   "kernels", "restricted", "checker",
+                                        "containers", "all",     "nonsense",   "Default"};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        EXPECT_CODE(load(CONFIG_STDIO, "--tools", (char *)later[i], NONE), ERR_BAD_VALUE);
+        assert_non_null(strstr(error.message, later[i]));
+        assert_non_null(strstr(error.message, "these words: default"));
+        assert_non_null(strstr(error.hint, "later release"));
+    }
+    EXPECT_CODE(load(CONFIG_SERVE, "--tools=default,all", NONE), ERR_BAD_VALUE);
+}
+
 static void help_lists_the_options_of_the_command(void **state)
 {
     (void)state;
@@ -628,6 +687,9 @@ int main(void)
         TEST(stronger_sources_win),
         TEST(overridden_values_are_checked_too),
         TEST(printed_values_can_be_loaded),
+        TEST(secrets_are_no_flags),
+        TEST(secrets_are_never_printed),
+        TEST(only_the_default_tools_are_there),
         TEST(help_lists_the_options_of_the_command),
         TEST(env_example_is_current),
         TEST(configuration_page_is_current),

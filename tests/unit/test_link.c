@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,48 @@ static void descriptors_on_other_messages_are_closed(void **state)
     assert_int_equal(unit_fd_count(), before);
 }
 
+static struct {
+    int calls, type;
+    size_t count;
+} news;
+
+static void on_news(const union wire_message *m, const int *fds, size_t count, void *argument)
+{
+    assert_ptr_equal(argument, &news);
+    news.calls++;
+    news.type = m->h.type;
+    news.count = count;
+    for (size_t i = 0; i < count; i++)
+        assert_true(fcntl(fds[i], F_GETFD) >= 0);
+}
+
+static void news_are_passed_on_and_their_descriptors_closed(void **state)
+{
+    (void)state;
+    static union wire_message m;
+    const enum wire_type types[] = {WIRE_INTERPRETER, WIRE_ZYGOTE_READY, WIRE_FAILED, WIRE_FILES};
+    const int fds[2] = {keeper, keeper};
+    int before = unit_fd_count();
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        memset(&m, 0, sizeof m);
+        m.files.present = types[i] == WIRE_FILES ? 3 : 0;
+        // Nobody listens: nothing happens.
+        l.on_news = NULL;
+        news.calls = 0;
+        assert_int_equal(wire_send(keeper, types[i], &m, fds, 2), 0);
+        turn();
+        assert_int_equal(news.calls, 0);
+        l.on_news = on_news;
+        l.news_argument = &news;
+        assert_int_equal(wire_send(keeper, types[i], &m, fds, 2), 0);
+        turn();
+        assert_int_equal(news.calls, 1);
+        assert_int_equal(news.type, types[i]);
+        assert_int_equal(news.count, 2);
+        assert_int_equal(unit_fd_count(), before);
+    }
+}
+
 static void no_more_than_so_many_wait(void **state)
 {
     (void)state;
@@ -337,6 +380,7 @@ int main(void)
         TEST(answers_to_questions_that_nobody_asked),
         TEST(a_box_without_all_its_descriptors_is_refused_and_given_back),
         TEST(descriptors_on_other_messages_are_closed),
+        TEST(news_are_passed_on_and_their_descriptors_closed),
         TEST(no_more_than_so_many_wait),
         TEST(a_keeper_that_does_not_read_makes_us_busy),
         TEST(other_requests_arrive),

@@ -25,6 +25,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_ZYGOTE_READY] = offsetof(struct wire_zygote_ready, report),
     [WIRE_SPAWNED] = sizeof(struct wire_spawned),
     [WIRE_EXITED] = sizeof(struct wire_exited),
+    [WIRE_INTERPRETER] = sizeof(struct wire_interpreter),
+    [WIRE_FAILED] = sizeof(struct wire_failed),
+    [WIRE_FILES] = sizeof(struct wire_files),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.
@@ -39,6 +42,10 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         m->release.end = END_WALL;
     if (type == WIRE_ENDED)
         m->ended.end = END_MEMORY;
+    if (type == WIRE_FAILED)
+        m->failed.error_code = ERR_ZYGOTE;
+    if (type == WIRE_FILES)
+        m->files.present = 1;
 }
 
 static void every_message_arrives_as_it_was_sent(void **state)
@@ -53,6 +60,14 @@ static void every_message_arrives_as_it_was_sent(void **state)
         if (type == WIRE_BOX) {
             m.box.error[WIRE_TEXT_MAX - 1] = '\0';
             m.box.hint[WIRE_TEXT_MAX - 1] = '\0';
+        }
+        if (type == WIRE_FAILED) {
+            m.failed.error[WIRE_TEXT_MAX - 1] = '\0';
+            m.failed.hint[WIRE_TEXT_MAX - 1] = '\0';
+        }
+        if (type == WIRE_INTERPRETER) {
+            m.interpreter.executable[WIRE_PATH_MAX - 1] = '\0';
+            m.interpreter.version[WIRE_VERSION_MAX - 1] = '\0';
         }
         int fds[3] = {pair[0], pair[1], pair[0]}, back[FD_PASS_MAX];
         size_t count = 99;
@@ -158,6 +173,24 @@ static void other_versions_types_and_reasons_are_refused(void **state)
     }
 }
 
+static void unknown_error_codes_and_files_are_refused(void **state)
+{
+    (void)state;
+    static union wire_message m;
+    const uint32_t codes[] = {ERR_CODE_MAX, ERR_CODE_MAX + 1, 0x80000000, 0xffffffff};
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        fill(&m, WIRE_FAILED, sizes[WIRE_FAILED], 0);
+        m.failed.error_code = codes[i];
+        assert_int_equal(wire_check(&m, sizes[WIRE_FAILED]), -EBADMSG);
+    }
+    for (uint32_t present = 0; present < 16; present++) {
+        fill(&m, WIRE_FILES, sizes[WIRE_FILES], 0);
+        m.files.present = present;
+        assert_int_equal(wire_check(&m, sizes[WIRE_FILES]),
+                         present < 1U << WIRE_FILES_MAX ? 0 : -EBADMSG);
+    }
+}
+
 static void a_report_length_that_lies_is_refused(void **state)
 {
     (void)state;
@@ -179,6 +212,14 @@ static void strings_are_terminated(void **state)
     assert_int_equal(wire_check(&m, sizes[WIRE_BOX]), 0);
     assert_int_equal(strnlen(m.box.error, WIRE_TEXT_MAX), WIRE_TEXT_MAX - 1);
     assert_int_equal(strnlen(m.box.hint, WIRE_TEXT_MAX), WIRE_TEXT_MAX - 1);
+    fill(&m, WIRE_FAILED, sizes[WIRE_FAILED], 'x');
+    assert_int_equal(wire_check(&m, sizes[WIRE_FAILED]), 0);
+    assert_int_equal(strnlen(m.failed.error, WIRE_TEXT_MAX), WIRE_TEXT_MAX - 1);
+    assert_int_equal(strnlen(m.failed.hint, WIRE_TEXT_MAX), WIRE_TEXT_MAX - 1);
+    fill(&m, WIRE_INTERPRETER, sizes[WIRE_INTERPRETER], 'x');
+    assert_int_equal(wire_check(&m, sizes[WIRE_INTERPRETER]), 0);
+    assert_int_equal(strnlen(m.interpreter.executable, WIRE_PATH_MAX), WIRE_PATH_MAX - 1);
+    assert_int_equal(strnlen(m.interpreter.version, WIRE_VERSION_MAX), WIRE_VERSION_MAX - 1);
 }
 
 static void what_is_no_message_leaves_no_descriptor(void **state)
@@ -250,6 +291,7 @@ int main(void)
         cmocka_unit_test(other_versions_types_and_reasons_are_refused),
         cmocka_unit_test(a_report_length_that_lies_is_refused),
         cmocka_unit_test(strings_are_terminated),
+        cmocka_unit_test(unknown_error_codes_and_files_are_refused),
         cmocka_unit_test(what_is_no_message_leaves_no_descriptor),
         cmocka_unit_test(an_empty_datagram_leaves_no_descriptor),
         cmocka_unit_test(nothing_there_and_nobody_there),

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// client_config: `constrictor client-config NAME`: the lines that enter this server into an MCP client.
+// The snippet goes to stdout and where it belongs to stderr, so that the output can be used as a file.
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/serve.h"
+
+// clang-format off
+const struct client clients[] = {
+    {.name = "claude", .title = "Claude Desktop and Claude Code",
+     .servers = "mcpServers", .url = "url", .http_typed = true, .type_http = "http",
+     .key = "Bearer ${CONSTRICTOR_API_KEY}",
+     .file = "~/.config/Claude/claude_desktop_config.json (macOS: ~/Library/Application Support/Claude/), "
+             "or .mcp.json of a project for Claude Code",
+     .file_http = ".mcp.json of a project (Claude Code); Claude Desktop takes the address under "
+                  "Settings, Connectors"},
+    {.name = "vscode", .title = "Visual Studio Code",
+     .servers = "servers", .url = "url", .typed = true, .type_http = "http",
+     .key = "Bearer ${env:CONSTRICTOR_API_KEY}",
+     .file = ".vscode/mcp.json of a project, or the command 'MCP: Open User Configuration'"},
+    {.name = "cursor", .title = "Cursor",
+     .servers = "mcpServers", .url = "url", .key = "Bearer ${env:CONSTRICTOR_API_KEY}",
+     .file = "~/.cursor/mcp.json, or .cursor/mcp.json of a project"},
+    {.name = "gemini", .title = "Gemini CLI",
+     .servers = "mcpServers", .url = "httpUrl", .key = "Bearer ${CONSTRICTOR_API_KEY}",
+     .file = "~/.gemini/settings.json, or .gemini/settings.json of a project"},
+    {.name = "lmstudio", .title = "LM Studio",
+     .servers = "mcpServers", .url = "url", .key = "Bearer <the key>",
+     .file = "~/.lmstudio/mcp.json (Program, Install, Edit mcp.json)"},
+    {.name = NULL},
+};
+// clang-format on
+
+json_t *client_snippet(const struct client *client, const char *program, const char *url,
+                       bool with_key)
+{
+    json_t *server = json_object();
+    if (client->typed || (url && client->http_typed))
+        (void)json_object_set_new(server, "type", json_string(url ? client->type_http : "stdio"));
+    if (url) {
+        (void)json_object_set_new(server, client->url, json_string(url));
+        if (with_key)
+            (void)json_object_set_new(server, "headers",
+                                      json_pack("{s:s}", "Authorization", client->key));
+    } else {
+        (void)json_object_set_new(server, "command", json_string(program));
+        (void)json_object_set_new(server, "args", json_pack("[s]", "stdio"));
+    }
+    return json_pack("{s:{s:o}}", client->servers, "constrictor", server);
+}
+
+int client_program(char *ret, size_t cap, struct err *e)
+{
+    ssize_t n = readlink("/proc/self/exe", ret, cap - 1);
+    if (n < 0)
+        return err_set(e, ERR_SYSTEM, errno, "is /proc mounted?", "find the path of this program");
+    ret[n] = '\0';
+    return 0;
+}
+
+// ---- the command ---------------------------------------------------------------------------------
+
+static void names(char *ret, size_t cap)
+{
+    size_t n = 0;
+    ret[0] = '\0';
+    for (const struct client *c = clients; c->name && n < cap; c++)
+        n += (size_t)snprintf(ret + n, cap - n, "%s, ", c->name);
+    if (n < cap)
+        (void)snprintf(ret + n, cap - n, "all, list");
+}
+
+static const struct client *find(const char *name)
+{
+    const struct client *c = clients;
+    while (c->name && strcmp(c->name, name) != 0)
+        c++;
+    return c->name ? c : NULL;
+}
+
+static int unknown(const char *name, struct err *e)
+{
+    char known[256];
+    const struct client *near = NULL;
+    unsigned best = 4; // further away it is no typo
+    names(known, sizeof known);
+    for (const struct client *c = clients; c->name; c++) {
+        unsigned d = text_distance(name, c->name);
+        if (d < best) {
+            best = d;
+            near = c;
+        }
+    }
+    int r =
+        err_set(e, ERR_USAGE, 0, NULL, "there is no client '%.80s'; known are: %s", name, known);
+    if (near)
+        err_hint(e, "did you mean '%s'?", near->name);
+    else
+        err_hint(e, "most clients take the form that 'cursor' has");
+    return r;
+}
+
+static int check_url(const char *url, struct err *e)
+{
+    if (!url[0] || strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+        return 0;
+    return err_set(e, ERR_BAD_VALUE, 0, "such as http://127.0.0.1:8000/mcp",
+                   "url '%.200s' does not begin with http:// or https://", url);
+}
+
+static void print_list(void)
+{
+    for (const struct client *c = clients; c->name; c++)
+        printf("%-10s %s\n", c->name, c->title);
+}
+
+static const char *file_of(const struct client *c, bool http)
+{
+    return http && c->file_http ? c->file_http : c->file;
+}
+
+static int print_snippet(json_t *snippet)
+{
+    struct err e;
+    if (snippet && json_dumpf(snippet, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF) {
+        json_decref(snippet);
+        return cli_finish();
+    }
+    json_decref(snippet);
+    err_set(&e, ERR_SYSTEM, errno, NULL, "print the snippet");
+    return cli_fail(&e, false);
+}
+
+int cmd_client_config(const struct config *c, int argc, char **argv)
+{
+    char program[PATH_MAX], known[256];
+    struct err e;
+    const char *url = c->url[0] ? c->url : NULL;
+    bool with_key = url && (c->api_keys.count || c->api_key_file[0]);
+    names(known, sizeof known);
+    if (argc == 0) {
+        err_set(&e, ERR_USAGE, 0, NULL, "'client-config' needs the name of a client: %s", known);
+        return cli_fail(&e, false);
+    }
+    if (check_url(c->url, &e) < 0 || client_program(program, sizeof program, &e) < 0)
+        return cli_fail(&e, false);
+    if (strcmp(argv[0], "list") == 0) {
+        print_list();
+        return cli_finish();
+    }
+    if (strcmp(argv[0], "all") == 0) {
+        json_t *all = json_object();
+        for (const struct client *one = clients; one->name; one++) {
+            (void)json_object_set_new(all, one->name, client_snippet(one, program, url, with_key));
+            fprintf(stderr, "%s: into %s\n", one->name, file_of(one, url));
+        }
+        return print_snippet(all);
+    }
+    const struct client *client = find(argv[0]);
+    if (!client) {
+        (void)unknown(argv[0], &e);
+        return cli_fail(&e, false);
+    }
+    fprintf(stderr, "for %s, into %s:\n", client->title, file_of(client, url));
+    return print_snippet(client_snippet(client, program, url, with_key));
+}

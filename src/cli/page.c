@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// page: what a person sees at / and a monitor at /health.  Runs in the gate; called by its HTTP server.
+// The page needs nothing from elsewhere, has no script, and is made anew for each request.
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cli/serve.h"
+
+static const char style[] =
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;"
+    "color:#222;background:#fff}"
+    "h1{font-size:1.6rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}"
+    "code,pre{font:14px/1.4 ui-monospace,monospace;background:#f3f4f2;border-radius:4px}"
+    "code{padding:.1rem .3rem}pre{padding:.7rem;overflow:auto;margin:.3rem 0}"
+    "table{border-collapse:collapse}td{padding:.2rem 1.2rem .2rem 0;vertical-align:top}"
+    "summary{cursor:pointer;padding:.2rem 0}.ok{color:#176d3b}.no{color:#a1260d}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#191a19}code,pre{background:#"
+    "2a2c2a}"
+    ".ok{color:#6cc58d}.no{color:#f0937f}a{color:#8ab4f8}}";
+
+// SECURITY: nothing is loaded, framed or run; of styles only the one above, by its hash.
+void page_init(struct page *p)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    char text[2 * EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    p->since_ms = clock_ms();
+    if (EVP_Digest(style, sizeof style - 1, hash, &length, EVP_sha256(), NULL) != 1)
+        length = 0; // the page is plain then
+    (void)EVP_EncodeBlock((unsigned char *)text, hash, (int)length);
+    snprintf(p->policy, sizeof p->policy,
+             "default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; "
+             "frame-ancestors 'none'",
+             text);
+}
+
+// ---- health --------------------------------------------------------------------------------------
+
+static const char *status_word(const struct page *p)
+{
+    static const char *const words[] = {
+        [KEEPER_WARMING] = "starting", [KEEPER_READY] = "ok", [KEEPER_FAILED] = "unavailable"};
+    return words[p->gate->facts->state];
+}
+
+static void handle_health(struct http_exchange *x, void *argument)
+{
+    const struct page *p = argument;
+    char url[1100];
+    snprintf(url, sizeof url, "%s/mcp", p->base_url);
+    json_t *body =
+        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I}", "name", "constrictor", "version",
+                  CONSTRICTOR_VERSION, "status", status_word(p), "mcp_endpoint", url,
+                  "active_sessions", (int)p->mcp->session_count, "active_runs",
+                  (int)p->gate->running, "uptime", (json_int_t)(clock_ms() - p->since_ms) / 1000);
+    bool failed = p->gate->facts->state == KEEPER_FAILED;
+    if (failed && body)
+        (void)json_object_set_new(
+            body, "error", json_pack("{s:s}", "code", err_code_name(p->gate->facts->error->code)));
+    http_add_header(x, "Cache-Control", "no-store");
+    if (body)
+        http_reply_json(x, failed ? 503 : 200, body);
+    else
+        http_reply_error(x, 500, "system", "", "memory is out");
+    json_decref(body);
+}
+
+// ---- the page ------------------------------------------------------------------------------------
+
+// The one way text gets onto the page.
+static void put(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        switch (*text) {
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '&': fputs("&amp;", out); break;
+        case '"': fputs("&quot;", out); break;
+        default: fputc(*text, out);
+        }
+}
+
+static void put_row(FILE *out, const char *name, const char *value, const char *rest)
+{
+    fprintf(out, "<tr><td>%s<td><code>", name);
+    put(out, value);
+    put(out, rest);
+    fputs("</code>\n", out);
+}
+
+static void put_clients(FILE *out, const struct page *p)
+{
+    char url[1100];
+    snprintf(url, sizeof url, "%s/mcp", p->base_url);
+    for (const struct client *c = clients; c->name; c++) {
+        json_t *snippet = client_snippet(c, "", url, p->with_key);
+        char *text = json_dumps(snippet, JSON_INDENT(2));
+        fprintf(out, "<details%s><summary>%s</summary>\n<pre>", c == clients ? " open" : "",
+                c->title);
+        put(out, text ? text : "");
+        fputs("</pre>into ", out);
+        put(out, c->file_http ? c->file_http : c->file);
+        fputs("</details>\n", out);
+        free(text);
+        json_decref(snippet);
+    }
+}
+
+static void put_state(FILE *out, const struct page *p)
+{
+    const struct keeper_facts *facts = p->gate->facts;
+    bool failed = facts->state == KEEPER_FAILED;
+    fprintf(out, "<p>State: <b class=%s>%s</b>", failed ? "no" : "ok", status_word(p));
+    if (failed)
+        fputs(": boxes cannot be made here; the server's log and <code>constrictor doctor</code> "
+              "say why.",
+              out);
+    if (facts->interp && facts->interp->version[0]) {
+        fputs(". Python ", out);
+        put(out, facts->interp->version);
+    }
+    fputs("\n", out);
+}
+
+static void put_page(FILE *out, const struct page *p)
+{
+    fprintf(out,
+            "<!doctype html><html lang=en><meta charset=utf-8>"
+            "<meta name=viewport content=\"width=device-width\"><title>Constrictor</title>"
+            "<style>%s</style>\n<h1>Constrictor</h1>\n"
+            "<p>This server runs Python code in isolated boxes, for programs that speak the Model "
+            "Context Protocol. Version " CONSTRICTOR_VERSION ".\n",
+            style);
+    put_state(out, p);
+    fputs("<h2>Addresses</h2><table>\n", out);
+    put_row(out, "MCP, Streamable HTTP", p->base_url, "/mcp");
+    if (p->config->legacy_sse)
+        put_row(out, "MCP, HTTP+SSE of 2024", p->base_url, "/sse");
+    put_row(out, "Health", p->base_url, "/health");
+    fputs("</table>\n<h2>Enter it into a client</h2>\n", out);
+    put_clients(out, p);
+    fputs("<p>A client on the same machine can start Constrictor itself: "
+          "<code>constrictor client-config</code> prints the lines for that.\n",
+          out);
+}
+
+static void handle_page(struct http_exchange *x, void *argument)
+{
+    const struct page *p = argument;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out)
+        put_page(out, p);
+    if (!out || fclose(out) != 0 || !text) {
+        free(text);
+        http_reply_error(x, 500, "system", "", "memory is out");
+        return;
+    }
+    http_add_header(x, "Content-Security-Policy", p->policy);
+    http_add_header(x, "X-Content-Type-Options", "nosniff");
+    http_add_header(x, "Referrer-Policy", "no-referrer");
+    http_add_header(x, "Cache-Control", "no-store");
+    http_reply(x, 200, "text/html; charset=utf-8", text, length);
+    free(text);
+}
+
+const struct http_route *page_routes(struct page *p)
+{
+    static struct http_route routes[] = {
+        {.path = "/", .methods = HTTP_GET | HTTP_HEAD, .open = true, .handle = handle_page},
+        {.path = "/health", .methods = HTTP_GET | HTTP_HEAD, .open = true, .handle = handle_health},
+        {.path = "/api/v1/health",
+         .methods = HTTP_GET | HTTP_HEAD,
+         .open = true,
+         .handle = handle_health},
+        {.path = NULL},
+    };
+    for (struct http_route *r = routes; r->path; r++)
+        r->argument = p;
+    return routes;
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// serve: `constrictor serve` and `constrictor stdio`.  Each command opens what needs rights in the first
+// process, which becomes the keeper; its gate gives the rights up and serves.
+
+#include "cli/serve.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "gate/door.h"
+#include "keeper/keeper.h"
+#include "mcp/http.h"
+#include "mcp/sse.h"
+#include "mcp/stdio.h"
+
+// What both servers are made of; there is one in a gate.
+struct server {
+    const struct config *config;
+    struct gate gate;
+    struct mcp mcp;
+    struct event *terminate, *interrupt;
+    struct mcp_stdio *io; // stdio
+    struct http *http;    // serve
+    struct page page;     // serve
+    struct event *drain;  // serve: looks whether all is done
+    int64_t drain_until_ms;
+    bool stopping, files_came, has_files;
+};
+
+// ---- both ----------------------------------------------------------------------------------------
+
+static int enter(struct server *s, const struct config *c, int sock,
+                 const struct keeper_facts *facts, struct err *e)
+{
+    s->config = c;
+    int r = gate_enter(&s->gate, sock, facts, e);
+    if (r < 0)
+        return r;
+    s->gate.runs_max = c->runs;
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN); // the keeper's business; a terminal tells both
+    return mcp_open(&s->mcp, s->gate.base, &s->gate, c, e);
+}
+
+static int catch_signals(struct server *s, void (*on_signal)(evutil_socket_t, short, void *),
+                         struct err *e)
+{
+    s->terminate = evsignal_new(s->gate.base, SIGTERM, on_signal, s);
+    s->interrupt = evsignal_new(s->gate.base, SIGINT, on_signal, s);
+    if (!s->terminate || !s->interrupt || event_add(s->terminate, NULL) < 0 ||
+        event_add(s->interrupt, NULL) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "catch signals");
+    return 0;
+}
+
+static int run_keeper(const struct keeper_plan *plan)
+{
+    struct err e;
+    int status = 0;
+    if (keeper_run(plan, &status, &e) == 0)
+        return status;
+    caps_explain(plan->config, &e);
+    return cli_fail(&e, false);
+}
+
+// ---- stdio ---------------------------------------------------------------------------------------
+
+static void on_stdio_end(void *argument)
+{
+    struct server *s = argument;
+    event_base_loopbreak(s->gate.base);
+}
+
+static void on_stdio_signal(evutil_socket_t sig, short what, void *argument)
+{
+    struct server *s = argument;
+    (void)sig;
+    (void)what;
+    if (s->stopping)
+        event_base_loopbreak(s->gate.base);
+    s->stopping = true;
+    mcp_stdio_stop(s->io);
+}
+
+static int stdio_gate(int sock, const struct keeper_facts *facts, void *argument)
+{
+    static struct server s;
+    struct err e;
+    if (enter(&s, argument, sock, facts, &e) < 0)
+        return cli_fail(&e, false);
+    s.io =
+        mcp_stdio_open(&s.mcp, s.gate.facts->keep[0], s.gate.facts->keep[1], on_stdio_end, &s, &e);
+    if (!s.io || catch_signals(&s, on_stdio_signal, &e) < 0)
+        return cli_fail(&e, false);
+    gate_dispatch(&s.gate);
+    mcp_stdio_close(s.io);
+    mcp_close(&s.mcp);
+    return 0; // the rest goes with the process, the boxes with the keeper
+}
+
+int cmd_stdio(const struct config *c, int argc, char **argv)
+{
+    struct err e;
+    struct keeper_plan plan = {
+        .config = c,
+        .order = KEEPER_GATE_FIRST,
+        .watch_parent = true,
+        .keep_count = 2,
+        .gate = stdio_gate,
+        .argument = (void *)c,
+    };
+    (void)argc;
+    (void)argv;
+    if (mcp_stdio_take(&plan.keep[0], &plan.keep[1], &e) < 0)
+        return cli_fail(&e, false);
+    return run_keeper(&plan);
+}
+
+// ---- the listening socket ------------------------------------------------------------------------
+
+enum { BACKLOG = 1024, BASE_URL_MAX = 1100 };
+
+struct listener {
+    const struct config *config;
+    int fd;
+    char url[BASE_URL_MAX]; // how clients reach it, without a slash at the end
+    bool with_key;
+};
+
+static int bind_failed(const struct config *c, int errnum, struct err *e)
+{
+    char hint[ERR_HINT_MAX] = "";
+    if (errnum == EADDRINUSE)
+        snprintf(hint, sizeof hint,
+                 "another server listens there: end it, or choose another port with --port "
+                 "(0 takes a free one)");
+    else if (errnum == EACCES)
+        snprintf(hint, sizeof hint, "ports below 1024 are root's: choose another with --port");
+    else if (errnum == EADDRNOTAVAIL)
+        snprintf(hint, sizeof hint, "this machine does not have that address; see 'ip address'");
+    return err_set(e, errnum == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM, errnum, hint,
+                   "listen on %s port %u", c->host, c->port);
+}
+
+// Returns the socket or a negative errno.
+static int bind_one(const struct addrinfo *a)
+{
+    int on = 1, off = 0;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (a->ai_family == AF_INET6) // "::" also takes IPv4
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    int r = -errno;
+    (void)close(fd);
+    return r;
+}
+
+// "[::1]" is how an address stands in a URL.
+static void plain_host(const char *host, char *ret, size_t cap)
+{
+    size_t n = strlen(host);
+    bool bracketed = n > 2 && host[0] == '[' && host[n - 1] == ']';
+    snprintf(ret, cap, "%.*s", (int)(bracketed ? n - 2 : n), bracketed ? host + 1 : host);
+}
+
+static int open_socket(struct listener *l, struct err *e)
+{
+    const struct config *c = l->config;
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
+                    *found = NULL;
+    char host[256], port[16];
+    plain_host(c->host, host, sizeof host);
+    snprintf(port, sizeof port, "%u", c->port);
+    int r = getaddrinfo(host, port, &want, &found);
+    if (r != 0)
+        return err_set(e, ERR_BAD_VALUE, 0, "give an address of this machine, such as 127.0.0.1",
+                       "host '%s' is no address and no known name: %s", c->host, gai_strerror(r));
+    l->fd = -EADDRNOTAVAIL;
+    for (const struct addrinfo *a = found; a && l->fd < 0; a = a->ai_next)
+        l->fd = bind_one(a);
+    freeaddrinfo(found);
+    return l->fd < 0 ? bind_failed(c, -l->fd, e) : 0;
+}
+
+// The address that clients are told.
+static int find_url(struct listener *l, struct err *e)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (l->config->public_url[0]) {
+        snprintf(l->url, sizeof l->url, "%s", l->config->public_url);
+        for (size_t n = strlen(l->url); n && l->url[n - 1] == '/';)
+            l->url[--n] = '\0';
+        return 0;
+    }
+    if (getsockname(l->fd, (struct sockaddr *)&address, &length) < 0 ||
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "find the address of the listening socket");
+    bool v6 = address.ss_family == AF_INET6;
+    const char *shown =
+        strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 ? "127.0.0.1" : host;
+    v6 = v6 && shown == host;
+    snprintf(l->url, sizeof l->url, "http://%s%s%s:%s", v6 ? "[" : "", shown, v6 ? "]" : "", port);
+    return 0;
+}
+
+// ---- serve ---------------------------------------------------------------------------------------
+
+// Code that runs gets a while to end; then answers get a moment to leave.
+enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20, FILES_MS = 5000 };
+
+static void look_again(struct server *s)
+{
+    struct timeval wait = {.tv_usec = DRAIN_LOOK_MS * 1000};
+    if (event_add(s->drain, &wait) < 0)
+        event_base_loopbreak(s->gate.base);
+}
+
+static void on_drain(evutil_socket_t fd, short what, void *argument)
+{
+    struct server *s = argument;
+    (void)fd;
+    (void)what;
+    int64_t now_ms = clock_ms();
+    if (s->gate.running == 0 && s->drain_until_ms > now_ms + LEAVE_MS)
+        s->drain_until_ms = now_ms + LEAVE_MS;
+    if (now_ms >= s->drain_until_ms || (s->gate.running == 0 && http_exchanges(s->http) == 0))
+        event_base_loopbreak(s->gate.base);
+    else
+        look_again(s);
+}
+
+static void on_serve_signal(evutil_socket_t sig, short what, void *argument)
+{
+    struct server *s = argument;
+    (void)sig;
+    (void)what;
+    if (s->stopping) {
+        event_base_loopbreak(s->gate.base);
+        return;
+    }
+    s->stopping = true;
+    s->drain_until_ms = clock_ms() + DRAIN_MS;
+    http_stop(s->http);
+    mcp_http_stop();
+    look_again(s);
+}
+
+static void on_state(struct gate *g, void *argument)
+{
+    (void)argument;
+    if (g->facts->state == KEEPER_READY)
+        log_line(LOG_INFO, "boxes are ready");
+}
+
+static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argument)
+{
+    struct server *s = argument;
+    struct err e;
+    (void)g;
+    bool missing =
+        (s->config->api_key_file[0] && fds[0] < 0) || (s->config->oauth_keys[0] && fds[1] < 0);
+    s->files_came = true;
+    if (http_reload(s->http, fds[0], fds[1], &e) < 0) {
+        log_err(LOG_ERROR, &e); // what was in force stays
+        return;
+    }
+    s->has_files = !missing;
+    log_line(LOG_WARN, "keys were read again");
+}
+
+static void print_ready(const struct server *s)
+{
+    const char *url = s->page.base_url;
+    char mcp[BASE_URL_MAX + 8];
+    snprintf(mcp, sizeof mcp, "%s/mcp", url);
+    json_t *snippet = client_snippet(&clients[0], "", mcp, s->page.with_key);
+    char *text = json_dumps(snippet, 0);
+    printf("constrictor " CONSTRICTOR_VERSION " is ready\n  page  %s/\n  MCP   %s\n", url, mcp);
+    if (s->config->legacy_sse)
+        printf("  SSE   %s/sse\n", url);
+    printf("  for a client: %s\n  'constrictor client-config --url %s NAME' prints it for others; "
+           "Ctrl-C ends the server\n",
+           text ? text : "", mcp);
+    (void)fflush(stdout); // nobody may be reading it
+    free(text);
+    json_decref(snippet);
+}
+
+static int open_server(struct server *s, const struct listener *l, struct err *e)
+{
+    s->gate.argument = s;
+    s->gate.on_state = on_state;
+    s->gate.on_files = on_files;
+    s->page = (struct page){.config = s->config,
+                            .gate = &s->gate,
+                            .mcp = &s->mcp,
+                            .base_url = l->url,
+                            .with_key = l->with_key};
+    page_init(&s->page);
+    s->drain = evtimer_new(s->gate.base, on_drain, s);
+    s->http = http_open(s->gate.base, s->config, s->gate.facts->keep[0], page_routes(&s->page), e);
+    if (!s->http)
+        return -1;
+    int r = mcp_http_open(&s->mcp, s->http, e);
+    if (r == 0 && s->config->legacy_sse)
+        r = mcp_sse_open(&s->mcp, s->http, e);
+    if (r == 0)
+        r = catch_signals(s, on_serve_signal, e);
+    return r;
+}
+
+// SECURITY: a gate that replaces another has the keys of the program's start in its memory; it serves
+// nobody before the keeper has sent those that are in force now.
+static int await_files(struct server *s, struct err *e)
+{
+    int64_t until_ms = clock_ms() + FILES_MS;
+    while (!s->files_came && clock_ms() < until_ms && !s->gate.link.lost) {
+        struct pollfd p = {.fd = s->gate.link.sock, .events = POLLIN};
+        (void)poll(&p, 1, DRAIN_LOOK_MS);
+        link_read(&s->gate.link);
+    }
+    return s->has_files ? 0
+                        : err_set(e, ERR_BAD_CONFIG_FILE, 0, "mend the file and start again",
+                                  "the keys cannot be read again after a crash");
+}
+
+static int serve_gate(int sock, const struct keeper_facts *facts, void *argument)
+{
+    static struct server s;
+    struct listener *l = argument;
+    struct err e;
+    if (enter(&s, l->config, sock, facts, &e) < 0 || open_server(&s, l, &e) < 0)
+        return cli_fail(&e, false);
+    if (facts->restarts == 0)
+        print_ready(&s);
+    else if (await_files(&s, &e) < 0)
+        return cli_fail(&e, false);
+    gate_dispatch(&s.gate);
+    mcp_sse_close();
+    mcp_http_close();
+    mcp_close(&s.mcp);
+    http_close(s.http);
+    return 0; // the rest goes with the process, the boxes with the keeper
+}
+
+int cmd_serve(const struct config *c, int argc, char **argv)
+{
+    static struct listener l;
+    struct err e;
+    (void)argc;
+    (void)argv;
+    l = (struct listener){
+        .config = c, .fd = -1, .with_key = c->api_keys.count || c->api_key_file[0]};
+    if (door_check_bind(c, &e) < 0 || open_socket(&l, &e) < 0 || find_url(&l, &e) < 0)
+        return cli_fail(&e, false);
+    struct keeper_plan plan = {
+        .config = c,
+        .order = KEEPER_JAIL_FIRST,
+        .restart = true,
+        .reload = true,
+        .files = {c->api_key_file, c->oauth_keys},
+        .keep = {l.fd},
+        .keep_count = 1,
+        .gate = serve_gate,
+        .argument = &l,
+    };
+    return run_keeper(&plan);
+}

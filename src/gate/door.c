@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// door: see door.h.
+
+#include "gate/door.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gate/jwt.h"
+#include "gate/place.h"
+
+struct key {
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    char name[DOOR_OWNER_MAX + 1];
+};
+
+struct keys {
+    size_t count;
+    struct key items[DOOR_KEYS_MAX];
+};
+
+// A token that was found good is remembered by its hash, since a signature takes longer to check than
+// everything else about a request.
+enum { KNOWN_TOKENS = 256 };
+struct known_token {
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    struct jwt_claims claims; // expires_s 0: the place is free
+};
+
+struct door {
+    const struct config *config;
+    struct keys keys;
+    struct jwt_keys *token_keys; // NULL: no OAuth
+    char audience[CONFIG_TEXT_MAX + 8];
+    char public_url[CONFIG_TEXT_MAX + 1]; // without a slash at its end; "" when not known
+    struct place public_place;
+    bool loopback, wildcard; // where the server listens
+    char scopes[1024];       // joined with blanks, as far as they fit
+    struct known_token *known;
+};
+
+// What door_check_bind() has read before the fork, for the gate, which may not read it any more.
+static struct {
+    const struct config *config; // it was read for this one; NULL: nothing was
+    struct keys keys;            // of the configuration and of the file
+    char *oauth_keys;
+    size_t oauth_keys_length;
+} inherited;
+
+// ---- keys ----------------------------------------------------------------------------------------
+
+static void hash_text(const char *text, size_t n, unsigned char ret[SHA256_DIGEST_LENGTH])
+{
+    SHA256((const unsigned char *)text, n, ret);
+}
+
+// No colon, which is what tells the names of keys from subjects of tokens.
+static bool is_key_name(const char *s, size_t n)
+{
+    if (n == 0 || n > DOOR_OWNER_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
+              (s[i] >= '0' && s[i] <= '9') || (i && strchr("._-", s[i]))))
+            return false;
+    return true;
+}
+
+static int key_refused(struct err *e, const char *where, const char *hint, const char *what)
+{
+    return err_set(e, ERR_BAD_VALUE, 0, hint, "%s: %s", where, what); // never the key itself
+}
+
+// "key" or "name:key".  `where` is for messages.
+static int keys_add(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
+{
+    static const char name_hint[] =
+        "write 'name:key' with a name of at most 64 letters, digits, "
+        "'.', '_' and '-'; names like key-1 are given to keys without one",
+                      key_hint[] = "make one with 'openssl rand -hex 32'";
+    const char *colon = memchr(text, ':', n);
+    if (k->count == DOOR_KEYS_MAX)
+        return key_refused(e, where, NULL, "there are more than 256 keys");
+    struct key *key = &k->items[k->count];
+    if (colon) {
+        size_t name = (size_t)(colon - text);
+        if (!is_key_name(text, name) || (name > 4 && memcmp(text, "key-", 4) == 0 &&
+                                         strspn(text + 4, "0123456789") == name - 4))
+            return key_refused(e, where, name_hint, "the name of a key is not allowed");
+        memcpy(key->name, text, name);
+        key->name[name] = '\0';
+        text += name + 1;
+        n -= name + 1;
+    } else {
+        snprintf(key->name, sizeof key->name, "key-%zu", k->count + 1);
+    }
+    if (n < DOOR_KEY_MIN)
+        return key_refused(e, where, key_hint, "a key has fewer than 8 characters");
+    for (size_t i = 0; i < n; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return key_refused(e, where, key_hint, "a key has a blank or a character beyond ASCII");
+    hash_text(text, n, key->hash);
+    for (size_t i = 0; i < k->count; i++)
+        if (memcmp(k->items[i].hash, key->hash, sizeof key->hash) == 0)
+            return key_refused(e, where, key_hint, "the same key is given twice");
+    k->count++;
+    return 0;
+}
+
+// One key a line; what begins with '#' is a comment.
+static int keys_add_lines(struct keys *k, const char *text, size_t length, struct err *e)
+{
+    char where[64];
+    unsigned line = 1;
+    for (const char *p = text, *end = text + length; p < end; line++) {
+        const char *feed = memchr(p, '\n', (size_t)(end - p));
+        size_t n = feed ? (size_t)(feed - p) : (size_t)(end - p);
+        const char *from = p;
+        p += n + 1;
+        while (n && (from[n - 1] == '\r' || from[n - 1] == ' ' || from[n - 1] == '\t'))
+            n--;
+        while (n && (*from == ' ' || *from == '\t'))
+            from++, n--;
+        snprintf(where, sizeof where, "line %u of the file of keys", line);
+        if (n && *from != '#' && keys_add(k, from, n, where, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int keys_read(struct keys *k, const struct config *c, const char *file, size_t length,
+                     struct err *e)
+{
+    char where[64];
+    int r = 0;
+    k->count = 0;
+    for (size_t i = 0; r == 0 && i < c->api_keys.count; i++) {
+        snprintf(where, sizeof where, "key number %zu of 'api-key'", i + 1);
+        r = keys_add(k, c->api_keys.items[i], strlen(c->api_keys.items[i]), where, e);
+    }
+    if (r == 0)
+        r = keys_add_lines(k, file, length, e);
+    // An empty file must not open the door.
+    if (r == 0 && c->api_key_file[0] && k->count == 0)
+        r = err_set(e, ERR_BAD_CONFIG_FILE, 0, "write one key or name:key a line",
+                    "the file of keys '%s' has no key", c->api_key_file);
+    return r;
+}
+
+// The name of the key, or NULL.  Takes as long for the first as for the last and for none.
+static const char *keys_find(const struct keys *k, const unsigned char *hash)
+{
+    size_t found = k->count;
+    for (size_t i = 0; i < k->count; i++) {
+        size_t same = CRYPTO_memcmp(k->items[i].hash, hash, SHA256_DIGEST_LENGTH) == 0;
+        found = same ? i : found;
+    }
+    return found < k->count ? k->items[found].name : NULL;
+}
+
+// ---- files ---------------------------------------------------------------------------------------
+
+// Reads a whole file from its beginning.
+static int read_all(int fd, const char *path, char *buf, size_t cap, size_t *ret, struct err *e)
+{
+    size_t n = 0;
+    for (;;) {
+        ssize_t r = pread(fd, buf + n, cap - n, (off_t)n);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return err_set(e, ERR_BAD_CONFIG_FILE, errno, NULL, "read '%s'", path);
+        n += (size_t)r;
+        if (n == cap)
+            return err_set(e, ERR_BAD_CONFIG_FILE, 0, NULL, "'%s' has more than %zu bytes", path,
+                           cap - 1);
+        if (r == 0)
+            break;
+    }
+    buf[n] = '\0';
+    *ret = n;
+    return 0;
+}
+
+// A whole file, new; NULL and `e` on failure.
+static char *read_fd(int fd, const char *path, size_t max, size_t *ret, struct err *e)
+{
+    char *text = malloc(max + 1);
+    if (!text)
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read '%s'", path);
+    else if (read_all(fd, path, text, max + 1, ret, e) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static char *read_path(const char *path, bool secret, size_t max, size_t *ret, struct err *e)
+{
+    struct stat st;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        (void)err_set(e, ERR_BAD_CONFIG_FILE, errno, "check the path and who may read the file",
+                      "open '%s'", path);
+        return NULL;
+    }
+    if (fstat(fd, &st) == 0 && secret && st.st_mode & (S_IROTH | S_IWOTH))
+        log_line(LOG_WARN, "the file of keys '%s' is open to every user: chmod o= it", path);
+    return read_fd(fd, path, max, ret, e);
+}
+
+// The keys of the configuration and of the file, whose text is wiped.
+static int keys_take(struct keys *k, const struct config *c, char *text, size_t length,
+                     struct err *e)
+{
+    int r = keys_read(k, c, text ? text : "", length, e);
+    if (text)
+        OPENSSL_cleanse(text, length);
+    free(text);
+    return r;
+}
+
+static int inherit(const struct config *c, struct err *e)
+{
+    size_t length = 0;
+    char *text = NULL;
+    if (inherited.config == c)
+        return 0;
+    free(inherited.oauth_keys);
+    inherited.oauth_keys = NULL;
+    if (c->api_key_file[0] && !(text = read_path(c->api_key_file, true, DOOR_FILE_MAX, &length, e)))
+        return -1;
+    if (keys_take(&inherited.keys, c, text, length, e) < 0)
+        return -1;
+    if (c->oauth_keys[0] &&
+        !(inherited.oauth_keys =
+              read_path(c->oauth_keys, false, JWT_KEYS_FILE_MAX, &inherited.oauth_keys_length, e)))
+        return -1;
+    inherited.config = c;
+    return 0;
+}
+
+// ---- opening -------------------------------------------------------------------------------------
+
+static int check_oauth(const struct config *c, struct err *e)
+{
+    bool keys = c->oauth_keys[0], issuer = c->oauth_issuer[0];
+    if (!keys && !issuer)
+        return 0;
+    if (keys != issuer)
+        return err_set(e, ERR_USAGE, 0,
+                       "tokens need both: who issues them, and the keys to check them",
+                       "'%s' is set and '%s' is not", issuer ? "oauth-issuer" : "oauth-keys",
+                       issuer ? "oauth-keys" : "oauth-issuer");
+    if (!c->oauth_audience[0] && !c->public_url[0])
+        return err_set(e, ERR_USAGE, 0,
+                       "set public-url to how clients reach this server, such as "
+                       "https://mcp.example.org; tokens must be made for it",
+                       "'oauth-issuer' needs 'public-url' or 'oauth-audience'");
+    return 0;
+}
+
+static int check_names(const struct config *c, struct err *e)
+{
+    struct place place;
+    for (size_t i = 0; i < c->allowed_hosts.count; i++)
+        if (place_parse_configured(c->allowed_hosts.items[i], &place) < 0)
+            return err_set(e, ERR_BAD_VALUE, 0, "give names such as mcp.example.org or box:8000",
+                           "allowed-hosts: '%s' is no host name", c->allowed_hosts.items[i]);
+    for (size_t i = 0; i < c->allowed_origins.count; i++) {
+        const char *text = c->allowed_origins.items[i];
+        size_t n = strlen(text);
+        if (place_parse_origin((struct slice){text, n && text[n - 1] == '/' ? n - 1 : n}, &place) <
+            0)
+            return err_set(
+                e, ERR_BAD_VALUE, 0,
+                "give origins such as https://app.example.org, one by one: '*' would let "
+                "every web page run code here",
+                "allowed-origins: '%s' is no origin", text);
+    }
+    return 0;
+}
+
+static bool url_is_clean(const char *url)
+{
+    for (; *url; url++)
+        if (*url <= ' ' || *url > '~' || *url == '"' || *url == '\\')
+            return false;
+    return true;
+}
+
+static int settle(struct door *d, const struct config *c, struct err *e)
+{
+    d->config = c;
+    d->loopback = place_host_is_loopback(c->host);
+    d->wildcard = place_host_is_wildcard(c->host);
+    snprintf(d->public_url, sizeof d->public_url, "%s", c->public_url);
+    for (size_t n = strlen(d->public_url); n && d->public_url[n - 1] == '/';)
+        d->public_url[--n] = '\0';
+    if (d->public_url[0] &&
+        (!url_is_clean(d->public_url) || place_parse_url(d->public_url, &d->public_place) < 0))
+        return err_set(e, ERR_BAD_VALUE, 0, "give a URL such as https://mcp.example.org",
+                       "public-url: '%s' is no http or https URL", c->public_url);
+    if (c->oauth_audience[0])
+        snprintf(d->audience, sizeof d->audience, "%s", c->oauth_audience);
+    else
+        snprintf(d->audience, sizeof d->audience, "%s/mcp", d->public_url);
+    for (size_t i = 0, at = 0; i < c->oauth_scopes.count; i++) {
+        const char *scope = c->oauth_scopes.items[i];
+        if (!url_is_clean(scope))
+            return err_set(e, ERR_BAD_VALUE, 0, NULL, "oauth-scopes: '%s' is no scope", scope);
+        at += (size_t)snprintf(d->scopes + at, sizeof d->scopes - at, "%s%s", at ? " " : "", scope);
+        if (at >= sizeof d->scopes)
+            return err_set(e, ERR_BAD_VALUE, 0, NULL, "oauth-scopes: more than %zu characters",
+                           sizeof d->scopes - 1);
+    }
+    return 0;
+}
+
+struct door *door_open(const struct config *c, struct err *e)
+{
+    struct door *d = calloc(1, sizeof *d);
+    int r = d ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the door");
+    if (r == 0)
+        r = check_oauth(c, e);
+    if (r == 0)
+        r = check_names(c, e);
+    if (r == 0)
+        r = settle(d, c, e);
+    if (r == 0)
+        r = inherit(c, e);
+    if (r == 0)
+        d->keys = inherited.keys;
+    if (r == 0 && c->oauth_keys[0]) {
+        d->known = calloc(KNOWN_TOKENS, sizeof *d->known);
+        d->token_keys = jwt_keys_parse(inherited.oauth_keys, inherited.oauth_keys_length, e);
+        if (!d->token_keys)
+            r = err_wrap(e, "oauth-keys '%s'", c->oauth_keys);
+        else if (!d->known)
+            r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the door");
+    }
+    if (r == 0)
+        return d;
+    door_close(d);
+    return NULL;
+}
+
+void door_close(struct door *d)
+{
+    if (!d)
+        return;
+    free(d->known);
+    jwt_keys_free(d->token_keys);
+    free(d);
+}
+
+int door_check_bind(const struct config *c, struct err *e)
+{
+    inherited.config = NULL;
+    struct door *d = door_open(c, e);
+    if (!d)
+        return -1;
+    bool guarded = d->loopback || d->keys.count || d->token_keys || c->allow_public;
+    door_close(d);
+    if (guarded)
+        return 0;
+    return err_set(
+        e, ERR_USAGE, 0,
+        "set CONSTRICTOR_API_KEY (make one with 'openssl rand -hex 32') or --api-key-file; or "
+        "--oauth-issuer; or listen on 127.0.0.1; --allow-public does without, and then "
+        "anybody who reaches the address may run code",
+        "'%s' can be reached from other machines, and no key is set", c->host);
+}
+
+// What replaces the keys, new; NULL and `e` on failure.
+static struct keys *reload_keys(const struct config *c, int fd, struct err *e)
+{
+    size_t length = 0;
+    char *text = read_fd(fd, c->api_key_file, DOOR_FILE_MAX, &length, e);
+    struct keys *k = text ? malloc(sizeof *k) : NULL;
+    if (k && keys_take(k, c, TAKE_PTR(text), length, e) == 0)
+        return k;
+    if (text && !k)
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read the keys again");
+    free(text);
+    free(k);
+    return NULL;
+}
+
+static struct jwt_keys *reload_token_keys(const struct config *c, int fd, struct err *e)
+{
+    size_t length = 0;
+    _cleanup_free_ char *text = read_fd(fd, c->oauth_keys, JWT_KEYS_FILE_MAX, &length, e);
+    struct jwt_keys *keys = text ? jwt_keys_parse(text, length, e) : NULL;
+    if (text && !keys)
+        (void)err_wrap(e, "oauth-keys '%s'", c->oauth_keys);
+    return keys;
+}
+
+int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e)
+{
+    _cleanup_free_ struct keys *keys = NULL;
+    if (key_file >= 0 && !(keys = reload_keys(d->config, key_file, e)))
+        return -1;
+    if (oauth_keys >= 0 && d->token_keys) {
+        struct jwt_keys *token_keys = reload_token_keys(d->config, oauth_keys, e);
+        if (!token_keys)
+            return -1;
+        jwt_keys_free(d->token_keys);
+        d->token_keys = token_keys;
+        memset(d->known, 0, KNOWN_TOKENS * sizeof *d->known); // perhaps of a key that is gone
+    }
+    if (keys)
+        d->keys = *keys;
+    return 0;
+}
+
+// ---- Host and Origin -----------------------------------------------------------------------------
+
+static int refuse(struct door_refusal *ret, int status, const char *code, const char *hint,
+                  const char *message)
+{
+    *ret = (struct door_refusal){.status = status};
+    snprintf(ret->code, sizeof ret->code, "%s", code);
+    snprintf(ret->message, sizeof ret->message, "%s", message);
+    snprintf(ret->hint, sizeof ret->hint, "%s", hint);
+    return -1;
+}
+
+// A server that listens on every address cannot know by which ones it is reached, through which
+// forwarding of ports.  An address in Host is safe there: rebinding needs a name that the attacker owns.
+static bool host_is_ours(const struct door *d, const struct place *host)
+{
+    const struct config *c = d->config;
+    struct place other;
+    if ((d->loopback || d->wildcard) && place_is_loopback(host))
+        return true;
+    if (d->wildcard && host->is_address)
+        return true;
+    if (place_parse_configured(c->host, &other) == 0 && place_same_host(host, &other))
+        return true;
+    if (d->public_url[0] && place_same_host(host, &d->public_place))
+        return true;
+    for (size_t i = 0; i < c->allowed_hosts.count; i++)
+        if (place_parse_configured(c->allowed_hosts.items[i], &other) == 0 &&
+            place_same_host(host, &other) && (other.port < 0 || other.port == host->port))
+            return true;
+    return false;
+}
+
+static int real_port(const struct place *p, const char *scheme)
+{
+    if (p->port >= 0)
+        return p->port;
+    return strcmp(scheme, "https") == 0 ? 443 : 80;
+}
+
+static bool origin_is_ours(const struct door *d, const struct place *origin,
+                           const struct place *host)
+{
+    const struct config *c = d->config;
+    struct place other;
+    if (place_same_host(origin, host) &&
+        real_port(origin, origin->scheme) == real_port(host, origin->scheme))
+        return true;
+    if (d->loopback && place_is_loopback(origin))
+        return true;
+    for (size_t i = 0; i < c->allowed_origins.count; i++) {
+        const char *text = c->allowed_origins.items[i];
+        size_t n = strlen(text);
+        struct slice s = {text, n && text[n - 1] == '/' ? n - 1 : n};
+        if (place_parse_origin(s, &other) == 0 && place_same_host(origin, &other) &&
+            strcmp(origin->scheme, other.scheme) == 0 &&
+            real_port(origin, origin->scheme) == real_port(&other, other.scheme))
+            return true;
+    }
+    return false;
+}
+
+int door_check_place(const struct door *d, const struct head *h, struct door_refusal *ret)
+{
+    struct place host, origin;
+    struct slice from = h->field[HEAD_ORIGIN];
+    if (place_parse_host(h->field[HEAD_HOST], &host) < 0 || !host_is_ours(d, &host))
+        return refuse(
+            ret, 403, "host_not_allowed",
+            "use the address that the server printed, or start it with --allowed-hosts NAME",
+            "the Host header names another server");
+    if (!from.p)
+        return 0;
+    if (from.n >= DOOR_ORIGIN_MAX || place_parse_origin(from, &origin) < 0 ||
+        !origin_is_ours(d, &origin, &host))
+        return refuse(
+            ret, 403, "origin_not_allowed",
+            "start the server with --allowed-origins ORIGIN if that page may run code here",
+            "the web page that sent the request may not use this server");
+    return 0;
+}
+
+// ---- keys and tokens at the door -----------------------------------------------------------------
+
+// WWW-Authenticate.  `error` is NULL when nothing was shown.
+static void challenge(const struct door *d, const struct head *h, const char *error,
+                      const char *description, struct door_refusal *ret)
+{
+    char *p = ret->challenge;
+    size_t cap = sizeof ret->challenge, n;
+    if (!d->token_keys)
+        n = (size_t)snprintf(p, cap, "Bearer realm=\"constrictor\"");
+    else if (d->public_url[0])
+        n = (size_t)snprintf(
+            p, cap, "Bearer resource_metadata=\"%s/.well-known/oauth-protected-resource/mcp\"",
+            d->public_url);
+    else // the Host was checked: it has no quotes
+        n = (size_t)snprintf(
+            p, cap,
+            "Bearer resource_metadata=\"http://%.*s/.well-known/oauth-protected-resource/mcp\"",
+            (int)h->field[HEAD_HOST].n, h->field[HEAD_HOST].p);
+    if (n < cap && d->token_keys && d->scopes[0])
+        n += (size_t)snprintf(p + n, cap - n, ", scope=\"%s\"", d->scopes);
+    if (n < cap && error)
+        n += (size_t)snprintf(p + n, cap - n, ", error=\"%s\", error_description=\"%s\"", error,
+                              description);
+    if (n >= cap)
+        snprintf(p, cap, "Bearer realm=\"constrictor\"");
+}
+
+static int refuse_key(const struct door *d, const struct head *h, const char *code,
+                      const char *message, struct door_refusal *ret)
+{
+    bool missing = strcmp(code, "key_required") == 0;
+    (void)refuse(ret, 401, code,
+                 d->token_keys
+                     ? "send 'Authorization: Bearer TOKEN' with a token for this server"
+                     : "send 'Authorization: Bearer KEY' or 'X-API-Key: KEY' with a key that "
+                       "the server was started with",
+                 message);
+    challenge(d, h, missing ? NULL : "invalid_token", message, ret);
+    return -1;
+}
+
+// What follows "Bearer"; absent when it is another scheme.
+static struct slice bearer(struct slice authorization)
+{
+    static const char scheme[] = "Bearer ";
+    size_t n = sizeof scheme - 1;
+    if (!authorization.p || authorization.n <= n || strncasecmp(authorization.p, scheme, n) != 0)
+        return (struct slice){0};
+    while (n < authorization.n && authorization.p[n] == ' ')
+        n++;
+    return (struct slice){authorization.p + n, authorization.n - n};
+}
+
+static enum jwt_result check_token(struct door *d, struct slice shown, const unsigned char *hash,
+                                   int64_t now_s, struct jwt_claims *ret)
+{
+    struct jwt_rules rules = {d->config->oauth_issuer, d->audience, &d->config->oauth_scopes};
+    struct known_token *known = &d->known[hash[0]];
+    if (known->claims.expires_s > now_s && memcmp(known->hash, hash, sizeof known->hash) == 0) {
+        *ret = known->claims;
+        return JWT_OK;
+    }
+    enum jwt_result r = jwt_check(d->token_keys, &rules, shown.p, shown.n, now_s, ret);
+    if (r == JWT_OK) {
+        memcpy(known->hash, hash, sizeof known->hash);
+        known->claims = *ret;
+    }
+    return r;
+}
+
+static int enter_by_token(struct door *d, const struct head *h, struct slice shown,
+                          const unsigned char *hash, int64_t now_s, char *ret_owner,
+                          struct door_refusal *ret)
+{
+    struct jwt_claims claims;
+    enum jwt_result r = check_token(d, shown, hash, now_s, &claims);
+    if (r == JWT_OK) {
+        snprintf(ret_owner, DOOR_OWNER_MAX + 1, "%s", claims.owner);
+        return 0;
+    }
+    if (r != JWT_SCOPE)
+        return refuse_key(d, h, "key_invalid", jwt_result_text(r), ret);
+    (void)refuse(ret, 403, "insufficient_scope", "get a token with all scopes of the challenge",
+                 jwt_result_text(r));
+    challenge(d, h, "insufficient_scope", jwt_result_text(r), ret);
+    return -1;
+}
+
+int door_check_key(struct door *d, const struct head *h, int64_t now_s,
+                   char ret_owner[DOOR_OWNER_MAX + 1], struct door_refusal *ret)
+{
+    struct slice authorization = h->field[HEAD_AUTHORIZATION], token = bearer(authorization),
+                 plain = h->field[HEAD_API_KEY], shown = token.p ? token : plain;
+    unsigned char hash[SHA256_DIGEST_LENGTH], other[SHA256_DIGEST_LENGTH];
+    ret_owner[0] = '\0';
+    if (d->keys.count == 0 && !d->token_keys)
+        return 0; // door_check_bind() has seen to it that this was meant
+    if (!shown.p || shown.n == 0)
+        return refuse_key(d, h, "key_required",
+                          authorization.p
+                              ? "the Authorization header is not of the form 'Bearer KEY'"
+                              : "this server wants a key",
+                          ret);
+    hash_text(shown.p, shown.n, hash);
+    if (authorization.p && plain.p) {
+        hash_text(plain.p, plain.n, other);
+        if (!token.p || CRYPTO_memcmp(hash, other, sizeof hash) != 0)
+            return refuse_key(d, h, "key_invalid", "Authorization and X-API-Key do not agree", ret);
+    }
+    const char *name = keys_find(&d->keys, hash);
+    if (name) {
+        snprintf(ret_owner, DOOR_OWNER_MAX + 1, "%s", name);
+        return 0;
+    }
+    if (d->token_keys && token.p)
+        return enter_by_token(d, h, token, hash, now_s, ret_owner, ret);
+    return refuse_key(d, h, "key_invalid", "the key is not one of this server's", ret);
+}
+
+// ---- what others are told ------------------------------------------------------------------------
+
+json_t *door_metadata(const struct door *d, const char *host)
+{
+    char resource[CONFIG_TEXT_MAX + 320];
+    if (!d->token_keys)
+        return NULL;
+    if (d->public_url[0])
+        snprintf(resource, sizeof resource, "%s/mcp", d->public_url);
+    else
+        snprintf(resource, sizeof resource, "http://%s/mcp", host);
+    json_t *scopes = json_array();
+    for (size_t i = 0; i < d->config->oauth_scopes.count; i++)
+        // A refresh token is between client and authorization server; a resource never asks for one.
+        if (strcmp(d->config->oauth_scopes.items[i], "offline_access") != 0)
+            (void)json_array_append_new(scopes, json_string(d->config->oauth_scopes.items[i]));
+    return json_pack("{s:s, s:[s], s:o, s:[s], s:s}", "resource", resource, "authorization_servers",
+                     d->config->oauth_issuer, "scopes_supported", scopes,
+                     "bearer_methods_supported", "header", "resource_name", "Constrictor");
+}
+
+void door_allow_headers(struct slice wanted, char *buf, size_t cap)
+{
+    static const char prefix[] = "mcp-param-";
+    struct slice item;
+    size_t at = (size_t)snprintf(
+        buf, cap,
+        "Content-Type, Accept, Authorization, X-API-Key, Mcp-Session-Id, MCP-Protocol-Version, "
+        "Mcp-Method, Mcp-Name, Last-Event-ID");
+    while (slice_next(&wanted, &item)) {
+        bool clean =
+            item.n > sizeof prefix - 1 && strncasecmp(item.p, prefix, sizeof prefix - 1) == 0;
+        for (size_t i = 0; clean && i < item.n; i++)
+            clean =
+                item.p[i] > ' ' && item.p[i] <= '~' && !strchr("\"(),/:;<=>?@[\\]{}", item.p[i]);
+        if (clean && at + item.n + 3 < cap)
+            at += (size_t)snprintf(buf + at, cap - at, ", %.*s", (int)item.n, item.p);
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// http: the HTTP server of the gate, on libevent's.  Knows connections, limits, the door (door.h) and a
+// table of routes; knows nothing of MCP.  An exchange is one request and its answer, whole or streamed.
+//
+// Every request passes the door first: Host, Origin, key.  One rule for every path.
+
+#ifndef CONSTRICTOR_GATE_HTTP_H
+#define CONSTRICTOR_GATE_HTTP_H
+
+#include <event2/event.h>
+#include <event2/http.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "config.h"
+
+struct http;
+struct http_exchange;
+
+enum http_method { HTTP_GET = 1, HTTP_POST = 2, HTTP_DELETE = 4, HTTP_PUT = 8, HTTP_HEAD = 16 };
+
+struct http_route {
+    const char *path; // exact, or a prefix when it ends with '*'
+    unsigned methods; // set of enum http_method; another one is answered with 405 and Allow
+    bool open;        // no key needed (health, protected-resource metadata, the page)
+    void (*handle)(struct http_exchange *x, void *argument);
+    void *argument;
+};
+
+struct http_exchange {
+    struct http *server;
+    struct evhttp_request *ev;
+    enum http_method method;
+    char path[512];    // decoded, without query
+    const char *query; // as sent, "" when there is none
+    char owner[65];    // name of the key, "" without keys
+    bool streaming;    // http_stream_begin() was called
+    void *work;        // the handler's own
+    // The client went away before the answer was complete.  The exchange is gone after it returns.
+    void (*on_close)(struct http_exchange *x);
+    // A stream whose reader had been slow has room again; may be NULL.
+    void (*on_drained)(struct http_exchange *x);
+};
+
+// Starts serving on a listening socket, which is taken.  `routes` ends with a row without a path.
+struct http *http_open(struct event_base *base, const struct config *c, int listener,
+                       const struct http_route *routes, struct err *e);
+void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
+// Stops accepting; open exchanges go on.  http_close() ends them.
+void http_stop(struct http *h);
+unsigned http_exchanges(const struct http *h); // open ones
+void http_close(struct http *h);
+// Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure what was
+// in force stays.
+int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
+
+// ---- for handlers ------------------------------------------------------------------------------
+
+const char *http_header(const struct http_exchange *x, const char *name); // NULL: absent
+// Does Accept allow this type ("application/json")?  An absent Accept allows all.
+bool http_accepts(const struct http_exchange *x, const char *type);
+// The body, contiguous; borrowed.
+const char *http_body(struct http_exchange *x, size_t *ret_length);
+// Value of a query parameter, decoded, into buf; false: absent or too long.
+bool http_query(const struct http_exchange *x, const char *name, char *buf, size_t cap);
+
+void http_add_header(struct http_exchange *x, const char *name, const char *value);
+
+// Whole answers; the exchange is gone afterwards.
+void http_reply(struct http_exchange *x, int status, const char *type, const void *data,
+                size_t length);
+void http_reply_json(struct http_exchange *x, int status, json_t *body); // borrowed
+void http_reply_buffer(struct http_exchange *x, int status, const char *type,
+                       struct evbuffer *body); // emptied
+// {"error": {"code", "message", "hint"}}
+void http_reply_error(struct http_exchange *x, int status, const char *code, const char *hint,
+                      const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+// Streamed answers.
+void http_stream_begin(struct http_exchange *x, int status, const char *type);
+void http_stream_write(struct http_exchange *x, const void *data, size_t length);
+// Bytes that the client has not taken yet.
+size_t http_stream_backlog(const struct http_exchange *x);
+void http_stream_end(struct http_exchange *x); // the exchange is gone afterwards
+
+#endif

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// resources: see resources.h.  Lists hold only what every client sees, so that they are the same for
+// all and tell nobody of other people's runs; outputs of runs are reached by the template.
+
+#include "mcp/resources.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "gate/result.h"
+#include "mcp/fixtures.h"
+#include "mcp/icon.h"
+#include "mcp/job.h"
+#include "mcp/kept.h"
+#include "mcp/shape.h"
+#include "mcp/tool_run.h"
+
+enum { COMPLETIONS_MAX = 100, GUIDE_TTL_MS = 3600 * 1000, INFO_TTL_MS = 5000, URI_SHOWN_MAX = 200 };
+
+static const char guide[] =
+    "# Running Python here\n"
+    "\n"
+    "`execute_python` runs a piece of Python in a fresh, isolated box and returns what it printed, "
+    "the value of its last expression, and its error.\n"
+    "\n"
+    "- **Fresh every time.** Variables, imports and files of one call are gone in the next. Send "
+    "complete code.\n"
+    "- **Last expression.** End with an expression and its value comes back as `result`; there is "
+    "no need to print it.\n"
+    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory.\n"
+    "- **No network**, and no packages can be installed during a run. `get_sandbox_info` names the "
+    "interpreter, the preloaded modules and all limits.\n"
+    "- **Arguments**: `timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes "
+    "`sys.argv[1:]`), `background`.\n"
+    "- **Errors** name the line and come with a hint. A run that was stopped still returns what it "
+    "had printed.\n"
+    "\n"
+    "## Verdicts\n"
+    "\n"
+    "| verdict | what happened | what helps |\n"
+    "|---|---|---|\n"
+    "| `ok` | it ran to its end | |\n"
+    "| `error` | an exception, or an exit code other than 0 | correct the line that is named |\n"
+    "| `timeout_wall`, `timeout_cpu` | out of time | do less, or raise `timeout` / `cpu_seconds` "
+    "|\n"
+    "| `out_of_memory` | above the memory limit | smaller pieces, or raise `memory_mb` |\n"
+    "| `too_many_processes`, `disk_full` | another limit | fewer workers, smaller files |\n"
+    "| `output_limit` | printed too much | print a summary, write details to a file |\n"
+    "| `denied` | used a kernel interface that boxes do not have | use another way |\n"
+    "| `lost` | the box was ended from outside | run it again |\n"
+    "\n"
+    "## Long runs\n"
+    "\n"
+    "Many clients give up on a call after 60 seconds. For more, pass `background: true`; the "
+    "answer has an `execution_id`. Call `check_run` with it and `wait: 30` until `state` is "
+    "`finished`.\n"
+    "\n"
+    "## Long output\n"
+    "\n"
+    "An answer that would be too long keeps its beginning and its end and says how much is "
+    "missing. "
+    "All of it can be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
+    "`result`, `error`).\n";
+
+static json_t *read_guide(struct mcp *m)
+{
+    (void)m;
+    return json_string(guide);
+}
+
+static json_t *read_info(struct mcp *m)
+{
+    json_t *info = tool_run_info(m);
+    _cleanup_free_ char *text = info ? json_dumps(info, JSON_INDENT(2)) : NULL;
+    json_decref(info);
+    return text ? json_string(text) : NULL;
+}
+
+static const struct resource {
+    const char *uri, *name, *title, *description, *mime_type;
+    double priority;
+    size_t size; // 0: changes
+    int64_t ttl_ms;
+    json_t *(*read)(struct mcp *m);
+} resources[] = {
+    {"constrictor://guide", "guide", "How to use this server",
+     "How to run code here, what the verdicts mean, long runs and long output", "text/markdown",
+     0.8, sizeof guide - 1, GUIDE_TTL_MS, read_guide},
+    {"constrictor://info", "info", "State of the sandbox",
+     "Python version, preloaded modules, limits and isolation layers, as get_sandbox_info tells",
+     "application/json", 0.5, 0, INFO_TTL_MS, read_info},
+};
+
+static const char run_template[] = "run://{execution_id}/{part}";
+
+// ---- lists ---------------------------------------------------------------------------------------
+
+// When the server started; what does not change was last changed then.
+static void started_at(struct mcp *m, char buf[32])
+{
+    time_t t = time(NULL) - (time_t)(tool_runs_uptime_ms(mcp_tool_runs(m)) / 1000);
+    struct tm tm;
+    if (!gmtime_r(&t, &tm) || strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(buf, 32, "1970-01-01T00:00:00Z");
+}
+
+static json_t *annotations_json(const struct mcp_call *c, double priority, bool changes)
+{
+    char started[32];
+    json_t *o = json_pack("{s:[s, s], s:f}", "audience", "assistant", "user", "priority", priority);
+    if (c->version >= MCP_2025_06_18 && !changes) {
+        started_at(c->mcp, started);
+        (void)json_object_set_new(o, "lastModified", json_string(started));
+    }
+    return o;
+}
+
+// Fields of later revisions.
+static void add_late_fields(const struct mcp_call *c, json_t *o, const char *title)
+{
+    if (c->version >= MCP_2025_06_18)
+        (void)json_object_set_new(o, "title", json_string(title));
+    if (c->version >= MCP_2025_11_25)
+        (void)json_object_set_new(o, "icons", mcp_icons_json());
+}
+
+static json_t *resource_json(const struct mcp_call *c, const struct resource *r)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o}", "uri", r->uri, "name", r->name,
+                          "description", r->description, "mimeType", r->mime_type, "annotations",
+                          annotations_json(c, r->priority, r->size == 0));
+    add_late_fields(c, o, r->title);
+    if (r->size && c->version >= MCP_2025_03_26)
+        (void)json_object_set_new(o, "size", json_integer((json_int_t)r->size));
+    return o;
+}
+
+// Answers with one page of `all`, which is taken.
+static void answer_page(struct mcp_call *c, const char *name, const char *key, json_t *all)
+{
+    size_t first, total = json_array_size(all);
+    if (mcp_page_begin(c, name, &first) < 0) {
+        json_decref(all);
+        return;
+    }
+    size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
+    json_t *page = json_array();
+    for (size_t i = first; i < next; i++)
+        (void)json_array_append(page, json_array_get(all, i));
+    json_t *result = json_pack("{s:o}", key, page);
+    if (result)
+        mcp_page_next(c, name, result, next, total);
+    json_decref(all);
+    mcp_answer(c, result);
+}
+
+static void merge(json_t *all, json_t *more)
+{
+    (void)json_array_extend(all, more);
+    json_decref(more);
+}
+
+void mcp_handle_resources_list(struct mcp_call *c)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        (void)json_array_append_new(all, resource_json(c, &resources[i]));
+    if (c->mcp->fixtures)
+        merge(all, fixture_resources());
+    answer_page(c, "resources", "resources", all);
+}
+
+void mcp_handle_templates_list(struct mcp_call *c)
+{
+    json_t *all = json_array();
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output",
+        "description",
+        "Full output of a recent run, for one hour; part is stdout, stderr, result or error",
+        "mimeType", "text/plain", "annotations", annotations_json(c, 0.6, true));
+    add_late_fields(c, o, "Output of a run");
+    (void)json_array_append_new(all, o);
+    if (c->mcp->fixtures)
+        merge(all, fixture_templates());
+    answer_page(c, "templates", "resourceTemplates", all);
+}
+
+// ---- read ----------------------------------------------------------------------------------------
+
+void mcp_resource_answer(struct mcp_call *c, json_t *contents, int64_t ttl_ms, bool is_private)
+{
+    json_t *result = contents ? json_pack("{s:[o]}", "contents", contents) : NULL;
+    if (result && c->modern) {
+        (void)json_object_set_new(result, "ttlMs", json_integer(ttl_ms));
+        (void)json_object_set_new(result, "cacheScope",
+                                  json_string(is_private ? "private" : "public"));
+    }
+    mcp_answer(c, result);
+}
+
+void mcp_resource_missing(struct mcp_call *c, const char *uri)
+{
+    char shown[URI_SHOWN_MAX + 1];
+    snprintf(shown, sizeof shown, "%s", uri);
+    text_sanitize(shown);
+    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+             json_pack("{s:s}", "uri", uri),
+             "resource not found: '%s'; outputs of runs are kept for an hour, resources/list and "
+             "resources/templates/list name the others",
+             shown);
+}
+
+static json_t *contents_json(const char *uri, const char *mime_type, json_t *text)
+{
+    return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, "text", text)
+                : NULL;
+}
+
+// What a run printed: of one that goes on as far as it came, else what was kept.  NULL: none.
+static json_t *run_text(struct mcp *m, const char *uri, const char *owner)
+{
+    char id[RESULT_ID_SIZE];
+    enum kept_part part;
+    size_t length, clean = 0;
+    if (mcp_kept_parse_uri(uri, id, &part) < 0)
+        return NULL;
+    json_t *live = job_live(m, owner, id, part);
+    const char *text = live ? json_string_value(live) : NULL;
+    if (live)
+        length = json_string_length(live);
+    else if (!(text = mcp_kept_find(m, owner, id, part, &length)))
+        return NULL;
+    _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
+    json_decref(live);
+    return copy ? json_stringn_nocheck(copy, clean) : NULL;
+}
+
+void mcp_handle_resources_read(struct mcp_call *c)
+{
+    const char *uri = json_string_value(json_object_get(c->request.params, "uri"));
+    if (!uri) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'uri' must be the URI of a resource, as a text");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        if (strcmp(uri, resources[i].uri) == 0) {
+            mcp_resource_answer(
+                c, contents_json(uri, resources[i].mime_type, resources[i].read(c->mcp)),
+                resources[i].ttl_ms, false);
+            return;
+        }
+    json_t *text = run_text(c->mcp, uri, c->owner);
+    if (text)
+        mcp_resource_answer(c, contents_json(uri, "text/plain", text), 0, true);
+    else if (!c->mcp->fixtures || !fixture_resource_read(c, uri))
+        mcp_resource_missing(c, uri);
+}
+
+bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
+{
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        if (strcmp(uri, resources[i].uri) == 0)
+            return true;
+    char id[RESULT_ID_SIZE];
+    enum kept_part part;
+    size_t length;
+    if (mcp_kept_parse_uri(uri, id, &part) == 0)
+        return job_is_running(m, owner, id) || mcp_kept_find(m, owner, id, part, &length);
+    return m->fixtures && fixture_resource_exists(uri);
+}
+
+// ---- completion ----------------------------------------------------------------------------------
+
+json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
+                              const char *variable, const char *prefix)
+{
+    if (strcmp(uri_template, run_template) != 0)
+        return NULL;
+    if (strcmp(variable, "execution_id") == 0)
+        return mcp_kept_ids(m, owner, prefix, COMPLETIONS_MAX);
+    if (strcmp(variable, "part") != 0)
+        return NULL;
+    json_t *names = json_array();
+    for (int i = 0; i < KEPT_PART_MAX; i++)
+        if (strncmp(kept_part_names[i], prefix, strlen(prefix)) == 0)
+            (void)json_array_append_new(names, json_string(kept_part_names[i]));
+    return names;
+}

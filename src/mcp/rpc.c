@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rpc: see rpc.h.  Called by the transports with bytes from anybody.
+
+#include "mcp/rpc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const version_names[MCP_VERSION_MAX] = {
+#define X(name, text) [name] = text,
+    MCP_VERSION_MAP(X)
+#undef X
+};
+
+const char *mcp_version_name(enum mcp_version version)
+{
+    return version_names[version];
+}
+
+int mcp_version_find(const char *text)
+{
+    for (int i = 0; text && i < MCP_VERSION_MAX; i++)
+        if (strcmp(text, version_names[i]) == 0)
+            return i;
+    return -1;
+}
+
+// ---- refusals ------------------------------------------------------------------------------------
+
+int rpc_refuse(struct rpc_refusal *no, int code, int status, json_t *id, json_t *data,
+               const char *fmt, ...)
+{
+    *no = (struct rpc_refusal){.code = code, .status = status, .id = json_incref(id), .data = data};
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(no->message, sizeof no->message, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+void rpc_refusal_clear(struct rpc_refusal *no)
+{
+    json_decref(no->id);
+    json_decref(no->data);
+    no->id = no->data = NULL;
+}
+
+json_t *rpc_error_json(json_t *id, int code, const char *message, json_t *data)
+{
+    json_t *error = json_pack("{s:i, s:s}", "code", code, "message", message);
+    if (!error) // text that is not UTF-8: a part of a client's text that was cut
+        error = json_pack("{s:i, s:s}", "code", code, "message", "the request cannot be served");
+    if (data)
+        (void)json_object_set_new(error, "data", data);
+    return json_pack("{s:s, s:o, s:o}", "jsonrpc", "2.0", "id", id ? json_incref(id) : json_null(),
+                     "error", error);
+}
+
+json_t *rpc_refusal_json(const struct rpc_refusal *no)
+{
+    return rpc_error_json(no->id, no->code, no->message, json_incref(no->data));
+}
+
+// ---- reading -------------------------------------------------------------------------------------
+
+// SECURITY: jansson spends memory on each value and stack on each level, so both are counted before
+// it sees the text.  What stands in strings does not count.
+static int check_bounds(const char *text, size_t length, struct rpc_refusal *no)
+{
+    size_t values = 0, depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+            continue;
+        }
+        if (c == '"')
+            in_string = true;
+        else if (c == '{' || c == '[')
+            depth++;
+        else if ((c == '}' || c == ']') && depth)
+            depth--;
+        values += c == ',' || c == '{' || c == '[';
+        if (depth > RPC_DEPTH_MAX)
+            return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                              "the message is nested deeper than %d levels", RPC_DEPTH_MAX);
+        if (values > RPC_VALUES_MAX)
+            return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                              "the message has more than %d values", RPC_VALUES_MAX);
+    }
+    return 0;
+}
+
+int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rpc_refusal *no)
+{
+    json_error_t error;
+    if (check_bounds(text, length, no) < 0)
+        return -1;
+    // A key that stands twice is read differently by different parsers, so it is an error.
+    json_t *message = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!message)
+        return rpc_refuse(no, MCP_PARSE_ERROR, 400, NULL, NULL, "not JSON: %.120s (byte %d)",
+                          error.text, error.position);
+    return rpc_sort(message, ret, no);
+}
+
+// A request id is a text or a whole number; null is for answers to what could not be read.  A text
+// with a NUL in it would be another's to whoever compares texts.
+static bool is_id(json_t *id)
+{
+    size_t length = json_string_length(id);
+    return json_is_integer(id) ||
+           (json_is_string(id) && length <= RPC_ID_MAX && strlen(json_string_value(id)) == length);
+}
+
+static int sort_call(struct rpc_message *m, json_t *id, struct rpc_refusal *no)
+{
+    json_t *known = is_id(id) ? id : NULL;
+    json_t *method = json_object_get(m->message, "method");
+    json_t *params = json_object_get(m->message, "params");
+    if (id && !known)
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                          "'id' must be a whole number or a text of at most %d bytes", RPC_ID_MAX);
+    if (!json_is_string(method) || !json_string_length(method) ||
+        json_string_length(method) > RPC_METHOD_MAX ||
+        strlen(json_string_value(method)) != json_string_length(method))
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, known, NULL,
+                          "'method' must be a text of 1 to %d bytes", RPC_METHOD_MAX);
+    if (params && !json_is_object(params))
+        return rpc_refuse(no, MCP_INVALID_PARAMS, 400, known, NULL, "'params' must be an object");
+    json_t *meta = json_object_get(params, "_meta");
+    if (meta && !json_is_object(meta))
+        return rpc_refuse(no, MCP_INVALID_PARAMS, 400, known, NULL,
+                          "'params._meta' must be an object");
+    m->kind = id ? RPC_REQUEST : RPC_NOTIFICATION;
+    m->id = known;
+    m->method = json_string_value(method);
+    m->params = params;
+    m->meta = meta;
+    m->modern = json_object_get(meta, MCP_META_VERSION) != NULL;
+    return 0;
+}
+
+static int sort(struct rpc_message *m, struct rpc_refusal *no)
+{
+    if (json_is_array(m->message)) {
+        m->kind = RPC_BATCH;
+        size_t count = json_array_size(m->message);
+        if (!count || count > RPC_BATCH_MAX)
+            return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                              "a batch holds 1 to %d messages, this one has %zu", RPC_BATCH_MAX,
+                              count);
+        return 0;
+    }
+    if (!json_is_object(m->message))
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL, "a message is a JSON object");
+    json_t *id = json_object_get(m->message, "id");
+    const char *protocol = json_string_value(json_object_get(m->message, "jsonrpc"));
+    if (!protocol || strcmp(protocol, "2.0") != 0)
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, is_id(id) ? id : NULL, NULL,
+                          "'jsonrpc' must be \"2.0\"");
+    bool has_result = json_object_get(m->message, "result") != NULL,
+         has_error = json_is_object(json_object_get(m->message, "error"));
+    if (json_object_get(m->message, "method") || has_result == has_error)
+        return sort_call(m, id, no);
+    if (!is_id(id) && !(has_error && (!id || json_is_null(id))))
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL, "a response needs an 'id'");
+    m->kind = RPC_RESPONSE;
+    m->id = id;
+    return 0;
+}
+
+int rpc_sort(json_t *message, struct rpc_message *ret, struct rpc_refusal *no)
+{
+    *ret = (struct rpc_message){.message = message};
+    int r = sort(ret, no);
+    if (r < 0)
+        rpc_message_clear(ret);
+    return r;
+}
+
+void rpc_message_clear(struct rpc_message *m)
+{
+    json_decref(m->message);
+    *m = (struct rpc_message){0};
+}
+
+static json_t *versions_json(const char *requested)
+{
+    return json_pack("{s:[s], s:s}", "supported", version_names[MCP_2026_07_28], "requested",
+                     requested);
+}
+
+int rpc_check_modern(const struct rpc_message *m, enum mcp_version *ret, struct rpc_refusal *no)
+{
+    json_t *version = json_object_get(m->meta, MCP_META_VERSION);
+    if (!json_is_string(version))
+        return rpc_refuse(no, MCP_INVALID_PARAMS, 400, m->id, NULL,
+                          "params._meta must have a text '" MCP_META_VERSION "'");
+    int known = mcp_version_find(json_string_value(version));
+    if (known <= MCP_NEWEST_LEGACY) // also an unknown one; the old ones need a handshake
+        return rpc_refuse(no, MCP_UNSUPPORTED_VERSION, 400, m->id,
+                          versions_json(json_string_value(version)),
+                          "protocol version '%.40s' is not served without a handshake",
+                          json_string_value(version));
+    if (!json_is_object(json_object_get(m->meta, MCP_META_CAPABILITIES)) && m->kind == RPC_REQUEST)
+        return rpc_refuse(no, MCP_INVALID_PARAMS, 400, m->id, NULL,
+                          "params._meta must have an object '" MCP_META_CAPABILITIES "'");
+    *ret = (enum mcp_version)known;
+    return 0;
+}

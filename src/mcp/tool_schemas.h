@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tool_schemas: what the tools of tool_run.c take and give, as JSON schemas.  Only words that every
+// client and every model provider understands: one type each, no references, nothing but "anyOf" to say
+// that a value may be null.  Bounds that the configuration decides are put in by tool_run.c.
+
+#ifndef CONSTRICTOR_MCP_TOOL_SCHEMAS_H
+#define CONSTRICTOR_MCP_TOOL_SCHEMAS_H
+
+// clang-format off
+
+#define FIELD(name, schema) "\"" name "\": " schema
+#define TYPE(type) "{\"type\": \"" type "\"}"
+#define NULLABLE(schema) "{\"anyOf\": [" schema ", " TYPE("null") "]}"
+#define LIST(items) "{\"type\": \"array\", \"items\": " items "}"
+#define MAP(values) "{\"type\": \"object\", \"additionalProperties\": " values "}"
+#define OBJECT(required, fields)                                                                   \
+    "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "]}"
+#define STRING TYPE("string")
+#define INTEGER TYPE("integer")
+#define NUMBER TYPE("number")
+#define BOOLEAN TYPE("boolean")
+
+// ---- taken ---------------------------------------------------------------------------------------
+
+static const char execute_input[] =
+    "{\"type\": \"object\", \"properties\": {"
+    "\"code\": {\"type\": \"string\", \"description\": \"Python source to run. The value of the last "
+        "expression is returned as the result; print() goes to stdout.\"}, "
+    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time in "
+        "seconds. Ask for more than 50 only together with background=true, because most clients give "
+        "up after 60.\"}, "
+    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory in MiB, files in "
+        "scratch included.\"}, "
+    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Processor time in "
+        "seconds, all processes together; not less than the timeout unless it is given.\"}, "
+    "\"args\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", "
+        "\"maxLength\": 32768}, \"description\": \"Arguments for the code: sys.argv[1:].\"}, "
+    "\"background\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Return at once with "
+        "an execution_id; fetch output and result with check_run.\"}"
+    "}, \"required\": [\"code\"], \"additionalProperties\": false}";
+
+static const char check_input[] =
+    "{\"type\": \"object\", \"properties\": {"
+    "\"execution_id\": {\"type\": \"string\", \"maxLength\": 64, \"description\": \"The execution_id "
+        "that execute_python returned with background=true.\"}, "
+    "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": 0, "
+        "\"description\": \"Seconds to wait for the end of the run before answering.\"}"
+    "}, \"required\": [\"execution_id\"], \"additionalProperties\": false}";
+
+static const char info_input[] =
+    "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}";
+
+// ---- given ---------------------------------------------------------------------------------------
+
+#define CUT                                                                                        \
+    OBJECT("\"kept\", \"total\"",                                                                  \
+           FIELD("kept", INTEGER) ", " FIELD("total", INTEGER) ", "                                \
+           FIELD("full_output_uri", NULLABLE(STRING)))
+
+#define FRAME                                                                                      \
+    OBJECT("\"file\"",                                                                             \
+           FIELD("file", STRING) ", " FIELD("line", NULLABLE(INTEGER)) ", "                        \
+           FIELD("column", NULLABLE(INTEGER)) ", " FIELD("function", STRING) ", "                  \
+           FIELD("code_line", NULLABLE(STRING)))
+
+#define PYTHON                                                                                     \
+    OBJECT("\"python\", \"version\"",                                                              \
+           FIELD("python", STRING) ", " FIELD("version", STRING) ", "                              \
+           FIELD("preloaded", LIST(STRING)) ", "                                                   \
+           FIELD("preload_failed", LIST(MAP(STRING))))
+
+#define ANY                                                                                        \
+    "{\"anyOf\": [" TYPE("object") ", " TYPE("array") ", " STRING ", " NUMBER ", " BOOLEAN ", "    \
+    TYPE("null") "]}"
+
+// What result_json() makes, and `state`.  A run that goes on has what is required, and elapsed_ms.
+static const char run_output[] =
+    OBJECT("\"execution_id\", \"state\", \"stdout\", \"stderr\", \"truncated\"",
+        FIELD("execution_id", STRING) ", "
+        FIELD("state", "{\"type\": \"string\", \"enum\": [\"running\", \"finished\"]}") ", "
+        FIELD("elapsed_ms", NUMBER) ", "
+        FIELD("verdict", "{\"type\": \"string\", \"enum\": [\"ok\", \"error\", \"timeout_wall\", "
+              "\"timeout_cpu\", \"out_of_memory\", \"too_many_processes\", \"disk_full\", "
+              "\"output_limit\", \"denied\", \"cancelled\", \"lost\"]}") ", "
+        FIELD("success", BOOLEAN) ", "
+        FIELD("exit_code", NULLABLE(INTEGER)) ", "
+        FIELD("signal", NULLABLE(INTEGER)) ", "
+        FIELD("phase", "{\"type\": \"string\", \"enum\": [\"execution\", \"syntax_check\"]}") ", "
+        FIELD("stdout", STRING) ", "
+        FIELD("stderr", STRING) ", "
+        FIELD("result", NULLABLE(STRING)) ", "
+        FIELD("result_json", ANY) ", "
+        FIELD("error", NULLABLE(OBJECT("\"type\", \"message\", \"traceback\"",
+            FIELD("type", STRING) ", "
+            FIELD("message", STRING) ", "
+            FIELD("line", NULLABLE(INTEGER)) ", "
+            FIELD("column", NULLABLE(INTEGER)) ", "
+            FIELD("code_line", NULLABLE(STRING)) ", "
+            FIELD("traceback", LIST(FRAME)) ", "
+            FIELD("text", NULLABLE(STRING)) ", "
+            FIELD("errno", NULLABLE(INTEGER))))) ", "
+        FIELD("usage", OBJECT("\"wall_ms\"",
+            FIELD("wall_ms", NULLABLE(NUMBER)) ", "
+            FIELD("queue_ms", NULLABLE(NUMBER)) ", "
+            FIELD("start_ms", NULLABLE(NUMBER)) ", "
+            FIELD("cpu_user_ms", NULLABLE(NUMBER)) ", "
+            FIELD("cpu_system_ms", NULLABLE(NUMBER)) ", "
+            FIELD("peak_memory_bytes", NULLABLE(INTEGER)) ", "
+            FIELD("processes", NULLABLE(INTEGER)) ", "
+            FIELD("output_bytes", NULLABLE(INTEGER)))) ", "
+        FIELD("isolation", MAP(STRING)) ", "
+        FIELD("truncated", OBJECT("",
+            FIELD("stdout", CUT) ", "
+            FIELD("stderr", CUT) ", "
+            FIELD("result", CUT) ", "
+            FIELD("result_json", CUT) ", "
+            FIELD("error", CUT) ", "
+            FIELD("traceback", CUT))) ", "
+        FIELD("limit", NULLABLE(OBJECT("\"name\", \"value\", \"unit\"",
+            FIELD("name", STRING) ", " FIELD("value", INTEGER) ", " FIELD("unit", STRING)))) ", "
+        FIELD("environment", PYTHON) ", "
+        FIELD("hint", NULLABLE(STRING)));
+
+static const char info_output[] =
+    OBJECT("\"version\", \"state\", \"uptime_seconds\", \"network\", \"limits\", \"isolation\", "
+           "\"tool_sets\"",
+        FIELD("version", STRING) ", "
+        FIELD("state", "{\"type\": \"string\", \"enum\": [\"warming\", \"ready\", \"failed\"]}") ", "
+        FIELD("problem", NULLABLE(STRING)) ", "
+        FIELD("uptime_seconds", NUMBER) ", "
+        FIELD("python", PYTHON) ", "
+        FIELD("network", BOOLEAN) ", "
+        FIELD("working_folder", STRING) ", "
+        FIELD("limits", MAP(OBJECT("\"default\", \"maximum\", \"unit\"",
+            FIELD("default", NUMBER) ", "
+            FIELD("maximum", NUMBER) ", "
+            FIELD("unit", STRING) ", "
+            FIELD("argument", NULLABLE(STRING))))) ", "
+        FIELD("isolation", MAP(STRING)) ", "
+        FIELD("tool_sets", LIST(STRING)) ", "
+        FIELD("runs", OBJECT("",
+            FIELD("running", INTEGER) ", "
+            FIELD("background", INTEGER) ", "
+            FIELD("background_maximum", INTEGER))));
+
+// clang-format on
+
+#endif

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tools: see tools.h.  Called by server.c in the gate.  Schemas are parsed and the lists are made when
+// the server starts, one for each revision of the protocol, because each knows other fields; a list is
+// then the same for every client and every time.
+
+#include "mcp/tools.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "mcp/fixtures.h"
+#include "mcp/icon.h"
+#include "mcp/schema.h"
+#include "mcp/tasks.h"
+#include "mcp/tool_run.h"
+
+enum { TOOLS_MAX = 256 };
+
+struct entry {
+    const struct mcp_tool *tool;
+    json_t *input, *output;
+};
+
+struct mcp_tools {
+    unsigned sets;
+    size_t count;
+    struct entry entries[TOOLS_MAX];
+    json_t *lists[MCP_VERSION_MAX];
+    struct mcp_prepared first_pages[MCP_VERSION_MAX]; // of tools/list, made when first asked for
+    json_t *nothing;                                  // arguments of a call that has none
+    struct tool_runs *runs;
+};
+
+// To add a table of tools, add it here; to add a set, name it below.
+static const struct mcp_tool *const tables[] = {run_tools, fixture_tools};
+
+static const struct {
+    const char *name;
+    unsigned bit;
+} set_names[] = {{"default", TOOLS_DEFAULT}};
+
+// ---- start and end -------------------------------------------------------------------------------
+
+static int choose_sets(struct mcp *m, struct err *e)
+{
+    const struct text_list *wanted = &m->config->tools;
+    m->tools->sets = wanted->count ? 0 : TOOLS_DEFAULT;
+    for (size_t i = 0; i < wanted->count; i++) {
+        size_t k = 0;
+        while (k < ARRAY_LEN(set_names) && strcmp(wanted->items[i], set_names[k].name) != 0)
+            k++;
+        if (k == ARRAY_LEN(set_names))
+            return err_set(e, ERR_BAD_VALUE, 0, "there is one set: default",
+                           "tools: there is no tool set '%s'", wanted->items[i]);
+        m->tools->sets |= set_names[k].bit;
+    }
+    if (m->fixtures)
+        m->tools->sets |= TOOLS_FIXTURES;
+    return 0;
+}
+
+static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
+{
+    struct mcp_tools *t = m->tools;
+    if (t->count == TOOLS_MAX)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools", TOOLS_MAX);
+    struct entry *entry = &t->entries[t->count++];
+    entry->tool = tool;
+    entry->input = json_loads(tool->input_schema, 0, NULL);
+    entry->output = tool->output_schema ? json_loads(tool->output_schema, 0, NULL) : NULL;
+    if (!entry->input || (tool->output_schema && !entry->output) ||
+        (tool->adapt && tool->adapt(m, entry->input) < 0))
+        return err_set(e, ERR_INTERNAL, 0, NULL, "the schemas of tool '%s'", tool->name);
+    return 0;
+}
+
+static json_t *annotations_json(const struct mcp_tool *tool)
+{
+    return json_pack("{s:s, s:b, s:b, s:b, s:b}", "title", tool->title ? tool->title : tool->name,
+                     "readOnlyHint", !!(tool->hints & TOOL_READ_ONLY), "destructiveHint",
+                     !!(tool->hints & TOOL_DESTRUCTIVE), "idempotentHint",
+                     !!(tool->hints & TOOL_IDEMPOTENT), "openWorldHint",
+                     !!(tool->hints & TOOL_OPEN_WORLD));
+}
+
+// A tool with the fields that a revision knows.
+static json_t *tool_json(const struct entry *entry, enum mcp_version version)
+{
+    const struct mcp_tool *tool = entry->tool;
+    json_t *o = json_pack("{s:s, s:s, s:O}", "name", tool->name, "description", tool->description,
+                          "inputSchema", entry->input);
+    int failed = !o;
+    if (version >= MCP_2025_06_18 && tool->title)
+        failed |= json_object_set_new(o, "title", json_string(tool->title));
+    if (version >= MCP_2025_06_18 && entry->output)
+        failed |= json_object_set(o, "outputSchema", entry->output);
+    if (version >= MCP_2025_03_26)
+        failed |= json_object_set_new(o, "annotations", annotations_json(tool));
+    if (version >= MCP_2025_11_25 && !(tool->sets & TOOLS_FIXTURES))
+        failed |= json_object_set_new(o, "icons", mcp_icons_json());
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+static int make_lists(struct mcp_tools *t)
+{
+    int failed = 0;
+    for (int v = 0; v < MCP_VERSION_MAX; v++) {
+        failed |= !(t->lists[v] = json_array());
+        for (size_t i = 0; i < t->count; i++)
+            failed |=
+                json_array_append_new(t->lists[v], tool_json(&t->entries[i], (enum mcp_version)v));
+    }
+    return failed ? -1 : 0;
+}
+
+int mcp_tools_open(struct mcp *m, struct err *e)
+{
+    struct mcp_tools *t = m->tools = calloc(1, sizeof *t);
+    if (!t || !(t->nothing = json_object()) || !(t->runs = tool_runs_new(m)))
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the table of tools");
+    int r = choose_sets(m, e);
+    for (size_t k = 0; k < ARRAY_LEN(tables) && r == 0; k++)
+        for (const struct mcp_tool *tool = tables[k]; tool->name && r == 0; tool++)
+            if (tool->sets & t->sets)
+                r = add_tool(m, tool, e);
+    if (r == 0 && make_lists(t) < 0)
+        r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the lists of tools");
+    return r;
+}
+
+void mcp_tools_close(struct mcp *m)
+{
+    struct mcp_tools *t = m->tools;
+    if (!t)
+        return;
+    tool_runs_free(t->runs);
+    for (int v = 0; v < MCP_VERSION_MAX; v++) {
+        json_decref(t->lists[v]);
+        mcp_prepared_clear(&t->first_pages[v]);
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        json_decref(t->entries[i].input);
+        json_decref(t->entries[i].output);
+    }
+    json_decref(t->nothing);
+    free(t);
+    m->tools = NULL;
+}
+
+// ---- finding -------------------------------------------------------------------------------------
+
+static const struct entry *find(const struct mcp *m, const char *name)
+{
+    for (size_t i = 0; i < m->tools->count; i++)
+        if (strcmp(m->tools->entries[i].tool->name, name) == 0)
+            return &m->tools->entries[i];
+    return NULL;
+}
+
+const struct mcp_tool *mcp_tool_find(struct mcp *m, const char *name)
+{
+    const struct entry *entry = find(m, name);
+    return entry ? entry->tool : NULL;
+}
+
+json_t *mcp_tool_input_schema(struct mcp *m, const struct mcp_tool *tool)
+{
+    const struct entry *entry = find(m, tool->name);
+    return entry ? entry->input : NULL;
+}
+
+json_t *mcp_tool_sets(const struct mcp *m)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
+        if (m->tools->sets & set_names[i].bit)
+            (void)json_array_append_new(names, json_string(set_names[i].name));
+    return names;
+}
+
+struct tool_runs *mcp_tool_runs(const struct mcp *m)
+{
+    return m->tools ? m->tools->runs : NULL;
+}
+
+// ---- tools/list ----------------------------------------------------------------------------------
+
+void mcp_handle_tools_list(struct mcp_call *c)
+{
+    json_t *all = c->mcp->tools->lists[c->version], *page = all;
+    struct mcp_prepared *prepared = &c->mcp->tools->first_pages[c->version];
+    size_t first, total = json_array_size(all);
+    if (mcp_page_begin(c, "tools", &first) < 0)
+        return;
+    if (first == 0 && prepared->text) {
+        mcp_answer_prepared(c, prepared);
+        return;
+    }
+    size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
+    if (first == 0 && next == total) {
+        (void)json_incref(page);
+    } else {
+        page = json_array();
+        for (size_t i = first; i < next; i++)
+            (void)json_array_append(page, json_array_get(all, i));
+    }
+    json_t *result = json_pack("{s:o}", "tools", page);
+    if (result)
+        mcp_page_next(c, "tools", result, next, total);
+    if (first == 0 && result && mcp_prepare(c, json_incref(result), prepared) == 0) {
+        json_decref(result);
+        mcp_answer_prepared(c, prepared);
+        return;
+    }
+    mcp_answer(c, result);
+}
+
+// ---- tools/call ----------------------------------------------------------------------------------
+
+static void unknown_tool(struct mcp_call *c, const char *name)
+{
+    const struct mcp_tools *t = c->mcp->tools;
+    char shown[TEXT_ITEM_MAX + 1];
+    const char *near = NULL;
+    unsigned best = 6;
+    for (size_t i = 0; i < t->count; i++) {
+        unsigned distance = text_distance(name, t->entries[i].tool->name);
+        if (distance < best) {
+            best = distance;
+            near = t->entries[i].tool->name;
+        }
+    }
+    snprintf(shown, sizeof shown, "%.128s", name);
+    text_sanitize(shown);
+    mcp_fail(c, MCP_INVALID_PARAMS, json_pack("{s:s}", "name", shown),
+             "unknown tool '%s'%s%s%s; tools/list names them all", shown,
+             near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+// SEP-2243: headers that repeat arguments.  False: the call was failed.
+static bool headers_fit(struct mcp_call *c, const struct entry *entry, json_t *arguments)
+{
+    struct rpc_refusal no = {0};
+    if (!c->from || !c->from->check_params ||
+        c->from->check_params(c->from->argument, entry->input, arguments, &no) == 0)
+        return true;
+    mcp_fail(c, no.code, json_incref(no.data), "%s", no.message);
+    rpc_refusal_clear(&no);
+    return false;
+}
+
+// The call that goes on: a task's or the same; NULL when it was ended.
+static struct mcp_call *choose_task(struct mcp_call *c, const struct mcp_tool *tool,
+                                    json_t *arguments)
+{
+    bool can = c->modern && mcp_client_can(c, "extensions/" MCP_EXTENSION_TASKS);
+    switch (tool->task) {
+    case TOOL_TASK_NEVER: return c;
+    case TOOL_TASK_LONG:
+        if (!can || !tool->is_long || !tool->is_long(c, arguments))
+            return c;
+        break;
+    case TOOL_TASK_ALWAYS:
+        if (!can)
+            return c;
+        break;
+    case TOOL_TASK_ONLY:
+        if (!can) {
+            mcp_task_missing(c);
+            return NULL;
+        }
+        break;
+    }
+    return mcp_task_begin(c);
+}
+
+// Arguments as a handler gets them; also those of the call that a task goes on with.
+json_t *tool_arguments(const struct mcp_call *c)
+{
+    json_t *arguments = json_object_get(c->request.params, "arguments");
+    return json_is_object(arguments) ? arguments : c->mcp->tools->nothing;
+}
+
+void mcp_handle_tools_call(struct mcp_call *c)
+{
+    json_t *name = json_object_get(c->request.params, "name");
+    json_t *given = json_object_get(c->request.params, "arguments");
+    if (!json_is_string(name)) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'name' must be the name of a tool, as a text");
+        return;
+    }
+    const struct entry *entry = find(c->mcp, json_string_value(name));
+    if (!entry) {
+        unknown_tool(c, json_string_value(name));
+        return;
+    }
+    if (given && !json_is_object(given) && !json_is_null(given)) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'arguments' must be an object");
+        return;
+    }
+    json_t *arguments = tool_arguments(c);
+    if (!headers_fit(c, entry, arguments))
+        return;
+    char message[768];
+    if (schema_check(entry->input, arguments, message, sizeof message) < 0) {
+        tool_error(c, err_code_name(ERR_BAD_VALUE), "correct it and call the tool again", "%s",
+                   message);
+        return;
+    }
+    const struct mcp_tool *tool = entry->tool;
+    struct mcp_call *on = choose_task(c, tool, arguments);
+    if (on)
+        tool->handle(on, tool_arguments(on));
+}
+
+// ---- for the handlers of tools -------------------------------------------------------------------
+
+// Does this revision know the kind of block?
+static bool is_known(json_t *block, enum mcp_version version)
+{
+    static const struct {
+        const char *type;
+        enum mcp_version since;
+    } table[] = {{"resource_link", MCP_2025_06_18}, {"audio", MCP_2025_03_26}};
+    const char *type = json_string_value(json_object_get(block, "type"));
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (type && strcmp(type, table[i].type) == 0)
+            return version >= table[i].since;
+    return true;
+}
+
+json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
+{
+    json_t *blocks = json_array(), *block, *result = NULL;
+    size_t i;
+    int failed = !content;
+    json_array_foreach(content, i, block) if (is_known(block, c->version)) failed |=
+        json_array_append(blocks, block);
+    json_decref(content);
+    result = json_pack("{s:o}", "content", blocks);
+    if (structured && c->version >= MCP_2025_06_18)
+        failed |= json_object_set(result, "structuredContent", structured);
+    json_decref(structured);
+    if (is_error)
+        failed |= json_object_set_new(result, "isError", json_true());
+    if (failed) {
+        json_decref(result);
+        result = NULL;
+    }
+    return result;
+}
+
+void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
+{
+    mcp_answer(c, tool_result(c, content, structured, is_error));
+}
+
+void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)
+{
+    char message[1024], text[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    text_sanitize(message);
+    bool has_hint = hint && hint[0];
+    snprintf(text, sizeof text, "%s%s%s\ncode: %s", message, has_hint ? "\nhint: " : "",
+             has_hint ? hint : "", code);
+    const char *name = json_string_value(json_object_get(c->request.params, "name"));
+    const struct mcp_tool *tool = name ? mcp_tool_find(c->mcp, name) : NULL;
+    json_t *structured = NULL;
+    if (!tool || !tool->output_schema)
+        structured = json_pack("{s:{s:s, s:s, s:s?}}", "error", "code", code, "message", message,
+                               "hint", has_hint ? hint : NULL);
+    tool_answer(c, json_pack("[o]", tool_text(text)), structured, true);
+}
+
+json_t *tool_text(const char *text)
+{
+    return tool_text_n(text, strlen(text));
+}
+
+json_t *tool_text_n(const char *text, size_t length)
+{
+    return json_pack("{s:s, s:o}", "type", "text", "text", json_stringn_nocheck(text, length));
+}
+
+json_t *tool_image(const char *base64, const char *mime_type)
+{
+    return json_pack("{s:s, s:s, s:s}", "type", "image", "data", base64, "mimeType", mime_type);
+}
+
+json_t *tool_link(const char *uri, const char *name, const char *mime_type, json_int_t size)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s}", "type", "resource_link", "uri", uri, "name", name,
+                          "mimeType", mime_type);
+    if (size >= 0)
+        (void)json_object_set_new(o, "size", json_integer(size));
+    return o;
+}

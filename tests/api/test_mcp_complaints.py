@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users of other MCP servers complain about, each as a test that it does not happen here.
+
+The rows come from the issue threads of clients and servers; a test is named after its complaint.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import TOP, descendants, open_cli, wait_until
+from mcp_client import (
+    LEGACY,
+    MODERN,
+    Http,
+    Server,
+    Sse,
+    Stdio,
+    alive,
+    check_received,
+    marked,
+    text,
+)
+
+CLIENT_TIMEOUT_S = 60  # what most clients wait, and do not let their users raise
+KEEP_ALIVE_S = 15  # the shortest idle time after which proxies were seen to cut a stream: 60 s
+MARK = f"mark{os.getpid()}"[:15]
+
+
+@pytest.fixture(scope="module")
+def server(program):
+    with open_cli(program) as cli:
+        yield Server(cli, "--legacy-sse")
+
+
+@pytest.fixture(scope="module")
+def idle(server):
+    """Streams that nobody uses, from the beginning of this file on."""
+    legacy = Http(server)
+    legacy.open()
+    legacy.listen()
+    modern = Http(server, version=MODERN)
+    modern.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    streams = {"GET /mcp": legacy, "subscriptions/listen": modern, "GET /sse": Sse(server)}
+    yield {"since": time.monotonic(), "streams": streams}
+    for stream in streams.values():
+        stream.close()
+
+
+@pytest.fixture(autouse=True)
+def begin_idling(idle):
+    """The streams grow idle while the other tests are made."""
+
+
+@pytest.fixture
+def stdio(cli):
+    with Stdio(cli) as c:
+        c.open()
+        yield c
+    check_received(c)
+
+
+def gone(mark, guard=3):
+    return wait_until(lambda: alive(mark) == 0, guard)
+
+
+def begin_endless(c, mark, **arguments):
+    """A run that never ends, once it has begun: the id of the call."""
+    arguments = {"code": marked(mark), **arguments}
+    id = c.begin("tools/call", {"name": "execute_python", "arguments": arguments})
+    assert wait_until(lambda: alive(mark) > 0), f"it never began: {c.received[-2:]}"
+    return id
+
+
+# -- time
+
+
+def test_the_60_s_timeout_of_clients_hits_first(stdio):
+    """A run without a limit of its own must be answered before the client gives up."""
+    tool = next(t for t in stdio.result("tools/list")["tools"] if t["name"] == "execute_python")
+    limit = tool["inputSchema"]["properties"]["timeout"]
+    assert limit.get("default", 0) < CLIENT_TIMEOUT_S, limit
+    assert limit["maximum"] >= CLIENT_TIMEOUT_S, limit
+
+
+def test_a_run_that_needs_longer_has_nowhere_to_go(stdio):
+    """Progress does not extend a client's patience, so there is a way to start and to ask later."""
+    begun = stdio.python("import time\ntime.sleep(0.5)\n'late ' + str(6 * 7)", background=True)
+    id = begun["structuredContent"]["execution_id"]
+    assert id in text(begun), "the text does not name the run"
+    for _ in range(100):
+        state = stdio.call("check_run", execution_id=id)
+        if "late 42" in text(state):
+            return
+        time.sleep(0.05)
+    raise AssertionError(state)
+
+
+def test_a_timeout_discards_what_was_printed_and_the_child_survives(stdio):
+    code = marked(
+        MARK, "import os\nprint('before', flush=True)\nos.fork()\nwhile True: time.sleep(0.1)\n"
+    )
+    result = stdio.python(code, timeout=1)
+    assert "before" in text(result), result
+    assert "time" in text(result).lower(), result
+    assert gone(MARK), "a process outlived the timeout"
+
+
+def test_set_up_is_counted_as_run_time(cli):
+    """The first call comes while the interpreter is still getting warm, with heavy libraries."""
+    python = TOP / "build" / "venv-data" / "bin" / "python"
+    with Stdio(cli, "--python", python, "--preload", "pandas,numpy") as c:
+        c.open()
+        result = c.python("import pandas\npandas.DataFrame({'a': [6 * 7]}).a.sum()", timeout=1)
+        assert "42" in text(result), result
+        assert not result.get("isError"), result
+
+
+# -- size
+
+
+def test_a_result_is_too_large_for_the_model(stdio):
+    result = stdio.python("for i in range(30000): print('line', i)\nprint('the end')")
+    shown = text(result)
+    assert len(shown) < 26000, len(shown)
+    assert "line 0" in shown and "the end" in shown, "head or tail is missing"
+    links = [b["uri"] for b in result["content"] if b["type"] == "resource_link"]
+    assert links and links[0] in shown, "nothing says where the rest is"
+    whole = stdio.result("resources/read", {"uri": links[0]})["contents"][0]["text"]
+    assert "line 15000\n" in whole and whole.count("\n") == 30001
+
+
+def test_a_shortened_result_looks_complete(stdio):
+    shown = text(stdio.python("for i in range(30000): print('line', i)"))
+    assert any(word in shown for word in ("left out", "omitted", "shortened", "truncated")), shown[
+        -600:
+    ]
+    assert "\nline 29999" in shown
+
+
+def test_a_plot_in_base64_overflows_the_answer(stdio):
+    """One line without an end, as a picture that is printed."""
+    result = stdio.python("import base64, os\nprint(base64.b64encode(os.urandom(600000)).decode())")
+    assert len(json.dumps(result)) < 60000, len(json.dumps(result))
+
+
+# -- streams
+
+
+def test_user_code_pollutes_the_stdout_of_the_server(stdio):
+    code = (
+        "import os, subprocess, sys\n"
+        "os.write(1, b'raw {\\n')\nos.write(2, b'raw err\\n')\n"
+        "sys.__stdout__.write('text\\n')\nsys.__stdout__.flush()\n"
+        "os.system('echo from a shell')\n"
+        'print(\'{"jsonrpc": "2.0", "id": 1, "result": {}}\')'
+    )
+    before = len(stdio.lines)
+    result = stdio.python(code)
+    assert "raw {" in text(result) and "from a shell" in text(result), result
+    time.sleep(0.1)
+    assert len(stdio.lines) == before + 1, stdio.lines[before:]
+    for line in stdio.lines:
+        assert json.loads(line)["jsonrpc"] == "2.0"
+
+
+def test_user_code_reads_the_protocol_from_stdin(stdio):
+    result = stdio.python(
+        "import subprocess, sys\n(sys.stdin.read(), subprocess.run(['cat']).returncode)"
+    )
+    assert "('', 0)" in text(result), result
+    assert stdio.result("ping") == {}
+
+
+def test_a_full_pipe_is_a_deadlock(stdio):
+    code = (
+        "import sys\nfor i in range(400):\n"
+        "    sys.stdout.write('o' * 1000)\n    sys.stderr.write('e' * 1000)\n"
+        "'not stuck'"
+    )
+    assert "not stuck" in text(stdio.python(code))
+
+
+# -- ends
+
+
+def test_servers_are_left_over_when_the_client_is_gone(cli):
+    c = Stdio(cli)
+    c.open()
+    begin_endless(c, MARK)
+    tree = descendants(c.process.pid)
+    took = c.close()
+    assert took < 1.5, f"the server took {took:.1f} s to end"
+    assert gone(MARK, 1), "the run is still there"
+    assert wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in tree), 1), tree
+
+
+def test_sigterm_leaves_the_run_behind(cli):
+    c = Stdio(cli)
+    c.open()
+    begin_endless(c, MARK)
+    start = time.monotonic()
+    c.process.terminate()
+    c.process.wait(5)
+    took = time.monotonic() - start
+    assert took < 1.5, f"the server took {took:.1f} s to end"
+    assert gone(MARK, 1), "the run is still there"
+
+
+def test_servers_are_left_over_when_the_client_was_killed(cli, tmp_path):
+    """The client is killed and somebody else still holds the server's stdin."""
+    hold = os.open(tmp_path / "fifo", os.O_RDWR) if os.mkfifo(tmp_path / "fifo") is None else -1
+    code = (
+        "import subprocess, sys, time\n"
+        "held = open(sys.argv[1], 'rb')\n"
+        "p = subprocess.Popen(sys.argv[2:], stdin=held, stdout=subprocess.DEVNULL)\n"
+        "print(p.pid, flush=True)\ntime.sleep(600)"
+    )
+    args = [sys.executable, "-c", code, str(tmp_path / "fifo"), str(cli.program), "stdio"]
+    client = subprocess.Popen(args, stdout=subprocess.PIPE, env=cli.environ())
+    cli.started.append(client)
+    server = int(client.stdout.readline())
+    assert wait_until(lambda: len(descendants(server)) > 0)
+    client.kill()
+    client.wait()
+
+    def ended():
+        try:
+            return open(f"/proc/{server}/stat").read().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    try:
+        assert wait_until(ended, 3), "the server did not notice that its parent is dead"
+    finally:
+        os.close(hold)
+
+
+def test_a_cancel_does_not_stop_the_work_stdio(stdio):
+    id = begin_endless(stdio, MARK)
+    stdio.cancel(id)
+    assert gone(MARK), "the work goes on"
+    assert "42" in text(stdio.python("6 * 7")), "the session stays busy"
+    assert id not in stdio.answers, "a cancelled call was answered"
+
+
+def test_a_cancel_does_not_stop_the_work_http(server):
+    with Http(server) as c:
+        c.open()
+        c.cancel(begin_endless(c, MARK))
+        assert gone(MARK), "the work goes on"
+        assert "42" in text(c.python("6 * 7"))
+
+
+def test_a_cancel_does_not_stop_the_work_sse(server):
+    with Sse(server) as c:
+        c.open()
+        c.cancel(begin_endless(c, MARK))
+        assert gone(MARK), "the work goes on"
+        assert "42" in text(c.python("6 * 7"))
+
+
+def test_a_modern_client_that_hangs_up_leaves_its_work_behind(server):
+    with Http(server, version=MODERN) as c:
+        c.hang_up(begin_endless(c, MARK))
+        assert gone(MARK), "the work goes on"
+
+
+def test_a_cancel_leaves_what_the_code_started(stdio):
+    code = marked(
+        MARK,
+        "import os\nfor _ in range(3): os.fork()\nos.setsid() if os.getpid() > 2 else 0\n"
+        "while True: time.sleep(0.1)\n",
+    )
+    id = stdio.begin("tools/call", {"name": "execute_python", "arguments": {"code": code}})
+    assert wait_until(lambda: alive(MARK) == 8), alive(MARK)
+    stdio.cancel(id)
+    assert gone(MARK), "processes outlived the cancel"
+
+
+# -- sessions
+
+
+def status_of(server, session, method="ping"):
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method})
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY[-1]}
+    return server.fetch("POST", "/mcp", body, headers)[0]
+
+
+def test_sessions_leak_because_no_delete_ever_comes(cli):
+    server = Server(cli, "--mcp-session-ttl", "1s")
+    c = Http(server)
+    c.open()
+    assert status_of(server, c.session) == 200
+    assert wait_until(lambda: False, 2.5) is False
+    assert status_of(server, c.session) == 404, "an idle session lives for ever"
+
+
+def test_a_session_ends_by_age_while_it_works(cli):
+    server = Server(cli, "--mcp-session-ttl", "1s")
+    with Http(server) as c:
+        c.open()
+        assert "42" in text(c.python("import time\ntime.sleep(2.5)\n6 * 7"))
+        assert status_of(server, c.session) == 200
+
+
+def test_sessions_have_no_upper_bound(cli):
+    server = Server(cli, "--mcp-sessions", "3")
+    clients = [Http(server) for _ in range(5)]
+    for c in clients:
+        c.open()
+    assert [status_of(server, c.session) for c in clients] == [404, 404, 200, 200, 200]
+
+
+def test_delete_ends_a_session(server):
+    c = Http(server)
+    c.open()
+    assert c.delete()[0] in (200, 202, 204)
+    assert status_of(server, c.session) == 404
+
+
+def test_the_result_is_lost_when_the_stream_is_cut(server):
+    """A legacy client that lost its stream asks for the rest with the last id that it saw."""
+    with Http(server) as c:
+        c.open()
+        code = (
+            "import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(0.3)\n6 * 7"
+        )
+        params = {"name": "execute_python", "arguments": {"code": code}}
+        id = c.begin("tools/call", params, meta={"progressToken": 1})
+        assert wait_until(lambda: c.last_event), "the stream has no event ids"
+        c.hang_up(id)
+        c.listen(c.last_event)
+        assert "42" in text(c.wait(id, 15)["result"])
+
+
+# -- HTTP
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream", "*/*", "", None])
+@pytest.mark.parametrize("version", [LEGACY[-1], MODERN])
+def test_406_for_a_client_that_accepts_one_type_only(server, version, accept):
+    c = Http(server, version=version)
+    params = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    method, params = ("server/discover", None) if c.modern else ("initialize", params)
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": c.params(params)}
+    headers = c.headers(body)
+    del headers["Accept"]
+    if accept is not None:
+        headers["Accept"] = accept
+    status, found, answer = server.fetch("POST", "/mcp", json.dumps(body), headers)
+    assert status == 200, (status, answer[:300])
+    kind = found["content-type"].partition(";")[0]
+    assert accept in (None, "", "*/*", kind), f"wanted {accept}, got {kind}"
+    assert b'"result"' in answer, answer[:300]
+
+
+# -- shapes
+
+
+def portable(schema, path="inputSchema"):
+    """What providers and clients choke on."""
+    assert schema.get("type") == "object", f"{path}: the root is no object"
+    for word in ("anyOf", "oneOf", "allOf", "not", "if", "enum"):
+        assert word not in schema, f"{path}: '{word}' at the root"
+    words = json.dumps(schema)
+    for word in ('"$ref"', '"$defs"', '"$dynamicRef"', '"$anchor"'):
+        assert word not in words, f"{path}: {word}"
+
+
+@pytest.mark.parametrize("version", [*LEGACY, MODERN])
+def test_one_schema_makes_clients_drop_all_tools(cli, version):
+    with Stdio(cli, version=version) as c:
+        c.open()
+        for tool in c.result("tools/list")["tools"]:
+            portable(tool["inputSchema"], tool["name"])
+            for name, field in tool["inputSchema"]["properties"].items():
+                assert "type" in field, f"{tool['name']}.{name} has no type"
+            assert tool["description"] and len(tool["name"]) <= 64
+            if "outputSchema" in tool:
+                portable(tool["outputSchema"], tool["name"] + ".output")
+
+
+def test_content_and_structured_content_say_different_things(stdio):
+    result = stdio.python(
+        "import sys\nprint('to out')\nprint('to err', file=sys.stderr)\n{'value': 42}"
+    )
+    whole = json.dumps(result["structuredContent"])
+    for part in ("to out", "to err", "42"):
+        assert part in text(result), f"'{part}' is not in the text"
+        assert part in whole, f"'{part}' is not in the structure"
+    failed = stdio.python("def broken():\n    raise KeyError('lost')\nbroken()")
+    for part in ("KeyError", "lost"):
+        assert part in text(failed) and part in json.dumps(failed["structuredContent"]), failed
+
+
+def test_a_resource_link_makes_the_client_drop_the_result(cli):
+    with Stdio(cli, "--no-links") as c:
+        c.open()
+        result = c.python("for i in range(30000): print('line', i)")
+        assert {b["type"] for b in result["content"]} == {"text"}, "a link in spite of --no-links"
+        assert "run://" in text(result), "the text does not say where the rest is"
+
+
+# -- isolation
+
+
+def test_state_leaks_from_call_to_call(stdio):
+    stdio.python(
+        "leak = 1\nimport builtins\nbuiltins.leak = 2\nopen('/mnt/data/leak', 'w').write('x')"
+    )
+    result = stdio.python(
+        "import builtins, os\n"
+        "('leak' in dir(), hasattr(builtins, 'leak'), os.path.exists('/mnt/data/leak'))"
+    )
+    assert "(False, False, False)" in text(result), result
+
+
+def test_state_leaks_from_user_to_user(cli):
+    keys = {
+        "CONSTRICTOR_API_KEY": "anna:first-key-0123456789abcdef,bert:second-key-0123456789abcdef"
+    }
+    server = Server(cli, env=keys)
+    anna = Http(server, headers={"Authorization": "Bearer first-key-0123456789abcdef"})
+    bert = Http(server, headers={"X-API-Key": "second-key-0123456789abcdef"})
+    anna.open()
+    bert.open()
+    result = anna.python("for i in range(30000): print('secret', i)")
+    uri = next(b["uri"] for b in result["content"] if b["type"] == "resource_link")
+    anna.result("resources/read", {"uri": uri})
+    assert bert.error("resources/read", {"uri": uri})["code"] == -32002
+    bert.session = anna.session
+    assert bert.request("ping").get("error") or bert.status, "somebody else's session"
+    nobody = Http(server)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    assert server.fetch("POST", "/mcp", json.dumps(body), nobody.headers(body))[0] == 401
+    anna.close()
+
+
+def test_there_are_no_limits(stdio):
+    result = stdio.python("x = bytearray(1 << 30)\nlen(x)")
+    assert "memory" in text(result).lower(), result
+    assert "42" in text(stdio.python("6 * 7"))
+
+
+CRASHES = {
+    "segfault": "import ctypes\nctypes.string_at(0)",
+    "abort": "import os\nos.abort()",
+    "exit": "import os\nos._exit(139)",
+    "kill_all": "import os, signal\nos.kill(-1, signal.SIGKILL)",
+    "recursion": "import sys\nsys.setrecursionlimit(10**8)\ndef f(): f()\nf()",
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_a_guest_that_crashes_kills_the_server(stdio, name):
+    result = stdio.python(CRASHES[name])
+    assert result["content"], result
+    assert "42" in text(stdio.python("6 * 7"))
+
+
+# -- last, so that the streams have been idle for long
+
+
+def test_a_stream_is_dropped_because_it_was_idle(idle):
+    """A comment keeps proxies and clients from cutting a stream on which nothing happens."""
+    late = [
+        name
+        for name, stream in idle["streams"].items()
+        if not wait_until(
+            lambda s=stream: s.comments, idle["since"] + KEEP_ALIVE_S + 2 - time.monotonic()
+        )
+    ]
+    assert not late, f"silence for {KEEP_ALIVE_S} s on {late}"

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`constrictor serve` as a long-lived process: start, page, health, keys, signals, crashes.
+
+The protocol behind /mcp has tests of its own; here one request shows that it is there.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+
+class Server:
+    def __init__(self, process, host="127.0.0.1"):
+        self.process = process
+        self.host = host
+        self.lines = []
+        line = ""
+        while "MCP" not in line:
+            line = process.stdout.readline().decode()
+            assert line, process.stderr.read().decode()
+            self.lines.append(line)
+        self.url = line.split()[-1]
+        self.port = int(re.search(r":(\d+)/mcp$", self.url).group(1))
+
+    def ask(self, method, path, body=None, guard=30, **headers):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=guard)
+        with contextlib.closing(connection):
+            headers = {k.replace("_", "-"): v for k, v in headers.items()}
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            answer.text = answer.read()
+            return answer
+
+    def health(self, **headers):
+        return json.loads(self.ask("GET", "/health", **headers).text)
+
+    def run(self, code, guard=60, **headers):
+        """One run by the stateless protocol."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"name": "execute_python", "arguments": {"code": code}, "_meta": meta}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return self.ask(
+            "POST", "/mcp", json.dumps(body), guard,
+            Content_Type="application/json", Accept="application/json, text/event-stream",
+            MCP_Protocol_Version="2026-07-28", Mcp_Method="tools/call", Mcp_Name="execute_python",
+            **headers,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def serve(cli):
+    def start(*flags, host="127.0.0.1", **options):
+        return Server(cli.start("serve", "--port", 0, *flags, **options), host)
+
+    return start
+
+
+def gate_of(server, tools):
+    for pid, parent in tools.parents().items():
+        if parent == server.process.pid:
+            with contextlib.suppress(OSError):
+                if b"serve" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                    return pid
+    return None
+
+
+def wait_running(server, tools):
+    def busy():
+        for pid in tools.descendants(server.process.pid):
+            with contextlib.suppress(OSError):
+                if b"sleep" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return True
+        return False
+
+    assert tools.wait_until(busy, guard=20), "the code never ran"
+
+
+def quiet(function):
+    """The answer is not of interest, and may not come."""
+
+    def call(*args):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            function(*args)
+
+    return call
+
+
+# A value that is in no id by accident.
+CODE, VALUE = "20011 * 30011", b"600550121"
+SLEEP = "import subprocess; subprocess.run(['sleep', '1000'])"
+
+
+# ---- start ---------------------------------------------------------------------------------------
+
+
+def test_it_says_where_it_is_and_runs_code(serve):
+    server = serve()
+    assert server.url == f"http://127.0.0.1:{server.port}/mcp"
+    answer = server.run(CODE)
+    assert answer.status == 200 and VALUE in answer.text
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=10) == 0
+    assert json.dumps({"url": server.url})[1:-1] in server.process.stdout.read().decode()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
+def test_addresses(serve, host):
+    if ":" in host and not socket.has_ipv6:
+        pytest.fail("no IPv6 here")
+    server = serve("--host", host, host="::1" if ":" in host else "localhost")
+    assert server.health(Host=f"localhost:{server.port}")["status"] in ("ok", "starting")
+
+
+def test_a_port_that_is_taken(cli, serve):
+    server = serve()
+    r = cli.call("serve", "--port", server.port)
+    assert r.status == 69 and "[busy]" in r.err and str(server.port) in r.err
+    assert "in use" in r.err and "--port" in r.err and r.raw == b""
+
+
+@pytest.mark.parametrize("host", ["nosuchhost.invalid", "300.1.2.3", "203.0.113.77"])
+def test_addresses_that_are_not_ours(cli, host):
+    flags = ["--allow-public"] if host == "203.0.113.77" else []
+    r = cli.call("serve", "--port", 0, "--host", host, *flags)
+    assert r.status != 0 and host in r.err and "hint:" in r.err
+
+
+def test_a_public_address_needs_a_key(cli, serve):
+    r = cli.call("serve", "--port", 0, "--host", "0.0.0.0")
+    assert r.status == 64 and "hint:" in r.err and r.raw == b""
+    serve("--host", "0.0.0.0", env={"CONSTRICTOR_API_KEY": "hunter2-hunter2"})
+
+
+def test_no_interpreter_no_server(cli):
+    r = cli.call("serve", "--port", 0, "--python", "/nonexistent/python3")
+    assert r.status == 69 and "interpreter" in r.err
+
+
+def test_a_missing_layer_stops_it(cli, tools):
+    """Fail closed: no server that could not make a box."""
+    hide = cli.folder / "hide"
+    source = tools.top / "tests" / "helpers" / "hide.c"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-O1", "-o", hide, source, "-lseccomp"], check=True)
+    r = cli.call("serve", "--port", 0, prefix=[hide, "clone3=ENOSYS", "--"])
+    assert r.status == 69 and "user_ns" in r.err and "hint:" in r.err and r.raw == b""
+
+
+@pytest.fixture
+def slow_python(cli):
+    """An interpreter with a module that takes three seconds to import."""
+    folder = cli.folder / "venv"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    (site / "slow_module.py").write_text("import time; time.sleep(3)\n")
+    return folder / "bin" / "python3"
+
+
+def test_it_answers_while_the_interpreter_warms_up(serve, slow_python):
+    """A preload that takes seconds delays runs, and nothing else."""
+    began = time.monotonic()
+    server = serve("--python", slow_python, "--preload", "slow_module")
+    assert server.health()["status"] == "starting"
+    assert server.ask("GET", "/").status == 200
+    assert time.monotonic() - began < 2.5
+    assert VALUE in server.run(CODE).text
+    assert time.monotonic() - began > 3
+    assert server.health()["status"] == "ok"
+
+
+def test_it_can_be_ended_while_the_interpreter_warms_up(serve, slow_python):
+    server = serve("--python", slow_python, "--preload", "slow_module")
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=10) == 0
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_preload_that_ends_the_interpreter_is_the_answer_of_every_run(cli, serve, slow_python):
+    (site,) = (cli.folder / "venv").glob("lib/python3*/site-packages")
+    (site / "deadly.py").write_text("import os; print('aargh', file=__import__('sys').stderr); os._exit(3)\n")
+    server = serve("--python", slow_python, "--preload", "deadly")
+    for _ in range(2):
+        answer = server.run("1")
+        assert answer.status == 200 and b"zygote_failed" in answer.text and b"aargh" in answer.text
+    health = server.ask("GET", "/health")
+    assert health.status == 503 and json.loads(health.text)["error"]["code"] == "zygote_failed"
+    assert b"unavailable" in server.ask("GET", "/").text
+    # It is tried again, so mending it is enough.
+    (site / "deadly.py").write_text("")
+    deadline = time.monotonic() + 20
+    while VALUE not in server.run(CODE).text:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert server.health()["status"] == "ok"
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(timeout=10)
+    assert b"aargh" in server.process.stderr.read()
+
+
+# ---- page and health -------------------------------------------------------------------------------
+
+
+def test_page(serve):
+    server = serve()
+    answer = server.ask("GET", "/")
+    text = answer.text.decode()
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/html")
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert server.url in text and "mcpServers" in text and "httpUrl" in text
+    assert not re.search(r"<script|src=|href=|@import|url\(", text)
+    assert server.ask("HEAD", "/").text == b""
+    assert server.ask("POST", "/", b"x").status == 405
+
+
+@pytest.mark.parametrize("path", ["/health", "/api/v1/health"])
+def test_health(serve, path, tools):
+    server = serve()
+    server.run("1")
+    body = json.loads(server.ask("GET", path).text)
+    assert body["name"] == "constrictor" and body["status"] == "ok"
+    assert body["mcp_endpoint"] == server.url and body["active_sessions"] == 0
+    assert body["uptime"] >= 0 and re.match(r"\d+\.\d+", body["version"])
+
+
+def test_health_and_page_are_open_and_the_rest_is_not(serve):
+    server = serve(env={"CONSTRICTOR_API_KEY": "hunter2-hunter2"})
+    assert server.ask("GET", "/health").status == 200
+    page = server.ask("GET", "/")
+    assert page.status == 200 and b"hunter2" not in page.text and b"Authorization" in page.text
+    assert server.run("1").status == 401
+    assert server.run("1", Authorization="Bearer wrong-wrong").status == 401
+    assert server.run("1", Authorization="Bearer hunter2-hunter2").status == 200
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+def test_too_many_runs_are_refused_at_once(serve, tools):
+    server = serve("--runs", 2, "--stock", 1)
+    for _ in range(2):
+        threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
+    assert tools.wait_until(lambda: server.health()["active_runs"] == 2, guard=20)
+    answer = server.run("1")
+    assert b"busy" in answer.text and b'"isError":true' in answer.text.replace(b" ", b"")
+    assert b"--runs" in answer.text or b"again" in answer.text
+
+
+# ---- signals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_ends_at_once(serve, tools, sig):
+    server = serve()
+    server.run("1")
+    tree = tools.descendants(server.process.pid)
+    began = time.monotonic()
+    server.process.send_signal(sig)
+    assert server.process.wait(timeout=10) == 0
+    assert time.monotonic() - began < 2
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in tree)
+
+
+def test_what_runs_may_finish(serve, tools):
+    server = serve()
+    server.run("1")
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(server.run("import time; time.sleep(1.5); 'done' * 2")))
+    thread.start()
+    assert tools.wait_until(lambda: server.health()["active_runs"] == 1, guard=10)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    with pytest.raises(OSError):
+        server.ask("GET", "/health", guard=2)
+    thread.join(timeout=10)
+    assert answers and b"donedone" in answers[0].text
+    assert server.process.wait(timeout=10) == 0
+
+
+def test_what_does_not_finish_is_ended(serve, tools):
+    server = serve()
+    threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
+    wait_running(server, tools)
+    tree = tools.descendants(server.process.pid)
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=20) == 0
+    assert 4 < time.monotonic() - began < 8
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in tree)
+
+
+def test_a_second_signal_ends_it_at_once(serve, tools):
+    server = serve()
+    threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
+    wait_running(server, tools)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=20) == 0
+    assert time.monotonic() - began < 2
+
+
+def test_sighup_reads_the_keys_again(cli, serve, tools):
+    keys = cli.folder / "keys"
+    keys.write_text("alice:first-first-key\n")
+    keys.chmod(0o600)
+    server = serve("--api-key-file", keys)
+    first, second = ({"Authorization": f"Bearer {k}-{k}-key"} for k in ("first", "second"))
+    assert server.run("1", **first).status == 200 and server.run("1", **second).status == 401
+    (cli.folder / "new").write_text("bob:second-second-key\n")
+    os.rename(cli.folder / "new", keys)  # as editors do
+    server.process.send_signal(signal.SIGHUP)
+    assert tools.wait_until(lambda: server.run("1", **second).status == 200, guard=5)
+    assert server.run("1", **first).status == 401
+    # A file that is gone or broken changes nothing.
+    keys.unlink()
+    server.process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert server.run("1", **second).status == 200
+    keys.write_text("short\n")
+    server.process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert server.run("1", **second).status == 200
+
+
+def restart_gate(server, tools):
+    gate = gate_of(server, tools)
+    os.kill(gate, signal.SIGSEGV)
+    assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate), guard=5)
+
+
+def test_a_key_that_was_taken_away_stays_so_after_a_crash(cli, serve, tools):
+    keys = cli.folder / "keys"
+    keys.write_text("alice:first-first-key\n")
+    keys.chmod(0o600)
+    server = serve("--api-key-file", keys)
+    first, second = ({"Authorization": f"Bearer {k}-{k}-key"} for k in ("first", "second"))
+    keys.write_text("bob:second-second-key\n")
+    server.process.send_signal(signal.SIGHUP)
+    assert tools.wait_until(lambda: server.run("1", **second).status == 200, guard=5)
+    restart_gate(server, tools)
+    assert server.run("1", **first).status == 401
+    assert server.run("1", **second).status == 200
+    # Without the file nobody knows which keys are good, so nobody is served.
+    keys.unlink()
+    os.kill(gate_of(server, tools), signal.SIGSEGV)
+    assert server.process.wait(timeout=10) != 0
+
+
+# ---- crashes -------------------------------------------------------------------------------------
+
+
+def test_a_gate_that_crashes_is_started_again(serve, tools):
+    server = serve()
+    server.run("1")
+    threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
+    wait_running(server, tools)
+    for round in range(5):
+        gate = gate_of(server, tools)
+        os.kill(gate, signal.SIGSEGV)
+        assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate), guard=5)
+        assert VALUE in server.run(CODE).text, round
+    # The code of the client that was lost does not run any more.
+    cmdlines = []
+    for pid in tools.descendants(server.process.pid):
+        with contextlib.suppress(OSError):
+            cmdlines.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+    assert not any(b"sleep" in c for c in cmdlines)
+    # Enough is enough.
+    os.kill(gate_of(server, tools), signal.SIGSEGV)
+    assert server.process.wait(timeout=10) != 0
+    assert "giving up" in server.process.stderr.read().decode()
+
+
+def test_a_zygote_that_dies_is_replaced(serve, tools):
+    server = serve()
+    assert VALUE in server.run(CODE).text
+
+    def zygote():
+        children = {p for p, parent in tools.parents().items() if parent == server.process.pid}
+        return (children - {gate_of(server, tools)} or {None}).pop()
+
+    for _ in range(2):
+        old = zygote()
+        os.kill(old, signal.SIGKILL)
+        # A box that was parked may still answer while it dies.
+        assert tools.wait_until(lambda: zygote() not in (None, old), guard=20)
+        assert tools.wait_until(lambda: VALUE in server.run(CODE).text, guard=20)
+
+
+def test_nothing_outlives_the_keeper(serve, tools):
+    server = serve()
+    server.run("1")
+    tree = tools.descendants(server.process.pid)
+    server.process.kill()
+    server.process.wait()
+    assert tools.wait_until(lambda: not tools.reap([p for p in tree if os.path.exists(f"/proc/{p}")]), guard=5)
+
+
+def test_stdout_may_be_closed(cli, tools):
+    process = cli.start("serve", "--port", 0, stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 0

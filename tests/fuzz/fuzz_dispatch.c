@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fuzz target of the MCP dispatch: the input is what a client writes, line by line, in both eras.  Each
+// request is answered exactly once or still in flight, and every answer is a JSON-RPC message.  There
+// is no keeper, so nothing is run.  Built and run by `make fuzz`.
+
+#undef NDEBUG
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mcp/mcp.h"
+#include "mcp/session.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static unsigned finished;
+
+static void on_send(struct mcp_outlet *o, json_t *message, bool last)
+{
+    (void)o;
+    assert(json_is_object(message));
+    assert(strcmp(json_string_value(json_object_get(message, "jsonrpc")), "2.0") == 0);
+    char *text = json_dumps(message, JSON_COMPACT);
+    assert(text);
+    free(text);
+    finished += last;
+}
+
+static void on_drop(struct mcp_outlet *o)
+{
+    (void)o;
+    finished++;
+}
+
+static void one_line(struct mcp *m, struct mcp_session *s, struct mcp_outlet *outlet,
+                     const char *line, size_t length)
+{
+    struct rpc_message message;
+    struct rpc_refusal no;
+    struct mcp_from from = {.session = s, .outlet = outlet, .owner = "", .version = s->version};
+    if (rpc_read(line, length, &message, &no) < 0) {
+        json_decref(rpc_refusal_json(&no));
+        rpc_refusal_clear(&no);
+        return;
+    }
+    if (message.modern && message.kind != RPC_BATCH &&
+        rpc_check_modern(&message, &from.version, &no) < 0) {
+        rpc_refusal_clear(&no);
+        rpc_message_clear(&message);
+        return;
+    }
+    unsigned before = finished, calls = m->calls;
+    bool request = message.kind == RPC_REQUEST;
+    struct mcp_call *c = mcp_receive(m, &from, &message);
+    if (request) {
+        assert((c != NULL) == (finished == before) || finished > before + 1);
+        assert(c || m->calls <= calls + 1); // a task may go on behind an answer
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct config config;
+    static struct event_base *base;
+    struct mcp_outlet outlet = {.send = on_send, .drop = on_drop};
+    struct mcp m;
+    struct err e;
+    if (!base) {
+        base = event_base_new();
+        config_init(&config);
+        config.fixtures = true;
+    }
+    assert(mcp_open(&m, base, NULL, &config, &e) == 0);
+    struct mcp_session *s = mcp_session_new_private(&m, "");
+    assert(s);
+    s->outlet = &outlet;
+    for (size_t at = 0; at < size;) {
+        const uint8_t *end = memchr(data + at, '\n', size - at);
+        size_t length = end ? (size_t)(end - (data + at)) : size - at;
+        one_line(&m, s, &outlet, (const char *)data + at, length);
+        at += length + 1;
+    }
+    (void)event_base_loop(base, EVLOOP_NONBLOCK);
+    mcp_session_end(s);
+    mcp_close(&m);
+    return 0;
+}
