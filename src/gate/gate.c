@@ -180,7 +180,7 @@ void gate_dispatch(struct gate *g)
         if (r != 0)
             return; // nothing left to wait for
         if (!look || g->running != running || g->begun != begun) {
-            asleep_after_us = now_us + LOOK_US;
+            asleep_after_us = clock_us() + LOOK_US; // the wait may have been long
         } else {
             (void)sched_yield(); // whoever shares this CPU may be the one that we wait for
             relax();
