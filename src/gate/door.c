@@ -75,6 +75,12 @@ static bool is_key_name(const char *s, size_t n)
     return true;
 }
 
+// Names that keys without one get.
+static bool is_given_name(const char *s, size_t n)
+{
+    return n > 4 && memcmp(s, "key-", 4) == 0 && strspn(s + 4, "0123456789abcdef") >= n - 4;
+}
+
 static int key_refused(struct err *e, const char *where, const char *hint, const char *what)
 {
     return err_set(e, ERR_BAD_VALUE, 0, hint, "%s: %s", where, what); // never the key itself
@@ -85,7 +91,7 @@ static int keys_add(struct keys *k, const char *text, size_t n, const char *wher
 {
     static const char name_hint[] =
         "write 'name:key' with a name of at most 64 letters, digits, "
-        "'.', '_' and '-'; names like key-1 are given to keys without one",
+        "'.', '_' and '-'; names like key-3f are given to keys without one",
                       key_hint[] = "make one with 'openssl rand -hex 32'";
     const char *colon = memchr(text, ':', n);
     if (k->count == DOOR_KEYS_MAX)
@@ -93,15 +99,14 @@ static int keys_add(struct keys *k, const char *text, size_t n, const char *wher
     struct key *key = &k->items[k->count];
     if (colon) {
         size_t name = (size_t)(colon - text);
-        if (!is_key_name(text, name) || (name > 4 && memcmp(text, "key-", 4) == 0 &&
-                                         strspn(text + 4, "0123456789") == name - 4))
+        if (!is_key_name(text, name) || is_given_name(text, name))
             return key_refused(e, where, name_hint, "the name of a key is not allowed");
         memcpy(key->name, text, name);
         key->name[name] = '\0';
         text += name + 1;
         n -= name + 1;
     } else {
-        snprintf(key->name, sizeof key->name, "key-%zu", k->count + 1);
+        key->name[0] = '\0';
     }
     if (n < DOOR_KEY_MIN)
         return key_refused(e, where, key_hint, "a key has fewer than 8 characters");
@@ -109,6 +114,12 @@ static int keys_add(struct keys *k, const char *text, size_t n, const char *wher
         if (text[i] <= ' ' || text[i] > '~')
             return key_refused(e, where, key_hint, "a key has a blank or a character beyond ASCII");
     hash_text(text, n, key->hash);
+    // SECURITY: made from the key and not from its place in the file: when a line above it goes, the
+    // key must not become the owner of what was another's.
+    if (!key->name[0])
+        snprintf(key->name, sizeof key->name, "key-%02x%02x%02x%02x%02x%02x%02x%02x", key->hash[0],
+                 key->hash[1], key->hash[2], key->hash[3], key->hash[4], key->hash[5], key->hash[6],
+                 key->hash[7]);
     for (size_t i = 0; i < k->count; i++)
         if (memcmp(k->items[i].hash, key->hash, sizeof key->hash) == 0)
             return key_refused(e, where, key_hint, "the same key is given twice");

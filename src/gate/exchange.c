@@ -42,7 +42,8 @@ void exchange_free(struct exchange *p)
 
 const char *http_header(const struct http_exchange *x, const char *name)
 {
-    return evhttp_find_header(evhttp_request_get_input_headers(x->ev), name);
+    const char *value = evhttp_find_header(evhttp_request_get_input_headers(x->ev), name);
+    return value ? value + strspn(value, " \t") : NULL; // libevent leaves tabs
 }
 
 // "text/*;q=0.5": does it allow `type`?

@@ -168,7 +168,9 @@ static int read_request_line(struct reader *r, struct slice line)
     if (h->target.n > TARGET_MAX)
         return fail(r->fault, long_target);
     // An absolute URL is for proxies, '*' and an authority for what is not served here.
-    if (h->target.p[0] != '/' || !all_graphic(h->target))
+    // "//host/path" would be taken for an authority by libevent.
+    if (h->target.p[0] != '/' || (h->target.n > 1 && h->target.p[1] == '/') ||
+        !all_graphic(h->target))
         return fail(r->fault, bad_target);
     return 0;
 }

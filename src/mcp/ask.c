@@ -18,7 +18,7 @@
 #include "mcp/session.h"
 #include "mcp/tasks.h"
 
-enum { STATE_TTL_S = 900, STATE_MAX = 65536, SEAL_SIZE = 32 };
+enum { ANSWER_S = 600, STATE_TTL_S = 900, STATE_MAX = 65536, SEAL_SIZE = 32 };
 
 // One open question of a legacy call.
 struct ask_item {
@@ -31,6 +31,7 @@ struct ask_item {
 struct mcp_ask {
     size_t count, open;
     struct ask_item items[MCP_QUESTIONS_MAX];
+    struct event *timer; // nobody waits for ever
     json_t *answers;
     void (*then)(struct mcp_call *c, json_t *answers);
 };
@@ -180,8 +181,21 @@ void mcp_ask_free(struct mcp_call *c)
     for (size_t i = 0; i < ask->count; i++)
         if (ask->items[i].open && c->session)
             (void)tdelete(&ask->items[i], &c->session->asks, compare);
+    if (ask->timer)
+        event_free(ask->timer);
     json_decref(ask->answers);
     free(ask);
+}
+
+static void on_silence(evutil_socket_t fd, short what, void *argument)
+{
+    struct mcp_call *c = argument;
+    (void)fd;
+    (void)what;
+    void (*cancel)(struct mcp_call * c) = TAKE_PTR(c->cancel);
+    if (cancel)
+        cancel(c);
+    mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the client did not answer within %d s", ANSWER_S);
 }
 
 static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions, size_t count,
@@ -190,7 +204,15 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
     struct mcp_session *s = c->session;
     mcp_ask_free(c);
     struct mcp_ask *ask = calloc(1, sizeof *ask);
-    if (!ask || !(ask->answers = json_object())) {
+    struct timeval wait = {.tv_sec = ANSWER_S};
+    if (ask)
+        ask->timer = evtimer_new(c->mcp->base, on_silence, c);
+    if (!ask || !(ask->answers = json_object()) || !ask->timer ||
+        event_add(ask->timer, &wait) < 0) {
+        if (ask && ask->timer)
+            event_free(ask->timer);
+        if (ask)
+            json_decref(ask->answers);
         free(ask);
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the server is out of memory");
         return;

@@ -33,7 +33,12 @@ struct mcp_listeners; // listen.c
 struct mcp_kept;      // kept.c: outputs of runs, for resources
 struct mcp_tools;     // tools.c
 
-enum { MCP_OWNER_MAX = 64, MCP_SECRET_SIZE = 32, MCP_CALLS_MAX = 1024 };
+enum {
+    MCP_OWNER_MAX = 64,
+    MCP_SECRET_SIZE = 32,
+    MCP_CALLS_MAX = 1024,
+    MCP_SESSION_CALLS_MAX = 256
+};
 
 struct mcp {
     struct event_base *base;

@@ -20,6 +20,8 @@
 #include "mcp/tasks.h"
 #include "mcp/tools.h"
 
+enum { CAPABILITIES_MAX = 8192 };
+
 static const char instructions[] =
     "Runs Python code in an isolated box: no network, nothing of the host is visible, limits on "
     "time "
@@ -89,6 +91,12 @@ static void handle_initialize(struct mcp_call *c)
     int version = mcp_version_find(json_string_value(wanted));
     s->version =
         version < 0 || version > MCP_NEWEST_LEGACY ? MCP_NEWEST_LEGACY : (enum mcp_version)version;
+    // SECURITY: they are kept as long as the session, so what nobody looks at may not be in them.
+    if (json_dumpb(can, NULL, 0, JSON_COMPACT) > CAPABILITIES_MAX) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'capabilities' may have at most %d bytes",
+                 CAPABILITIES_MAX);
+        return;
+    }
     s->capabilities = json_incref(can);
     s->agreed = true;
     mcp_listen_join(s);
@@ -173,7 +181,9 @@ static void refuse(const struct mcp_from *from, json_t *id, int code, const char
 static void read_meta(struct mcp_call *c)
 {
     json_t *token = json_object_get(c->request.meta, "progressToken");
-    if (json_is_integer(token) || json_is_string(token))
+    // SECURITY: it is sent with every notification, so its length is bounded as that of an id.
+    if (json_is_integer(token) ||
+        (json_is_string(token) && json_string_length(token) <= RPC_ID_MAX))
         c->progress_token = token;
     if (!c->modern) {
         c->log_level = c->session ? c->session->log_level : MCP_LEVEL_MAX;
@@ -239,6 +249,9 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
         no = "the first request of a session must be 'initialize'";
     } else if (m->calls - m->parked >= MCP_CALLS_MAX) {
         no = "too many requests are in flight; wait for answers before sending more";
+        code = MCP_INTERNAL_ERROR;
+    } else if (from->session && from->session->call_count >= MCP_SESSION_CALLS_MAX) {
+        no = "too many requests of this session are in flight; wait for answers first";
         code = MCP_INTERNAL_ERROR;
     }
     struct mcp_call *c = no ? NULL : make_call(m, from, message);

@@ -61,7 +61,7 @@ static void knock(const struct head *h)
         assert(r.status == 403 && clean(r.challenge));
     }
     if (door_check_key(door(), h, 1800000000, owner, &r) == 0)
-        assert(strcmp(owner, "key-1") == 0);
+        assert(strncmp(owner, "key-", 4) == 0);
     else
         assert((r.status == 401 || r.status == 403) && clean(r.challenge) && clean(r.message));
     door_allow_headers(h->field[HEAD_WANT_HEADERS], headers, sizeof headers);

@@ -294,7 +294,7 @@ static void keys_and_names(void **state)
     add(&config.api_keys, "alice:secret-one,secret-two,bob:a:b:c:d:e:f");
     static const struct key_case rows[] = {
         {"Bearer secret-one", NULL, "alice"},
-        {"bEARER   secret-two", NULL, "key-2"},
+        {"bEARER   secret-two", NULL, "key-cebdf378f2d2bd60"},
         {NULL, "a:b:c:d:e:f", "bob"},
         {"Bearer secret-one", "secret-one", "alice"},
         {"Bearer secret-one", "secret-two", "!key_invalid"},
@@ -333,9 +333,9 @@ static void key_files_and_reloading(void **state)
     write_file("keys", "# ours\r\n\r\n  carol:file-key-1  \nfile-key-2", path);
     snprintf(config.api_key_file, sizeof config.api_key_file, "%s", path);
     add(&config.api_keys, "secret-one");
-    static const struct key_case rows[] = {{"Bearer secret-one", NULL, "key-1"},
+    static const struct key_case rows[] = {{"Bearer secret-one", NULL, "key-ea77193cc4e6f186"},
                                            {"Bearer file-key-1", NULL, "carol"},
-                                           {"Bearer file-key-2", NULL, "key-3"},
+                                           {"Bearer file-key-2", NULL, "key-857df7631f0e703b"},
                                            {"Bearer # ours", NULL, "!key_invalid"}};
     check_keys(rows, ARRAY_LEN(rows));
     struct door *d = open_door();
