@@ -57,10 +57,9 @@ static int allow(int ruleset, const char *path, uint64_t access)
     return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
 }
 
-int landlock_restrict(uint32_t abi)
+// A ruleset about everything that the ABI knows, in which nothing is allowed yet.
+static int make_ruleset(uint32_t abi, uint64_t *ret_handled_fs)
 {
-    if (!abi)
-        return 0;
     struct ruleset_attr attr = {.handled_fs = FS_ALL_ABI1};
     size_t size = sizeof attr.handled_fs;
     if (abi >= 2)
@@ -77,13 +76,30 @@ int landlock_restrict(uint32_t abi)
         attr.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
         size += sizeof attr.scoped;
     }
-    _cleanup_close_ int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+    *ret_handled_fs = attr.handled_fs;
+    return (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+}
+
+int landlock_seal(uint32_t abi)
+{
+    uint64_t handled_fs;
+    if (!abi)
+        return 0;
+    _cleanup_close_ int ruleset = make_ruleset(abi, &handled_fs);
+    return ruleset < 0 ? -1 : (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+}
+
+int landlock_restrict(uint32_t abi)
+{
+    uint64_t handled_fs;
+    if (!abi)
+        return 0;
+    _cleanup_close_ int ruleset = make_ruleset(abi, &handled_fs);
     if (ruleset < 0)
         return -1;
 
     const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
-    const uint64_t write =
-        attr.handled_fs & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV);
+    const uint64_t write = handled_fs & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV);
     const struct {
         const char *path;
         uint64_t access;

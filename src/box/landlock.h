@@ -11,6 +11,9 @@
 // The ABI of this kernel; 0 when Landlock is absent or off.
 uint32_t landlock_abi(void);
 
+// No file, no TCP, no signal and no abstract socket: only what is open already.  0, or -1 with errno.
+int landlock_seal(uint32_t abi);
+
 // Restricts the calling process as far as `abi` goes; 0 does nothing.  0, or -1 with errno.
 int landlock_restrict(uint32_t abi);
 

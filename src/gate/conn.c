@@ -58,6 +58,47 @@ static int64_t deadline(const struct conn *c)
     return silent_ms < slow_ms ? silent_ms : slow_ms;
 }
 
+// ---- memory --------------------------------------------------------------------------------------
+
+static size_t held_by(const struct conn *c)
+{
+    return c->held_in + c->held_out;
+}
+
+static void doom(struct conn *c)
+{
+    c->server->held -= held_by(c);
+    c->held_in = c->held_out = 0;
+    c->doomed = true;
+    event_active(&c->wake, EV_WRITE, 0); // not from within libevent's reading and writing
+}
+
+// SECURITY: each connection has its bound, but there may be many.  Above the total, whoever holds most goes.
+static void limit_held(struct http *h)
+{
+    while (h->held > HELD_MAX) {
+        struct conn *c, *most = NULL;
+        TAILQ_FOREACH(c, &h->all, all)
+        if (!c->doomed && (!most || held_by(c) > held_by(most)))
+            most = c;
+        if (!most || held_by(most) == 0)
+            return;
+        log_line(LOG_WARN,
+                 "a connection was cut off that held %zu bytes: all together hold too many",
+                 held_by(most));
+        doom(most);
+    }
+}
+
+static void count_held(struct conn *c, size_t *held, size_t now)
+{
+    if (c->doomed)
+        return;
+    c->server->held += now - *held;
+    *held = now;
+    limit_held(c->server);
+}
+
 // ---- the end of a connection ---------------------------------------------------------------------
 
 // on_gone() follows, and the connection is no more.
@@ -92,6 +133,7 @@ static void conn_free(struct conn *c)
         h->current = NULL;
     if (c->state == CONN_BUSY)
         h->exchanges--;
+    h->held -= held_by(c);
     TAILQ_REMOVE(&h->all, c, all);
     h->connections--;
     (void)event_del(&c->wake);
@@ -275,6 +317,9 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     } else if (!head->chunked && head->length > h->config->body_bytes) {
         refuse_plainly(c, 413, "body_too_large", "the body is larger than this server reads");
         return;
+    } else if (!here && head->length > HELD_SMALL && h->held + head->length > HELD_MAX) {
+        refuse_plainly(c, 503, "busy", "too many large requests are arriving; try again later");
+        return;
     }
     c->need = n + (size_t)head->length;
     c->state = CONN_BODY;
@@ -327,6 +372,7 @@ static bool take_ahead(struct conn *c)
 static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
 {
     struct conn *c = argument;
+    count_held(c, &c->held_in, evbuffer_get_length(b));
     if (info->n_added == 0 || take_ahead(c))
         return;
     switch (c->state) {
@@ -363,6 +409,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
 {
     struct conn *c = argument;
+    count_held(c, &c->held_out, evbuffer_get_length(b));
     if (c->state != CONN_BUSY)
         return;
     int64_t now_ms = clock_ms();
@@ -525,7 +572,9 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
     (void)fd;
     if (!c->ev) {
         conn_begin(c);
-    } else if (what & EV_WRITE) { // it talks too much, or memory was out in the middle of a stream
+    } else if (c->doomed && (c->state == CONN_HEAD || c->state == CONN_BODY)) {
+        refuse_plainly(c, 503, "busy", "too many large requests are arriving; try again later");
+    } else if (what & EV_WRITE) { // it talks or holds too much, or memory was out in a stream
         conn_reset(c);
     } else if (c->ahead) {
         (void)take_ahead(c);

@@ -46,6 +46,7 @@ struct http {
     const struct http_route *tables[ROUTE_TABLES_MAX];
     unsigned table_count;
     unsigned connections, connections_max, exchanges;
+    size_t held; // bytes in the buffers of all connections
     bool stopping;
     struct conn *current;         // its request is being handed to libevent
     TAILQ_HEAD(, conn) all, idle; // the longest idle one first
@@ -75,6 +76,9 @@ struct conn {
     int64_t since_ms, last_ms;
     uint64_t amount;
     bool slow; // the output was above STREAM_LOW
+    // Bytes in its buffers, as they are counted in the server's total; `doomed`: not any more.
+    size_t held_in, held_out;
+    bool doomed;
 };
 
 // The public part is first: a handler's pointer is a pointer to this.
@@ -91,7 +95,11 @@ struct exchange {
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
 };
 
-enum { STREAM_LOW = 16 * 1024 };
+enum {
+    STREAM_LOW = 16 * 1024,
+    HELD_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
+    HELD_SMALL = 64 * 1024,       // a body that always gets in
+};
 
 // In exchange.c.
 struct exchange *exchange_new(struct conn *c);

@@ -99,6 +99,12 @@ const char *http_body(struct http_exchange *x, size_t *ret_length)
     return data ? data : "";
 }
 
+void http_body_done(struct http_exchange *x)
+{
+    struct evbuffer *body = evhttp_request_get_input_buffer(x->ev);
+    (void)evbuffer_drain(body, evbuffer_get_length(body));
+}
+
 static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')

@@ -24,6 +24,8 @@
 #include "base/sys.h"
 #include "box/creds.h"
 #include "box/filter.h"
+#include "box/landlock.h"
+#include "gate/run.h"
 
 enum { GATE_LINK_FD = 3 };
 
@@ -75,7 +77,12 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != facts->keeper)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
-#ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end
+#ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end, and read /proc
+    // What it needs is open.  An ordinary user's gate has that user's uid, but none of the files.
+    if (landlock_seal(facts->caps->landlock_abi) < 0)
+        return err_set(e, ERR_LAYER_MISSING, errno,
+                       "see 'constrictor doctor' for the exact cause and fix",
+                       "layer 'landlock': shut the gate in");
     if (facts->caps->box_flags & BOX_WITHOUT_SECCOMP)
         return 0; // the operator allowed that this kernel lacks it
     struct filter filter;
@@ -136,6 +143,11 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
     }
 }
 
+static void on_room(void *argument)
+{
+    run_send_held(argument);
+}
+
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e)
 {
     *g = (struct gate){.own = *facts};
@@ -150,6 +162,8 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
     r = link_open(&g->link, g->base, sock, e);
     g->link.on_news = on_news;
     g->link.news_argument = g;
+    g->link.on_room = on_room;
+    g->link.room_argument = g;
     return r;
 }
 

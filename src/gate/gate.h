@@ -9,18 +9,23 @@
 #define CONSTRICTOR_GATE_GATE_H
 
 #include <event2/event.h>
+#include <sys/queue.h>
 
 #include "base/err.h"
 #include "gate/link.h"
 #include "keeper/keeper.h"
 
+TAILQ_HEAD(run_list, run);
+
 struct gate {
     struct event_base *base;
     const struct keeper_facts *facts; // `own`, which follows what the keeper says
     struct link link;
-    unsigned running;  // runs whose answer is awaited
-    unsigned begun;    // runs that were ever begun
-    unsigned runs_max; // more are refused; 0: no bound but the link's
+    unsigned running;     // runs whose answer is awaited
+    unsigned begun;       // runs that were ever begun
+    unsigned runs_max;    // more are refused; 0: no bound but the link's
+    struct run_list held; // runs that wait until the keeper is rid of what was cancelled
+    unsigned held_count;  // counted in `running` as well
     struct keeper_facts own;
     struct interp *interp; // owned, when it came later
     struct err error;

@@ -64,6 +64,8 @@ const char *http_header(const struct http_exchange *x, const char *name); // NUL
 bool http_accepts(const struct http_exchange *x, const char *type);
 // The body, contiguous; borrowed.
 const char *http_body(struct http_exchange *x, size_t *ret_length);
+// The body is not needed any more: frees it.
+void http_body_done(struct http_exchange *x);
 // Value of a query parameter, decoded, into buf; false: absent or too long.
 bool http_query(const struct http_exchange *x, const char *name, char *buf, size_t cap);
 

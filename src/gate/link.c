@@ -24,14 +24,45 @@ static void lost(struct link *l)
         event_base_loopbreak(l->base);
 }
 
+static void settle(struct link *l)
+{
+    l->unwanted--;
+    if (l->on_room)
+        l->on_room(l->room_argument);
+}
+
+// The caller went away while the box was made, or nobody could use it.  It counts until it is gone.
+static void give_back(struct link *l, uint64_t box)
+{
+    size_t i = box % LINK_BOX_SLOTS;
+    if (!l->by_box[i].unwanted)
+        l->unwanted++;
+    l->by_box[i].box = box;
+    l->by_box[i].run = NULL;
+    l->by_box[i].unwanted = true;
+    (void)link_release(l, box, END_CANCELLED, true);
+}
+
+// Takes the ticket out of the table; NULL: nobody waits for it, or it is none.
+static struct run *take_ticket(struct link *l, uint64_t ticket, bool *ret_unwanted)
+{
+    size_t i = ticket % LINK_RUNS_MAX;
+    *ret_unwanted = false;
+    if (!ticket || l->by_ticket[i].ticket != ticket)
+        return NULL;
+    struct run *r = l->by_ticket[i].run;
+    *ret_unwanted = !r;
+    l->by_ticket[i].ticket = 0;
+    l->by_ticket[i].run = NULL;
+    l->free[l->free_count++] = (uint16_t)i;
+    return r;
+}
+
 static void on_box(struct link *l, const struct wire_box *m, const int *fds, size_t count)
 {
-    size_t i = m->ticket % LINK_RUNS_MAX;
-    struct run *r = l->by_ticket[i].ticket == m->ticket ? l->by_ticket[i].run : NULL;
-    bool whole = m->box && count == 3;
+    bool whole = m->box && count == 3, unwanted;
+    struct run *r = take_ticket(l, m->ticket, &unwanted);
     if (r) {
-        l->by_ticket[i].run = NULL;
-        l->free[l->free_count++] = (uint16_t)i;
         if (whole) {
             l->by_box[m->box % LINK_BOX_SLOTS].box = m->box;
             l->by_box[m->box % LINK_BOX_SLOTS].run = r;
@@ -42,18 +73,25 @@ static void on_box(struct link *l, const struct wire_box *m, const int *fds, siz
     }
     for (size_t k = 0; k < count; k++)
         (void)close(fds[k]);
-    if (m->box) // the caller went away while the box was made, or nobody could use it
-        (void)link_release(l, m->box, END_CANCELLED, false);
+    if (m->box)
+        give_back(l, m->box);
+    if (unwanted)
+        settle(l); // now its box counts, if it is one
 }
 
 static void on_ended(struct link *l, const struct wire_ended *m)
 {
     size_t i = m->box % LINK_BOX_SLOTS;
-    struct run *r = l->by_box[i].box == m->box ? l->by_box[i].run : NULL;
-    if (!r)
+    if (l->by_box[i].box != m->box)
         return;
+    struct run *r = l->by_box[i].run;
+    bool unwanted = l->by_box[i].unwanted;
     l->by_box[i].run = NULL;
-    link_user.on_ended(r, m);
+    l->by_box[i].unwanted = false;
+    if (r)
+        link_user.on_ended(r, m);
+    if (unwanted)
+        settle(l);
 }
 
 static void on_readable(evutil_socket_t sock, short what, void *argument)
@@ -165,8 +203,11 @@ void link_forget(struct link *l, uint64_t ticket, uint64_t box)
 {
     size_t i = ticket % LINK_RUNS_MAX;
     if (ticket && l->by_ticket[i].ticket == ticket && l->by_ticket[i].run) {
+        union wire_message m = {.cancel = {.ticket = ticket}};
         l->by_ticket[i].run = NULL;
-        l->free[l->free_count++] = (uint16_t)i;
+        l->unwanted++;
+        if (!l->lost)
+            (void)send_surely(l, WIRE_CANCEL, &m);
     }
     i = box % LINK_BOX_SLOTS;
     if (box && l->by_box[i].box == box)

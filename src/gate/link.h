@@ -31,14 +31,19 @@ struct link {
     uint64_t generation;
     uint32_t free_count;
     uint16_t free[LINK_RUNS_MAX];
+    // A place is taken until the keeper has answered: `run` is NULL when nobody waits for it any more.
     struct {
-        uint64_t ticket;
+        uint64_t ticket; // 0: free
         struct run *run;
     } by_ticket[LINK_RUNS_MAX];
     struct {
         uint64_t box;
         struct run *run;
+        bool unwanted; // it came for nobody and is on its way out
     } by_box[LINK_BOX_SLOTS];
+    unsigned unwanted; // orders and boxes that cost the keeper something, and nobody waits for
+    void (*on_room)(void *argument); // there is one less of them
+    void *room_argument;
     void (*on_status)(const struct wire_status_reply *m, void *argument);
     void *status_argument;
     // INTERPRETER, ZYGOTE_READY, FAILED and FILES; the descriptors are borrowed.
@@ -60,7 +65,8 @@ int link_status(struct link *l);
 // Reads what is there now, outside of the event loop.
 void link_read(struct link *l);
 
-// Tells the link that the run is gone and wants no more calls.
+// Tells the link that the run is gone and wants no more calls.  What it has asked for is cancelled, and
+// counts as unwanted until the keeper is rid of it.
 void link_forget(struct link *l, uint64_t ticket, uint64_t box);
 
 extern const struct link_user link_user; // in run.c

@@ -325,13 +325,68 @@ static void fail_soon(evutil_socket_t fd, short what, void *argument)
     done(argument);
 }
 
+// ---- what waits for a box ----
+
+static void hold(struct run *r)
+{
+    struct gate *g = r->gate;
+    if (!g->held_count)
+        TAILQ_INIT(&g->held);
+    TAILQ_INSERT_TAIL(&g->held, r, list);
+    g->held_count++;
+    r->held = true;
+}
+
+static void unhold(struct run *r)
+{
+    if (!r->held)
+        return;
+    TAILQ_REMOVE(&r->gate->held, r, list);
+    r->gate->held_count--;
+    r->held = false;
+}
+
+// Nobody wants it any more, wherever it waits.
+static void leave_queue(struct run *r)
+{
+    unhold(r);
+    link_forget(&r->gate->link, r->ticket, 0);
+    r->ticket = 0;
+}
+
+// SECURITY: a run that is cancelled while it waits is over for its caller at once, but not for the
+// keeper, who may be making a box for it.  That counts like a run, or calls that are cancelled as soon as
+// they are sent would have no bound.  Who comes meanwhile waits here, where cancelling costs nothing.
+static bool has_room(const struct gate *g, unsigned more)
+{
+    return !g->runs_max || g->running - g->held_count + more + g->link.unwanted <= g->runs_max;
+}
+
+static int acquire(struct run *r)
+{
+    struct wire_acquire m = {.cpu_ms = r->request.cpu_ms, .limits = r->request.limits};
+    int n = link_acquire(&r->gate->link, r, &m, &r->error);
+    if (n == 0)
+        r->ticket = m.ticket;
+    return n;
+}
+
+void run_send_held(struct gate *g)
+{
+    while (g->held_count && has_room(g, 1)) {
+        struct run *r = TAILQ_FIRST(&g->held);
+        unhold(r);
+        if (acquire(r) < 0)
+            done(r);
+    }
+}
+
 static void on_wait(evutil_socket_t fd, short what, void *argument)
 {
     struct run *r = argument;
     (void)fd;
     (void)what;
-    link_forget(&r->gate->link, r->ticket, 0);
-    r->ticket = 0;
+    leave_queue(r);
     err_set(&r->error, ERR_BUSY, ETIMEDOUT, "run it again, or send fewer runs at once",
             "no box was free in time");
     done(r);
@@ -364,8 +419,12 @@ struct run *run_start(struct gate *g, const struct run_request *request)
             run_free(r);
             return NULL;
         }
-    struct wire_acquire m = {.cpu_ms = request->cpu_ms, .limits = request->limits};
-    if (admit(g, &r->error) < 0 || link_acquire(&g->link, r, &m, &r->error) < 0) {
+    int n = admit(g, &r->error);
+    if (n == 0 && (g->held_count || !has_room(g, 0)))
+        hold(r);
+    else if (n == 0)
+        n = acquire(r);
+    if (n < 0) {
         // Not from here: the caller does not have its run yet.
         struct timeval now = {0};
         if (!watch(r, &r->wall_event, -1, EV_TIMEOUT, fail_soon, &now)) {
@@ -374,7 +433,6 @@ struct run *run_start(struct gate *g, const struct run_request *request)
         }
         return r;
     }
-    r->ticket = m.ticket;
     uint64_t wait_ms = request->wall_ms + QUEUE_GRACE_MS;
     struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000)};
     (void)watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wait, &wait); // without it: a longer wait
@@ -404,9 +462,8 @@ void run_next(struct run *r, const char *code, size_t code_length)
 
 void run_cancel(struct run *r)
 {
-    if (r->state == RUN_WAITING && r->ticket) {
-        link_forget(&r->gate->link, r->ticket, 0);
-        r->ticket = 0;
+    if (r->state == RUN_WAITING && (r->ticket || r->held)) {
+        leave_queue(r);
         r->end = END_CANCELLED;
         done(r);
     } else if (r->state == RUN_IDLE || r->state == RUN_SENDING || r->state == RUN_RUNNING) {
@@ -426,6 +483,7 @@ void run_free(struct run *r)
         return;
     if (r->state != RUN_DONE && r->state != RUN_IDLE)
         r->gate->running--;
+    unhold(r);
     link_forget(&r->gate->link, r->ticket, r->box);
     close_box(r);
     for (int i = 0; i < RUN_STREAMS; i++)

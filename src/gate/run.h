@@ -50,6 +50,8 @@ struct run {
     enum run_state state;
     uint64_t ticket, box;
     bool parked;
+    bool held; // WAITING: in gate->held, the keeper does not know of it yet
+    TAILQ_ENTRY(run) list;
     int control, fd[RUN_STREAMS];
     struct event *control_event, *write_event, *stream_event[RUN_STREAMS], *wall_event;
     struct evbuffer *output[RUN_STREAMS];
@@ -69,6 +71,9 @@ struct run {
 
 // Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
 struct run *run_start(struct gate *g, const struct run_request *request);
+
+// Sends those on that were held back, as far as there is room; the link calls it.
+void run_send_held(struct gate *g);
 
 // The next run in a box that is IDLE; on_done comes again.
 void run_next(struct run *r, const char *code, size_t code_length);

@@ -279,6 +279,19 @@ int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
     return r;
 }
 
+// The sum only grows.  How it divides does not: where the kernel samples the system's share, the user's
+// can fall below what it was, in a group that many boxes were in by more than a run's whole time.
+static void subtract_base(const struct cgroup *cg, struct wire_usage *u)
+{
+    uint64_t base_us = cg->cpu_base_user_us + cg->cpu_base_system_us;
+    uint64_t total_us = u->cpu_user_us + u->cpu_system_us;
+    total_us = total_us > base_us ? total_us - base_us : 0;
+    uint64_t system_us =
+        u->cpu_system_us > cg->cpu_base_system_us ? u->cpu_system_us - cg->cpu_base_system_us : 0;
+    u->cpu_system_us = system_us < total_us ? system_us : total_us;
+    u->cpu_user_us = total_us - u->cpu_system_us;
+}
+
 void cgroup_usage(struct cgroup *cg, struct wire_usage *ret)
 {
     *ret = (struct wire_usage){
@@ -290,10 +303,8 @@ void cgroup_usage(struct cgroup *cg, struct wire_usage *ret)
         .scratch_free_inodes = UINT64_MAX,
     };
     cg->root->driver->usage(cg, ret);
-    if (ret->cpu_user_us != UINT64_MAX && ret->cpu_user_us >= cg->cpu_base_user_us)
-        ret->cpu_user_us -= cg->cpu_base_user_us;
-    if (ret->cpu_system_us != UINT64_MAX && ret->cpu_system_us >= cg->cpu_base_system_us)
-        ret->cpu_system_us -= cg->cpu_base_system_us;
+    if (ret->cpu_user_us != UINT64_MAX && ret->cpu_system_us != UINT64_MAX)
+        subtract_base(cg, ret);
     // The init is ours, not the code's.
     if (ret->peak_processes != UINT64_MAX && ret->peak_processes > 0)
         ret->peak_processes--;

@@ -156,6 +156,10 @@ static bool cgroup1_clear(const struct cgroup *cg)
     (void)file_read_u64(cg->file[PIDS_PEAK], &processes);
     (void)file_read_u64(cg->file[PEAK], &peak);
     if (now != 0 || processes > PROCESSES_ALWAYS || is_near_limit(cg, peak) ||
+        // A box for one process meets its limit with as many as are in every box; and where there is
+        // swap, one can be out of memory with little of it in use.
+        rare(cg, PIDS, "pids.events", "max") != 0 ||
+        rare(cg, MEMORY, "memory.oom_control", "oom_kill") != 0 ||
         pwrite(cg->file[PEAK], "0", 1, 0) != 1)
         return false;
     (void)file_read_u64(cg->file[PEAK], &residue);

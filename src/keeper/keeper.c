@@ -63,6 +63,7 @@ struct keeper {
     unsigned restarts;
     struct wire_acquire held[HELD_MAX];
     unsigned held_count;
+    uint16_t held_at[STOCK_TICKETS]; // by ticket: a hint where in `held`
 };
 
 static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
@@ -147,6 +148,7 @@ static void hold(struct keeper *k, const struct wire_acquire *m)
 {
     struct err e;
     if (k->held_count < HELD_MAX) {
+        k->held_at[m->ticket % STOCK_TICKETS] = (uint16_t)k->held_count;
         k->held[k->held_count++] = *m;
         return;
     }
@@ -162,6 +164,20 @@ static void on_acquire(struct keeper *k, const struct wire_acquire *m)
     case KEEPER_WARMING: hold(k, m); break;
     case KEEPER_FAILED: refuse(k, m->ticket, &k->error); break;
     }
+}
+
+// SECURITY: a gate that was taken over may give two orders one place in the hint; then it cannot cancel
+// one of its own.
+static void on_cancel(struct keeper *k, const struct wire_cancel *m)
+{
+    unsigned i = k->held_at[m->ticket % STOCK_TICKETS];
+    if (i >= k->held_count || k->held[i].ticket != m->ticket) {
+        stock_cancel(&k->stock, m->ticket);
+        return;
+    }
+    k->held[i] = k->held[--k->held_count];
+    k->held_at[k->held[i].ticket % STOCK_TICKETS] = (uint16_t)i;
+    stock_refuse_cancelled(&k->stock, m->ticket);
 }
 
 static void on_held(struct keeper *k)
@@ -197,6 +213,7 @@ static void on_gate(struct keeper *k)
         }
         switch (m.h.type) {
         case WIRE_ACQUIRE: on_acquire(k, &m.acquire); break;
+        case WIRE_CANCEL: on_cancel(k, &m.cancel); break;
         case WIRE_RELEASE: stock_release(&k->stock, &m.release); break;
         case WIRE_INTERRUPT: stock_interrupt(&k->stock, &m.interrupt); break;
         case WIRE_STATUS: {
@@ -561,7 +578,16 @@ static int drop_capabilities(struct err *e)
         CAP_CHOWN,                    // cgroup v2: handing a box's group to the zygote
         CAP_DAC_OVERRIDE,             // cgroup files in a container whose root is not their owner
         CAP_SYS_ADMIN,                // user namespaces where ordinary users may not make them
+        CAP_SETPCAP,                  // a new gate empties its bounding set
     };
+    // An interpreter that is asked again is root's program, and gets what the bounding set has.
+    for (int cap = 0; cap <= cap_max_bits(); cap++) {
+        bool kept = false;
+        for (size_t i = 0; i < ARRAY_LEN(keep); i++)
+            kept |= keep[i] == cap;
+        if (!kept)
+            (void)cap_drop_bound(cap); // fails without CAP_SETPCAP; the permitted set still goes
+    }
     cap_t had = cap_get_proc(), want = cap_init();
     int r = had && want ? 0 : -1;
     for (size_t i = 0; i < ARRAY_LEN(keep) && r == 0; i++) {

@@ -43,7 +43,7 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
                         .epoll = -1};
     for (int i = 0; i < BOX_STATE_MAX; i++)
         TAILQ_INIT(&s->lists[i]);
-    STAILQ_INIT(&s->orders);
+    TAILQ_INIT(&s->orders);
     STAILQ_INIT(&s->letters);
     TAILQ_INIT(&s->busy_groups);
 }
@@ -61,6 +61,8 @@ static void leave_list(struct stock *s, struct box *b)
     TAILQ_REMOVE(&s->lists[b->state], b, list);
     s->counts[b->state]--;
     s->making_for_stock -= b->state == BOX_MAKING && b->ticket == 0;
+    if (b->ticket && s->by_ticket[b->ticket % STOCK_TICKETS].box == b)
+        s->by_ticket[b->ticket % STOCK_TICKETS].box = NULL;
 }
 
 static void move(struct stock *s, struct box *b, enum box_state state)
@@ -84,6 +86,8 @@ static void close_all(struct box *b)
 static void forget(struct stock *s, struct box *b)
 {
     leave_list(s, b);
+    if (b->cancelled)
+        stock_refuse_cancelled(s, b->ticket);
     int slot = (int)(b->id % SLOTS);
     s->by_slot[slot] = NULL;
     slots_give(&s->caps->slots, slot);
@@ -151,6 +155,13 @@ static void refuse(struct stock *s, uint64_t ticket, const struct err *e)
     snprintf(m.box.error, sizeof m.box.error, "%s", e->message);
     snprintf(m.box.hint, sizeof m.box.hint, "%s", e->hint);
     stock_send(s, WIRE_BOX, &m, NULL, 0);
+}
+
+void stock_refuse_cancelled(struct stock *s, uint64_t ticket)
+{
+    struct err e;
+    err_set(&e, ERR_BUSY, 0, NULL, "it was cancelled"); // read by nobody
+    refuse(s, ticket, &e);
 }
 
 static void deliver(struct stock *s, struct box *b, uint64_t ticket, uint64_t cpu_ms, bool parked)
@@ -254,6 +265,8 @@ static int make(struct stock *s, const struct wire_limits *limits, uint64_t tick
     TAILQ_INSERT_TAIL(&s->lists[BOX_MAKING], b, list);
     s->counts[BOX_MAKING]++;
     s->making_for_stock += ticket == 0;
+    if (ticket)
+        s->by_ticket[ticket % STOCK_TICKETS].box = b;
     int r = begin(s, b, slot, e);
     if (r < 0)
         forget(s, b);
@@ -262,14 +275,22 @@ static int make(struct stock *s, const struct wire_limits *limits, uint64_t tick
 
 // ---- orders --------------------------------------------------------------------------------------
 
+static void drop_order(struct stock *s, struct order *o)
+{
+    size_t i = o->ticket % STOCK_TICKETS;
+    TAILQ_REMOVE(&s->orders, o, list);
+    s->order_count--;
+    if (s->by_ticket[i].order == o)
+        s->by_ticket[i].order = NULL;
+    free(o);
+}
+
 static void refuse_orders(struct stock *s, const struct err *e)
 {
-    for (struct order *o; (o = STAILQ_FIRST(&s->orders));) {
-        STAILQ_REMOVE_HEAD(&s->orders, list);
+    for (struct order *o; (o = TAILQ_FIRST(&s->orders));) {
         refuse(s, o->ticket, e);
-        free(o);
+        drop_order(s, o);
     }
-    s->order_count = 0;
 }
 
 static bool same_limits(const struct wire_limits *a, const struct wire_limits *b)
@@ -279,30 +300,42 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
            a->inodes == b->inodes && a->open_files == b->open_files;
 }
 
+// Those that wait, and those that a box is being made for.
+static bool is_full(const struct stock *s, struct err *e)
+{
+    uint32_t waiting = s->order_count + s->counts[BOX_MAKING] - s->making_for_stock;
+    if (waiting < ORDERS_MAX)
+        return false;
+    err_set(e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already", waiting);
+    return true;
+}
+
 void stock_acquire(struct stock *s, const struct wire_acquire *m)
 {
     struct err e;
     // The newest: its memory is still in the caches (0.06 ms against the oldest of 16).
     struct box *b = TAILQ_LAST(&s->lists[BOX_PARKED], box_list);
     if (!same_limits(&m->limits, &s->standard)) {
-        if (make(s, &m->limits, m->ticket, m->cpu_ms, &e) < 0)
+        if (is_full(s, &e) || make(s, &m->limits, m->ticket, m->cpu_ms, &e) < 0)
             refuse(s, m->ticket, &e);
         return;
     }
-    if (b && STAILQ_EMPTY(&s->orders)) {
+    if (b && TAILQ_EMPTY(&s->orders)) {
         deliver(s, b, m->ticket, m->cpu_ms, true);
         return;
     }
-    struct order *o = s->order_count < ORDERS_MAX ? calloc(1, sizeof *o) : NULL;
+    bool full = is_full(s, &e);
+    struct order *o = full ? NULL : calloc(1, sizeof *o);
     if (!o) {
-        err_set(&e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already",
-                s->order_count);
+        if (!full)
+            err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "wait for a box");
         refuse(s, m->ticket, &e);
         return;
     }
     *o = (struct order){.ticket = m->ticket, .cpu_ms = m->cpu_ms};
-    STAILQ_INSERT_TAIL(&s->orders, o, list);
+    TAILQ_INSERT_TAIL(&s->orders, o, list);
     s->order_count++;
+    s->by_ticket[m->ticket % STOCK_TICKETS].order = o;
     s->failing = false;
     stock_refill(s);
 }
@@ -328,33 +361,52 @@ void stock_refill(struct stock *s)
 static void park(struct stock *s, struct box *b)
 {
     cgroup_begin(&b->cg); // what making it cost is not the run's
-    struct order *o = STAILQ_FIRST(&s->orders);
+    struct order *o = TAILQ_FIRST(&s->orders);
     if (b->ticket) {
         deliver(s, b, b->ticket, b->cpu_ms, false);
     } else if (o) {
-        STAILQ_REMOVE_HEAD(&s->orders, list);
-        s->order_count--;
         deliver(s, b, o->ticket, o->cpu_ms, false);
-        free(o);
+        drop_order(s, o);
     } else {
         move(s, b, BOX_PARKED);
+    }
+}
+
+// Ends a box that is not ready yet.
+static void give_up(struct stock *s, struct box *b)
+{
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+    b->answered = true;
+    move(s, b, BOX_DYING);
+    // Without a pidfd the zygote has not said yet that it made one: SPAWNED comes and ends it.
+    if (b->pidfd >= 0)
+        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+}
+
+// SECURITY: a box in the making is work that goes on, so the gate gets its answer, and with it the place
+// for another order, when that is over.  A ticket that nobody waits with is answered already.
+void stock_cancel(struct stock *s, uint64_t ticket)
+{
+    struct order *o = s->by_ticket[ticket % STOCK_TICKETS].order;
+    struct box *b = s->by_ticket[ticket % STOCK_TICKETS].box;
+    if (o && o->ticket == ticket) {
+        drop_order(s, o);
+        stock_refuse_cancelled(s, ticket);
+    } else if (b && b->ticket == ticket && b->state == BOX_MAKING) {
+        b->cancelled = true;
+        give_up(s, b);
     }
 }
 
 // A box that did not come up.  Its order, or all of them, get the reason: fail closed, say why.
 static void fail(struct stock *s, struct box *b, const struct err *e)
 {
-    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     if (b->ticket)
         refuse(s, b->ticket, e);
     else
         refuse_orders(s, e);
     log_err(LOG_DEBUG, e);
-    b->answered = true;
-    move(s, b, BOX_DYING);
-    // Without a pidfd the zygote has not said yet that it made one: SPAWNED comes and ends it.
-    if (b->pidfd >= 0)
-        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+    give_up(s, b);
     s->failing = true; // the next would fail too: wait until somebody asks
 }
 
@@ -583,30 +635,24 @@ int stock_tick(struct stock *s)
 void stock_gate_lost(struct stock *s)
 {
     s->gate_sock = -1;
-    for (struct order *o; (o = STAILQ_FIRST(&s->orders));) {
-        STAILQ_REMOVE_HEAD(&s->orders, list);
-        free(o);
-    }
-    s->order_count = 0;
+    for (struct order *o; (o = TAILQ_FIRST(&s->orders));)
+        drop_order(s, o);
     stock_flush(s); // to nobody: frees what waits
     // SECURITY: the next gate counts its tickets from the beginning, so no box with an old one may
     // reach it: it could have wider limits than its run asked for.
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
-        if (!b->ticket)
-            continue;
-        (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
-        b->answered = true;
-        if (b->pidfd >= 0) // without one, SPAWNED comes and ends it
-            (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
-        move(s, b, BOX_DYING);
+        if (b->ticket)
+            give_up(s, b);
     }
     for (struct box *b; (b = TAILQ_FIRST(&s->lists[BOX_LIVE]));) {
         b->answered = true;
         end_for(s, b, END_CANCELLED);
     }
-    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_DYING]); b; b = TAILQ_NEXT(b, list))
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_DYING]); b; b = TAILQ_NEXT(b, list)) {
         b->answered = true;
+        b->cancelled = false;
+    }
 }
 
 void stock_zygote_lost(struct stock *s)

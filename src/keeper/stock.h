@@ -24,6 +24,10 @@
 #include "keeper/cgroup.h"
 #include "wire/wire.h"
 
+enum {
+    STOCK_TICKETS = 8192
+}; // places in the table of orders; a gate that behaves has no two in one
+
 enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_DYING, BOX_STATE_MAX };
 
 struct box {
@@ -37,6 +41,7 @@ struct box {
     struct cgroup cg;
     enum wire_end end;
     bool reaped, answered, wait_reaped;
+    bool cancelled; // DYING: `ticket` is refused when it is gone
     int status;
     TAILQ_ENTRY(box) list;
 };
@@ -46,7 +51,7 @@ TAILQ_HEAD(box_list, box);
 // An acquire that waits for a box of the default kind.
 struct order {
     uint64_t ticket, cpu_ms;
-    STAILQ_ENTRY(order) list;
+    TAILQ_ENTRY(order) list;
 };
 
 struct letter;
@@ -62,8 +67,13 @@ struct stock {
     bool failing;              // boxes do not come up: make none ahead until somebody asks again
     uint32_t making_for_stock; // MAKING without a ticket
     uint32_t counts[BOX_STATE_MAX];
-    STAILQ_HEAD(, order) orders;
+    TAILQ_HEAD(, order) orders;
     uint32_t order_count;
+    // By ticket: what waits for an answer, a box in the making or an order.
+    struct {
+        struct order *order;
+        struct box *box;
+    } by_ticket[STOCK_TICKETS];
     STAILQ_HEAD(, letter) letters; // to the gate, while its socket is full
     TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
 };
@@ -85,6 +95,8 @@ void stock_flush(struct stock *s);
 
 // Messages from the gate.
 void stock_acquire(struct stock *s, const struct wire_acquire *m);
+void stock_cancel(struct stock *s, uint64_t ticket);
+void stock_refuse_cancelled(struct stock *s, uint64_t ticket);
 void stock_release(struct stock *s, const struct wire_release *m);
 void stock_interrupt(struct stock *s, const struct wire_interrupt *m);
 

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "mcp/mcp.h"
 #include "mcp/server.h"
 #include "mcp/session.h"
 
-enum { PROGRESS_GAP_US = 20000, CACHE_LIST_MS = 300000 };
+enum { PROGRESS_GAP_US = 20000, CACHE_LIST_MS = 300000, TRIM_KEYS_MAX = 16, TRIM_NAME_MAX = 128 };
 
 const char *const mcp_level_names[MCP_LEVEL_MAX] = {
     [MCP_DEBUG] = "debug",     [MCP_INFO] = "info",           [MCP_NOTICE] = "notice",
@@ -169,6 +170,68 @@ struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet)
     (void)json_incref(copy->state);
     c->mcp->calls++;
     return copy;
+}
+
+// Of what a client can, that which mcp_client_can() may look at: bounded, whatever was declared.
+static json_t *trimmed_capabilities(json_t *all)
+{
+    static const char *const words[] = {"elicitation", "sampling", "roots", "extensions"};
+    json_t *o = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        json_t *from = json_object_get(all, words[i]), *to, *value;
+        const char *key;
+        if (!json_is_object(from) || !(to = json_object()))
+            continue;
+        json_object_foreach(from, key, value)
+        {
+            if (json_object_size(to) >= TRIM_KEYS_MAX)
+                break;
+            if (json_is_object(value) && strlen(key) <= TRIM_NAME_MAX)
+                (void)json_object_set_new(to, key, json_object());
+        }
+        (void)json_object_set_new(o, words[i], to);
+    }
+    return o;
+}
+
+// A message that is as good as the first for whoever sends something for this call.
+static json_t *trimmed(const struct mcp_call *c)
+{
+    json_t *meta = json_object(), *name = json_object_get(c->request.params, "name");
+    if (!json_is_string(name) || json_string_length(name) > TRIM_NAME_MAX)
+        name = NULL;
+    json_t *o = json_pack("{s:s, s:O, s:s, s:{s:o, s:O*}}", "jsonrpc", "2.0", "id", c->request.id,
+                          "method", c->request.method, "params", "_meta", meta, "name", name);
+    int bad = 0;
+    if (o && c->modern)
+        bad |=
+            json_object_set_new(meta, MCP_META_CAPABILITIES, trimmed_capabilities(c->capabilities));
+    if (o && c->progress_token)
+        bad |= json_object_set(meta, "progressToken", c->progress_token);
+    if (o && !bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+void mcp_call_trim(struct mcp_call *c)
+{
+    struct rpc_message small;
+    struct rpc_refusal no;
+    json_t *o = c->request.message ? trimmed(c) : NULL;
+    if (!o) // then it stays as it is
+        return;
+    if (rpc_sort(o, &small, &no) < 0) {
+        rpc_refusal_clear(&no);
+        return;
+    }
+    // The new message holds `progress_token` now; legacy capabilities are the session's.
+    if (c->modern)
+        c->capabilities = json_object_get(small.meta, MCP_META_CAPABILITIES);
+    small.modern = c->request.modern;
+    c->answers = NULL;
+    rpc_message_clear(&c->request);
+    c->request = small;
 }
 
 // ---- on the way ----------------------------------------------------------------------------------

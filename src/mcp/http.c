@@ -226,7 +226,9 @@ static void handle_post(struct http_exchange *x)
     if (!mcp_http_is_json(x))
         return;
     const char *body = http_body(x, &length);
-    if (rpc_read(body, length, &m, &no) < 0)
+    int r = rpc_read(body, length, &m, &no);
+    http_body_done(x); // an answer may take long, a stream may last for days
+    if (r < 0)
         post_refuse(x, &no);
     else if (m.kind == RPC_BATCH)
         handle_batch(x, &m);

@@ -28,9 +28,10 @@
 
 enum {
     TTL_MS = 3600 * 1000,
-    WAITERS_MAX = 16,      // calls that wait for one job
-    LAST_LINE_BYTES = 512, // looked at for the last line
-    LAST_LINE_MAX = 80,    // characters of it that are shown
+    CODE_TOTAL_MAX = 256 * 1024 * 1024, // bytes of code of all runs that go on
+    WAITERS_MAX = 16,                   // calls that wait for one job
+    LAST_LINE_BYTES = 512,              // looked at for the last line
+    LAST_LINE_MAX = 80,                 // characters of it that are shown
 };
 
 struct waiter {
@@ -54,6 +55,7 @@ struct job {
     uint64_t lines;
     enum run_stream latest;
     bool background, in_background;
+    size_t code_length;
     // When a job of the background is done: its answer, or why it had none.
     bool done, is_error;
     json_t *content, *object;
@@ -71,6 +73,7 @@ struct tool_runs {
     int64_t begin_ms;
     struct job_list all, background; // oldest first
     unsigned background_count;
+    size_t code_length; // of all that go on
 };
 
 // ---- the list of them ----------------------------------------------------------------------------
@@ -121,6 +124,7 @@ static void job_free(struct job *j)
     json_decref(j->content);
     json_decref(j->object);
     free(j->meta);
+    j->runs->code_length -= j->code_length;
     TAILQ_REMOVE(&j->runs->all, j, all);
     if (j->in_background) {
         TAILQ_REMOVE(&j->runs->background, j, back);
@@ -168,18 +172,56 @@ static void expire(struct tool_runs *t)
     }
 }
 
-static bool make_room(struct tool_runs *t)
+static unsigned count_of(const struct tool_runs *t, const char *owner, bool running)
 {
-    struct job *j;
-    expire(t);
-    if (t->background_count < JOBS_BACKGROUND_MAX)
-        return true;
+    unsigned n = 0;
+    const struct job *j;
     TAILQ_FOREACH(j, &t->background, back)
-    if (j->done) {
-        job_free(j);
-        return true;
+    n += strcmp(j->owner, owner) == 0 && !(running && j->done);
+    return n;
+}
+
+// Where there are several owners, none has more than half of the places.
+static unsigned share_of(const char *owner, unsigned all)
+{
+    return owner[0] ? (all + 1) / 2 : all;
+}
+
+// The oldest result of one owner; NULL: of whoever has most.
+static struct job *find_oldest(struct tool_runs *t, const char *owner)
+{
+    struct job *j, *best = NULL;
+    unsigned most = 0;
+    TAILQ_FOREACH(j, &t->background, back)
+    {
+        if (!j->done || (owner && strcmp(j->owner, owner) != 0))
+            continue;
+        if (owner)
+            return j;
+        unsigned count = count_of(t, j->owner, false);
+        if (count > most) {
+            best = j;
+            most = count;
+        }
     }
-    return false;
+    return best;
+}
+
+// A place for one more of this owner, who cannot push out those that have less.
+static bool make_room(struct tool_runs *t, const char *owner)
+{
+    expire(t);
+    unsigned own = count_of(t, owner, false);
+    struct job *oldest = NULL;
+    if (own >= share_of(owner, JOBS_BACKGROUND_MAX))
+        oldest = find_oldest(t, owner);
+    else if (t->background_count < JOBS_BACKGROUND_MAX)
+        return true;
+    else
+        oldest = find_oldest(t, NULL);
+    if (oldest)
+        job_free(oldest);
+    return oldest != NULL;
 }
 
 static struct job *find(struct tool_runs *t, const char *owner, const char *id)
@@ -452,6 +494,8 @@ static void on_done(struct run *r)
     run_free(r);
     json_decref(j->arguments);
     j->arguments = NULL;
+    j->runs->code_length -= j->code_length;
+    j->code_length = 0;
     if (j->background) {
         finish_background(j);
         return;
@@ -485,9 +529,11 @@ static struct job *job_new(struct mcp_call *c, const struct job_plan *plan)
                       .meta = meta,
                       .arguments = json_incref(plan->arguments),
                       .background = plan->background,
+                      .code_length = plan->code_length,
                       .begin_us = clock_us()};
     TAILQ_INIT(&j->waiters);
     snprintf(j->owner, sizeof j->owner, "%s", c->owner);
+    t->code_length += j->code_length;
     TAILQ_INSERT_TAIL(&t->all, j, all);
     if (result_new_id(j->id) < 0) {
         job_free(j);
@@ -526,8 +572,16 @@ static bool is_admitted(struct mcp_call *c, const struct job_plan *plan)
     else if (g->running >= most)
         tool_error(c, err_code_name(ERR_BUSY), "run it again when others have ended",
                    "%u runs are going on already, and more are not allowed at one time", most);
+    else if (t->code_length + plan->code_length > CODE_TOTAL_MAX)
+        tool_error(c, err_code_name(ERR_BUSY), "run it again when others have ended",
+                   "the runs that are going on already have too much code together");
     else if (plan->background &&
-             (tool_runs_background(t) >= tool_runs_background_max(g) || !make_room(t)))
+             count_of(t, c->owner, true) >= share_of(c->owner, tool_runs_background_max(g)))
+        tool_error(c, err_code_name(ERR_BUSY),
+                   "wait for one of them with check_run, or run it without background",
+                   "%u runs are going on in the background already", count_of(t, c->owner, true));
+    else if (plan->background &&
+             (tool_runs_background(t) >= tool_runs_background_max(g) || !make_room(t, c->owner)))
         tool_error(c, err_code_name(ERR_BUSY),
                    "wait for one of them with check_run, or run it without background",
                    "%u runs are going on in the background already", tool_runs_background(t));
@@ -572,6 +626,7 @@ void job_start(struct mcp_call *c, const struct job_plan *plan)
     j->call = c;
     c->work = j;
     c->cancel = cancel_job;
+    mcp_call_trim(c); // the job holds its arguments
     start_tick(j);
 }
 
@@ -624,6 +679,7 @@ static int wait_for(struct job *j, struct mcp_call *c, uint64_t wait_ms)
     }
     c->work = w;
     c->cancel = cancel_waiter;
+    mcp_call_trim(c);
     return 0;
 }
 

@@ -20,6 +20,7 @@ enum {
     TTL_MS = 3600 * 1000,
     RUN_OVERHEAD = 512, // counted for each run, so that empty ones are not free
     ID_LENGTH = 36,
+    LOOKS_MAX = 64,
 };
 #define TOTAL_MAX ((size_t)64 << 20)
 #define OWNER_MAX ((size_t)32 << 20) // of several owners, none can push out all that others have
@@ -38,6 +39,7 @@ struct kept_owner {
     char name[MCP_OWNER_MAX + 1];
     size_t bytes;
     struct run_list runs;
+    TAILQ_ENTRY(kept_owner) entry;
 };
 
 struct kept_run {
@@ -54,6 +56,7 @@ struct kept_run {
 
 struct mcp_kept {
     void *runs, *owners; // tsearch trees
+    TAILQ_HEAD(, kept_owner) owner_list;
     size_t bytes;
     struct run_list list;
     struct event *timer;
@@ -71,6 +74,15 @@ static int compare_owners(const void *a, const void *b)
 
 // ---- leaving -------------------------------------------------------------------------------------
 
+static void release_owner(struct mcp_kept *k, struct kept_owner *owner)
+{
+    if (!TAILQ_EMPTY(&owner->runs))
+        return;
+    (void)tdelete(owner, &k->owners, compare_owners);
+    TAILQ_REMOVE(&k->owner_list, owner, entry);
+    free(owner);
+}
+
 static void forget(struct mcp_kept *k, struct kept_run *run)
 {
     struct kept_owner *owner = run->owner;
@@ -82,10 +94,7 @@ static void forget(struct mcp_kept *k, struct kept_run *run)
     for (int i = 0; i < KEPT_PART_MAX; i++)
         free(run->parts[i].text);
     free(run);
-    if (TAILQ_EMPTY(&owner->runs)) {
-        (void)tdelete(owner, &k->owners, compare_owners);
-        free(owner);
-    }
+    release_owner(k, owner);
 }
 
 static void set_timer(struct mcp_kept *k)
@@ -124,6 +133,23 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 #define OLDEST_BUT(list, field, except)                                                            \
     (TAILQ_FIRST(list) == (except) ? TAILQ_NEXT(TAILQ_FIRST(list), field) : TAILQ_FIRST(list))
 
+// The oldest run, but `except`, of whoever has most: nobody pushes out what belongs to one with less.
+static struct kept_run *find_victim(struct mcp_kept *k, const struct kept_run *except)
+{
+    struct kept_run *victim = NULL;
+    size_t most = 0;
+    struct kept_owner *o;
+    TAILQ_FOREACH(o, &k->owner_list, entry)
+    {
+        struct kept_run *run = o->bytes > most ? OLDEST_BUT(&o->runs, own, except) : NULL;
+        if (run) {
+            victim = run;
+            most = o->bytes;
+        }
+    }
+    return victim;
+}
+
 // Makes room by letting the oldest go, but never `except`.  False: it does not fit.
 static bool make_room(struct mcp_kept *k, const struct kept_run *except, size_t bytes)
 {
@@ -131,8 +157,13 @@ static bool make_room(struct mcp_kept *k, const struct kept_run *except, size_t 
     struct kept_run *run;
     while (owner->bytes + bytes > OWNER_MAX && (run = OLDEST_BUT(&owner->runs, own, except)))
         forget(k, run);
-    while (k->bytes + bytes > TOTAL_MAX && (run = OLDEST_BUT(&k->list, all, except)))
+    // Owners may be many, so that this is a number of looks; behind it the oldest of all goes.
+    for (int looks = 0; k->bytes + bytes > TOTAL_MAX; looks++) {
+        run = looks < LOOKS_MAX ? find_victim(k, except) : OLDEST_BUT(&k->list, all, except);
+        if (!run)
+            break;
         forget(k, run);
+    }
     return owner->bytes + bytes <= OWNER_MAX && k->bytes + bytes <= TOTAL_MAX;
 }
 
@@ -148,6 +179,8 @@ static struct kept_owner *take_owner(struct mcp_kept *k, const char *name)
     struct kept_owner **found = tsearch(owner, &k->owners, compare_owners);
     if (!found || *found != owner)
         free(owner);
+    else
+        TAILQ_INSERT_TAIL(&k->owner_list, owner, entry);
     return found ? *found : NULL;
 }
 
@@ -179,10 +212,7 @@ static struct kept_run *add_run(struct mcp_kept *k, const char *owner_name, cons
     struct kept_run **found = tsearch(run, &k->runs, compare_runs);
     if (!found || *found != run) { // no memory, or an id that somebody else has
         free(run);
-        if (TAILQ_EMPTY(&owner->runs)) {
-            (void)tdelete(owner, &k->owners, compare_owners);
-            free(owner);
-        }
+        release_owner(k, owner);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&k->list, run, all);
@@ -303,6 +333,7 @@ int mcp_kept_open(struct mcp *m, struct err *e)
     if (!k)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the store of outputs");
     TAILQ_INIT(&k->list);
+    TAILQ_INIT(&k->owner_list);
     k->timer = m->base ? event_new(m->base, -1, 0, on_timer, k) : NULL;
     if (m->base && !k->timer) {
         free(k);

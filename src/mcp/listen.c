@@ -28,8 +28,9 @@
 enum {
     LISTEN_PER_LISTENER = 1024, // resources and tasks; the lists come on top
     LISTEN_TOTAL = 10000,
-    LISTENERS_MAX = 1024,   // modern ones; a session is bounded elsewhere
-    LISTEN_NAME_MAX = 2048, // bytes of a URI or a task id
+    LISTENERS_MAX = 1024,                // modern ones; a session is bounded elsewhere
+    LISTENERS_SHARE = LISTENERS_MAX / 2, // of one owner, where there are several
+    LISTEN_NAME_MAX = 2048,              // bytes of a URI or a task id
 };
 
 enum topic_kind { TOPIC_LIST = 'l', TOPIC_RESOURCE = 'r', TOPIC_TASK = 't' };
@@ -489,6 +490,24 @@ static json_t *honour(struct mcp_listener *l, json_t *filter)
     return NULL;
 }
 
+// Is there room for one more of this owner?  Otherwise the call was failed.
+static bool has_room_for_one(struct mcp_call *c)
+{
+    const struct mcp_listeners *all = c->mcp->listeners;
+    unsigned own = 0;
+    bool shared = c->owner[0] && all->modern_count >= LISTENERS_SHARE;
+    for (struct mcp_listener *l = shared ? all->modern : NULL; l; l = l->next)
+        own += strcmp(l->call->owner, c->owner) == 0;
+    if (all->modern_count < LISTENERS_MAX && own < LISTENERS_SHARE)
+        return true;
+    mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
+             "too many subscriptions/listen at this server: at most %d at one time%s; cancel one "
+             "or try again later",
+             own < LISTENERS_SHARE ? LISTENERS_MAX : LISTENERS_SHARE,
+             own < LISTENERS_SHARE ? "" : " for one client");
+    return false;
+}
+
 void mcp_handle_listen(struct mcp_call *c)
 {
     json_t *filter = json_object_get(c->request.params, "notifications");
@@ -496,15 +515,8 @@ void mcp_handle_listen(struct mcp_call *c)
         return;
     size_t more = json_array_size(json_object_get(filter, "resourceSubscriptions")) +
                   json_array_size(json_object_get(filter, "taskIds"));
-    if (!has_room(c, 0, more))
+    if (!has_room(c, 0, more) || !has_room_for_one(c))
         return;
-    if (c->mcp->listeners->modern_count >= LISTENERS_MAX) {
-        mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
-                 "too many subscriptions/listen at this server: at most %d at one time; cancel one "
-                 "or try again later",
-                 LISTENERS_MAX);
-        return;
-    }
     struct mcp_listener *l = listener_new(c->mcp, NULL, c);
     json_t *agreed = l ? honour(l, filter) : NULL;
     json_t *params = agreed ? json_pack("{s:o}", "notifications", agreed) : NULL;
@@ -516,6 +528,8 @@ void mcp_handle_listen(struct mcp_call *c)
     }
     c->work = l;
     c->cancel = on_cancel;
+    c->progress_token = NULL; // it makes no progress
+    mcp_call_trim(c);
     tell(l, "notifications/subscriptions/acknowledged", params);
 }
 

@@ -182,6 +182,10 @@ void mcp_notify(struct mcp_call *c, const char *method, json_t *params);
 // "extensions/io.modelcontextprotocol/tasks" (a '/' only behind the first word: one key).
 bool mcp_client_can(const struct mcp_call *c, const char *capability);
 
+// For a call that stays open: forgets the parameters of its request, all but the name, the progress token
+// and the capabilities.  What the handler borrowed of them is gone, or held by itself.
+void mcp_call_trim(struct mcp_call *c);
+
 // Ends a call without an answer.
 void mcp_cancel(struct mcp_call *c);
 

@@ -42,6 +42,7 @@ struct post {
     bool failed;            // initialize was answered with an error
     unsigned open;          // calls in flight, and one while they are being received
     json_t *answers;        // of a batch: array; else NULL
+    size_t answers_length;  // of their text, sent ones too
     struct event *patience; // the answer takes long
 };
 
@@ -309,7 +310,7 @@ static void send_before(struct post *p, json_t *message)
         stream_send(p->stream, message);
 }
 
-static void send_answer(struct post *p, json_t *message)
+static void send_one(struct post *p, json_t *message)
 {
     int status = status_of(p, message);
     if (p->is_initialize) {
@@ -325,6 +326,15 @@ static void send_answer(struct post *p, json_t *message)
         (void)json_array_append(p->answers, message);
     else if (p->x)
         http_reply_json(take_exchange(p), status, message);
+}
+
+static void send_answer(struct post *p, json_t *message)
+{
+    json_t *fitting =
+        p->answers ? rpc_batch_answer(&p->answers_length, message) : json_incref(message);
+    if (fitting)
+        send_one(p, fitting);
+    json_decref(fitting);
 }
 
 static void post_send(struct mcp_outlet *o, json_t *message, bool last)
@@ -465,7 +475,7 @@ void post_request(struct http_exchange *x, struct mcp_session *session, enum mcp
 }
 
 // One element of a batch; whatever it is, the others are served.
-static void receive_element(struct post *p, const char *owner, json_t *element)
+static void receive_element(struct post *p, const char *owner, json_t *element, size_t length)
 {
     struct rpc_message m;
     struct rpc_refusal no;
@@ -477,6 +487,12 @@ static void receive_element(struct post *p, const char *owner, json_t *element)
         r = rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m.id, NULL,
                        "a batch cannot hold 'initialize', another batch, or messages of %s",
                        mcp_version_name(MCP_2026_07_28));
+        rpc_message_clear(&m);
+    }
+    if (r == 0 && (r = rpc_check_params(&m, length, &no)) < 0)
+        rpc_message_clear(&m);
+    if (r == 0 && m.kind == RPC_REQUEST && rpc_batch_is_full(p->answers_length)) {
+        r = rpc_refuse_full(&no, m.id);
         rpc_message_clear(&m);
     }
     if (r == 0) {
@@ -501,7 +517,7 @@ void post_batch(struct http_exchange *x, struct mcp_session *session, enum mcp_v
     if (p) {
         p->answers = answers;
         for (size_t i = 0; i < json_array_size(m->message); i++)
-            receive_element(p, owner, json_array_get(m->message, i));
+            receive_element(p, owner, json_array_get(m->message, i), m->length);
         received(p);
     } else {
         json_decref(answers);

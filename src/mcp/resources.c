@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "gate/encode.h"
 #include "gate/result.h"
 #include "mcp/fixtures.h"
 #include "mcp/icon.h"
@@ -181,7 +182,8 @@ void mcp_handle_templates_list(struct mcp_call *c)
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output",
         "description",
-        "Full output of a recent run, for one hour; part is stdout, stderr, result or error",
+        "Full output of a recent run, for one hour; part is stdout, stderr, result or error. Text, "
+        "or a blob of its bytes where they are mostly control characters",
         "mimeType", "text/plain", "annotations", annotations_json(c, 0.6, true));
     add_late_fields(c, o, "Output of a run");
     (void)json_array_append_new(all, o);
@@ -221,12 +223,37 @@ static json_t *contents_json(const char *uri, const char *mime_type, json_t *tex
                 : NULL;
 }
 
+// SECURITY: in JSON a control character takes six bytes.  Where the text would be longer than its base64,
+// it is sent as that, so that no output grows to more than about twice its length, and none is lost.
+static bool is_mostly_control(const char *text, size_t length)
+{
+    size_t controls = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        controls += c < 0x20 && c != '\n' && c != '\r' && c != '\t';
+    }
+    return controls > length / 15; // 5 bytes more for each, or a third more for all
+}
+
+static json_t *run_contents(const char *uri, const char *text, size_t length)
+{
+    size_t clean = 0;
+    if (is_mostly_control(text, length)) {
+        _cleanup_free_ char *coded = encode_base64(text, length);
+        return coded ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", "text/plain", "blob",
+                                 json_stringn_nocheck(coded, strlen(coded)))
+                     : NULL;
+    }
+    _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
+    return copy ? contents_json(uri, "text/plain", json_stringn_nocheck(copy, clean)) : NULL;
+}
+
 // What a run printed: of one that goes on as far as it came, else what was kept.  NULL: none.
-static json_t *run_text(struct mcp *m, const char *uri, const char *owner)
+static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
 {
     char id[RESULT_ID_SIZE];
     enum kept_part part;
-    size_t length, clean = 0;
+    size_t length;
     if (mcp_kept_parse_uri(uri, id, &part) < 0)
         return NULL;
     json_t *live = job_live(m, owner, id, part);
@@ -235,9 +262,9 @@ static json_t *run_text(struct mcp *m, const char *uri, const char *owner)
         length = json_string_length(live);
     else if (!(text = mcp_kept_find(m, owner, id, part, &length)))
         return NULL;
-    _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
+    json_t *contents = run_contents(uri, text, length);
     json_decref(live);
-    return copy ? json_stringn_nocheck(copy, clean) : NULL;
+    return contents;
 }
 
 void mcp_handle_resources_read(struct mcp_call *c)
@@ -254,9 +281,9 @@ void mcp_handle_resources_read(struct mcp_call *c)
                 resources[i].ttl_ms, false);
             return;
         }
-    json_t *text = run_text(c->mcp, uri, c->owner);
-    if (text)
-        mcp_resource_answer(c, contents_json(uri, "text/plain", text), 0, true);
+    json_t *contents = read_run(c->mcp, uri, c->owner);
+    if (contents)
+        mcp_resource_answer(c, contents, 0, true);
     else if (!c->mcp->fixtures || !fixture_resource_read(c, uri))
         mcp_resource_missing(c, uri);
 }

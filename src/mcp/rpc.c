@@ -107,8 +107,61 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
     if (!message)
         return rpc_refuse(no, MCP_PARSE_ERROR, 400, NULL, NULL, "not JSON: %.120s (byte %d)",
                           error.text, error.position);
-    return rpc_sort(message, ret, no);
+    if (rpc_sort(message, ret, no) < 0)
+        return -1;
+    ret->length = length;
+    int r = rpc_check_params(ret, length, no);
+    if (r < 0)
+        rpc_message_clear(ret);
+    return r;
 }
+
+// ---- bounds --------------------------------------------------------------------------------------
+
+static size_t text_length(json_t *value)
+{
+    return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
+}
+
+int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refusal *no)
+{
+    static const char *const long_ones[] = {"arguments", "inputResponses", "requestState"};
+    if (length <= RPC_PARAMS_MAX || (m->kind != RPC_REQUEST && m->kind != RPC_NOTIFICATION))
+        return 0;
+    bool is_call = strcmp(m->method, "tools/call") == 0;
+    json_t *rest = is_call ? json_copy(m->params) : json_incref(m->params);
+    for (size_t i = 0; is_call && i < sizeof long_ones / sizeof *long_ones; i++)
+        (void)json_object_del(rest, long_ones[i]);
+    size_t found = text_length(rest);
+    json_decref(rest);
+    // What stands beside the parameters is kept with them.
+    size_t beside = text_length(m->message) - text_length(m->params);
+    if (found <= RPC_PARAMS_MAX && beside <= RPC_PARAMS_MAX)
+        return 0;
+    return rpc_refuse(no, MCP_INVALID_PARAMS, 400, m->id, NULL,
+                      "the parameters are too long: at most %d bytes%s", RPC_PARAMS_MAX,
+                      is_call ? " beside the 'arguments' of the tool" : " for this method");
+}
+
+static const char full[] = "the answer of the batch is too large; ask one by one";
+
+int rpc_refuse_full(struct rpc_refusal *no, json_t *id)
+{
+    return rpc_refuse(no, MCP_INTERNAL_ERROR, 200, id, NULL, "%s", full);
+}
+
+json_t *rpc_batch_answer(size_t *used, json_t *answer)
+{
+    size_t length = text_length(answer);
+    if (*used + length <= RPC_BATCH_BYTES) {
+        *used += length;
+        return json_incref(answer);
+    }
+    *used = RPC_BATCH_BYTES;
+    return rpc_error_json(json_object_get(answer, "id"), MCP_INTERNAL_ERROR, full, NULL);
+}
+
+// ---- sorting -------------------------------------------------------------------------------------
 
 // A request id is a text or a whole number; null is for answers to what could not be read.  A text
 // with a NUL in it would be another's to whoever compares texts.

@@ -60,6 +60,8 @@ enum {
     RPC_ID_MAX = 256,                     // bytes of a string id
     RPC_ID_TEXT_MAX = RPC_ID_MAX * 6 + 2, // the same in JSON: \u00XX for each byte, and quotes
     RPC_METHOD_MAX = 128,
+    RPC_PARAMS_MAX = 64 * 1024,        // bytes of parameters; see rpc_check_params()
+    RPC_BATCH_BYTES = 8 * 1024 * 1024, // of all the answers to one batch
 };
 
 enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESPONSE, RPC_BATCH };
@@ -67,6 +69,7 @@ enum rpc_kind { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESPONSE, RPC_BATCH };
 // A message that was read.  All but `message` are borrowed from it.
 struct rpc_message {
     json_t *message; // owned: rpc_message_clear()
+    size_t length;   // of the text it was read from; 0: unknown
     enum rpc_kind kind;
     bool modern;        // params._meta names a protocol version
     json_t *id;         // request, response
@@ -90,6 +93,22 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
 
 // Sorts a parsed value.  Takes `message` on success and on failure.
 int rpc_sort(json_t *message, struct rpc_message *ret, struct rpc_refusal *no);
+
+// Calls may stay open for long, so what they keep of a request is bounded: only the arguments of a tool,
+// and the answers that a second round brings, may be long.  `length` is that of the whole text, so that
+// a short one costs nothing.  rpc_read() has done it, but not for the elements of a batch.  0, or -1 and
+// the refusal.
+int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refusal *no);
+
+// The next answer of a batch, of which `*used` bytes of text were counted before; new.  When it does not
+// fit any more, it is an error instead, and the batch is full.  NULL: memory is out.
+json_t *rpc_batch_answer(size_t *used, json_t *answer);
+static inline bool rpc_batch_is_full(size_t used)
+{
+    return used >= RPC_BATCH_BYTES;
+}
+// Why a request of a full batch is not served; -1.
+int rpc_refuse_full(struct rpc_refusal *no, json_t *id);
 
 // What every modern message must carry: version and capabilities, then a version that is served.
 int rpc_check_modern(const struct rpc_message *m, enum mcp_version *ret, struct rpc_refusal *no);

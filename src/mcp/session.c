@@ -21,6 +21,8 @@
 #include "gate/encode.h"
 #include "mcp/listen.h"
 
+enum { LOOKS_MAX = 1024 }; // sessions that are looked at to make room for one
+
 static int64_t now_ms(void)
 {
     return clock_us() / 1000;
@@ -109,21 +111,29 @@ struct mcp_session *mcp_session_new_private(struct mcp *m, const char *owner)
     return s;
 }
 
-// The longest idle one goes; those with calls in flight stay.
-static bool make_room(struct mcp *m)
+// The longest idle one of the owner goes, else the longest idle of all.  Those with calls in flight stay:
+// they move to the young end, so that the next one who looks does not meet them again.
+static bool make_room(struct mcp *m, const char *owner)
 {
-    struct mcp_session *s = m->oldest;
-    for (int looked = 0; s && s->call_count && looked < 64; looked++)
-        s = s->newer;
-    if (!s || s->call_count)
-        return false;
-    mcp_session_end(s);
-    return true;
+    struct mcp_session *s = m->oldest, *next, *found = NULL, *last = m->newest;
+    for (int looked = 0; s && looked < LOOKS_MAX; looked++, s = next) {
+        next = s == last ? NULL : s->newer;
+        bool own = strcmp(s->owner, owner) == 0;
+        if (s->call_count)
+            mcp_session_touch(s);
+        else if (own || !found)
+            found = s;
+        if (found == s && own)
+            break;
+    }
+    if (found)
+        mcp_session_end(found);
+    return found != NULL;
 }
 
 struct mcp_session *mcp_session_new(struct mcp *m, const char *owner)
 {
-    if (m->session_count >= m->config->mcp_sessions && !make_room(m))
+    if (m->session_count >= m->config->mcp_sessions && !make_room(m, owner))
         return NULL;
     if (!m->session_timer && !(m->session_timer = evtimer_new(m->base, on_timer, m)))
         return NULL;

@@ -143,7 +143,7 @@ static void receive(struct client *c, struct rpc_message *m)
     (void)mcp_receive(server.mcp, &from, m);
 }
 
-static void receive_element(struct client *c, json_t *element)
+static void receive_element(struct client *c, json_t *element, size_t length)
 {
     struct rpc_message m;
     struct rpc_refusal no;
@@ -152,6 +152,8 @@ static void receive_element(struct client *c, json_t *element)
         r = refuse_modern(&m, &no);
         rpc_message_clear(&m);
     }
+    if (r == 0 && (r = rpc_check_params(&m, length, &no)) < 0)
+        rpc_message_clear(&m);
     if (r == 0) {
         receive(c, &m);
         return;
@@ -168,9 +170,10 @@ static int read_message(struct http_exchange *x, const struct client *c, struct 
 {
     size_t length;
     const char *body = http_body(x, &length);
-    if (rpc_read(body, length, ret, no) < 0)
-        return -1;
-    int r = 0;
+    int r = rpc_read(body, length, ret, no);
+    http_body_done(x);
+    if (r < 0)
+        return r;
     if (ret->modern)
         r = refuse_modern(ret, no);
     else if (ret->kind == RPC_BATCH &&
@@ -204,7 +207,7 @@ static void handle_message(struct http_exchange *x, void *argument)
         return;
     }
     for (size_t i = 0; i < json_array_size(m.message); i++)
-        receive_element(c, json_array_get(m.message, i));
+        receive_element(c, json_array_get(m.message, i), m.length);
     rpc_message_clear(&m);
 }
 

@@ -30,7 +30,7 @@ enum {
     READ_SIZE = 64 * 1024,      // what a pipe holds
     KEEP_SIZE = 1024 * 1024,    // buffers above this are given back when they are empty
     OUT_PAUSE = 1024 * 1024,    // backlog above which nothing is read and notifications are dropped
-    OUT_MAX = 64 * 1024 * 1024, // backlog above which an answer is replaced by an error
+    OUT_MAX = 16 * 1024 * 1024, // backlog above which an answer is replaced by an error
     DRAIN_MS = 500,             // for runs to end by themselves after the end of stdin
     STALL_MS = 250,             // how often a client that does not read is looked at
     STALLS_MAX = 2, // looks without a byte taken, after which one that is ending is gone
@@ -368,6 +368,7 @@ struct batch {
     struct mcp_outlet outlet;
     struct mcp_stdio *io;
     json_t *answers;
+    size_t length; // of their text
     unsigned open; // requests without an answer, and one for the time of filling
 };
 
@@ -388,7 +389,9 @@ static void batch_send(struct mcp_outlet *o, json_t *message, bool last)
         put(b->io, message);
         return;
     }
-    (void)json_array_append(b->answers, message);
+    json_t *fitting = rpc_batch_answer(&b->length, message);
+    if (fitting)
+        (void)json_array_append_new(b->answers, fitting);
     batch_close_one(b);
 }
 
@@ -407,7 +410,7 @@ static void batch_refuse(struct batch *b, struct rpc_refusal *no)
     rpc_refusal_clear(no);
 }
 
-static void batch_element(struct batch *b, json_t *element)
+static void batch_element(struct batch *b, json_t *element, size_t length)
 {
     struct rpc_message m;
     struct rpc_refusal no;
@@ -419,6 +422,14 @@ static void batch_element(struct batch *b, json_t *element)
     if (bad) {
         (void)rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m.id, NULL,
                          "a batch holds no batch, no 'initialize' and no message of 2026-07-28");
+        rpc_message_clear(&m);
+        batch_refuse(b, &no);
+        return;
+    }
+    int r = rpc_check_params(&m, length, &no);
+    if (r == 0 && m.kind == RPC_REQUEST && rpc_batch_is_full(b->length))
+        r = rpc_refuse_full(&no, m.id);
+    if (r < 0) {
         rpc_message_clear(&m);
         batch_refuse(b, &no);
         return;
@@ -450,7 +461,7 @@ static void batch_receive(struct mcp_stdio *io, struct rpc_message *m)
                         .open = 1};
     size_t count = json_array_size(m->message);
     for (size_t i = 0; i < count && io->session; i++)
-        batch_element(b, json_array_get(m->message, i));
+        batch_element(b, json_array_get(m->message, i), m->length);
     batch_close_one(b);
 }
 

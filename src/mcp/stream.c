@@ -332,7 +332,7 @@ static bool is_droppable(json_t *message)
 void stream_send(struct stream *s, json_t *message)
 {
     size_t backlog = s->x && !s->cut ? http_stream_backlog(s->x) : 0;
-    if (s->finished || (backlog > STREAM_SLOW && is_droppable(message)))
+    if (s->finished || (backlog > STREAM_SLOW && is_droppable(message)) || (s->cut && !s->shelf))
         return;
     struct stream_event *e = event_make(s, message);
     if (!e)

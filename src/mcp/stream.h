@@ -34,7 +34,7 @@ enum {
     STREAM_ALIVE_S = 15,                 // proxies cut idle connections, some after 30 s
     STREAM_RETRY_MS = 1000,              // when a client should come back
     STREAM_SLOW = 1024 * 1024,           // backlog above which notifications are dropped
-    STREAM_STUCK = 64 * 1024 * 1024,     // backlog above which the client is cut off
+    STREAM_STUCK = 8 * 1024 * 1024,      // backlog above which the client is cut off
     STREAM_ID_MAX = 32,
 };
 

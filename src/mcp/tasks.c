@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -58,7 +59,9 @@ struct task_queue {
 struct task_owner {
     char name[MCP_OWNER_MAX + 1];
     unsigned count;
+    size_t bytes; // of its results
     struct task_queue ended;
+    TAILQ_ENTRY(task_owner) entry;
 };
 
 struct mcp_task {
@@ -87,6 +90,7 @@ struct mcp_task {
 struct mcp_tasks {
     struct mcp *mcp;
     void *by_id, *owners; // tsearch trees
+    TAILQ_HEAD(, task_owner) owner_list;
     unsigned count;
     size_t bytes;
     struct task_queue ended, waiting;
@@ -247,6 +251,7 @@ static void owner_release(struct mcp_tasks *all, struct task_owner *o)
     if (o->count)
         return;
     (void)tdelete(o, &all->owners, compare_owners);
+    TAILQ_REMOVE(&all->owner_list, o, entry);
     free(o);
 }
 
@@ -259,6 +264,7 @@ static void task_free(struct mcp_task *t)
     (void)tdelete(t, &all->by_id, compare_tasks);
     all->count--;
     all->bytes -= t->bytes;
+    t->owner->bytes -= t->bytes;
     t->owner->count--;
     owner_release(all, t->owner);
     clear_question(t);
@@ -266,11 +272,34 @@ static void task_free(struct mcp_task *t)
     free(t);
 }
 
+// The oldest that ended, but `except`, of whoever has most of them, in number or in bytes; so nobody can
+// push out what belongs to somebody with less.
+static struct mcp_task *find_victim(struct mcp_tasks *all, bool by_bytes,
+                                    const struct mcp_task *except)
+{
+    struct mcp_task *victim = NULL;
+    size_t most = 0;
+    struct task_owner *o;
+    TAILQ_FOREACH(o, &all->owner_list, entry)
+    {
+        struct mcp_task *t = o->ended.first;
+        if (t && t == except)
+            t = t->after[QUEUE_OWNER];
+        size_t has = by_bytes ? o->bytes : o->count;
+        if (t && (!victim || has > most)) {
+            victim = t;
+            most = has;
+        }
+    }
+    return victim;
+}
+
 // Results that are large make room like tasks that are many: the oldest go.
 static void limit_bytes(struct mcp_tasks *all, const struct mcp_task *newest)
 {
-    while (all->bytes > RESULTS_MAX && all->ended.first != newest)
-        task_free(all->ended.first);
+    struct mcp_task *t;
+    while (all->bytes > RESULTS_MAX && (t = find_victim(all, true, newest)))
+        task_free(t);
 }
 
 static void task_end(struct mcp_task *t, enum task_status status, json_t *outcome)
@@ -283,6 +312,7 @@ static void task_end(struct mcp_task *t, enum task_status status, json_t *outcom
     t->outcome = outcome;
     t->bytes = outcome ? json_dumpb(outcome, NULL, 0, JSON_COMPACT) : 0;
     all->bytes += t->bytes;
+    t->owner->bytes += t->bytes;
     t->ended_ms = clock_ms();
     set_status(t, status);
     begin_deadline(t, &all->ended);
@@ -392,10 +422,12 @@ static struct task_owner *owner_find(struct mcp_tasks *all, const char *name)
     struct task_owner **node = tsearch(o, &all->owners, compare_owners);
     if (!node || *node != o)
         free(o);
+    else
+        TAILQ_INSERT_TAIL(&all->owner_list, o, entry);
     return node ? *node : NULL;
 }
 
-// Makes room by dropping the oldest finished task.  False: all of them run.
+// Makes room by dropping an old finished task.  False: all of them run.
 static bool make_room(struct mcp_tasks *all, struct task_owner *o)
 {
     if (o->count >= TASKS_PER_OWNER) {
@@ -404,11 +436,12 @@ static bool make_room(struct mcp_tasks *all, struct task_owner *o)
         task_free(o->ended.first); // the owner has more of them, so it stays
     }
     if (all->count >= TASKS_MAX) {
-        if (!all->ended.first)
+        struct mcp_task *t = find_victim(all, false, NULL);
+        if (!t)
             return false;
         // The owner that asks must outlive the last of its tasks.
         o->count++;
-        task_free(all->ended.first);
+        task_free(t);
         o->count--;
     }
     return true;
@@ -659,6 +692,7 @@ int mcp_tasks_open(struct mcp *m, struct err *e)
         return err_set(e, ERR_SYSTEM, 0, NULL, "no memory for tasks");
     }
     all->mcp = m;
+    TAILQ_INIT(&all->owner_list);
     m->tasks = all;
     return 0;
 }

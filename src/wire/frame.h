@@ -33,6 +33,10 @@ enum frame_kind {
     FRAME_KIND_MAX
 };
 
+// As in wire.h: no byte that nobody wrote.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
 struct frame_header {
     uint32_t magic;
     uint16_t kind;
@@ -54,6 +58,8 @@ struct frame_failed {
     uint32_t step; // enum box_step
     int32_t errnum;
 };
+
+#pragma GCC diagnostic pop
 
 // Puts a frame together from its datagrams.  Zero-initialise, frame_reader_done() when finished.
 struct frame_reader {

@@ -25,6 +25,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_INTERPRETER] = sizeof(struct wire_interpreter),
     [WIRE_FAILED] = sizeof(struct wire_failed),
     [WIRE_FILES] = sizeof(struct wire_files),
+    [WIRE_CANCEL] = sizeof(struct wire_cancel),
 };
 
 int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count)
@@ -69,6 +70,8 @@ int wire_check(union wire_message *m, size_t len)
         m->interpreter.version[WIRE_VERSION_MAX - 1] = '\0';
     }
     if (m->h.type == WIRE_FILES && m->files.present >= 1U << WIRE_FILES_MAX)
+        return -EBADMSG;
+    if (m->h.type == WIRE_ACQUIRE && m->acquire.ticket == 0) // the keeper's own: for the stock
         return -EBADMSG;
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;

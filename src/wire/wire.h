@@ -7,7 +7,7 @@
 // the struct as it is; strings are fixed arrays that the receiver terminates itself.  The one
 // message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading it.
 //
-//   gate -> keeper    ACQUIRE  RELEASE  INTERRUPT  STATUS
+//   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS
 //   keeper -> gate    BOX (+ control, stdout, stderr)  ENDED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
 //   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
@@ -47,8 +47,14 @@ enum wire_type {
     WIRE_INTERPRETER,
     WIRE_FAILED,
     WIRE_FILES,
+    WIRE_CANCEL,
     WIRE_TYPE_MAX
 };
+
+// SECURITY: what a compiler puts between two members travels as well, and would be whatever lay there
+// before.  So there is nothing: here it does not compile.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
 
 struct wire_header {
     uint16_t version;
@@ -96,9 +102,16 @@ struct wire_usage {
 
 struct wire_acquire {
     struct wire_header h;
-    uint64_t ticket; // chosen by the gate, comes back in BOX
+    uint64_t ticket; // chosen by the gate, comes back in BOX; not 0
     uint64_t cpu_ms; // CPU time limit of the run
     struct wire_limits limits;
+};
+
+// Nobody wants the box of this ACQUIRE any more.  BOX comes all the same, once: a refusal as soon as
+// nothing is left of the work for it, or the box, if that was on its way already.
+struct wire_cancel {
+    struct wire_header h;
+    uint64_t ticket;
 };
 
 struct wire_release {
@@ -204,6 +217,8 @@ struct wire_files {
     uint32_t reserved;
 };
 
+#pragma GCC diagnostic pop
+
 union wire_message {
     struct wire_header h;
     struct wire_acquire acquire;
@@ -220,6 +235,7 @@ union wire_message {
     struct wire_interpreter interpreter;
     struct wire_failed failed;
     struct wire_files files;
+    struct wire_cancel cancel;
 };
 
 // Fills in the header and sends.  0 or a negative errno.

@@ -32,7 +32,7 @@ def test_capabilities_are_not_a_store(cli):
     with Stdio(cli) as c:
         params = {
             "protocolVersion": c.version,
-            "capabilities": {"experimental": {"x": {"junk": "x" * 100000}}},
+            "capabilities": {"experimental": {"x": {"junk": "x" * 20000}}},
             "clientInfo": {"name": "hostile", "version": "1"},
         }
         error = c.error("initialize", params)
@@ -42,7 +42,7 @@ def test_capabilities_are_not_a_store(cli):
 def test_a_progress_token_is_short_or_none(cli):
     with Stdio(cli) as c:
         c.open()
-        token = {"progressToken": "t" * 100000}
+        token = {"progressToken": "t" * 20000}
         c.result(
             "tools/call",
             {"name": "execute_python", "arguments": {"code": "import time; time.sleep(1.5)"}},

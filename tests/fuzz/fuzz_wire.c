@@ -55,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             assert(strlen(m->interpreter.version) < WIRE_VERSION_MAX);
             break;
         case WIRE_FILES: assert(m->files.present < 1U << WIRE_FILES_MAX); break;
-        case WIRE_ACQUIRE:
+        case WIRE_ACQUIRE: assert(m->acquire.ticket != 0); break;
+        case WIRE_CANCEL:
         case WIRE_INTERRUPT:
         case WIRE_STATUS:
         case WIRE_STATUS_REPLY:

@@ -133,12 +133,14 @@ static void test_one_owner_leaves_room_for_others(void **state)
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(add("bob", i, KEPT_STDOUT, 4 * MIB), 0);
     assert_true(has("alice", 1000, KEPT_STDOUT));
-    // Three of them fill it all; then the oldest of all goes.
+    // Three of them fill it all; then the oldest of whoever has most goes.
     for (unsigned i = 0; i < 7; i++)
         assert_int_equal(add("carol", 2000 + i, KEPT_STDOUT, 4 * MIB), 0);
     for (unsigned i = 0; i < 7; i++)
         assert_int_equal(add("dave", 3000 + i, KEPT_STDOUT, 4 * MIB), 0);
-    assert_false(has("alice", 1000, KEPT_STDOUT));
+    assert_true(has("alice", 1000, KEPT_STDOUT));
+    assert_false(has("bob", 93, KEPT_STDOUT));
+    assert_true(has("bob", 99, KEPT_STDOUT));
     assert_true(has("dave", 3006, KEPT_STDOUT));
     assert_true(has("carol", 2006, KEPT_STDOUT));
 }

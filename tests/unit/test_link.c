@@ -48,7 +48,13 @@ const struct link_user link_user = {.on_box = on_box, .on_ended = on_ended}; // 
 static struct event_base *base;
 static struct link l;
 static struct err e;
-static int keeper, fds_before, lost_calls, status_calls;
+static int keeper, fds_before, lost_calls, status_calls, room_calls;
+
+static void on_room(void *argument)
+{
+    assert_ptr_equal(argument, &l);
+    room_calls++;
+}
 
 static void on_lost(void *argument)
 {
@@ -71,7 +77,7 @@ static int begin(void **state)
     unit_socketpair(pair);
     base = event_base_new();
     keeper = pair[0];
-    lost_calls = status_calls = 0;
+    lost_calls = status_calls = room_calls = 0;
     return base && link_open(&l, base, pair[1], &e) == 0 ? 0 : -1;
 }
 
@@ -128,6 +134,14 @@ static void expect_release(uint64_t box, enum wire_end end)
     assert_int_equal(m.release.end, end);
 }
 
+static void expect_cancel(uint64_t ticket)
+{
+    union wire_message m;
+    assert_int_equal(wire_recv(keeper, &m, NULL, 0, NULL), 1);
+    assert_int_equal(m.h.type, WIRE_CANCEL);
+    assert_true(m.cancel.ticket == ticket);
+}
+
 static void expect_silence(void)
 {
     union wire_message m;
@@ -173,14 +187,26 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     (void)state;
     struct run a = {0}, b = {0};
     uint64_t ta = acquire(&a);
+    l.on_room = on_room;
+    l.room_argument = &l;
     link_forget(&l, ta, 0);
     link_forget(&l, ta, 0); // twice is fine
-    assert_int_equal(l.free_count, LINK_RUNS_MAX);
-    uint64_t tb = acquire(&b); // gets a's place, but not a's ticket
-    assert_true(ta != tb && ta % LINK_RUNS_MAX == tb % LINK_RUNS_MAX);
+    expect_cancel(ta);
+    expect_silence();
+    assert_int_equal(l.unwanted, 1);
+    assert_int_equal(l.free_count, LINK_RUNS_MAX - 1); // the place is taken until the answer
+    uint64_t tb = acquire(&b);
+    assert_true(ta % LINK_RUNS_MAX != tb % LINK_RUNS_MAX);
     give_box(ta, 55, 3);
     assert_true(a.boxes == 0 && b.boxes == 0);
     expect_release(55, END_CANCELLED);
+    assert_int_equal(l.unwanted, 1); // now it is the box
+    assert_int_equal(l.free_count, LINK_RUNS_MAX - 1);
+    say_ended(4096 + 55, END_CANCELLED); // another one's
+    assert_int_equal(l.unwanted, 1);
+    say_ended(55, END_CANCELLED);
+    say_ended(55, END_CANCELLED);
+    assert_true(l.unwanted == 0 && room_calls == 2); // after the order, after the box
     give_box(tb, 56, 3);
     assert_int_equal(b.boxes, 1);
     link_forget(&l, 0, 56);
@@ -188,6 +214,29 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     assert_int_equal(b.ends, 0);
     expect_silence();
     close_run(&b);
+}
+
+static void a_cancelled_order_that_is_refused_leaves_room(void **state)
+{
+    (void)state;
+    struct run a = {0}, b = {0};
+    uint64_t ta = acquire(&a);
+    l.on_room = on_room;
+    l.room_argument = &l;
+    link_forget(&l, ta, 0);
+    expect_cancel(ta);
+    give_box(ta, 0, 0);
+    give_box(ta, 0, 0); // said twice
+    assert_true(a.boxes == 0 && a.refusals == 0);
+    assert_true(l.unwanted == 0 && room_calls == 1);
+    assert_int_equal(l.free_count, LINK_RUNS_MAX);
+    uint64_t tb = acquire(&b); // gets a's place, but not a's ticket
+    assert_true(ta != tb && ta % LINK_RUNS_MAX == tb % LINK_RUNS_MAX);
+    give_box(ta, 0, 0);
+    assert_int_equal(b.refusals, 0);
+    give_box(tb, 0, 0);
+    assert_int_equal(b.refusals, 1);
+    expect_silence();
 }
 
 static void answers_to_questions_that_nobody_asked(void **state)
@@ -377,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(answers_find_their_run),
         TEST(a_box_for_a_run_that_is_gone_is_given_back),
+        TEST(a_cancelled_order_that_is_refused_leaves_room),
         TEST(answers_to_questions_that_nobody_asked),
         TEST(a_box_without_all_its_descriptors_is_refused_and_given_back),
         TEST(descriptors_on_other_messages_are_closed),

@@ -329,6 +329,55 @@ static void test_legacy_bound(void **state)
     mcp_session_end(s);
 }
 
+// A stream that lasts for days keeps nothing of the request that it does not need.
+static void test_little_is_kept(void **state)
+{
+    (void)state;
+    struct client_outlet c;
+    json_t *junk = json_array(), *can = client_all();
+    for (int i = 0; i < 1000; i++)
+        json_array_append_new(junk, json_array());
+    json_object_set(can, "junk", junk);
+    json_object_set(json_object_get(can, "sampling"), "junk", junk);
+    for (int i = 0; i < 100; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "key-%d", i);
+        json_object_set_new(json_object_get(can, "roots"), key, json_object());
+    }
+    client_open(&c);
+    client_send(&c, NULL, "", true, can, "subscriptions/listen",
+                json_pack("{s:{}, s:O, s:O}", "notifications", "junk", junk, "name", junk));
+    expect_ack(&c, json_object());
+    assert_non_null(c.call);
+    assert_true(json_dumpb(c.call->request.message, NULL, 0, JSON_COMPACT) < 1024);
+    assert_true(mcp_client_can(c.call, "extensions/" MCP_EXTENSION_TASKS));
+    assert_true(mcp_client_can(c.call, "sampling"));
+    assert_int_equal(junk->refcount, 1);
+    json_decref(junk);
+    end(&c);
+}
+
+// With keys, one owner leaves half of the places to others; without, there is nobody else.
+static void test_share(void **state)
+{
+    static struct client_outlet all[1024];
+    (void)state;
+    for (int i = 0; i < 512; i++)
+        listen_as(&all[i], NULL, "bob", json_object());
+    assert_int_equal(client_code(client_ask("bob", "subscriptions/listen",
+                                            json_pack("{s:{}}", "notifications"))),
+                     -32603);
+    for (int i = 512; i < 1024; i++)
+        listen_as(&all[i], NULL, i % 2 ? "alice" : "carol", json_object());
+    assert_int_equal(client_code(client_ask("dave", "subscriptions/listen",
+                                            json_pack("{s:{}}", "notifications"))),
+                     -32603);
+    for (int i = 0; i < 1024; i++) {
+        assert_non_null(all[i].call);
+        end(&all[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +391,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_server_ends, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_legacy, client_begin, client_finish),
         cmocka_unit_test_setup_teardown(test_legacy_bound, client_begin, client_finish),
+        cmocka_unit_test_setup_teardown(test_little_is_kept, client_begin, client_finish),
+        cmocka_unit_test_setup_teardown(test_share, client_begin, client_finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_INTERPRETER] = sizeof(struct wire_interpreter),
     [WIRE_FAILED] = sizeof(struct wire_failed),
     [WIRE_FILES] = sizeof(struct wire_files),
+    [WIRE_CANCEL] = sizeof(struct wire_cancel),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.
@@ -38,6 +39,8 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         .version = WIRE_VERSION, .type = (uint16_t)type, .length = (uint32_t)len};
     if (type == WIRE_ZYGOTE_READY)
         m->ready.report_length = (uint32_t)(len - sizes[type]);
+    if (type == WIRE_ACQUIRE)
+        m->acquire.ticket = 8193;
     if (type == WIRE_RELEASE)
         m->release.end = END_WALL;
     if (type == WIRE_ENDED)
@@ -166,6 +169,9 @@ static void other_versions_types_and_reasons_are_refused(void **state)
         m.ended.end = ends[i];
         assert_int_equal(wire_check(&m, sizes[WIRE_ENDED]), -EBADMSG);
     }
+    fill(&m, WIRE_ACQUIRE, sizes[WIRE_ACQUIRE], 0);
+    m.acquire.ticket = 0; // that is what boxes for the stock have
+    assert_int_equal(wire_check(&m, sizes[WIRE_ACQUIRE]), -EBADMSG);
     for (uint32_t end = 0; end < END_MAX; end++) {
         fill(&m, WIRE_ENDED, sizes[WIRE_ENDED], 0);
         m.ended.end = end;

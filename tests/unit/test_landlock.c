@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of box/landlock: what is left to a process that is sealed, as the gate is.
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "box/landlock.h"
+
+// Returns a line number, of what is wrong, or 0.
+static int sealed(int open_before)
+{
+    char c;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_seal(landlock_abi()) < 0)
+        return __LINE__;
+    const char *const paths[] = {"/etc/passwd", "/", "/proc/self/status", "/dev/null", "/tmp"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        if (open(paths[i], O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES)
+            return __LINE__;
+    if (open("/tmp/constrictor-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 || errno != EACCES)
+        return __LINE__;
+    if (landlock_abi() >= 6 && (kill(getppid(), 0) == 0 || errno != EPERM))
+        return __LINE__;
+    return pread(open_before, &c, 1, 0) == 1 ? 0 : __LINE__; // what was open stays open
+}
+
+static void a_sealed_process_has_what_is_open_and_nothing_else(void **state)
+{
+    (void)state;
+    int status, fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    if (landlock_abi() == 0) {
+        assert_int_equal(landlock_seal(0), 0); // and says nothing
+        skip();
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(sealed(fd));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    (void)close(fd);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sealed_process_has_what_is_open_and_nothing_else),
+    };
+    return cmocka_run_group_tests_name("landlock", tests, NULL, NULL);
+}
