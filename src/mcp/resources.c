@@ -32,6 +32,8 @@ static const char guide[] =
     "complete code.\n"
     "- **Last expression.** End with an expression and its value comes back as `result`; there is "
     "no need to print it.\n"
+    "- **Pictures.** Figures of matplotlib come back as images, on `plt.show()` or at the end; "
+    "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
     "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory.\n"
     "- **No network**, and no packages can be installed during a run. `get_sandbox_info` names the "
     "interpreter, the preloaded modules and all limits.\n"
@@ -65,7 +67,7 @@ static const char guide[] =
     "An answer that would be too long keeps its beginning and its end and says how much is "
     "missing. "
     "All of it can be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
-    "`result`, `error`).\n";
+    "`result`, `error`; pictures and tables as `display-1` and so on).\n";
 
 static json_t *read_guide(struct mcp *m)
 {
@@ -179,10 +181,10 @@ void mcp_handle_templates_list(struct mcp_call *c)
 {
     json_t *all = json_array();
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output",
-        "description",
-        "Full output of a recent run, for one hour; part is stdout, stderr, result or error",
-        "mimeType", "text/plain", "annotations", annotations_json(c, 0.6, true));
+        "{s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output", "description",
+        "Full output of a recent run, for one hour; part is stdout, stderr, result, error, or "
+        "display-1 and so on for what it showed",
+        "annotations", annotations_json(c, 0.6, true));
     add_late_fields(c, o, "Output of a run");
     (void)json_array_append_new(all, o);
     if (c->mcp->fixtures)
@@ -215,14 +217,13 @@ void mcp_resource_missing(struct mcp_call *c, const char *uri)
              shown);
 }
 
-static json_t *contents_json(const char *uri, const char *mime_type, json_t *text)
+static json_t *contents_json(const char *uri, const char *mime_type, const char *key, json_t *text)
 {
-    return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, "text", text)
-                : NULL;
+    return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, key, text) : NULL;
 }
 
-// What a run printed: of one that goes on as far as it came, else what was kept.  NULL: none.
-static json_t *run_text(struct mcp *m, const char *uri, const char *owner)
+// What a run printed or showed: of one that goes on as far as it came, else what was kept.  NULL: none.
+static json_t *run_contents(struct mcp *m, const char *uri, const char *owner)
 {
     char id[RESULT_ID_SIZE];
     enum kept_part part;
@@ -230,14 +231,16 @@ static json_t *run_text(struct mcp *m, const char *uri, const char *owner)
     if (mcp_kept_parse_uri(uri, id, &part) < 0)
         return NULL;
     json_t *live = job_live(m, owner, id, part);
-    const char *text = live ? json_string_value(live) : NULL;
+    const char *text = live ? json_string_value(live) : NULL, *mime_type = "text/plain";
     if (live)
         length = json_string_length(live);
-    else if (!(text = mcp_kept_find(m, owner, id, part, &length)))
+    else if (!(text = mcp_kept_find(m, owner, id, part, &mime_type, &length)))
         return NULL;
+    if (mcp_kept_is_blob(mime_type))
+        return contents_json(uri, mime_type, "blob", json_stringn(text, length));
     _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
     json_decref(live);
-    return copy ? json_stringn_nocheck(copy, clean) : NULL;
+    return contents_json(uri, mime_type, "text", copy ? json_stringn_nocheck(copy, clean) : NULL);
 }
 
 void mcp_handle_resources_read(struct mcp_call *c)
@@ -250,13 +253,13 @@ void mcp_handle_resources_read(struct mcp_call *c)
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
         if (strcmp(uri, resources[i].uri) == 0) {
             mcp_resource_answer(
-                c, contents_json(uri, resources[i].mime_type, resources[i].read(c->mcp)),
+                c, contents_json(uri, resources[i].mime_type, "text", resources[i].read(c->mcp)),
                 resources[i].ttl_ms, false);
             return;
         }
-    json_t *text = run_text(c->mcp, uri, c->owner);
-    if (text)
-        mcp_resource_answer(c, contents_json(uri, "text/plain", text), 0, true);
+    json_t *contents = run_contents(c->mcp, uri, c->owner);
+    if (contents)
+        mcp_resource_answer(c, contents, 0, true);
     else if (!c->mcp->fixtures || !fixture_resource_read(c, uri))
         mcp_resource_missing(c, uri);
 }
@@ -268,9 +271,11 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
             return true;
     char id[RESULT_ID_SIZE];
     enum kept_part part;
+    const char *mime_type;
     size_t length;
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
-        return job_is_running(m, owner, id) || mcp_kept_find(m, owner, id, part, &length);
+        return job_is_running(m, owner, id) ||
+               mcp_kept_find(m, owner, id, part, &mime_type, &length);
     return m->fixtures && fixture_resource_exists(uri);
 }
 
