@@ -19,6 +19,7 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/once.h"
+#include "gate/display.h"
 #include "gate/gate.h"
 #include "gate/result.h"
 #include "gate/run.h"
@@ -156,10 +157,38 @@ static void warn_of_preloads(const struct keeper_facts *facts)
     json_decref(report);
 }
 
+// Pictures are named, not printed.  Text that display() was given is output.
+static void print_display(const struct run *r)
+{
+    json_t *o = json_object(), *item;
+    char what[128];
+    size_t i;
+    if (display_take(o, r->result) == 0)
+        json_array_foreach(json_object_get(o, "display"), i, item)
+        {
+            struct picture p;
+            json_t *text = json_object_get(item, "text/plain");
+            if (display_picture(item, &p)) {
+                display_describe(&p, what, sizeof what);
+                fprintf(stderr, "constrictor: image %zu: %s; use --json to get it\n", i + 1, what);
+            } else if (text) {
+                (void)fwrite(json_string_value(text), 1, json_string_length(text), stdout);
+                (void)putchar('\n');
+            }
+        }
+    json_t *omitted = json_object_get(o, "display_omitted");
+    if (omitted)
+        fprintf(stderr, "constrictor: %lld more left out: too many or too large\n",
+                (long long)json_integer_value(omitted));
+    json_decref(o);
+}
+
 static void print_text(const struct job *job)
 {
     const struct result *res = &job->result;
     json_t *error = json_object_get(job->once.run->result, "error");
+    print_display(job->once.run);
+    (void)fflush(stdout); // before what follows on stderr
     const char *text = json_string_value(json_object_get(error, "text"));
     // `reported`: the code's own sys.excepthook has printed it already.
     if (text && !json_is_true(json_object_get(error, "reported"))) {

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "gate/display.h"
 
 static const struct {
     const char *name;
@@ -448,7 +449,7 @@ static int take_over(json_t *object, const struct run *r)
         json_object_set_new(object, "error", take_error(json_object_get(r->result, "error")));
     if (plain && is_shallow(plain, VALUE_DEPTH_MAX))
         failed |= json_object_set(object, "result_json", plain);
-    return failed;
+    return failed | display_take(object, r->result);
 }
 
 json_t *result_json(const struct run *r, const struct result *res)

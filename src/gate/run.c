@@ -140,14 +140,27 @@ static void drain(struct run *r)
 
 // ---- what the box says -------------------------------------------------------------------------------
 
+// How many values a text has if it is JSON.  What stands in a string counts for nothing.
+static size_t count_values(const char *data, size_t length)
+{
+    size_t values = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (data[i] == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += data[i] == '\\';
+        else
+            values += data[i] == ',' || data[i] == '[' || data[i] == '{';
+    }
+    return values;
+}
+
 // SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
 // hundreds of megabytes.  The runner's own bounds are far below this one.
 static json_t *parse_result(const char *data, size_t length)
 {
-    size_t values = 0;
-    for (size_t i = 0; i < length; i++)
-        values += data[i] == ',' || data[i] == '[' || data[i] == '{';
-    if (values > RESULT_VALUES_MAX)
+    if (count_values(data, length) > RESULT_VALUES_MAX)
         return NULL;
     json_t *result = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(result)) {

@@ -375,19 +375,20 @@ static void start_tick(struct job *j)
 
 // ---- the answer ----------------------------------------------------------------------------------
 
-static bool keep_part(void *argument, enum kept_part part, const char *text, size_t length,
-                      char ret_uri[KEPT_URI_MAX])
+static bool keep_part(void *argument, enum kept_part part, const char *mime_type, const char *text,
+                      size_t length, char ret_uri[KEPT_URI_MAX])
 {
     struct job *j = argument;
     mcp_kept_uri(j->id, part, ret_uri);
-    return mcp_kept_add(j->runs->mcp, j->owner, j->id, part, text, length) == 0;
+    return mcp_kept_add(j->runs->mcp, j->owner, j->id, part, mime_type, text, length) == 0;
 }
 
 // A run that goes on is read where it is.
-static bool keep_live(void *argument, enum kept_part part, const char *text, size_t length,
-                      char ret_uri[KEPT_URI_MAX])
+static bool keep_live(void *argument, enum kept_part part, const char *mime_type, const char *text,
+                      size_t length, char ret_uri[KEPT_URI_MAX])
 {
     struct job *j = argument;
+    (void)mime_type;
     (void)text;
     (void)length;
     mcp_kept_uri(j->id, part, ret_uri);
@@ -414,12 +415,12 @@ static void keep_all(struct job *j)
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         json_t *text = json_object_get(j->object, parts[i].key);
         if (json_is_string(text))
-            (void)mcp_kept_add(j->runs->mcp, j->owner, j->id, parts[i].part,
+            (void)mcp_kept_add(j->runs->mcp, j->owner, j->id, parts[i].part, "text/plain",
                                json_string_value(text), json_string_length(text));
     }
     if (json_is_string(error))
-        (void)mcp_kept_add(j->runs->mcp, j->owner, j->id, KEPT_ERROR, json_string_value(error),
-                           json_string_length(error));
+        (void)mcp_kept_add(j->runs->mcp, j->owner, j->id, KEPT_ERROR, "text/plain",
+                           json_string_value(error), json_string_length(error));
 }
 
 // Fills content, object and is_error, or error.

@@ -18,7 +18,7 @@
 
 enum {
     TTL_MS = 3600 * 1000,
-    RUN_OVERHEAD = 512, // counted for each run, so that empty ones are not free
+    RUN_OVERHEAD = 1024, // counted for each run, so that empty ones are not free
     ID_LENGTH = 36,
     LOOKS_MAX = 64,
 };
@@ -31,6 +31,28 @@ const char *const kept_part_names[KEPT_PART_MAX] = {
     [KEPT_STDERR] = "stderr",
     [KEPT_RESULT] = "result",
     [KEPT_ERROR] = "error",
+#define X(i) [KEPT_DISPLAY + (i)-1] = "display-" #i
+    X(1),
+    X(2),
+    X(3),
+    X(4),
+    X(5),
+    X(6),
+    X(7),
+    X(8),
+    X(9),
+    X(10),
+    X(11),
+    X(12),
+    X(13),
+    X(14),
+    X(15),
+    X(16),
+    X(17),
+    X(18),
+    X(19),
+    X(20),
+#undef X
 };
 
 TAILQ_HEAD(run_list, kept_run);
@@ -48,7 +70,7 @@ struct kept_run {
     size_t bytes;
     int64_t end_ms;
     struct {
-        char *text;
+        char *text; // and behind its NUL the MIME type
         size_t length;
     } parts[KEPT_PART_MAX];
     TAILQ_ENTRY(kept_run) all, own;
@@ -225,7 +247,7 @@ static struct kept_run *add_run(struct mcp_kept *k, const char *owner_name, cons
 }
 
 int mcp_kept_add(struct mcp *m, const char *owner, const char *execution_id, enum kept_part part,
-                 const char *text, size_t length)
+                 const char *mime_type, const char *text, size_t length)
 {
     struct mcp_kept *k = m->kept;
     if (!k || length > RUN_MAX)
@@ -238,7 +260,7 @@ int mcp_kept_add(struct mcp *m, const char *owner, const char *execution_id, enu
     size_t old = run->parts[part].length;
     char *copy = NULL;
     if (run->bytes - old + length <= RUN_MAX + RUN_OVERHEAD && make_room(k, run, length))
-        copy = malloc(length + 1);
+        copy = malloc(length + 1 + strlen(mime_type) + 1);
     if (!copy) {
         if (fresh)
             forget(k, run);
@@ -246,6 +268,7 @@ int mcp_kept_add(struct mcp *m, const char *owner, const char *execution_id, enu
     }
     memcpy(copy, text, length);
     copy[length] = '\0';
+    memcpy(copy + length + 1, mime_type, strlen(mime_type) + 1);
     free(run->parts[part].text);
     run->parts[part].text = copy;
     run->parts[part].length = length;
@@ -256,7 +279,7 @@ int mcp_kept_add(struct mcp *m, const char *owner, const char *execution_id, enu
 }
 
 const char *mcp_kept_find(struct mcp *m, const char *owner, const char *execution_id,
-                          enum kept_part part, size_t *ret_length)
+                          enum kept_part part, const char **ret_mime_type, size_t *ret_length)
 {
     struct mcp_kept *k = m->kept;
     if (!k)
@@ -266,7 +289,13 @@ const char *mcp_kept_find(struct mcp *m, const char *owner, const char *executio
     if (!run || !run->parts[part].text)
         return NULL;
     *ret_length = run->parts[part].length;
+    *ret_mime_type = run->parts[part].text + run->parts[part].length + 1;
     return run->parts[part].text;
+}
+
+bool mcp_kept_is_blob(const char *mime_type)
+{
+    return strcmp(mime_type, "image/png") == 0 || strcmp(mime_type, "image/jpeg") == 0;
 }
 
 json_t *mcp_kept_ids(struct mcp *m, const char *owner, const char *prefix, size_t max)

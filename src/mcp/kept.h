@@ -6,22 +6,32 @@
 #ifndef CONSTRICTOR_MCP_KEPT_H
 #define CONSTRICTOR_MCP_KEPT_H
 
+#include "gate/display.h"
 #include "mcp/mcp.h"
 
-enum kept_part { KEPT_STDOUT, KEPT_STDERR, KEPT_RESULT, KEPT_ERROR, KEPT_PART_MAX };
+// The texts of a run, and what it has shown: KEPT_DISPLAY for the first item, and so on.
+enum kept_part {
+    KEPT_STDOUT,
+    KEPT_STDERR,
+    KEPT_RESULT,
+    KEPT_ERROR,
+    KEPT_DISPLAY,
+    KEPT_PART_MAX = KEPT_DISPLAY + DISPLAY_ITEMS_MAX
+};
 extern const char *const kept_part_names[KEPT_PART_MAX];
 
 int mcp_kept_open(struct mcp *m, struct err *e);
 void mcp_kept_close(struct mcp *m);
 
-// Keeps a part of run `execution_id` (a uuid).  The text is copied.  0, or -1: it cannot be kept (too
-// large, no memory); then no link may be given.
+// Keeps a part of run `execution_id` (a uuid).  Text and type are copied; of a picture the text is
+// base64.  0, or -1: it cannot be kept (too large, no memory); then no link may be given.
 int mcp_kept_add(struct mcp *m, const char *owner, const char *execution_id, enum kept_part part,
-                 const char *text, size_t length);
+                 const char *mime_type, const char *text, size_t length);
 
 // Borrowed until the next call of this module; NULL: unknown, expired, or somebody else's.
 const char *mcp_kept_find(struct mcp *m, const char *owner, const char *execution_id,
-                          enum kept_part part, size_t *ret_length);
+                          enum kept_part part, const char **ret_mime_type, size_t *ret_length);
+bool mcp_kept_is_blob(const char *mime_type); // is what is kept base64?
 
 // Ids of the owner's runs that begin with `prefix`, newest first, at most `max`: array of strings, new.
 json_t *mcp_kept_ids(struct mcp *m, const char *owner, const char *prefix, size_t max);

@@ -137,17 +137,13 @@ static void write_plot(FILE *out, const char *const values[ARGUMENTS_MAX])
     fprintf(
         out,
         "1. Load the data and look at columns, types and ranges before drawing.\n"
-        "2. Use matplotlib if it is installed: `import matplotlib; matplotlib.use(\"Agg\")` before "
-        "pyplot. If it is not, write an SVG file by hand.\n"
+        "2. Use matplotlib if it is installed; no backend has to be chosen. If it is not, make an "
+        "SVG by hand, at most 15,000 characters, and print it.\n"
         "3. Title that states the finding, axes with names and units, a legend only for more than "
         "one series, colours that also work for colour-blind readers, no overlapping labels.\n"
-        "4. Save as /mnt/data/plot.png with `dpi=150, bbox_inches=\"tight\"`, close the figure, "
-        "and print its size and the few numbers that the chart shows, so that they can be "
-        "checked.\n"
-        "5. Look at what came back. If it holds no image, make the chart as an SVG of less than "
-        "15,000 "
-        "characters and print that, since the file is gone when the call is over. Correct what is "
-        "cut off or unreadable and run again.\n");
+        "4. End with `plt.show()`: the figure comes back as an image, and there is no need to save "
+        "it. Also print the few numbers that the chart shows, so that they can be checked.\n"
+        "5. Look at the image. Correct what is cut off or unreadable and run again.\n");
     fprintf(out,
             "\nFinish with one sentence on what the chart shows, and the code that made it.\n");
 }

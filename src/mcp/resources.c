@@ -33,6 +33,8 @@ static const char guide[] =
     "complete code.\n"
     "- **Last expression.** End with an expression and its value comes back as `result`; there is "
     "no need to print it.\n"
+    "- **Pictures.** Figures of matplotlib come back as images, on `plt.show()` or at the end; "
+    "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
     "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory.\n"
     "- **No network**, and no packages can be installed during a run. `get_sandbox_info` names the "
     "interpreter, the preloaded modules and all limits.\n"
@@ -66,7 +68,7 @@ static const char guide[] =
     "An answer that would be too long keeps its beginning and its end and says how much is "
     "missing. "
     "All of it can be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
-    "`result`, `error`).\n";
+    "`result`, `error`; pictures and tables as `display-1` and so on).\n";
 
 static json_t *read_guide(struct mcp *m)
 {
@@ -180,11 +182,12 @@ void mcp_handle_templates_list(struct mcp_call *c)
 {
     json_t *all = json_array();
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output",
-        "description",
-        "Full output of a recent run, for one hour; part is stdout, stderr, result or error. Text, "
-        "or a blob of its bytes where they are mostly control characters",
-        "mimeType", "text/plain", "annotations", annotations_json(c, 0.6, true));
+        "{s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output", "description",
+        "Full output of a recent run, for one hour; part is stdout, stderr, result, error, or "
+        "display-1 and so on for what it showed. Text that is mostly control characters is a blob "
+        "of "
+        "its bytes",
+        "annotations", annotations_json(c, 0.6, true));
     add_late_fields(c, o, "Output of a run");
     (void)json_array_append_new(all, o);
     if (c->mcp->fixtures)
@@ -217,10 +220,9 @@ void mcp_resource_missing(struct mcp_call *c, const char *uri)
              shown);
 }
 
-static json_t *contents_json(const char *uri, const char *mime_type, json_t *text)
+static json_t *contents_json(const char *uri, const char *mime_type, const char *key, json_t *text)
 {
-    return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, "text", text)
-                : NULL;
+    return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, key, text) : NULL;
 }
 
 // SECURITY: in JSON a control character takes six bytes.  Where the text would be longer than its base64,
@@ -235,20 +237,21 @@ static bool is_mostly_control(const char *text, size_t length)
     return controls > length / 15; // 5 bytes more for each, or a third more for all
 }
 
-static json_t *run_contents(const char *uri, const char *text, size_t length)
+static json_t *run_contents(const char *uri, const char *mime_type, const char *text, size_t length)
 {
     size_t clean = 0;
+    if (mcp_kept_is_blob(mime_type)) // base64 already
+        return contents_json(uri, mime_type, "blob", json_stringn(text, length));
     if (is_mostly_control(text, length)) {
         _cleanup_free_ char *coded = encode_base64(text, length);
-        return coded ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", "text/plain", "blob",
-                                 json_stringn_nocheck(coded, strlen(coded)))
-                     : NULL;
+        return contents_json(uri, mime_type, "blob",
+                             coded ? json_stringn_nocheck(coded, strlen(coded)) : NULL);
     }
     _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
-    return copy ? contents_json(uri, "text/plain", json_stringn_nocheck(copy, clean)) : NULL;
+    return contents_json(uri, mime_type, "text", copy ? json_stringn_nocheck(copy, clean) : NULL);
 }
 
-// What a run printed: of one that goes on as far as it came, else what was kept.  NULL: none.
+// What a run printed or showed: of one that goes on as far as it came, else what was kept.  NULL: none.
 static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
 {
     char id[RESULT_ID_SIZE];
@@ -257,12 +260,12 @@ static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
     if (mcp_kept_parse_uri(uri, id, &part) < 0)
         return NULL;
     json_t *live = job_live(m, owner, id, part);
-    const char *text = live ? json_string_value(live) : NULL;
+    const char *text = live ? json_string_value(live) : NULL, *mime_type = "text/plain";
     if (live)
         length = json_string_length(live);
-    else if (!(text = mcp_kept_find(m, owner, id, part, &length)))
+    else if (!(text = mcp_kept_find(m, owner, id, part, &mime_type, &length)))
         return NULL;
-    json_t *contents = run_contents(uri, text, length);
+    json_t *contents = run_contents(uri, mime_type, text, length);
     json_decref(live);
     return contents;
 }
@@ -277,7 +280,7 @@ void mcp_handle_resources_read(struct mcp_call *c)
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
         if (strcmp(uri, resources[i].uri) == 0) {
             mcp_resource_answer(
-                c, contents_json(uri, resources[i].mime_type, resources[i].read(c->mcp)),
+                c, contents_json(uri, resources[i].mime_type, "text", resources[i].read(c->mcp)),
                 resources[i].ttl_ms, false);
             return;
         }
@@ -295,9 +298,11 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
             return true;
     char id[RESULT_ID_SIZE];
     enum kept_part part;
+    const char *mime_type;
     size_t length;
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
-        return job_is_running(m, owner, id) || mcp_kept_find(m, owner, id, part, &length);
+        return job_is_running(m, owner, id) ||
+               mcp_kept_find(m, owner, id, part, &mime_type, &length);
     return m->fixtures && fixture_resource_exists(uri);
 }
 

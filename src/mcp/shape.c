@@ -5,6 +5,7 @@
 //
 //   head       an error: the line that failed, what it was, what to do
 //   sections   traceback, stdout, stderr, result, each under its label
+//   display    one line for each picture, the text of anything else: shape_display.c
 //   foot       verdict, exit code, usage and id in one line
 //
 // Head and foot are short and always there.  The sections share what is left of the budget: a short one
@@ -19,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "mcp/shape_display.h"
 #include "mcp/tools.h"
 
 enum {
@@ -458,8 +460,8 @@ static char *make_foot(json_t *object, bool brief)
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
 
-static char *make_text(const struct section *list, size_t n, const char *head, const char *foot,
-                       bool brief, size_t *ret_length)
+static char *make_text(const struct section *list, size_t n, const char *head, const char *shown,
+                       const char *foot, bool brief, size_t *ret_length)
 {
     char *text = NULL;
     FILE *f = open_memstream(&text, ret_length);
@@ -469,20 +471,24 @@ static char *make_text(const struct section *list, size_t n, const char *head, c
     fputs(head, f);
     for (size_t i = 0; i < n; i++)
         failed |= write_section(f, &list[i], brief);
-    if (n == 0 && !head[0])
+    if (n == 0 && !head[0] && !shown)
         fputs("no output\n", f);
+    if (shown)
+        fputs(shown, f);
     fputs(foot, f);
     failed |= fclose(f);
     return failed ? (free(text), NULL) : text;
 }
 
 static json_t *make_content(const struct shape *s, const struct section *list, size_t n,
-                            const char *text, size_t length)
+                            const struct shape_display *shown, const char *text, size_t length)
 {
     while (length > 0 && text[length - 1] == '\n')
         length--;
     json_t *content = json_array();
     int failed = json_array_append_new(content, tool_text_n(text, length));
+    if (shown->pictures)
+        failed |= json_array_extend(content, shown->pictures);
     for (size_t i = 0; i < n; i++)
         if (s->links && list[i].kept) {
             char name[32];
@@ -490,6 +496,8 @@ static json_t *make_content(const struct shape *s, const struct section *list, s
             failed |= json_array_append_new(
                 content, tool_link(list[i].uri, name, "text/plain", (json_int_t)list[i].length));
         }
+    if (s->links && shown->links)
+        failed |= json_array_extend(content, shown->links);
     if (failed) {
         json_decref(content);
         return NULL;
@@ -497,13 +505,15 @@ static json_t *make_content(const struct shape *s, const struct section *list, s
     return content;
 }
 
-static json_t *shape_sections(const struct shape *s, json_t *object, struct section *list, size_t n)
+static json_t *shape_sections(const struct shape *s, json_t *object, struct section *list, size_t n,
+                              const struct shape_display *shown)
 {
     bool brief = s->budget < SHORT_BUDGET;
     _cleanup_free_ char *head = make_head(object, s->budget), *foot = make_foot(object, brief);
     if (!head || !foot)
         return NULL;
-    size_t used = count_characters(head, strlen(head)) + count_characters(foot, strlen(foot));
+    size_t used = count_characters(head, strlen(head)) + count_characters(foot, strlen(foot)) +
+                  (shown->text ? count_characters(shown->text, strlen(shown->text)) : 0);
     for (size_t i = 0; i < n; i++)
         used += strlen(list[i].label) + 3; // colon and two line feeds
     share_out(list, n, s->budget > used ? s->budget - used : 0);
@@ -511,14 +521,15 @@ static json_t *shape_sections(const struct shape *s, json_t *object, struct sect
     for (size_t i = 0; i < n; i++) {
         if (list[i].cut) {
             cut(&list[i], brief ? SHORT_NOTE_ROOM : NOTE_ROOM);
-            list[i].kept = s->keep && s->keep(s->argument, list[i].part, list[i].text,
+            list[i].kept = s->keep && s->keep(s->argument, list[i].part, "text/plain", list[i].text,
                                               list[i].length, list[i].uri);
         }
         failed |= replace_text(object, &list[i], brief);
     }
     size_t length = 0;
-    _cleanup_free_ char *text = failed ? NULL : make_text(list, n, head, foot, brief, &length);
-    return text ? make_content(s, list, n, text, length) : NULL;
+    _cleanup_free_ char *text =
+        failed ? NULL : make_text(list, n, head, shown->text, foot, brief, &length);
+    return text ? make_content(s, list, n, shown, text, length) : NULL;
 }
 
 json_t *shape_result(const struct shape *s, json_t *object)
@@ -530,7 +541,11 @@ json_t *shape_result(const struct shape *s, json_t *object)
     add_section(list, &n, "stdout", KEPT_STDOUT, object, "stdout");
     add_section(list, &n, "stderr", KEPT_STDERR, object, "stderr");
     add_section(list, &n, "result", KEPT_RESULT, object, "result");
-    json_t *content = shape_sections(s, object, list, n);
+    struct shape_display shown;
+    json_t *content = NULL;
+    if (shape_display(s, object, &shown) == 0)
+        content = shape_sections(s, object, list, n, &shown);
+    shape_display_clear(&shown);
     for (size_t i = 0; i < n; i++)
         json_decref(list[i].value);
     return content;

@@ -26,7 +26,8 @@
 static const char execute_input[] =
     "{\"type\": \"object\", \"properties\": {"
     "\"code\": {\"type\": \"string\", \"description\": \"Python source to run. The value of the last "
-        "expression is returned as the result; print() goes to stdout.\"}, "
+        "expression is returned as the result; print() goes to stdout; matplotlib figures and "
+        "display(value) come back as images and tables.\"}, "
     "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time in "
         "seconds. Ask for more than 50 only together with background=true, because most clients give "
         "up after 60.\"}, "
@@ -70,6 +71,15 @@ static const char info_input[] =
            FIELD("preloaded", LIST(STRING)) ", "                                                   \
            FIELD("preload_failed", LIST(MAP(STRING))))
 
+#define PICTURE_FIELDS                                                                             \
+    FIELD("mime_type", STRING) ", " FIELD("width", INTEGER) ", " FIELD("height", INTEGER) ", "     \
+    FIELD("size", INTEGER)
+
+#define SHOWN                                                                                      \
+    OBJECT("\"mime_type\", \"size\"",                                                              \
+           PICTURE_FIELDS ", " FIELD("uri", STRING) ", " FIELD("text", STRING) ", "                \
+           FIELD("original", OBJECT("\"mime_type\", \"size\"", PICTURE_FIELDS)))
+
 #define ANY                                                                                        \
     "{\"anyOf\": [" TYPE("object") ", " TYPE("array") ", " STRING ", " NUMBER ", " BOOLEAN ", "    \
     TYPE("null") "]}"
@@ -91,6 +101,8 @@ static const char run_output[] =
         FIELD("stderr", STRING) ", "
         FIELD("result", NULLABLE(STRING)) ", "
         FIELD("result_json", ANY) ", "
+        FIELD("display", LIST(SHOWN)) ", "
+        FIELD("display_omitted", INTEGER) ", "
         FIELD("error", NULLABLE(OBJECT("\"type\", \"message\", \"traceback\"",
             FIELD("type", STRING) ", "
             FIELD("message", STRING) ", "

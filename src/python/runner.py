@@ -55,6 +55,8 @@ DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote can call f
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 OLDEST = 2                  # generation of the garbage collector
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
+PLAIN = frozenset((int, float, str, bool, bytes, list, dict, tuple, set, complex))  # never rich
+PYPLOT = "matplotlib.pyplot"
 HERE = (lambda: None).__code__.co_filename
 
 NO_INPUT = ("input() is not available: code runs without a terminal; "
@@ -85,6 +87,7 @@ class Box:
     renewals = ()           # what has to be called in every box: seeds
     names = 0               # how many __main__ has before user code
     linecache = False       # linecache asks KnownSources by itself
+    rich = None             # the module display, once the zygote has it
     reserve = None
     kept = ()               # holes in the zygote's memory, filled
     session = True          # another run may follow
@@ -131,6 +134,10 @@ def fill_linecache(linecache, filenames):
         linecache.cache[filename] = len(lines), None, lines, filename
 
 
+def know_sources(linecache):
+    fill_linecache(linecache, Box.sources)
+
+
 class KnownSources(dict):
     """linecache.cache of a warm zygote: looks for a run's source when somebody asks for it, which
     few runs do. Filling it for every run made a box copy 25 more pages."""
@@ -145,21 +152,20 @@ class KnownSources(dict):
         return self[filename] if filename in self else default
 
 
-class LinecacheHook:
-    """A finder that lets the others find linecache and then gives it the sources known so far.
+class ImportHook:
+    """A finder that lets the others find one module and calls `then` with it when it is loaded."""
+    def __init__(self, name, then):
+        self.name, self.then = name, then
 
-    For cold starts: few runs need linecache, and importing it costs milliseconds.
-    """
     def find_spec(self, name, path=None, target=None):
-        if name != "linecache":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 execute = spec.loader.exec_module
-                spec.loader.exec_module = lambda module: (execute(module),
-                                                          fill_linecache(module, Box.sources))
+                spec.loader.exec_module = lambda module: (execute(module), self.then(module))
                 return spec
         return None
 
@@ -173,7 +179,8 @@ def remember(filename, source):
         if "linecache" in modules:
             fill_linecache(modules["linecache"], [filename])
         elif Box.runs == 1:
-            sys.meta_path.insert(0, LinecacheHook())
+            # For cold starts: few runs need linecache, and importing it costs milliseconds.
+            sys.meta_path.insert(0, ImportHook("linecache", know_sources))
     except Exception:
         pass                # an earlier run of the session broke it
 
@@ -255,7 +262,10 @@ def encode(answer):
             text = f'{text[:-1]},"result":{quote(answer["result"])}}}'
     if value is not None:
         text = f'{text[:-1]},"result_json":{value}}}'
-    return text.encode()
+    payload, rich = text.encode(), Box.rich
+    if rich is not None and (rich.Shown.items or rich.Shown.omitted):
+        payload = rich.extend(payload)
+    return payload
 
 
 # ---- Describing what happened -------------------------------------------------------------------
@@ -270,6 +280,8 @@ def describe_value(value, answer):
         answer["result_json"] = to_json(value)
     except Exception:
         pass                # not JSON, or another thread is changing it
+    if type(value) not in PLAIN and Box.rich is not None:
+        Box.rich.show_value(value)
 
 
 def type_name(exc):
@@ -587,6 +599,8 @@ def handle(meta, source):
     forked = getpid() != Box.pid
     if forked and answer and "error" in answer and not answer["error"]["reported"]:
         sys.stderr.write(answer["error"]["text"])
+    if PYPLOT in modules and Box.rich is not None and not forked:
+        Box.rich.end_of_run()
     flushed = flush_streams() if session and not forked else end_of_script()
     if answer and not flushed and not session:
         answer["exit_code"] = 120       # CPython's own choice for this
@@ -763,6 +777,8 @@ def prepare():
     for attribute in "run", "new_event_loop":
         need("asyncio", attribute)
     need("linecache", "getline")
+    for attribute in "a2b_base64", "b2a_base64":
+        need("binascii", attribute)
     with_pipes(open_streams)
     linecache = modules["linecache"]
     linecache.cache, Box.linecache = KnownSources(linecache.cache), True

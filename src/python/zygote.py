@@ -30,12 +30,13 @@ POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end
 
 
 def import_own():
-    """Our two modules, without leaving their folder or names in the way of user code's own."""
+    """Our modules, without leaving their folder or names in the way of user code's own."""
     sys.path.insert(0, __file__.rpartition("/")[0])
     import _constrictor
     import runner
-    del sys.path[0], sys.modules["_constrictor"], sys.modules["runner"]
-    return _constrictor, runner
+    import display
+    del sys.path[0], sys.modules["_constrictor"], sys.modules["runner"], sys.modules["display"]
+    return _constrictor, runner, display
 
 
 def warm_matplotlib():
@@ -89,7 +90,7 @@ def begin_pools():
 def main():
     names = sys.argv[1:]
     cold = names[:1] == ["--cold"]
-    constrictor, runner = import_own()
+    constrictor, runner, display = import_own()
     failed = []
     if cold:
         del names[0]
@@ -103,6 +104,8 @@ def main():
                            "error": runner.clip(error, runner.MESSAGE_MAX)})
     os.register_at_fork = runner.Box.register_at_fork = register_at_fork
     runner.Box.hooks = tuple(hooks)
+    runner.Box.rich = display
+    display.install()
     if not cold:
         runner.prepare()
     runner.arrange()

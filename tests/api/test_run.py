@@ -159,6 +159,12 @@ def test_large_value_is_bounded(cli):
     assert len(result.raw) < 16 << 20
 
 
+def test_value_full_of_commas(cli):
+    """They stand in a string, and so are not values that a result may have only so many of."""
+    result = cli.run("',' * 250_000")
+    assert (result.verdict, len(result.result_json)) == ("ok", 250_000)
+
+
 def test_recursive_value(cli):
     result = cli.run("a = []\na.append(a)\na")
     assert result.verdict == "ok"

@@ -11,18 +11,49 @@
 
 #include "../unit/fake_run.h"
 #include "base/utf8.h"
+#include "gate/display.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_display(const json_t *o)
+{
+    json_t *list = json_object_get(o, "display"), *item, *value;
+    const char *mime_type;
+    size_t i, total = 0;
+    assert(json_is_array(list) && json_array_size(list) <= DISPLAY_ITEMS_MAX);
+    json_array_foreach(list, i, item)
+    {
+        assert(json_object_size(item) > 0 && json_object_size(item) <= DISPLAY_TYPES_MAX);
+        json_object_foreach(item, mime_type, value)
+        {
+            struct picture p;
+            assert(json_is_string(value) && strchr(mime_type, '/'));
+            total += json_string_length(value);
+            if (strcmp(mime_type, "image/png") == 0 || strcmp(mime_type, "image/jpeg") == 0)
+                assert(display_picture(item, &p) && p.width && p.height);
+        }
+    }
+    json_array_foreach(json_object_get(o, "display_originals"), i, item)
+    {
+        struct picture p;
+        assert(display_picture(item, &p));
+        total += strlen(p.base64);
+    }
+    assert(total <= DISPLAY_BYTES_MAX);
+}
+
 static void check_object(const json_t *o, const struct result *res)
 {
-    static const char *const keys[] = {"execution_id", "verdict", "success",     "exit_code",
-                                       "signal",       "phase",   "stdout",      "stderr",
-                                       "result",       "error",   "usage",       "isolation",
-                                       "truncated",    "limit",   "environment", "hint"};
+    static const char *const keys[] = {
+        "execution_id", "verdict", "success",     "exit_code", "signal", "phase",
+        "stdout",       "stderr",  "result",      "error",     "usage",  "isolation",
+        "truncated",    "limit",   "environment", "hint",      "display"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         assert(json_object_get(o, keys[i]));
-    assert(json_object_size(o) == sizeof keys / sizeof *keys + !!json_object_get(o, "result_json"));
+    assert(json_object_size(o) == sizeof keys / sizeof *keys + !!json_object_get(o, "result_json") +
+                                      !!json_object_get(o, "display_originals") +
+                                      !!json_object_get(o, "display_omitted"));
+    check_display(o);
     assert(json_is_true(json_object_get(o, "success")) == (res->verdict == VERDICT_OK));
     json_t *error = json_object_get(o, "error"), *value = json_object_get(o, "result");
     assert(json_is_null(error) || json_is_object(error));

@@ -153,10 +153,10 @@ static unsigned incomplete;
 
 static void make_result(void)
 {
-    static const char *const keys[] = {"execution_id", "verdict", "success",     "exit_code",
-                                       "signal",       "phase",   "stdout",      "stderr",
-                                       "result",       "error",   "usage",       "isolation",
-                                       "truncated",    "limit",   "environment", "hint"};
+    static const char *const keys[] = {
+        "execution_id", "verdict", "success",     "exit_code", "signal", "phase",
+        "stdout",       "stderr",  "result",      "error",     "usage",  "isolation",
+        "truncated",    "limit",   "environment", "hint",      "display"};
     struct result res;
     fake_run_init(&fake);
     fake_run_result(&fake, report, strlen(report));
@@ -183,12 +183,18 @@ static void make_result(void)
     fake_run_free(&fake);
 }
 
+#define PNG_4X3                                                                                    \
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAADCAAAAACRn/EaAAAAC0lEQVR4nGNgQAEAAA8AAbVWKT4AAAAASUVORK5CYII="
+
 static void all_results(void)
 {
     static const char *const reports[] = {
         "{\"exit_code\": 0, \"result\": \"2\", \"result_json\": [1, {\"a\": null}]}",
         "{\"exit_code\": 1, \"error\": {\"type\": \"ValueError\", \"message\": \"x\", \"line\": "
         "1}}",
+        "{\"display\": [{\"image/png\": \"" PNG_4X3 "\"}, {\"text/html\": \"x\"}, 1], "
+        "\"display_originals\": [{\"item\": 0, \"image/png\": \"" PNG_4X3 "\"}], "
+        "\"display_omitted\": 1}",
     };
     const enum wire_end ends[] = {END_OWN, END_OUTPUT, END_WALL};
     for (size_t i = 0; i < ARRAY_LEN(reports); i++)

@@ -139,8 +139,8 @@ class Outcome:
         raise AttributeError(name)
 
 
-class Cases:
-    """The tests; below they become two classes, one per kind of zygote."""
+class Boxes:
+    """One zygote for a class of tests, and ways to run code in its boxes."""
     arguments = ()
 
     @classmethod
@@ -188,6 +188,10 @@ class Cases:
         out = self.go(code, **meta)
         self.assertEqual((out.exit_code, out.error), (0, None), (out.error or {}).get("text"))
         return out
+
+
+class Cases(Boxes):
+    """The tests; below they become two classes, one per kind of zygote."""
 
     # ---- values
 

@@ -20,10 +20,11 @@ static struct {
     size_t length[KEPT_PART_MAX];
 } kept;
 
-static bool keep(void *argument, enum kept_part part, const char *text, size_t length,
-                 char ret_uri[KEPT_URI_MAX])
+static bool keep(void *argument, enum kept_part part, const char *mime_type, const char *text,
+                 size_t length, char ret_uri[KEPT_URI_MAX])
 {
     (void)argument;
+    (void)mime_type;
     (void)text;
     kept.calls++;
     kept.length[part] = length;
@@ -401,6 +402,100 @@ static void test_a_hostile_report_is_bounded(void **state)
     json_decref(o);
 }
 
+// ---- what was shown --------------------------------------------------------------------------------
+
+#define PNG_4X3                                                                                    \
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAADCAAAAACRn/EaAAAAC0lEQVR4nGNgQAEAAA8AAbVWKT4AAAAASUVORK5CYII="
+
+static json_t *showing(json_t *display, json_t *originals)
+{
+    json_t *o = object_of("ok", json_string(""), json_string(""), json_null(), json_null());
+    (void)json_object_set_new(o, "display", display);
+    if (originals)
+        (void)json_object_set_new(o, "display_originals", originals);
+    return o;
+}
+
+static const char *type_at(json_t *content, size_t i)
+{
+    return json_string_value(json_object_get(json_array_get(content, i), "type"));
+}
+
+static void test_a_picture_is_a_block_and_a_line(void **state)
+{
+    (void)state;
+    json_t *o = showing(json_pack("[{s:s}]", "image/png", PNG_4X3), NULL);
+    json_t *content = shape(o, 20000, true);
+    assert_begins(text_of(content), "[image 1: image/png, 4x3, 68 bytes]\n[ok");
+    assert_int_equal(json_array_size(content), 2); // nothing to link to that is not here
+    assert_string_equal(type_at(content, 1), "image");
+    json_t *item = json_array_get(json_object_get(o, "display"), 0);
+    assert_int_equal(json_integer_value(json_object_get(item, "width")), 4);
+    assert_string_equal(json_string_value(json_object_get(item, "uri")), "run://" ID "/display-1");
+    assert_null(json_object_get(item, "image/png"));
+    assert_int_equal(kept.length[KEPT_DISPLAY], strlen(PNG_4X3));
+    json_decref(content);
+    json_decref(o);
+}
+
+static void test_an_original_is_linked(void **state)
+{
+    (void)state;
+    json_t *o = showing(json_pack("[{s:s}, {s:s}]", "text/plain", "x", "image/png", PNG_4X3),
+                        json_pack("[{s:i, s:s}]", "item", 1, "image/png", PNG_4X3));
+    json_t *content = shape(o, 20000, true);
+    assert_non_null(
+        strstr(text_of(content), "68 bytes; in full size, 4x3: run://" ID "/display-2]"));
+    assert_int_equal(json_array_size(content), 3);
+    assert_string_equal(type_at(content, 2), "resource_link");
+    assert_null(json_object_get(o, "display_originals"));
+    assert_int_equal(kept.calls, 1); // a text that is there as a whole is not kept
+    json_decref(content);
+    json_decref(o);
+}
+
+static void test_documents_are_said_in_words(void **state)
+{
+    (void)state;
+    json_t *o =
+        showing(json_pack("[{s:s, s:s}, {s:s, s:s}, {s:o}, {s:s}]", "text/html", "<b>1</b>",
+                          "text/plain", "one\x1b", "text/html", "<i>2</i>", "text/plain",
+                          "<a.B object>", "text/html", repeat("x", 5000), "text/latex", "$x$"),
+                NULL);
+    json_t *content = shape(o, 20000, false);
+    const char *text = text_of(content);
+    assert_non_null(strstr(text, "[display 1: text/html, 8 bytes: run://" ID "/display-1]\none"));
+    assert_null(strchr(text, '\x1b'));
+    assert_non_null(strstr(text, "[display 2: text/html, 8 bytes]\n<i>2</i>\n"));
+    assert_non_null(
+        strstr(text, "[display 3: text/html, 5.0 kB: run://" ID "/display-3]\n[display"));
+    assert_non_null(strstr(text, "[display 4: text/latex, 3 bytes]\n$x$\n"));
+    assert_int_equal(json_array_size(content), 1);
+    json_decref(content);
+    json_decref(o);
+}
+
+static void test_many_are_bounded(void **state)
+{
+    (void)state;
+    for (size_t budget = 200; budget <= 5000; budget += 300) {
+        json_t *list = json_array();
+        for (int i = 0; i < 20; i++)
+            (void)json_array_append_new(
+                list, i % 2 ? json_pack("{s:s}", "image/png", PNG_4X3)
+                            : json_pack("{s:o}", "text/plain", repeat("word ", 1000)));
+        json_t *o = showing(list, NULL);
+        (void)json_object_set_new(o, "stdout", lines(2000));
+        (void)json_object_set_new(o, "display_omitted", json_integer(5));
+        json_t *content = shape(o, budget, true);
+        if (budget >= 500)
+            assert_in_range(characters(text_of(content)), 1, budget + 60);
+        assert_non_null(strstr(text_of(content), "[5 more left out: too many or too large]"));
+        json_decref(content);
+        json_decref(o);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, begin)
 
 int main(void)
@@ -421,6 +516,10 @@ int main(void)
         TEST(test_a_run_that_goes_on),
         TEST(test_control_characters_are_shown),
         TEST(test_a_hostile_report_is_bounded),
+        TEST(test_a_picture_is_a_block_and_a_line),
+        TEST(test_an_original_is_linked),
+        TEST(test_documents_are_said_in_words),
+        TEST(test_many_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
