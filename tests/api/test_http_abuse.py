@@ -55,11 +55,11 @@ def undisturbed(server):
 
 
 def gate(server):
-    """The one child of the keeper that has a filter: the zygote has none, boxes are not its children."""
+    """The child of the keeper that is the same program: the zygote is an interpreter."""
     for pid, parent in parents().items():
         if parent == server.process.pid:
             with contextlib.suppress(OSError):
-                if "Seccomp:\t2" in pathlib.Path(f"/proc/{pid}/status").read_text():
+                if b"\0serve\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
                     return pid
     return None
 
