@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 
@@ -321,4 +322,14 @@ void text_sanitize(char *s)
             *s = '?';
         s += n ? n : 1;
     }
+}
+
+void text_format_time(int64_t ms, char buf[TEXT_TIME_MAX])
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm parts;
+    char text[24];
+    if (!gmtime_r(&seconds, &parts) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts))
+        snprintf(text, sizeof text, "1970-01-01T00:00:00");
+    snprintf(buf, TEXT_TIME_MAX, "%s.%03dZ", text, (int)(ms % 1000));
 }

@@ -46,6 +46,10 @@ int text_parse_choice(const char *s, const char *choices, int *ret);
 void text_format_size(uint64_t bytes, char *buf, size_t cap);
 void text_format_duration(uint64_t ms, char *buf, size_t cap);
 
+// "2026-11-16T03:12:00.123Z", from milliseconds since 1970.
+enum { TEXT_TIME_MAX = 32 };
+void text_format_time(int64_t ms, char buf[TEXT_TIME_MAX]);
+
 enum { TEXT_LIST_MAX = 64, TEXT_ITEM_MAX = 256 };
 
 struct text_list {

@@ -8,6 +8,7 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/cleanup.h"
 
@@ -31,6 +32,18 @@ char *encode_base64url(const void *data, size_t length)
             *p = *p == '+' ? '-' : *p == '/' ? '_' : *p;
     }
     return text;
+}
+
+int encode_random_id(char *ret, size_t length)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    if (getrandom(ret, length, 0) != (ssize_t)length)
+        return -1;
+    for (size_t i = 0; i < length; i++)
+        ret[i] = alphabet[(unsigned char)ret[i] & 63];
+    ret[length] = '\0';
+    return 0;
 }
 
 // OpenSSL skips blanks at both ends and ignores bits behind the end of the data; comparing with what

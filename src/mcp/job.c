@@ -50,17 +50,15 @@ struct job {
     json_t *arguments;
     char *meta;
     struct event *tick;
-    int64_t begin_us;
+    int64_t begin_us, end_ms;   // end_ms: when a job of the background is forgotten
     uint64_t seen[RUN_STREAMS]; // bytes of output that were told of
     uint64_t lines;
     enum run_stream latest;
-    bool background, in_background;
     size_t code_length;
     // When a job of the background is done: its answer, or why it had none.
-    bool done, is_error;
+    bool background, in_background, done, is_error;
     json_t *content, *object;
     struct err error;
-    int64_t end_ms;
     unsigned waiter_count;
     TAILQ_HEAD(, waiter) waiters;
     TAILQ_ENTRY(job) all, back;
@@ -459,12 +457,12 @@ static void answer(struct job *j, struct mcp_call *c)
 {
     c->work = NULL;
     c->cancel = NULL;
-    if (j->object && !j->error.message[0])
-        tell_log(j, c);
-    if (j->error.message[0])
+    if (j->error.message[0]) {
         tool_error(c, err_code_name(j->error.code), j->error.hint, "%s", j->error.message);
-    else
-        tool_answer(c, json_incref(j->content), json_incref(j->object), j->is_error);
+        return;
+    }
+    tell_log(j, c);
+    tool_answer(c, json_incref(j->content), json_incref(j->object), j->is_error);
 }
 
 static void finish_background(struct job *j)

@@ -103,23 +103,21 @@ static const char run_template[] = "run://{execution_id}/{part}";
 
 // ---- lists ---------------------------------------------------------------------------------------
 
-// When the server started; what does not change was last changed then.
-static void started_at(struct mcp *m, char buf[32])
+// When the server started; what does not change was last changed then.  Found once: a list that differs
+// from call to call by a second is another list to a client.
+static const char *started_at(struct mcp *m)
 {
-    time_t t = time(NULL) - (time_t)(tool_runs_uptime_ms(mcp_tool_runs(m)) / 1000);
-    struct tm tm;
-    if (!gmtime_r(&t, &tm) || strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-        snprintf(buf, 32, "1970-01-01T00:00:00Z");
+    static char text[TEXT_TIME_MAX];
+    if (!text[0])
+        text_format_time((int64_t)time(NULL) * 1000 - tool_runs_uptime_ms(mcp_tool_runs(m)), text);
+    return text;
 }
 
 static json_t *annotations_json(const struct mcp_call *c, double priority, bool changes)
 {
-    char started[32];
     json_t *o = json_pack("{s:[s, s], s:f}", "audience", "assistant", "user", "priority", priority);
-    if (c->version >= MCP_2025_06_18 && !changes) {
-        started_at(c->mcp, started);
-        (void)json_object_set_new(o, "lastModified", json_string(started));
-    }
+    if (c->version >= MCP_2025_06_18 && !changes)
+        (void)json_object_set_new(o, "lastModified", json_string(started_at(c->mcp)));
     return o;
 }
 

@@ -14,9 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "gate/encode.h"
 #include "mcp/listen.h"
@@ -88,18 +86,6 @@ void mcp_session_touch(struct mcp_session *s)
 
 // ---- sessions ------------------------------------------------------------------------------------
 
-static int make_id(char id[MCP_SESSION_ID_LENGTH + 1])
-{
-    unsigned char random[32];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return -1;
-    _cleanup_free_ char *text = encode_base64url(random, sizeof random);
-    if (!text || strlen(text) != MCP_SESSION_ID_LENGTH)
-        return -1;
-    memcpy(id, text, MCP_SESSION_ID_LENGTH + 1);
-    return 0;
-}
-
 struct mcp_session *mcp_session_new_private(struct mcp *m, const char *owner)
 {
     struct mcp_session *s = calloc(1, sizeof *s);
@@ -138,7 +124,8 @@ struct mcp_session *mcp_session_new(struct mcp *m, const char *owner)
     if (!m->session_timer && !(m->session_timer = evtimer_new(m->base, on_timer, m)))
         return NULL;
     struct mcp_session *s = mcp_session_new_private(m, owner);
-    if (!s || make_id(s->id) < 0 || !tsearch(s, &m->sessions, compare_ids)) {
+    if (!s || encode_random_id(s->id, MCP_SESSION_ID_LENGTH) < 0 ||
+        !tsearch(s, &m->sessions, compare_ids)) {
         free(s);
         return NULL;
     }

@@ -12,7 +12,7 @@
 
 #include "mcp/mcp.h"
 
-enum { MCP_SESSION_ID_LENGTH = 43 }; // 256 bits in base64url
+enum { MCP_SESSION_ID_LENGTH = 43 }; // 258 bits
 
 struct mcp_session {
     struct mcp *mcp;

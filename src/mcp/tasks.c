@@ -15,18 +15,18 @@
 
 #include "mcp/tasks.h"
 
-#include <openssl/evp.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/utf8.h"
+#include "gate/encode.h"
 #include "mcp/listen.h"
 
 enum {
@@ -34,10 +34,8 @@ enum {
     TASKS_PER_OWNER = 256,
     TASK_TTL_MS = 3600 * 1000, // after the end, or after a question
     TASK_POLL_MS = 1000,
-    TASK_ID_BYTES = 24, // 192 bits; a multiple of three, so base64 has no padding
-    TASK_ID_LENGTH = TASK_ID_BYTES / 3 * 4,
+    TASK_ID_LENGTH = 32, // 192 bits
     TASK_MESSAGE_MAX = 256,
-    TASK_TIME_MAX = 32,
 };
 
 static const size_t RESULTS_MAX = 64U << 20; // bytes of all results that are kept, as JSON
@@ -154,23 +152,13 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void format_time(int64_t ms, char buf[TASK_TIME_MAX])
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm parts;
-    char text[24];
-    if (!gmtime_r(&seconds, &parts) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts))
-        snprintf(text, sizeof text, "1970-01-01T00:00:00");
-    snprintf(buf, TASK_TIME_MAX, "%s.%03dZ", text, (int)(ms % 1000));
-}
-
 // The fields of every task.  The time to live counts from the creation, but is only used up when the
 // task is over: so it grows while it runs.
 static json_t *describe(const struct mcp_task *t)
 {
-    char created[TASK_TIME_MAX], updated[TASK_TIME_MAX];
-    format_time(t->created_ms, created);
-    format_time(t->updated_ms, updated);
+    char created[TEXT_TIME_MAX], updated[TEXT_TIME_MAX];
+    text_format_time(t->created_ms, created);
+    text_format_time(t->updated_ms, updated);
     int64_t lived = (t->ended_ms ? t->ended_ms : clock_ms()) - t->started_ms;
     json_t *o =
         json_pack("{s:s, s:s, s:s, s:s, s:I, s:i}", "taskId", t->id, "status",
@@ -402,17 +390,6 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 
 // ---- making one ------------------------------------------------------------------------------------
 
-static int make_id(char id[TASK_ID_LENGTH + 1])
-{
-    unsigned char random[TASK_ID_BYTES];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return -1;
-    (void)EVP_EncodeBlock((unsigned char *)id, random, sizeof random);
-    for (char *p = id; *p; p++)
-        *p = *p == '+' ? '-' : *p == '/' ? '_' : *p;
-    return 0;
-}
-
 static struct task_owner *owner_find(struct mcp_tasks *all, const char *name)
 {
     struct task_owner *o = calloc(1, sizeof *o);
@@ -455,7 +432,7 @@ static struct mcp_task *task_new(struct mcp *m, struct task_owner *o)
         return NULL;
     *t = (struct mcp_task){
         .outlet = {.send = outlet_send, .drop = outlet_drop}, .mcp = m, .owner = o};
-    if (make_id(t->id) < 0 || !tsearch(t, &all->by_id, compare_tasks)) {
+    if (encode_random_id(t->id, TASK_ID_LENGTH) < 0 || !tsearch(t, &all->by_id, compare_tasks)) {
         free(t);
         return NULL;
     }
