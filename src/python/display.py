@@ -311,10 +311,15 @@ def plain_of(value):
         return f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
 
 
+def omit():
+    Shown.omitted += 1
+    Box.shown = True
+
+
 def add(value, with_text, raw=False):
     """Makes an item of a value: all it can be, with_text its repr as well."""
     if len(Shown.items) >= ITEMS_MAX or Shown.room < LINE_MAX:
-        Shown.omitted += 1
+        omit()
         return
     packed = pack(value if raw else bundle_of(value))
     pairs, original = packed or ([], None)
@@ -323,13 +328,13 @@ def add(value, with_text, raw=False):
             not any([pair.startswith(b'"text/plain":') for pair in pairs]):
         pairs.append(b'"text/plain":' + quote(plain_of(value)).encode())
     item = b"{%b}" % b",".join(pairs)
-    if len(pairs) == 0:
-        Shown.omitted += packed is None
+    if packed is None and not pairs or pairs and len(item) + 1 > Shown.room:
+        omit()
         return
-    if len(item) + 1 > Shown.room:
-        Shown.omitted += 1
+    if not pairs:
         return
     Shown.room -= len(item) + 1
+    Box.shown = True
     if original is not None:
         Shown.originals = *Shown.originals, (len(Shown.items), *original)
     if figure:
@@ -365,7 +370,7 @@ def extend(payload):
     items, originals, omitted = list(Shown.items), Shown.originals, Shown.omitted
     room = min(Shown.room, PAYLOAD_MAX - len(payload) - LINE_MAX - sum(map(len, items)))
     Shown.items = Shown.originals = Shown.figures = ()
-    Shown.omitted, Shown.room = 0, ROOM
+    Shown.omitted, Shown.room, Box.shown = 0, ROOM, False
     while items and room < 0:
         room += len(items.pop()) + 1
         omitted += 1
@@ -385,7 +390,7 @@ def extend(payload):
 
 
 def adopt(pyplot):
-    pyplot.show = show
+    pyplot.show, Box.pyplot = show, True
 
 
 def install():

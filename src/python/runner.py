@@ -55,8 +55,6 @@ DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote can call f
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 OLDEST = 2                  # generation of the garbage collector
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
-PLAIN = frozenset((int, float, str, bool, bytes, list, dict, tuple, set, complex))  # never rich
-PYPLOT = "matplotlib.pyplot"
 HERE = (lambda: None).__code__.co_filename
 
 NO_INPUT = ("input() is not available: code runs without a terminal; "
@@ -88,6 +86,8 @@ class Box:
     names = 0               # how many __main__ has before user code
     linecache = False       # linecache asks KnownSources by itself
     rich = None             # the module display, once the zygote has it
+    shown = False           # it has something for the answer
+    pyplot = False          # it has met pyplot
     reserve = None
     kept = ()               # holes in the zygote's memory, filled
     session = True          # another run may follow
@@ -262,10 +262,8 @@ def encode(answer):
             text = f'{text[:-1]},"result":{quote(answer["result"])}}}'
     if value is not None:
         text = f'{text[:-1]},"result_json":{value}}}'
-    payload, rich = text.encode(), Box.rich
-    if rich is not None and (rich.Shown.items or rich.Shown.omitted):
-        payload = rich.extend(payload)
-    return payload
+    # Flags of Box, which lies on a page that every run writes to anyway, as the others do not.
+    return Box.rich.extend(text.encode()) if Box.shown else text.encode()
 
 
 # ---- Describing what happened -------------------------------------------------------------------
@@ -279,9 +277,9 @@ def describe_value(value, answer):
     try:
         answer["result_json"] = to_json(value)
     except Exception:
-        pass                # not JSON, or another thread is changing it
-    if type(value) not in PLAIN and Box.rich is not None:
-        Box.rich.show_value(value)
+        # Not JSON, or another thread is changing it. What is JSON looks like nothing else.
+        if Box.rich is not None:
+            Box.rich.show_value(value)
 
 
 def type_name(exc):
@@ -599,7 +597,7 @@ def handle(meta, source):
     forked = getpid() != Box.pid
     if forked and answer and "error" in answer and not answer["error"]["reported"]:
         sys.stderr.write(answer["error"]["text"])
-    if PYPLOT in modules and Box.rich is not None and not forked:
+    if Box.pyplot and not forked:
         Box.rich.end_of_run()
     flushed = flush_streams() if session and not forked else end_of_script()
     if answer and not flushed and not session:
