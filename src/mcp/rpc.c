@@ -128,7 +128,8 @@ int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refu
     static const char *const long_ones[] = {"arguments", "inputResponses", "requestState"};
     if (length <= RPC_PARAMS_MAX || (m->kind != RPC_REQUEST && m->kind != RPC_NOTIFICATION))
         return 0;
-    bool is_call = strcmp(m->method, "tools/call") == 0;
+    // A prompt has its own bound, and is answered at once.
+    bool is_call = strcmp(m->method, "tools/call") == 0 || strcmp(m->method, "prompts/get") == 0;
     json_t *rest = is_call ? json_copy(m->params) : json_incref(m->params);
     for (size_t i = 0; is_call && i < sizeof long_ones / sizeof *long_ones; i++)
         (void)json_object_del(rest, long_ones[i]);
@@ -140,7 +141,7 @@ int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refu
         return 0;
     return rpc_refuse(no, MCP_INVALID_PARAMS, 400, m->id, NULL,
                       "the parameters are too long: at most %d bytes%s", RPC_PARAMS_MAX,
-                      is_call ? " beside the 'arguments' of the tool" : " for this method");
+                      is_call ? " beside the 'arguments'" : " for this method");
 }
 
 static const char full[] = "the answer of the batch is too large; ask one by one";
