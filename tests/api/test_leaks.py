@@ -134,7 +134,8 @@ def test_a_thousand_runs_through_one_keeper(cli, tools):
     report = json.loads(result.out)
     assert (report["ok"], report["runs"], report["failed"]) == (True, 1000, 0), report
     spare = 16 * 8  # groups that wait for the next box, with their files (keeper/cgroup.h)
-    assert report["keeper_fds_after"] <= report["keeper_fds_before"] + 16 + spare, report
+    moving = 3 * 16  # boxes that are being made or reaped at that moment, with all they have
+    assert report["keeper_fds_after"] <= report["keeper_fds_before"] + moving + spare, report
     assert report["keeper_rss_kb_after"] < report["keeper_rss_kb_before"] + 2048, report
     assert report["gate_rss_kb_after"] < report["gate_rss_kb_before"] + 4096, report
     assert lasting_difference(before, tools) == []

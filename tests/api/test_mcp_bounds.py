@@ -58,7 +58,8 @@ def rss(server):
 def run_in_background(client, code):
     id = client.python(code, background=True)
     found = re.search(r"run ([0-9a-f-]{36})", id["content"][0]["text"])[1]
-    wait_until(lambda: "finished" in json.dumps(client.call("check_run", execution_id=found)))
+    # Revisions before 2025-06-18 have no structured result, and so no word for its state.
+    wait_until(lambda: "exit code" in json.dumps(client.call("check_run", execution_id=found)))
     return found
 
 
