@@ -231,6 +231,8 @@ void result_judge(const struct run *r, struct result *res)
 {
     *res = (struct result){.phase = "execution"};
     enum wire_end end = r->has_ended ? (enum wire_end)r->ended.end : r->end;
+    if (r->end == END_OUTPUT && (end == END_DONE || end == END_OWN))
+        end = END_OUTPUT; // seen when the box was on its way out
     if (r->ended.usage.memory_hits)
         end = END_MEMORY; // whatever else was noticed first
     switch (end) {

@@ -113,6 +113,10 @@ static int read_stream(struct run *r, enum run_stream stream)
         event_stop(&r->stream_event[RUN_STDOUT]);
         event_stop(&r->stream_event[RUN_STDERR]);
         release(r, END_OUTPUT);
+        // The result may have come before the output was read: then the box was released already, but
+        // what was cut must not look complete.
+        if (r->end == END_DONE || r->end == END_OWN)
+            r->end = END_OUTPUT;
         n = 0;
     }
     if (r->request.on_output && r->request.on_output(r, stream, r->output[stream]) < 0)
