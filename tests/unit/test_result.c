@@ -495,6 +495,18 @@ static void cut_output_says_how_much(void **state)
     json_decref(o);
 }
 
+// The result came first, and the box was released for it; then its output was read.
+static void cut_output_is_never_ok(void **state)
+{
+    (void)state;
+    struct result res;
+    set_result("{}");
+    fake.run.ended.end = END_DONE;
+    fake.run.end = END_OUTPUT;
+    result_judge(&fake.run, &res);
+    assert_int_equal(res.verdict, VERDICT_OUTPUT_LIMIT);
+}
+
 static void reports_of_the_zygote(void **state)
 {
     (void)state;
@@ -677,6 +689,7 @@ int main(void)
         TEST(reports_that_are_huge),
         TEST(output_that_is_no_text),
         TEST(cut_output_says_how_much),
+        TEST(cut_output_is_never_ok),
         TEST(reports_of_the_zygote),
         TEST(an_interpreter_whose_path_is_not_utf8_is_still_named),
         TEST(what_was_shown_is_checked),
