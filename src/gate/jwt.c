@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "gate/encode.h"
 
 enum kind { KIND_RSA, KIND_P256, KIND_ED25519 };
 
@@ -51,37 +52,14 @@ static const struct algorithm *algorithm_find(const char *name)
 
 // ---- base64url -----------------------------------------------------------------------------------
 
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
-
 // Strict: no padding, no other characters, no bits left over.  Returns the length or -1.
 static ssize_t base64url_decode(const char *text, size_t n, unsigned char *ret, size_t cap)
 {
     size_t length = 0;
-    unsigned bits = 0, have = 0;
-    if (n % 4 == 1 || n / 4 * 3 + 3 > cap)
+    _cleanup_free_ unsigned char *data = decode_base64url(text, n, &length);
+    if (!data || length > cap)
         return -1;
-    for (size_t i = 0; i < n; i++) {
-        int d = base64_digit(text[i]);
-        if (d < 0)
-            return -1;
-        bits = bits << 6 | (unsigned)d;
-        have += 6;
-        if (have >= 8) {
-            have -= 8;
-            ret[length++] = (unsigned char)(bits >> have);
-        }
-    }
-    if (bits & ((1U << have) - 1))
-        return -1;
+    memcpy(ret, data, length);
     return (ssize_t)length;
 }
 
