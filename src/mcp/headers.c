@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "gate/encode.h"
 
 enum {
     DEPTH_MAX = 16,  // of nested properties; tools have two or three
@@ -47,53 +48,6 @@ static bool is_plain(const char *s, size_t n)
     return true;
 }
 
-static int digit_of(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-// One group of four characters into up to three bytes.  Returns their number, or -1.
-static int decode_group(const char s[4], bool is_last, unsigned char ret[3])
-{
-    int digits = s[3] != '=' || !is_last ? 4 : s[2] != '=' ? 3 : 2;
-    unsigned bits = 0;
-    for (int i = 0; i < 4; i++) {
-        int digit = i < digits ? digit_of(s[i]) : 0;
-        if (digit < 0)
-            return -1;
-        bits = bits << 6 | (unsigned)digit;
-    }
-    // Bits that no byte takes must be 0, or two texts would mean the same value.
-    if ((digits == 2 && (bits & 0xffff)) || (digits == 3 && (bits & 0xff)))
-        return -1;
-    for (int i = 0; i < 3; i++)
-        ret[i] = (unsigned char)(bits >> (16 - 8 * i));
-    return digits - 1;
-}
-
-static int decode_base64(const char *s, size_t n, char *out, size_t *ret_length)
-{
-    size_t length = 0;
-    if (n % 4)
-        return -EINVAL;
-    for (size_t i = 0; i < n; i += 4) {
-        unsigned char bytes[3];
-        int count = decode_group(s + i, i + 4 == n, bytes);
-        if (count < 0)
-            return -EINVAL;
-        memcpy(out + length, bytes, (size_t)count);
-        length += (size_t)count;
-    }
-    *ret_length = length;
-    return 0;
-}
-
 static bool is_encoded(const char *s, size_t n)
 {
     size_t begin = strlen(encoded_begin), end = strlen(encoded_end);
@@ -107,19 +61,18 @@ int header_decode(const char *value, char **ret, size_t *ret_length)
     const char *s = trim(value, &n);
     if (!is_plain(s, n))
         return -EINVAL;
-    _cleanup_free_ char *out = malloc(n + 1); // decoded it is shorter
-    if (!out)
-        return -ENOMEM;
+    _cleanup_free_ char *out = NULL;
     if (is_encoded(s, n)) {
         size_t begin = strlen(encoded_begin);
-        if (decode_base64(s + begin, n - begin - strlen(encoded_end), out, &length) < 0 ||
-            utf8_valid_length(out, length) != length)
+        out = (char *)decode_base64(s + begin, n - begin - strlen(encoded_end), &length);
+        if (!out || utf8_valid_length(out, length) != length)
             return -EINVAL;
     } else {
-        memcpy(out, s, n);
+        out = strndup(s, n);
+        if (!out)
+            return -ENOMEM;
         length = n;
     }
-    out[length] = '\0';
     *ret = TAKE_PTR(out);
     *ret_length = length;
     return 0;
