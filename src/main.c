@@ -32,6 +32,7 @@ static const struct command commands[] = {
             "after signal n); else\n"
             "  64 bad option or value      65 unusable source      66 source cannot be read\n"
             "  69 isolation or interpreter not available           70 internal error\n"
+            "  73 the folder of --out, or a file in it, cannot be written\n"
             "  121 too many processes      122 disk full           123 too much output\n"
             "  124 time is up              125 box lost            126 denied\n"
             "  130 cancelled               137 out of memory",

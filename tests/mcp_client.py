@@ -104,7 +104,7 @@ class Connection:
         assert "error" in answer, f"{method} did not fail: {answer}"
         return answer["error"]
 
-    def call(self, name, guard=WAIT_S, meta=None, **arguments):
+    def call(self, name, /, guard=WAIT_S, meta=None, **arguments):
         return self.result("tools/call", {"name": name, "arguments": arguments}, meta, guard)
 
     def python(self, code, **arguments):

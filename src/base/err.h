@@ -20,12 +20,25 @@
     X(ERR_SOURCE_ENCODING, "source_not_utf8", 65)                                                  \
     X(ERR_SOURCE_TOO_LARGE, "source_too_large", 65)                                                \
     X(ERR_SOURCE_UNREADABLE, "source_unreadable", 66)                                              \
+    X(ERR_OUT_FOLDER, "out_folder_unusable", 73)                                                   \
     X(ERR_INTERPRETER, "interpreter_unusable", 69)                                                 \
     X(ERR_INTERPRETER_TOO_OLD, "interpreter_too_old", 69)                                          \
     X(ERR_LAYER_MISSING, "layer_missing", 69)                                                      \
     X(ERR_ZYGOTE, "zygote_failed", 69)                                                             \
     X(ERR_BOX_SETUP, "box_setup_failed", 69)                                                       \
     X(ERR_BUSY, "busy", 69)                                                                        \
+    X(ERR_SESSION_UNKNOWN, "session_not_found", 69)                                                \
+    X(ERR_SESSION_ENDED, "session_ended", 69)                                                      \
+    X(ERR_SESSION_BUSY, "session_busy", 69)                                                        \
+    X(ERR_STATE_FOLDER, "state_unusable", 69)                                                      \
+    X(ERR_QUOTA, "quota_exceeded", 69)                                                             \
+    X(ERR_DISK_FULL, "disk_full", 69)                                                              \
+    X(ERR_FILE_PATH, "bad_file_path", 64)                                                          \
+    X(ERR_FILE_UNKNOWN, "file_not_found", 66)                                                      \
+    X(ERR_FILE_KIND, "not_a_regular_file", 66)                                                     \
+    X(ERR_FILE_REFUSED, "file_refused", 66)                                                        \
+    X(ERR_FILE_TOO_LARGE, "file_too_large", 65)                                                    \
+    X(ERR_FILE_TIMEOUT, "file_timeout", 69)                                                        \
     X(ERR_SYSTEM, "system", 70)                                                                    \
     X(ERR_PROTOCOL, "protocol", 70)                                                                \
     X(ERR_INTERNAL, "internal", 70)

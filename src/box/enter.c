@@ -31,6 +31,7 @@
 
 #include "base/cleanup.h"
 #include "base/sys.h"
+#include "box/branch.h"
 #include "box/creds.h"
 #include "box/init.h"
 #include "box/landlock.h"
@@ -235,5 +236,6 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_POSTURE, prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
     STEP(STEP_SECCOMP, step_seccomp(plan));
     STEP(STEP_POSTURE, step_posture(plan));
+    branch_set_limits(plan->limits.memory_bytes, plan->limits.processes);
     STEP(STEP_SPLIT, init_split());
 }

@@ -10,8 +10,11 @@
 //   (2) `outgoing` is EMPTY or FULL; only the user process sets FULL, only init sets EMPTY.
 //   (3) the first run is read by the user process itself, which then closes its control socket and
 //       sets `handed_over`, before any user code: two hand-overs fewer in a fresh box.  From then on
-//       init reads the socket, only while `request` is EMPTY, so one run waits at most.
-//   (4) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it is
+//       init reads the socket, also while a run goes on, for FILE frames come at any time.  A run that
+//       comes while `request` is FULL waits in its datagram, and nothing more is read: `stalled`.
+//   (4) the mailbox moves once at most, into shared memory, in the middle of a run, by init's own hand.  After
+//       that `request` is set EMPTY when a run is answered: see (5) of box/branch.h.
+//   (5) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it is
 //       looking at the mailbox is not lost, the next ppoll returns at once.
 
 #include "box/init.h"
@@ -32,27 +35,34 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "box/branch.h"
+#include "box/files.h"
 #include "wire/frame.h"
 
 enum { EMPTY, FULL };
 
+// Two processes that share their memory need no other place for it.  Once there are copies of the user
+// process it is in the area of box/branch.c, and `room` is where runs and answers are copied to.
+static struct init_mailbox own, *mailbox = &own;
 static struct {
-    _Atomic uint32_t request;
-    const char *request_data; // struct frame_run, meta, code
-    size_t request_length;
+    char *request, *result;
+} room;
+static int futex_scope = FUTEX_PRIVATE_FLAG;
 
-    _Atomic uint32_t outgoing;
-    uint32_t outgoing_kind;
-    const char *outgoing_data;
-    size_t outgoing_length;
+// How the mailbox moves: the user process asks, init does it, at a moment when it looks at neither.
+enum { SHARE_NO, SHARE_ASKED, SHARE_DONE, SHARE_REFUSED };
+static struct {
+    _Atomic uint32_t state;
+    struct init_mailbox *to;
+    char *request, *result;
+} share;
 
-    _Atomic uint32_t handed_over; // init reads the control socket, not the user process any more
-    _Atomic uint32_t listening;   // init waits for a datagram
-    _Atomic uint32_t parked;      // the user process waits for its first run
-    _Atomic uint32_t interrupt;
-} mailbox;
-
-static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
+// Two, because the user process may still be reading its run in one of them when the next comes.
+static char datagrams[2][sizeof(struct frame_header) + FRAME_CHUNK];
+static unsigned current;      // the one that is received into
+static size_t stalled_length; // of the run that waits in it
+static bool kept;             // FRAME_KEPT
+static struct files_usage usage_before;
 static _Alignas(64) char init_stack[64 * 1024];
 static _Alignas(64) char split_stack[16 * 1024];
 static ucontext_t init_context, user_context;
@@ -61,7 +71,7 @@ static void *tid_address;
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
-    return sys_raw(SYS_futex, (long)word, op | FUTEX_PRIVATE_FLAG, value, 0, 0, 0);
+    return sys_raw(SYS_futex, (long)word, op | futex_scope, value, 0, 0, 0);
 }
 
 static void wait_while(_Atomic uint32_t *word, uint32_t value)
@@ -78,50 +88,91 @@ static _Noreturn void leave(int status)
         (void)sys_raw(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-// Takes one datagram of a RUN frame; the frame is published when it is complete.
-static void take_datagram(int flags)
+static void publish(const char *data, size_t length)
+{
+    struct frame_run run;
+    memcpy(&run, data, sizeof run);
+    if ((uint64_t)run.meta_length + run.code_length + sizeof run != length)
+        leave(1);
+    mailbox->request_data = room.request ? memcpy(room.request, data, length) : data;
+    mailbox->request_length = length;
+    atomic_store(&mailbox->request, FULL);
+    (void)futex(&mailbox->request, FUTEX_WAKE, 1);
+}
+
+// Takes one datagram of a RUN frame; the frame is published when it is complete.  One that begins anew
+// takes the place of an unfinished one, whose gate was killed while it sent it.
+static void take_run(const struct frame_header *h, const char *payload, size_t length)
 {
     static char *assembly;
-    static uint32_t have;
+    static uint32_t have, total;
 
-    long n = sys_raw(SYS_recvfrom, BOX_CONTROL_FD, (long)datagram, sizeof datagram, flags, 0, 0);
+    if (h->total > FRAME_RUN_MAX || h->total < sizeof(struct frame_run) || h->offset > h->total ||
+        length > h->total - h->offset)
+        leave(1);
+    if (h->offset == 0) {
+        if (assembly)
+            (void)sys_raw(SYS_munmap, (long)assembly, total, 0, 0, 0, 0);
+        assembly = NULL;
+        kept = h->flags & FRAME_KEPT;
+        if (h->total <= FRAME_CHUNK) {
+            if (length != h->total)
+                leave(1);
+            current ^= 1; // this one is the user process's now
+            publish(payload, length);
+            return;
+        }
+        long at = sys_raw(SYS_mmap, 0, h->total, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at < 0 && at > -4096)
+            leave(1);
+        assembly = (char *)at;
+        total = h->total;
+        have = 0;
+    }
+    if (!assembly || h->offset != have || h->total != total)
+        leave(1);
+    memcpy(assembly + have, payload, length);
+    have += (uint32_t)length;
+    if (have < total)
+        return;
+    char *complete = assembly;
+    assembly = NULL; // init_receive_done() unmaps it
+    publish(complete, total);
+    if (room.request)
+        (void)sys_raw(SYS_munmap, (long)complete, total, 0, 0, 0, 0);
+}
+
+static void take_payload(size_t length)
+{
+    const char *datagram = datagrams[current];
+    struct frame_header h;
+    memcpy(&h, datagram, sizeof h);
+    const char *payload = datagram + sizeof h;
+    if (h.magic != FRAME_MAGIC)
+        leave(1);
+    if (h.kind == FRAME_FILE) {
+        if (!files_serve(BOX_CONTROL_FD, FILES_ROOT, payload, length - sizeof h))
+            leave(1);
+    } else if (h.kind != FRAME_RUN) {
+        leave(1);
+    } else if (atomic_load(&mailbox->request) == FULL) {
+        stalled_length = length;
+        atomic_store(&mailbox->stalled, 1);
+    } else {
+        take_run(&h, payload, length - sizeof h);
+    }
+}
+
+static void take_datagram(int flags)
+{
+    long n = sys_raw(SYS_recvfrom, BOX_CONTROL_FD, (long)datagrams[current], sizeof datagrams[0],
+                     flags, 0, 0);
     if (n == -EAGAIN || n == -EINTR)
         return;
-    struct frame_header h;
-    if (n < (long)sizeof h)
+    if (n < (long)sizeof(struct frame_header))
         leave(0); // the other side is gone: nobody is left to run for
-    memcpy(&h, datagram, sizeof h);
-    size_t payload = (size_t)n - sizeof h;
-    if (h.magic != FRAME_MAGIC || h.kind != FRAME_RUN || h.total > FRAME_RUN_MAX ||
-        h.total < sizeof(struct frame_run) || h.offset > h.total || payload > h.total - h.offset)
-        leave(1);
-    if (h.total <= FRAME_CHUNK) {
-        mailbox.request_data = datagram + sizeof h;
-        mailbox.request_length = h.total;
-    } else {
-        if (h.offset == 0) {
-            long at = sys_raw(SYS_mmap, 0, h.total, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (at < 0 && at > -4096)
-                leave(1);
-            assembly = (char *)at;
-            have = 0;
-        }
-        if (h.offset != have)
-            leave(1);
-        memcpy(assembly + have, datagram + sizeof h, payload);
-        have += (uint32_t)payload;
-        if (have < h.total)
-            return;
-        mailbox.request_data = assembly;
-        mailbox.request_length = h.total;
-    }
-    struct frame_run run;
-    memcpy(&run, mailbox.request_data, sizeof run);
-    if ((uint64_t)run.meta_length + run.code_length + sizeof run != mailbox.request_length)
-        leave(1);
-    atomic_store(&mailbox.request, FULL);
-    (void)futex(&mailbox.request, FUTEX_WAKE, 1);
+    take_payload((size_t)n);
 }
 
 // ---- the user process's side ---------------------------------------------------------------------
@@ -136,36 +187,50 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
 {
     // Waking init costs the run 10-20 us, so it is done only when init would else sleep on: after a
     // result it is awake anyway.
-    if (!atomic_exchange(&mailbox.parked, 1) || !atomic_load(&mailbox.listening))
+    if (!atomic_exchange(&mailbox->parked, 1) || !atomic_load(&mailbox->listening))
         wake_init();
-    if (!atomic_load(&mailbox.handed_over)) {
-        while (atomic_load(&mailbox.request) == EMPTY)
+    if (!atomic_load(&mailbox->handed_over)) {
+        while (atomic_load(&mailbox->request) == EMPTY)
             take_datagram(0);
         (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
-        atomic_store(&mailbox.handed_over, 1);
+        atomic_store(&mailbox->handed_over, 1);
+        if (kept)
+            wake_init(); // or it would not serve files before the end of this run
     }
-    wait_while(&mailbox.request, EMPTY);
-    if (atomic_load(&mailbox.request) != FULL)
+    wait_while(&mailbox->request, EMPTY);
+    if (atomic_load(&mailbox->request) != FULL)
         return 0;
     struct frame_run run;
-    memcpy(&run, mailbox.request_data, sizeof run);
-    *ret_meta = mailbox.request_data + sizeof run;
+    memcpy(&run, mailbox->request_data, sizeof run);
+    *ret_meta = mailbox->request_data + sizeof run;
     *ret_meta_length = run.meta_length;
     *ret_code = *ret_meta + run.meta_length;
     *ret_code_length = run.code_length;
     return 1;
 }
 
+static void give_room(void)
+{
+    if (mailbox->request_length > FRAME_CHUNK) {
+        if (room.request)
+            (void)madvise(room.request, mailbox->request_length, MADV_REMOVE);
+        else
+            (void)munmap((void *)mailbox->request_data, mailbox->request_length);
+    }
+    atomic_store(&mailbox->request, EMPTY);
+    if (atomic_load(&mailbox->stalled))
+        wake_init();
+}
+
 void init_receive_done(void)
 {
-    if (mailbox.request_length > FRAME_CHUNK)
-        (void)munmap((void *)mailbox.request_data, mailbox.request_length);
-    atomic_store(&mailbox.request, EMPTY);
+    if (!room.request) // else it stays until it is answered, by whichever process
+        give_room();
 }
 
 void init_send_wait(void)
 {
-    wait_while(&mailbox.outgoing, FULL);
+    wait_while(&mailbox->outgoing, FULL);
 }
 
 int init_send(uint32_t kind, const void *data, size_t length)
@@ -173,12 +238,37 @@ int init_send(uint32_t kind, const void *data, size_t length)
     if (length > FRAME_RESULT_MAX)
         return -EMSGSIZE;
     init_send_wait();
-    mailbox.outgoing_kind = kind;
-    mailbox.outgoing_data = data;
-    mailbox.outgoing_length = length;
-    atomic_store(&mailbox.outgoing, FULL);
+    if (room.request && kind == FRAME_RESULT)
+        give_room();
+    mailbox->outgoing_kind = kind;
+    mailbox->outgoing_data = room.result ? memcpy(room.result, data, length) : data;
+    mailbox->outgoing_length = length;
+    atomic_store(&mailbox->outgoing, FULL);
     wake_init();
     return 0;
+}
+
+int init_share(struct init_mailbox *to, char *request, char *result)
+{
+    init_send_wait();
+    share.to = to;
+    share.request = request;
+    share.result = result;
+    atomic_store(&share.state, SHARE_ASKED);
+    wake_init();
+    while (atomic_load(&share.state) == SHARE_ASKED)
+        (void)sys_raw(SYS_futex, (long)&share.state, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, SHARE_ASKED, 0, 0, 0);
+    return atomic_load(&share.state) == SHARE_DONE ? 0 : -EBUSY;
+}
+
+bool init_is_asked(void)
+{
+    return atomic_load(&mailbox->request) == FULL;
+}
+
+void *init_tid_place(void)
+{
+    return tid_address;
 }
 
 void *init_tid_address(void)
@@ -216,13 +306,14 @@ static long send_datagram(const struct frame_header *h, const char *data, size_t
     return n < 0 ? n : 0;
 }
 
-static long send_frame(uint32_t kind, const char *data, size_t length, int fd)
+static long send_frame(uint32_t kind, uint16_t flags, const char *data, size_t length, int fd)
 {
     size_t offset = 0;
     do {
         size_t n = length - offset > FRAME_CHUNK ? FRAME_CHUNK : length - offset;
         struct frame_header h = {.magic = FRAME_MAGIC,
                                  .kind = (uint16_t)kind,
+                                 .flags = flags,
                                  .total = (uint32_t)length,
                                  .offset = (uint32_t)offset};
         long r = send_datagram(&h, data + offset, n, fd);
@@ -233,15 +324,25 @@ static long send_frame(uint32_t kind, const char *data, size_t length, int fd)
     return 0;
 }
 
+// A box that never had files, which is most of them, is never asked for a list.
+static uint16_t result_flags(void)
+{
+    struct files_usage now = files_usage(FILES_ROOT);
+    bool same = now.inodes == usage_before.inodes && now.blocks == usage_before.blocks;
+    return same ? 0 : FRAME_HAS_FILES;
+}
+
 static void serve_outgoing(void)
 {
-    if (atomic_load(&mailbox.outgoing) != FULL)
+    if (atomic_load(&mailbox->outgoing) != FULL)
         return;
-    size_t length = mailbox.outgoing_length;
+    size_t length = mailbox->outgoing_length;
+    uint32_t kind = mailbox->outgoing_kind;
     if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
-        (void)send_frame(mailbox.outgoing_kind, mailbox.outgoing_data, length, -1);
-    atomic_store(&mailbox.outgoing, EMPTY);
-    (void)futex(&mailbox.outgoing, FUTEX_WAKE, 1);
+        (void)send_frame(kind, kind == FRAME_RESULT ? result_flags() : 0, mailbox->outgoing_data,
+                         length, -1);
+    atomic_store(&mailbox->outgoing, EMPTY);
+    (void)futex(&mailbox->outgoing, FUTEX_WAKE, 1);
 }
 
 // READY goes out once, when the user process waits for the first time: from then on the box is as
@@ -249,10 +350,11 @@ static void serve_outgoing(void)
 static void serve_parked(void)
 {
     static bool told;
-    if (told || !atomic_load(&mailbox.parked))
+    if (told || !atomic_load(&mailbox->parked))
         return;
     told = true;
-    if (send_frame(FRAME_READY, NULL, 0, BOX_SCRATCH_FD) < 0)
+    usage_before = files_usage(FILES_ROOT);
+    if (send_frame(FRAME_READY, 0, NULL, 0, BOX_SCRATCH_FD) < 0)
         leave(1);
     (void)sys_raw(SYS_close, BOX_SCRATCH_FD, 0, 0, 0, 0, 0);
 }
@@ -262,18 +364,49 @@ static void serve_children(void)
     int status;
     long pid;
     while ((pid = sys_raw(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0)) > 0) {
-        if (pid != user_pid)
-            continue; // an orphan that was handed to us
+        if (branch_active() ? branch_reaped(pid, status) : pid != user_pid)
+            continue; // an orphan that was handed to us, or somebody else goes on
         struct frame_exit gone = {.status = status};
-        (void)send_frame(FRAME_EXIT, (const char *)&gone, sizeof gone, -1);
+        (void)send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone, -1);
         leave(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
 }
 
 static void serve_interrupt(void)
 {
-    if (atomic_exchange(&mailbox.interrupt, 0))
-        (void)sys_raw(SYS_kill, user_pid, SIGINT, 0, 0, 0, 0);
+    if (atomic_exchange(&mailbox->interrupt, 0))
+        (void)sys_raw(SYS_kill, branch_active() ? branch_active() : user_pid, SIGINT, 0, 0, 0, 0);
+}
+
+// The run that waited, once there is a place for it.
+static void serve_stalled(void)
+{
+    if (!atomic_load(&mailbox->stalled) || atomic_load(&mailbox->request) != EMPTY)
+        return;
+    atomic_store(&mailbox->stalled, 0);
+    take_payload(stalled_length);
+}
+
+static void serve_share(void)
+{
+    if (atomic_load(&share.state) != SHARE_ASKED)
+        return;
+    uint32_t state = SHARE_REFUSED;
+    if (atomic_load(&own.request) == EMPTY && !atomic_load(&own.stalled)) {
+        struct init_mailbox *to = share.to;
+        to->request_length = 0; // the run that goes on now; who asked for all this has taken it
+        atomic_store(&to->request, FULL);
+        atomic_store(&to->handed_over, atomic_load(&own.handed_over));
+        atomic_store(&to->parked, atomic_load(&own.parked));
+        atomic_store(&to->interrupt, atomic_exchange(&own.interrupt, 0));
+        room.request = share.request;
+        room.result = share.result;
+        futex_scope = 0;
+        mailbox = to;
+        state = SHARE_DONE;
+    }
+    atomic_store(&share.state, state);
+    (void)sys_raw(SYS_futex, (long)&share.state, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, 0, 0, 0);
 }
 
 static _Noreturn void init_loop(void)
@@ -284,9 +417,10 @@ static _Noreturn void init_loop(void)
         serve_parked();
         serve_children();
         serve_interrupt();
-        bool listening =
-            atomic_load(&mailbox.handed_over) && atomic_load(&mailbox.request) == EMPTY;
-        atomic_store(&mailbox.listening, listening);
+        serve_stalled();
+        serve_share();
+        bool listening = atomic_load(&mailbox->handed_over) && !atomic_load(&mailbox->stalled);
+        atomic_store(&mailbox->listening, listening);
         struct pollfd p = {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0};
         long r = sys_raw(SYS_ppoll, (long)&p, 1, 0, (long)&none, sizeof none, 0);
         if (r <= 0)
@@ -301,7 +435,7 @@ static _Noreturn void init_loop(void)
 static void on_signal(int sig)
 {
     if (sig == SIGINT)
-        atomic_store(&mailbox.interrupt, 1);
+        atomic_store(&mailbox->interrupt, 1);
 }
 
 static int user_main(void *unused)

@@ -18,6 +18,8 @@
 #ifndef CONSTRICTOR_BOX_INIT_H
 #define CONSTRICTOR_BOX_INIT_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,5 +43,32 @@ void init_receive_done(void);
 // init_send_wait() has returned.  0 or a negative errno.
 void init_send_wait(void);
 int init_send(uint32_t kind, const void *data, size_t length);
+
+// ---- for box/branch.c ----------------------------------------------------------------------------
+
+// See the invariants in init.c.
+struct init_mailbox {
+    _Atomic uint32_t request;
+    const char *request_data; // struct frame_run, meta, code
+    size_t request_length;
+
+    _Atomic uint32_t outgoing;
+    uint32_t outgoing_kind;
+    const char *outgoing_data;
+    size_t outgoing_length;
+
+    _Atomic uint32_t handed_over; // init reads the control socket, not the user process any more
+    _Atomic uint32_t listening;   // init waits for a datagram
+    _Atomic uint32_t stalled;     // init has a run for which there is no place yet
+    _Atomic uint32_t parked;      // the user process waits for its first run
+    _Atomic uint32_t interrupt;
+};
+
+// User process, in the middle of a run: from now on the mailbox is `to`, in shared memory, runs are put into
+// `request` (FRAME_RUN_MAX bytes) and stay there until they are answered, and frames go out by way of
+// `result` (FRAME_RESULT_MAX bytes).  -EBUSY: the next run is there already.
+int init_share(struct init_mailbox *to, char *request, char *result);
+bool init_is_asked(void);   // a run has no answer yet; of a shared mailbox only
+void *init_tid_place(void); // what init_tid_address() found
 
 #endif

@@ -83,6 +83,9 @@ static const struct {
     {"etc/hosts", "127.0.0.1 localhost\n"},
     {"etc/hostname", "box\n"},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+    // Without it fc-list, which matplotlib asks for fonts, complains on stderr.
+    {"etc/fonts/fonts.conf", "<fontconfig><dir>/usr/share/fonts</dir>"
+                             "<cachedir>/tmp/.fontconfig</cachedir></fontconfig>\n"},
 };
 
 static const struct {
@@ -198,7 +201,8 @@ static void attach(const struct part *p)
 
 static void build(const struct jail_plan *plan)
 {
-    static const char *const folders[] = {"etc", "dev", "dev/shm", "proc", "tmp", "mnt", "opt"};
+    static const char *const folders[] = {"etc",  "etc/fonts", "dev", "dev/shm",
+                                          "proc", "tmp",       "mnt", "opt"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (mkdir(folders[i], 0755) < 0)
             die(JAIL_ROOT, folders[i]);

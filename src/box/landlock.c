@@ -17,7 +17,10 @@ enum {
     FS_WRITE_FILE = 1 << 1,
     FS_READ_FILE = 1 << 2,
     FS_READ_DIR = 1 << 3,
+    FS_REMOVE_FILE = 1 << 5,
     FS_MAKE_CHAR = 1 << 6,
+    FS_MAKE_DIR = 1 << 7,
+    FS_MAKE_REG = 1 << 8,
     FS_MAKE_BLOCK = 1 << 11,
     FS_ALL_ABI1 = (1 << 13) - 1,
     FS_REFER = 1 << 13,     // ABI 2
@@ -48,13 +51,16 @@ uint32_t landlock_abi(void)
     return abi > 0 ? (uint32_t)abi : 0;
 }
 
+static int allow_fd(int ruleset, int fd, uint64_t access)
+{
+    struct path_beneath_attr rule = {.allowed = access, .parent_fd = fd};
+    return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+}
+
 static int allow(int ruleset, const char *path, uint64_t access)
 {
     _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    struct path_beneath_attr rule = {.allowed = access, .parent_fd = fd};
-    return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+    return fd < 0 ? -1 : allow_fd(ruleset, fd, access);
 }
 
 // A ruleset about everything that the ABI knows, in which nothing is allowed yet.
@@ -80,13 +86,29 @@ static int make_ruleset(uint32_t abi, uint64_t *ret_handled_fs)
     return (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 }
 
-int landlock_seal(uint32_t abi)
+static int seal(uint32_t abi, int folder, uint64_t access)
 {
     uint64_t handled_fs;
     if (!abi)
         return 0;
     _cleanup_close_ int ruleset = make_ruleset(abi, &handled_fs);
-    return ruleset < 0 ? -1 : (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+    if (ruleset < 0 || (folder >= 0 && allow_fd(ruleset, folder, access & handled_fs) < 0))
+        return -1;
+    return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+}
+
+int landlock_seal(uint32_t abi, int folder)
+{
+    // A rename within the folder is a removal and a making.  No link, no folder, no pipe, no program.
+    return seal(abi, folder,
+                FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_MAKE_REG | FS_REMOVE_FILE |
+                    FS_TRUNCATE);
+}
+
+int landlock_seal_writer(uint32_t abi, int folder)
+{
+    return seal(abi, folder,
+                FS_WRITE_FILE | FS_MAKE_REG | FS_MAKE_DIR | FS_REMOVE_FILE | FS_TRUNCATE);
 }
 
 int landlock_restrict(uint32_t abi)

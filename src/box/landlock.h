@@ -11,8 +11,12 @@
 // The ABI of this kernel; 0 when Landlock is absent or off.
 uint32_t landlock_abi(void);
 
-// No file, no TCP, no signal and no abstract socket: only what is open already.  0, or -1 with errno.
-int landlock_seal(uint32_t abi);
+// No file, no TCP, no signal and no abstract socket: only what is open already, and ordinary files in one
+// folder (-1: none), which may be read, written, made, renamed and removed there.  0, or -1 with errno.
+int landlock_seal(uint32_t abi, int folder);
+
+// The same, but in the folder and below it files and folders may be made, written and removed, none read.
+int landlock_seal_writer(uint32_t abi, int folder);
 
 // Restricts the calling process as far as `abi` goes; 0 does nothing.  0, or -1 with errno.
 int landlock_restrict(uint32_t abi);

@@ -18,10 +18,12 @@
 #include "base/cleanup.h"
 #include "cli/bench.h"
 #include "cli/bench_mcp.h"
+#include "cli/bench_session.h"
 #include "cli/cli.h"
 #include "keeper/interp.h"
 
 enum { FRESH_STOCK = 16, RUN_MARGIN_US = 300, SESSION_KIB = 16 };
+enum { LIVE_MARGIN_US = 1500, OPEN_US = 1000, IDLE_MIB = 2560, TRANSFER_MB = 200 }; // of sessions
 static const double idle_limit_percent = 0.1;
 
 struct figure {
@@ -43,7 +45,9 @@ struct bench {
     double bare_p50; // of a fresh box, measured right before MCP
     char bare_note[64], idle_note[64];
     struct bench_mcp mcp;
-    struct figure figures[32];
+    struct bench_session session;
+    char session_notes[5][128];
+    struct figure figures[64];
     size_t figure_count;
     json_t *growth;
 };
@@ -366,6 +370,90 @@ static void measure_mcp(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%s", b->mcp.failure);
 }
 
+// ---- sessions --------------------------------------------------------------------------------------
+
+// `value` against a limit, or another's; more is better when `more`.
+static void set_session(struct figure *f, double value, double other, bool more, const char *note)
+{
+    f->value = value;
+    f->note = note;
+    if (value > 0 && other > 0)
+        f->ratio = more ? value / other : other / value;
+}
+
+// Ten runs over stdio, beyond ten runs of the bare box, measured right before.
+static void add_live_figure(struct bench *b, double bare_us)
+{
+    char *note = b->session_notes[0];
+    double run_us = b->session.run_us;
+    struct figure *f =
+        add(b, "session_10", "ten runs in a session, stdio, beyond the box", "us", 1);
+    snprintf(note, sizeof b->session_notes[0], "%d us beyond the box's own %.0f us", LIVE_MARGIN_US,
+             10 * bare_us);
+    f->note = note;
+    if (run_us < 0 || bare_us < 0)
+        return;
+    f->value = run_us > bare_us ? 10 * (run_us - bare_us) : 0;
+    f->ratio = (10 * bare_us + LIVE_MARGIN_US) / (10 * run_us);
+}
+
+static void add_kernel_figures(struct bench *b)
+{
+    const struct bench_session *s = &b->session;
+    bool there = s->kernel[0];
+    char(*notes)[sizeof b->session_notes[0]] = b->session_notes;
+    snprintf(notes[1], sizeof notes[1], "%s, %.0f ms", s->kernel, s->kernel_open_us / 1000);
+    snprintf(notes[2], sizeof notes[2], "%s, %.1f MiB", s->kernel, s->kernel_mib);
+    snprintf(notes[3], sizeof notes[3], "%s, %.1f MiB", s->kernel, s->kernel_data_mib);
+    set_session(add(b, "session_open_kernel", "opening a session, beside ipykernel", "us", 100),
+                s->open_us, s->kernel_open_us, false, there ? notes[1] : s->missing);
+    set_session(add(b, "session_pss", "memory of an idle session, data stack", "MiB", 20),
+                s->session_mib, s->kernel_mib, false, there ? notes[2] : s->missing);
+    if (s->kernel_data_mib > 0)
+        set_session(
+            add(b, "session_pss_data", "the same, ipykernel with the data stack", "MiB", 20),
+            s->session_mib, s->kernel_data_mib, false, notes[3]);
+}
+
+static void measure_session(struct bench *b)
+{
+    char exe[4096];
+    struct bench_session *s = &b->session;
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0)
+        return;
+    exe[n] = '\0';
+    progress(b, "runs in one live box, for sessions");
+    struct bench_load load = {
+        .code = "1+1", .runs = b->config->quick ? 500 : 2000, .at_once = 1, .live = true};
+    double bare_us = measure(b, 2, NULL, &load) ? bench_percentile(&b->shared->latency, 50) : -1;
+    progress(b, "sessions, beside ipykernel and matplotlib");
+    bench_session(b->config, exe, b->interp.executable, FRESH_STOCK, b->data, s);
+    add_live_figure(b, bare_us);
+    set_session(add(b, "session_open", "opening a session over stdio, p50", "us", 1), s->open_us,
+                OPEN_US, false, "the limit, 1 ms");
+    if (b->data)
+        snprintf(b->session_notes[4], sizeof b->session_notes[4], "the limit, 2.5 GiB; %d sessions",
+                 s->sessions);
+    else
+        snprintf(b->session_notes[4], sizeof b->session_notes[4],
+                 "numpy, pandas or matplotlib is not installed");
+    set_session(add(b, "session_memory", "idle sessions and their server, data stack", "MiB", 1),
+                s->total_mib, IDLE_MIB, false, b->session_notes[4]);
+    add_kernel_figures(b);
+    set_session(add(b, "session_checkpoint", "a run after a checkpoint of 120 MiB, p50", "us", 3),
+                s->checkpoint_us, bench_percentile(&b->plain, 50), false, "cold python3 -c, p50");
+    set_session(add(b, "file_upload", "10 MB up over REST", "MB/s", 1), s->upload, TRANSFER_MB,
+                true, "the limit, 200 MB/s");
+    set_session(add(b, "file_download", "10 MB down over REST", "MB/s", 1), s->download,
+                TRANSFER_MB, true, "the limit, 200 MB/s");
+    set_session(add(b, "session_plot", "a simple figure in a session, p50", "us", 1 / 1.3),
+                s->plot_us, s->matplotlib_us, false,
+                b->data ? "matplotlib by itself" : "matplotlib is not installed");
+    if (s->failure[0])
+        snprintf(b->shared->failure, sizeof b->shared->failure, "%s", s->failure);
+}
+
 // ---- output ------------------------------------------------------------------------------------------
 
 static bool reached(const struct figure *f)
@@ -541,7 +629,7 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     // In the order of the choices of --only.
     static void (*const measurements[])(struct bench *) = {
         measure_fresh,  measure_stack,        measure_rate,    measure_live, measure_hundred,
-        measure_growth, measure_stack_memory, measure_command, measure_mcp,
+        measure_growth, measure_stack_memory, measure_command, measure_mcp,  measure_session,
     };
     for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)
         if (c->only == 0 || c->only == i + 1)

@@ -6,6 +6,7 @@
 //   bench_cold.c  what it is measured against: cold interpreters; the first process
 //   bench_gate.c  boxes under load; a gate, without privileges
 //   bench_mcp.c   the MCP server under load; bench_client.c its clients; the first process
+//   bench_session.c  sessions and files of a server, beside an ipykernel; the first process
 //
 // Each measurement of boxes is a child of the first process that becomes a keeper with a gate of its
 // own; figures come back through shared memory.  An observer, forked before, reads what needs rights
@@ -60,7 +61,7 @@ struct bench_load {
     int at_once;
     int pause_us;       // between the end of one run and the next
     double seconds_max; // 0: no bound but `runs`
-    bool live;          // all runs in one box that is kept
+    bool live;          // all runs in one session
     bool memory;        // ask for memory when the stock is full, and at the end
     struct bench_shared *shared;
 };

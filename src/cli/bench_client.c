@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -35,6 +36,7 @@ enum {
     SILENCE_S = 15,     // a server that says nothing for so long is broken
     END_TRIES = 300,    // of 10 ms
     EVENTS_MAX = 64,
+    ARGUMENTS_MAX = 40,
 };
 
 static const char version[] = "2025-11-25";
@@ -62,7 +64,7 @@ static void set_patience(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
 }
 
-static int dial(int port)
+int bench_dial(int port)
 {
     int on = 1;
     struct sockaddr_in a = {.sin_family = AF_INET,
@@ -133,7 +135,7 @@ static void last_words(const struct bench_server *s, char *why, size_t cap)
 static bool listens(struct bench_server *s)
 {
     for (int i = 0; i < START_TRIES; i++) {
-        int fd = dial(s->port);
+        int fd = bench_dial(s->port);
         if (fd >= 0) {
             (void)close(fd);
             return true;
@@ -169,6 +171,62 @@ bool bench_server_start(struct bench_server *ret, char *const *argv, int port,
     return false;
 }
 
+bool bench_server_start_ours(struct bench_server *ret, const struct bench_ours *ours, int port,
+                             char *why, size_t why_cap)
+{
+    const struct config *c = ours->config;
+    char text[3][32], state[] = "/var/tmp/constrictor-bench.XXXXXX", *argv[ARGUMENTS_MAX];
+    static char degraded[TEXT_LIST_MAX * (TEXT_ITEM_MAX + 2)];
+    size_t n = 0, length = 0;
+    *ret = (struct bench_server){.pid = -1, .fd = -1, .errors = -1};
+    // One server at a time has a state folder, and that of the machine is not for tests.
+    if (!mkdtemp(state)) {
+        snprintf(why, why_cap, "make a folder below /var/tmp: %s", strerror(errno));
+        return false;
+    }
+    snprintf(text[0], sizeof text[0], "%d", ours->stock);
+    snprintf(text[1], sizeof text[1], "%u", (unsigned)c->uid_base);
+    snprintf(text[2], sizeof text[2], "%d", port);
+    for (size_t i = 0; i < c->allow_degraded.count; i++)
+        length += (size_t)snprintf(degraded + length, sizeof degraded - length, "%s%s",
+                                   i ? "," : "", c->allow_degraded.items[i]);
+    const char *const always[] = {ours->program, port ? "serve" : "stdio",
+                                  "--python",    ours->python,
+                                  "--stock",     text[0],
+                                  "--uid-base",  text[1],
+                                  "--state",     state};
+    const char *const perhaps[][2] = {{"--port", port ? text[2] : NULL},
+                                      {"--allow-degraded", length ? degraded : NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(always); i++)
+        argv[n++] = (char *)always[i];
+    for (size_t i = 0; i < ARRAY_LEN(perhaps); i++)
+        for (size_t k = 0; k < 2 && perhaps[i][1]; k++)
+            argv[n++] = (char *)perhaps[i][k];
+    for (size_t i = 0; i < ARRAY_LEN(ours->options) && ours->options[i]; i++)
+        argv[n++] = (char *)ours->options[i];
+    argv[n] = NULL;
+    bool ok = bench_server_start(ret, argv, port, NULL, why, why_cap);
+    snprintf(ret->state, sizeof ret->state, "%s", state);
+    if (!ok)
+        bench_server_end(ret);
+    return ok;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static void remove_state(struct bench_server *s)
+{
+    if (s->state[0])
+        (void)nftw(s->state, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    s->state[0] = '\0';
+}
+
 void bench_server_end(struct bench_server *s)
 {
     if (s->fd >= 0)
@@ -176,8 +234,10 @@ void bench_server_end(struct bench_server *s)
     if (s->errors >= 0)
         (void)close(s->errors);
     s->fd = s->errors = -1;
-    if (s->pid <= 0)
+    if (s->pid <= 0) {
+        remove_state(s);
         return;
+    }
     (void)kill(s->pid, SIGTERM);
     for (int i = 0; waitpid(s->pid, NULL, WNOHANG) == 0; i++) {
         if (i == END_TRIES)
@@ -185,6 +245,7 @@ void bench_server_end(struct bench_server *s)
         (void)usleep(10000);
     }
     s->pid = -1;
+    remove_state(s);
 }
 
 // ---- clients -------------------------------------------------------------------------------------
@@ -434,7 +495,7 @@ static bool open_client(struct bench_clients *all, struct client *c)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
     c->answer = malloc(ANSWER_MAX);
-    c->fd = all->server->port ? dial(all->server->port) : all->server->fd;
+    c->fd = all->server->port ? bench_dial(all->server->port) : all->server->fd;
     return c->answer && c->fd >= 0 && epoll_ctl(all->epoll, EPOLL_CTL_ADD, c->fd, &event) == 0 &&
            shake_hands(all, c);
 }
@@ -568,4 +629,14 @@ bool bench_clients_call(struct bench_clients *c, struct bench_calls *calls, char
              (int)(said < 400 ? said : 400), l.culprit ? l.culprit->answer : "");
     text_sanitize(why);
     return false;
+}
+
+bool bench_clients_tool(struct bench_clients *c, const char *tool, const char *arguments, char *why,
+                        size_t why_cap)
+{
+    char params[REQUEST_MAX];
+    struct bench_calls calls = {
+        .method = "tools/call", .params = params, .in_flight = 1, .requests = 1, .seconds = 60};
+    snprintf(params, sizeof params, "{\"name\":\"%s\",\"arguments\":%s}", tool, arguments);
+    return bench_clients_call(c, &calls, why, why_cap);
 }

@@ -18,9 +18,10 @@
 
 struct bench_server {
     pid_t pid;
-    int fd;     // stdio: our end of its stdin and stdout; else -1
-    int port;   // HTTP on 127.0.0.1; 0: stdio
-    int errors; // what it wrote to stderr
+    int fd;         // stdio: our end of its stdin and stdout; else -1
+    int port;       // HTTP on 127.0.0.1; 0: stdio
+    int errors;     // what it wrote to stderr
+    char state[64]; // a folder of its own, removed at the end; "": none
 };
 
 // Starts argv as a server; `port` 0: over stdio.  `environment` may be NULL.  False, with the reason
@@ -29,8 +30,21 @@ bool bench_server_start(struct bench_server *ret, char *const *argv, int port,
                         const char *environment, char *why, size_t why_cap);
 void bench_server_end(struct bench_server *s);
 
+// A server of ours.  What the caller gave to `bench` holds for it too.
+struct bench_ours {
+    const struct config *config;
+    const char *program, *python; // this program, and the interpreter of the boxes
+    int stock;
+    const char *options[16]; // more of them, up to NULL
+};
+bool bench_server_start_ours(struct bench_server *ret, const struct bench_ours *ours, int port,
+                             char *why, size_t why_cap);
+
 // A port of 127.0.0.1 that is free at the moment, or 0.
 int bench_free_port(void);
+
+// Connects to one; sends and receives wait, but not for ever.  -1 with errno.
+int bench_dial(int port);
 
 struct bench_clients;
 
@@ -53,6 +67,10 @@ struct bench_calls {
 };
 
 bool bench_clients_call(struct bench_clients *c, struct bench_calls *calls, char *why,
+                        size_t why_cap);
+
+// One call of a tool by the first client; `arguments` is JSON text.
+bool bench_clients_tool(struct bench_clients *c, const char *tool, const char *arguments, char *why,
                         size_t why_cap);
 
 #endif

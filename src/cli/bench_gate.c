@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "gate/gate.h"
 #include "gate/run.h"
+#include "gate/session.h"
 
 struct worker { // one run after the other
     struct driver *driver;
@@ -20,6 +21,7 @@ struct driver {
     const struct bench_load *load;
     const struct config *config;
     struct gate gate;
+    struct session *session; // of a live load
     struct worker workers[1024];
     struct event *poll;
     int started, finished, waits;
@@ -83,16 +85,7 @@ static void on_done(struct run *r)
     struct worker *w = r->request.argument;
     struct driver *d = w->driver;
     record(d, bench_now_us() - w->begin_us, r);
-    if (d->load->live && !is_over(d) && r->state == RUN_IDLE) {
-        d->started++;
-        w->begin_us = bench_now_us();
-        run_next(r, d->load->code, strlen(d->load->code));
-        return;
-    }
-    if (d->load->live && r->state == RUN_IDLE)
-        d->finished = d->started; // the box ends with the process
-    else
-        run_free(r);
+    run_free(r);
     if (is_over(d)) {
         if (d->finished == d->started)
             finish(d);
@@ -124,7 +117,7 @@ static void next(struct worker *w)
         .wall_ms = c->wall_ms,
         .cpu_ms = c->cpu_ms,
         .output_bytes = c->output_bytes,
-        .keep = d->load->live,
+        .session = d->session,
         .on_done = on_done,
         .argument = w,
     };
@@ -153,6 +146,33 @@ static void begin(struct driver *d)
         next(&d->workers[i]);
 }
 
+static void give_up(struct driver *d, const struct err *e)
+{
+    d->load->shared->failed++;
+    snprintf(d->load->shared->failure, sizeof d->load->shared->failure, "%s", e->message);
+    event_base_loopbreak(d->gate.base);
+}
+
+static void on_open(struct session *s, const struct err *error, void *argument)
+{
+    struct driver *d = argument;
+    d->session = s;
+    if (s)
+        begin(d);
+    else
+        give_up(d, error);
+}
+
+// All runs in one box.
+static void begin_live(struct driver *d)
+{
+    struct session_plan plan;
+    struct err e;
+    session_plan_init(&d->gate, &plan);
+    if (!session_open(&d->gate, "bench", &plan, on_open, d, &e))
+        give_up(d, &e);
+}
+
 static void on_status(const struct wire_status_reply *m, void *argument)
 {
     struct driver *d = argument;
@@ -165,7 +185,10 @@ static void on_status(const struct wire_status_reply *m, void *argument)
     (void)usleep(50000); // let the last park settle
     if (d->load->memory)
         ask(d, ASK_ZYGOTE_PSS, &d->load->shared->before);
-    begin(d);
+    if (d->load->live)
+        begin_live(d);
+    else
+        begin(d);
 }
 
 int bench_gate(int sock, const struct keeper_facts *facts, void *argument)
@@ -173,7 +196,8 @@ int bench_gate(int sock, const struct keeper_facts *facts, void *argument)
     static struct driver d; // large, and there is one
     struct err e;
     d = (struct driver){.load = argument, .config = facts->config};
-    if (gate_enter(&d.gate, sock, facts, &e) < 0)
+    if (gate_enter(&d.gate, sock, facts, &e) < 0 ||
+        (d.load->live && sessions_open(&d.gate, facts->config, &e) < 0))
         return 1;
     for (int i = 0; i < d.load->at_once; i++)
         d.workers[i] = (struct worker){

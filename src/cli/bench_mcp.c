@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "cli/bench_client.h"
 
-enum { CLIENTS = 64, IN_FLIGHT = 32, SLICES = 2, ARGUMENTS_MAX = 24, SESSIONS_WARM = 500 };
+enum { CLIENTS = 64, IN_FLIGHT = 32, SLICES = 2, SESSIONS_WARM = 500 };
 
 static const char package[] = "node_modules/@modelcontextprotocol/server-everything";
 
@@ -132,34 +132,16 @@ static bool start_theirs(struct plan *p, struct bench_server *ret, int port)
     return note(p, bench_server_start(ret, argv, port, environment, p->why, sizeof p->why));
 }
 
-// What the caller gave to `bench` holds for the servers too.
 static bool start_ours(struct plan *p, struct bench_server *ret, int port, const char *sessions)
 {
-    const struct config *c = p->config;
-    char text[3][32], *argv[ARGUMENTS_MAX];
-    static char degraded[TEXT_LIST_MAX * (TEXT_ITEM_MAX + 2)];
-    size_t n = 0, length = 0;
-    snprintf(text[0], sizeof text[0], "%d", p->stock);
-    snprintf(text[1], sizeof text[1], "%u", (unsigned)c->uid_base);
-    snprintf(text[2], sizeof text[2], "%d", port);
-    const char *const always[] = {p->program,   port ? "serve" : "stdio",
-                                  "--python",   p->python,
-                                  "--stock",    text[0],
-                                  "--uid-base", text[1]};
-    const char *const for_http[] = {"--port", text[2], "--mcp-sessions", sessions};
-    for (size_t i = 0; i < ARRAY_LEN(always); i++)
-        argv[n++] = (char *)always[i];
-    for (size_t i = 0; port && i < ARRAY_LEN(for_http); i++)
-        argv[n++] = (char *)for_http[i];
-    for (size_t i = 0; i < c->allow_degraded.count; i++)
-        length += (size_t)snprintf(degraded + length, sizeof degraded - length, "%s%s",
-                                   i ? "," : "", c->allow_degraded.items[i]);
-    if (length) {
-        argv[n++] = (char *)"--allow-degraded";
-        argv[n++] = degraded;
-    }
-    argv[n] = NULL;
-    return note(p, bench_server_start(ret, argv, port, NULL, p->why, sizeof p->why));
+    struct bench_ours ours = {.config = p->config,
+                              .program = p->program,
+                              .python = p->python,
+                              .stock = p->stock,
+                              .options = {"--mcp-sessions", sessions}};
+    if (!port)
+        ours.options[0] = NULL;
+    return note(p, bench_server_start_ours(ret, &ours, port, p->why, sizeof p->why));
 }
 
 static struct bench_clients *open_clients(struct plan *p, struct bench_server *server, int count)

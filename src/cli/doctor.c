@@ -89,14 +89,14 @@ static void take_looks(struct doctor *d, json_t *answer)
 }
 
 // Takes the answer out of a finished run; on failure fills d->error.
-static json_t *take_answer(struct doctor *d, struct run *run)
+static json_t *take_answer(struct doctor *d, const struct exec *x)
 {
-    struct result result;
-    if (run->error.message[0]) {
-        d->error = run->error;
+    const struct run *run = x->run;
+    if (x->error.message[0]) {
+        d->error = x->error;
         return NULL;
     }
-    result_judge(run, &result);
+    struct result result = x->result;
     json_t *answer = json_object_get(run->result, "result_json");
     if (result.verdict == VERDICT_OK && json_is_object(answer))
         return answer;
@@ -121,14 +121,16 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
     static struct caps probed;
     probed = d->caps;
     (void)caps_probe_deep(&probed);
-    char *meta = selftest_meta(&visit->box, &d->interp, d->config->self_test);
-    struct once once = {.config = &visit->box,
-                        .code = selftest_code,
-                        .code_length = strlen(selftest_code),
-                        .meta = meta ? meta : ""};
+    struct once once = {
+        .config = &visit->box,
+        .code = selftest_code,
+        .code_length = strlen(selftest_code),
+        .filename = "<doctor>",
+        .argv = selftest_argv(&visit->box, &d->interp, d->config->self_test),
+    };
     json_t *answer = NULL;
     if (once_run(&once, sock, facts, &d->error) == 0)
-        answer = take_answer(d, once.run);
+        answer = take_answer(d, once.exec);
     if (!answer) {
         d->caps = probed;
         return show_failure(d);

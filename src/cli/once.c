@@ -6,11 +6,14 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 
-static void on_done(struct run *r)
+#include "base/cleanup.h"
+
+static void on_done(struct exec *x)
 {
-    event_base_loopbreak(r->gate->base);
+    struct once *o = x->request.argument;
+    o->done = true;
+    event_base_loopbreak(x->gate->base);
 }
 
 enum { GRACE_S = 3 }; // for code to end after KeyboardInterrupt
@@ -20,7 +23,7 @@ static void on_grace(evutil_socket_t fd, short what, void *argument)
     struct once *o = argument;
     (void)fd;
     (void)what;
-    run_cancel(o->run);
+    exec_cancel(o->exec);
 }
 
 // The first Ctrl-C is KeyboardInterrupt in the code; the second ends it, or the end of the grace.
@@ -28,13 +31,14 @@ static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
     struct once *o = argument;
     (void)what;
-    if (sig == SIGINT && !o->interrupted && o->run->state >= RUN_SENDING) {
+    const struct run *r = o->exec->run;
+    if (sig == SIGINT && !o->interrupted && r && r->state >= RUN_SENDING) {
         struct timeval grace = {.tv_sec = GRACE_S};
         o->interrupted = true;
-        run_interrupt(o->run);
+        exec_interrupt(o->exec);
         (void)event_base_once(o->gate.base, -1, EV_TIMEOUT, on_grace, o, &grace);
     } else {
-        run_cancel(o->run);
+        exec_cancel(o->exec);
     }
 }
 
@@ -44,29 +48,32 @@ int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct 
     int r = gate_enter(&o->gate, sock, facts, e);
     if (r < 0)
         return r;
-    struct run_request request = {
+    struct exec_request request = {
+        .owner = "",
         .code = o->code,
         .code_length = o->code_length,
-        .meta = o->meta,
-        .meta_length = strlen(o->meta),
+        .argv = TAKE_PTR(o->argv),
+        .filename = o->filename,
         .limits = keeper_limits(c),
         .wall_ms = c->wall_ms,
         .cpu_ms = c->cpu_ms,
         .output_bytes = c->output_bytes,
         .wait_reaped = true, // nothing is gained by leaving early, and exact figures are
+        .collect = o->on_file != NULL,
         .on_output = o->on_output,
+        .on_file = o->on_file,
         .on_done = on_done,
-        .argument = o->argument,
+        .argument = o,
     };
     (void)signal(SIGPIPE, SIG_IGN);
-    o->run = run_start(&o->gate, &request);
+    o->exec = exec_start(&o->gate, &request);
     struct event *interrupt = evsignal_new(o->gate.base, SIGINT, on_signal, o);
     struct event *terminate = evsignal_new(o->gate.base, SIGTERM, on_signal, o);
-    if (!o->run || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
+    if (!o->exec || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
         event_add(terminate, NULL) < 0)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
     gate_dispatch(&o->gate);
-    if (o->run->state != RUN_DONE)
+    if (!o->done)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper ended");
     return 0;
 }

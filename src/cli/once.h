@@ -6,25 +6,30 @@
 #ifndef CONSTRICTOR_CLI_ONCE_H
 #define CONSTRICTOR_CLI_ONCE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
 #include "config.h"
+#include "gate/exec.h"
 #include "gate/gate.h"
-#include "gate/run.h"
 
 struct once {
     const struct config *config; // the limits of the run
-    const char *code, *meta;     // borrowed
+    const char *code, *filename; // borrowed
     size_t code_length;
-    // As in struct run_request; NULL: output is collected.
-    int (*on_output)(struct run *r, enum run_stream stream, struct evbuffer *data);
-    void *argument; // r->request.argument of on_output
+    json_t *argv; // taken
+    // As in struct exec_request, with this struct as x->request.argument; NULL: output is collected,
+    // files are not looked at.
+    int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
+    void (*on_file)(struct exec *x, const struct scratch_file *file, int fd);
+    void *argument; // of the caller's
 
     // Filled by once_run().
     struct gate gate;
-    struct run *run;  // done; its `error` is set when no box could be had
+    struct exec *exec; // done; its `error` is set when no box could be had
+    bool done;
     bool interrupted; // by Ctrl-C
 };
 

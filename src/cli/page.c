@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// page: what a person sees at / and a monitor at /health.  Runs in the gate; called by its HTTP server.
+// page: what a person sees at /.  Runs in the gate; called by its HTTP server.
 // The page needs nothing from elsewhere, has no script, and is made anew for each request.
 
 #include <openssl/evp.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "cli/serve.h"
+#include "rest/rest.h"
 
 static const char style[] =
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;"
@@ -30,7 +30,6 @@ void page_init(struct page *p)
     unsigned char hash[EVP_MAX_MD_SIZE];
     char text[2 * EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    p->since_ms = clock_ms();
     if (EVP_Digest(style, sizeof style - 1, hash, &length, EVP_sha256(), NULL) != 1)
         length = 0; // the page is plain then
     (void)EVP_EncodeBlock((unsigned char *)text, hash, (int)length);
@@ -38,37 +37,6 @@ void page_init(struct page *p)
              "default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; "
              "frame-ancestors 'none'",
              text);
-}
-
-// ---- health --------------------------------------------------------------------------------------
-
-static const char *status_word(const struct page *p)
-{
-    static const char *const words[] = {
-        [KEEPER_WARMING] = "starting", [KEEPER_READY] = "ok", [KEEPER_FAILED] = "unavailable"};
-    return words[p->gate->facts->state];
-}
-
-static void handle_health(struct http_exchange *x, void *argument)
-{
-    const struct page *p = argument;
-    char url[1100];
-    snprintf(url, sizeof url, "%s/mcp", p->base_url);
-    json_t *body =
-        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I}", "name", "constrictor", "version",
-                  CONSTRICTOR_VERSION, "status", status_word(p), "mcp_endpoint", url,
-                  "active_sessions", (int)p->mcp->session_count, "active_runs",
-                  (int)p->gate->running, "uptime", (json_int_t)(clock_ms() - p->since_ms) / 1000);
-    bool failed = p->gate->facts->state == KEEPER_FAILED;
-    if (failed && body)
-        (void)json_object_set_new(
-            body, "error", json_pack("{s:s}", "code", err_code_name(p->gate->facts->error->code)));
-    http_add_header(x, "Cache-Control", "no-store");
-    if (body)
-        http_reply_json(x, failed ? 503 : 200, body);
-    else
-        http_reply_error(x, 500, "system", "", "memory is out");
-    json_decref(body);
 }
 
 // ---- the page ------------------------------------------------------------------------------------
@@ -116,7 +84,7 @@ static void put_state(FILE *out, const struct page *p)
 {
     const struct keeper_facts *facts = p->gate->facts;
     bool failed = facts->state == KEEPER_FAILED;
-    fprintf(out, "<p>State: <b class=%s>%s</b>", failed ? "no" : "ok", status_word(p));
+    fprintf(out, "<p>State: <b class=%s>%s</b>", failed ? "no" : "ok", rest_status_word(p->gate));
     if (failed)
         fputs(": boxes cannot be made here; the server's log and <code>constrictor doctor</code> "
               "say why.",
@@ -142,6 +110,7 @@ static void put_page(FILE *out, const struct page *p)
     put_row(out, "MCP, Streamable HTTP", p->base_url, "/mcp");
     if (p->config->legacy_sse)
         put_row(out, "MCP, HTTP+SSE of 2024", p->base_url, "/sse");
+    put_row(out, "REST", p->base_url, "/api/v1");
     put_row(out, "Health", p->base_url, "/health");
     fputs("</table>\n<h2>Enter it into a client</h2>\n", out);
     put_clients(out, p);
@@ -175,11 +144,6 @@ const struct http_route *page_routes(struct page *p)
 {
     static struct http_route routes[] = {
         {.path = "/", .methods = HTTP_GET | HTTP_HEAD, .open = true, .handle = handle_page},
-        {.path = "/health", .methods = HTTP_GET | HTTP_HEAD, .open = true, .handle = handle_health},
-        {.path = "/api/v1/health",
-         .methods = HTTP_GET | HTTP_HEAD,
-         .open = true,
-         .handle = handle_health},
         {.path = NULL},
     };
     for (struct http_route *r = routes; r->path; r++)

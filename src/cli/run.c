@@ -2,7 +2,7 @@
 //
 // run: `constrictor run`.  cmd_run() works in the first process: it reads the source with the rights
 // of the user, then hands over to the keeper; run_gate() is the gate's side, with one client: this
-// terminal.
+// terminal.  What the code made is shown there (terminal.c) and saved (collector.c).
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +18,12 @@
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/collector.h"
 #include "cli/once.h"
+#include "cli/terminal.h"
 #include "gate/display.h"
-#include "gate/gate.h"
+#include "gate/encode.h"
 #include "gate/result.h"
-#include "gate/run.h"
 #include "gate/source.h"
 #include "keeper/keeper.h"
 
@@ -30,9 +31,17 @@ struct job {
     const struct config *config;
     char *code;
     size_t code_length;
-    char *meta;
+    char *filename; // as tracebacks show it
+    json_t *argv;
+    struct collector collector;
+    struct terminal terminal;
+
+    // In the gate.
     struct once once;
-    struct result result;
+    json_t *files;    // path -> what became of it; null: it is the script
+    json_t *pictures; // entries for the object's "files"
+    unsigned left;    // files that the code left behind
+    unsigned unsaved; // what could not be saved
 };
 
 // ---- the source --------------------------------------------------------------------------------------
@@ -101,25 +110,26 @@ static int load_source(struct job *job, const struct config *c, char **argv, str
     return r < 0 ? r : source_check(job->code, job->code_length, name, c->source_bytes, e);
 }
 
-static int make_meta(struct job *job, const struct config *c, int argc, char **argv, struct err *e)
+// What tracebacks call it, and sys.argv.
+static int name_source(struct job *job, const struct config *c, int argc, char **argv,
+                       struct err *e)
 {
-    json_t *list = json_array();
+    job->argv = json_array();
     for (int i = 0; i < argc; i++) {
         size_t n = 0;
         _cleanup_free_ char *clean = utf8_clean(argv[i], strlen(argv[i]), &n);
-        (void)json_array_append_new(list, json_stringn_nocheck(clean ? clean : "", n));
+        (void)json_array_append_new(job->argv, json_stringn_nocheck(clean ? clean : "", n));
     }
-    const char *name = c->code ? "<code>" : strcmp(argv[0], "-") == 0 ? "<stdin>" : argv[0];
-    job->meta = source_meta(name, list);
-    return job->meta ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
+    job->filename = strdup(c->code ? "<code>" : strcmp(argv[0], "-") == 0 ? "<stdin>" : argv[0]);
+    return job->argv && job->filename ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
 }
 
 // ---- the gate's side -----------------------------------------------------------------------------------
 
 // Streams through to our own stdout and stderr.  A closed pipe there ends the run.
-static int on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
+static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *data)
 {
-    (void)r;
+    (void)x;
     int fd = stream == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
     // A reader that is slow must not hold up the clock: what it does not take now waits in the buffer,
     // which the output limit bounds, and PIPE_BUF bytes are what a ready pipe takes at once.
@@ -157,38 +167,170 @@ static void warn_of_preloads(const struct keeper_facts *facts)
     json_decref(report);
 }
 
-// Pictures are named, not printed.  Text that display() was given is output.
-static void print_display(const struct run *r)
+// ---- files ---------------------------------------------------------------------------------------
+
+// The only descriptor of the plan; gate_enter() has given it another number.
+static int collector_of(const struct job *job)
 {
-    json_t *o = json_object(), *item;
+    return job->once.gate.own.keep_count ? job->once.gate.own.keep[0] : -1;
+}
+
+// {"saved": place} or {"error": why}.
+static json_t *outcome(struct job *job, const struct collector_answer *a)
+{
+    char place[COLLECTOR_PLACE_MAX];
+    if (!a->ok) {
+        job->unsaved++;
+        return json_pack("{s:s}", "error", a->error);
+    }
+    collector_place(job->config->out, a->saved, place);
+    size_t n = 0;
+    _cleanup_free_ char *clean = utf8_clean(place, strlen(place), &n);
+    return json_pack("{s:o}", "saved", json_stringn_nocheck(clean ? clean : "", clean ? n : 0));
+}
+
+// Is it the copy of the script that the runner made, as it was?
+static bool is_script(const struct job *job, const struct scratch_file *file, int fd)
+{
+    const char *slash = strrchr(job->filename, '/');
+    if (job->filename[0] == '<' || strcmp(file->path, slash ? slash + 1 : job->filename) != 0 ||
+        file->size != job->code_length)
+        return false;
+    char part[4096];
+    for (size_t at = 0; at < job->code_length;) {
+        ssize_t n = pread(fd, part, sizeof part, (off_t)at);
+        if (n <= 0 || (size_t)n > job->code_length - at ||
+            memcmp(part, job->code + at, (size_t)n) != 0)
+            return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+static void on_file(struct exec *x, const struct scratch_file *file, int fd)
+{
+    struct once *once = x->request.argument;
+    struct job *job = once->argument;
+    if (is_script(job, file, fd)) {
+        (void)json_object_set_new(job->files, file->path, json_null());
+        return;
+    }
+    job->left++;
+    if (!job->config->out[0])
+        return;
+    struct collector_answer a;
+    collector_save_file(collector_of(job), file->path, fd, &a);
+    (void)json_object_set_new(job->files, file->path, outcome(job, &a));
+}
+
+// What became of each file goes to it in the object; the script is nothing that the code made.
+static void mark_files(const struct job *job, json_t *list)
+{
+    for (size_t i = json_array_size(list); i-- > 0;) {
+        json_t *entry = json_array_get(list, i);
+        const char *path = json_string_value(json_object_get(entry, "path"));
+        json_t *found = path ? json_object_get(job->files, path) : NULL;
+        if (json_is_null(found))
+            (void)json_array_remove(list, i);
+        else if (found)
+            (void)json_object_update(entry, found);
+    }
+}
+
+// ---- pictures ------------------------------------------------------------------------------------
+
+static const struct {
+    const char *mime_type, *extension;
+} extensions[] = {{"image/png", "png"}, {"image/jpeg", "jpg"}, {"image/svg+xml", "svg"}};
+
+static void save_picture(struct job *job, size_t item, unsigned number, const char *mime_type,
+                         const void *data, size_t size)
+{
+    struct collector_answer a;
+    char name[32];
+    const char *extension = "bin";
+    for (size_t i = 0; i < ARRAY_LEN(extensions); i++)
+        if (strcmp(mime_type, extensions[i].mime_type) == 0)
+            extension = extensions[i].extension;
+    snprintf(name, sizeof name, "image-%u.%s", number, extension);
+    collector_save_bytes(collector_of(job), name, data, size, &a);
+    json_t *entry = json_pack("{s:s, s:I, s:s, s:I}", "path", name, "size", (json_int_t)size,
+                              "mime_type", mime_type, "display", (json_int_t)item);
+    json_t *more = outcome(job, &a);
+    (void)json_object_update(entry, more);
+    json_decref(more);
+    (void)json_array_append_new(job->pictures, entry);
+}
+
+// The picture of an item of o's display, in the size that the code made it.
+static bool save_item(struct job *job, json_t *o, size_t i, unsigned number)
+{
+    struct picture p;
+    json_t *original = display_original(o, i),
+           *item = json_array_get(json_object_get(o, "display"), i);
+    if ((original && display_picture(original, &p)) || display_picture(item, &p)) {
+        size_t size = 0;
+        _cleanup_free_ unsigned char *data = decode_base64(p.base64, strlen(p.base64), &size);
+        if (data)
+            save_picture(job, i, number, p.mime_type, data, size);
+        return true;
+    }
+    json_t *svg = json_object_get(item, "image/svg+xml");
+    if (svg)
+        save_picture(job, i, number, "image/svg+xml", json_string_value(svg),
+                     json_string_length(svg));
+    return svg != NULL;
+}
+
+static void save_pictures(struct job *job, json_t *o)
+{
+    unsigned number = 0;
+    for (size_t i = 0; i < json_array_size(json_object_get(o, "display")); i++)
+        number += job->config->out[0] && save_item(job, o, i, number + 1);
+}
+
+static void show_picture(struct job *job, const struct picture *p, unsigned number)
+{
     char what[128];
+    if (terminal_show(&job->terminal, p, stdout) || job->config->out[0])
+        return;
+    display_describe(p, what, sizeof what);
+    (void)fflush(stdout);
+    fprintf(stderr, "constrictor: image %u: %s; use --out DIR or --json to get it\n", number, what);
+    if (job->config->images == IMAGES_SIXEL && !terminal_has_sixel() && number == 1)
+        fprintf(stderr, "constrictor: this program was built without libsixel and libpng\n");
+}
+
+// Pictures are shown where the terminal can, else named.  Text that display() was given is output.
+static void print_display(struct job *job, json_t *o)
+{
+    json_t *item;
     size_t i;
-    if (display_take(o, r->result) == 0)
-        json_array_foreach(json_object_get(o, "display"), i, item)
-        {
-            struct picture p;
-            json_t *text = json_object_get(item, "text/plain");
-            if (display_picture(item, &p)) {
-                display_describe(&p, what, sizeof what);
-                fprintf(stderr, "constrictor: image %zu: %s; use --json to get it\n", i + 1, what);
-            } else if (text) {
-                (void)fwrite(json_string_value(text), 1, json_string_length(text), stdout);
-                (void)putchar('\n');
-            }
+    unsigned number = 0;
+    json_array_foreach(json_object_get(o, "display"), i, item)
+    {
+        struct picture p;
+        json_t *text = json_object_get(item, "text/plain");
+        if (display_picture(item, &p)) {
+            show_picture(job, &p, ++number);
+        } else if (text) {
+            (void)fwrite(json_string_value(text), 1, json_string_length(text), stdout);
+            (void)putchar('\n');
         }
+    }
+    (void)fflush(stdout); // before what follows on stderr
     json_t *omitted = json_object_get(o, "display_omitted");
     if (omitted)
         fprintf(stderr, "constrictor: %lld more left out: too many or too large\n",
                 (long long)json_integer_value(omitted));
-    json_decref(o);
 }
 
-static void print_text(const struct job *job)
+// ---- the end -------------------------------------------------------------------------------------
+
+static void print_error(const struct job *job)
 {
-    const struct result *res = &job->result;
-    json_t *error = json_object_get(job->once.run->result, "error");
-    print_display(job->once.run);
-    (void)fflush(stdout); // before what follows on stderr
+    const struct result *res = &job->once.exec->result;
+    json_t *error = json_object_get(job->once.exec->run->result, "error");
     const char *text = json_string_value(json_object_get(error, "text"));
     // `reported`: the code's own sys.excepthook has printed it already.
     if (text && !json_is_true(json_object_get(error, "reported"))) {
@@ -205,42 +347,80 @@ static void print_text(const struct job *job)
         fprintf(stderr, "constrictor: hint: %s\n", res->hint);
 }
 
+// What there is to say about files: what is missing, and how to get what there is.
+static void print_files(const struct job *job, json_t *o)
+{
+    json_t *omitted = json_object_get(o, "files_omitted");
+    const char *error = json_string_value(json_object_get(o, "files_error"));
+    if (job->left && !job->config->out[0])
+        fprintf(stderr, "constrictor: the code left %u file%s; use --out DIR to keep %s\n",
+                job->left, job->left == 1 ? "" : "s", job->left == 1 ? "it" : "them");
+    if (omitted)
+        fprintf(stderr, "constrictor: %lld more files left out: %d are collected\n",
+                (long long)json_integer_value(omitted), EXEC_FILES_MAX);
+    if (error)
+        fprintf(stderr, "constrictor: files: %s\n", error);
+}
+
+static int print_object(const struct job *job, json_t *o)
+{
+    json_t *files = json_object_get(o, "files");
+    mark_files(job, files);
+    (void)json_array_extend(files, job->pictures);
+    if (json_dumpf(o, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF) {
+        struct err e;
+        err_set(&e, ERR_SYSTEM, errno, NULL, "write the result");
+        return cli_fail(&e, false);
+    }
+    return cli_finish();
+}
+
 static int finish(struct job *job)
 {
-    struct run *r = job->once.run;
-    if (r->error.message[0])
-        return cli_fail(&r->error, job->config->json);
-    result_judge(r, &job->result);
-    if (job->once.interrupted && job->result.verdict == VERDICT_ERROR)
-        job->result.verdict = VERDICT_CANCELLED;
-    if (job->config->json) {
-        json_t *o = result_json(r, &job->result);
-        if (!o || json_dumpf(o, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF) {
-            struct err e;
-            err_set(&e, ERR_SYSTEM, errno, NULL, "write the result");
-            return cli_fail(&e, false);
-        }
-        json_decref(o);
-        int failed = cli_finish();
-        if (failed)
-            return failed;
-    } else {
-        flush_output(r);
-        print_text(job);
+    struct exec *x = job->once.exec;
+    int failed = 0;
+    if (x->error.message[0])
+        return cli_fail(&x->error, job->config->json);
+    if (job->once.interrupted && x->result.verdict == VERDICT_ERROR)
+        x->result.verdict = VERDICT_CANCELLED;
+    if (!job->config->json)
+        flush_output(x->run);
+    json_t *o = exec_json(x);
+    if (!o) {
+        struct err e;
+        err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "make the result");
+        return cli_fail(&e, job->config->json);
     }
-    return result_exit_status(&job->result);
+    if (!job->config->json)
+        print_display(job, o);
+    save_pictures(job, o);
+    if (job->config->json) {
+        failed = print_object(job, o);
+    } else {
+        print_files(job, o);
+        print_error(job);
+    }
+    json_decref(o);
+    int status = failed ? failed : result_exit_status(&x->result);
+    // A script that wants its files must not go on as if they were there.
+    return status == 0 && job->unsaved ? err_exit_status(ERR_OUT_FOLDER) : status;
 }
 
 static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
 {
     struct job *job = argument;
     struct err e;
+    job->files = json_object();
+    job->pictures = json_array();
     job->once = (struct once){
         .config = job->config,
         .code = job->code,
         .code_length = job->code_length,
-        .meta = job->meta,
+        .filename = job->filename,
+        .argv = TAKE_PTR(job->argv),
         .on_output = job->config->json ? NULL : on_output,
+        .on_file = on_file,
+        .argument = job,
     };
     if (!job->config->json)
         warn_of_preloads(facts);
@@ -255,17 +435,24 @@ int cmd_run(const struct config *c, int argc, char **argv)
     struct err e;
     int status = 0;
     job.config = c;
-    if (load_source(&job, c, argv, &e) < 0 || make_meta(&job, c, argc, argv, &e) < 0)
+    if (load_source(&job, c, argv, &e) < 0 || name_source(&job, c, argc, argv, &e) < 0 ||
+        (c->out[0] && collector_start(&job.collector, c, &e) < 0))
         return cli_fail(&e, c->json);
+    terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
+                  &job.terminal);
     // One run: one box, with just these limits, and no more than it needs in the interpreter.
     static struct config one;
     one = *c;
     one.stock = 1;
     job.config = &one;
     struct keeper_plan plan = {.config = &one, .cold = true, .gate = run_gate, .argument = &job};
+    if (job.collector.pid)
+        plan.keep[plan.keep_count++] = job.collector.sock;
     int r = keeper_run(&plan, &status, &e);
+    collector_end(&job.collector, r < 0);
     free(job.code);
-    free(job.meta);
+    free(job.filename);
+    json_decref(job.argv);
     if (r == 0)
         return status;
     caps_explain(&one, &e);

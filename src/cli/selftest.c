@@ -220,7 +220,7 @@ static json_int_t count_rules(void)
     return lines;
 }
 
-char *selftest_meta(const struct config *config, const struct interp *interp, bool with_probes)
+json_t *selftest_argv(const struct config *config, const struct interp *interp, bool with_probes)
 {
     json_t *rows = json_array(), *numbers = json_object();
     for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
@@ -239,12 +239,9 @@ char *selftest_meta(const struct config *config, const struct interp *interp, bo
                   namespaces(), "tree", tree(interp), "rules", count_rules(), "processes",
                   (json_int_t)config->processes, "scratch", (json_int_t)config->scratch_bytes);
     _cleanup_free_ char *text = host ? json_dumps(host, JSON_COMPACT) : NULL;
-    json_t *meta =
-        text ? json_pack("{s:s, s:[s, s]}", "filename", "<doctor>", "argv", "doctor", text) : NULL;
-    char *ret = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
-    json_decref(meta);
+    json_t *argv = text ? json_pack("[s, s]", "doctor", text) : NULL;
     json_decref(host);
-    return ret;
+    return argv;
 }
 
 // ---- the answer ---------------------------------------------------------------------------------

@@ -16,9 +16,9 @@
 // The Python source of it, the same for every call.
 extern const char selftest_code[];
 
-// The runner's meta for that source, with the table in sys.argv; the caller frees.  To be called with
-// the host's namespaces still around.  NULL when memory is out.
-char *selftest_meta(const struct config *config, const struct interp *interp, bool with_probes);
+// sys.argv for that source, with the table in it: new.  To be called with the host's namespaces still
+// around.  NULL when memory is out.
+json_t *selftest_argv(const struct config *config, const struct interp *interp, bool with_probes);
 
 // What the box answered about a layer: 1 it holds, 0 it does not, -1 it could not be seen (or is not
 // in the table).  `ret_text` says how; it belongs to `answer`.

@@ -21,10 +21,14 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "gate/door.h"
+#include "gate/session.h"
+#include "gate/store.h"
 #include "keeper/keeper.h"
 #include "mcp/http.h"
 #include "mcp/sse.h"
 #include "mcp/stdio.h"
+#include "rest/files.h"
+#include "rest/rest.h"
 
 // What both servers are made of; there is one in a gate.
 struct server {
@@ -42,6 +46,18 @@ struct server {
 
 // ---- both ----------------------------------------------------------------------------------------
 
+// Without it code runs all the same; its files have no links then.
+static void open_store(struct server *s)
+{
+    struct err e;
+    int folder = s->gate.facts->state_folder;
+    if (folder < 0)
+        return;
+    s->gate.store = store_open(s->config, s->gate.base, folder, &e);
+    if (!s->gate.store)
+        log_err(LOG_WARN, &e);
+}
+
 static int enter(struct server *s, const struct config *c, int sock,
                  const struct keeper_facts *facts, struct err *e)
 {
@@ -52,7 +68,19 @@ static int enter(struct server *s, const struct config *c, int sock,
     s->gate.runs_max = c->runs;
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN); // the keeper's business; a terminal tells both
+    r = sessions_open(&s->gate, c, e);
+    if (r < 0)
+        return r;
+    open_store(s);
     return mcp_open(&s->mcp, s->gate.base, &s->gate, c, e);
+}
+
+static void leave(struct server *s)
+{
+    mcp_close(&s->mcp);
+    sessions_close(&s->gate);
+    if (s->gate.store)
+        store_close(s->gate.store);
 }
 
 static int catch_signals(struct server *s, void (*on_signal)(evutil_socket_t, short, void *),
@@ -107,7 +135,7 @@ static int stdio_gate(int sock, const struct keeper_facts *facts, void *argument
         return cli_fail(&e, false);
     gate_dispatch(&s.gate);
     mcp_stdio_close(s.io);
-    mcp_close(&s.mcp);
+    leave(&s);
     return 0; // the rest goes with the process, the boxes with the keeper
 }
 
@@ -118,6 +146,7 @@ int cmd_stdio(const struct config *c, int argc, char **argv)
         .config = c,
         .order = KEEPER_GATE_FIRST,
         .watch_parent = true,
+        .state = true,
         .keep_count = 2,
         .gate = stdio_gate,
         .argument = (void *)c,
@@ -306,8 +335,14 @@ static void print_ready(const struct server *s)
     json_decref(snippet);
 }
 
+static void file_url(const struct gate *g, const struct artifact *a, char *buf, size_t cap)
+{
+    rest_file_url(g->base_url, a, buf, cap);
+}
+
 static int open_server(struct server *s, const struct listener *l, struct err *e)
 {
+    s->gate.base_url = l->url;
     s->gate.argument = s;
     s->gate.on_state = on_state;
     s->gate.on_files = on_files;
@@ -324,6 +359,12 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
     int r = mcp_http_open(&s->mcp, s->http, e);
     if (r == 0 && s->config->legacy_sse)
         r = mcp_sse_open(&s->mcp, s->http, e);
+    if (r == 0)
+        r = rest_open(&s->gate, s->http, s->config, e);
+    if (r == 0) {
+        s->gate.file_url = file_url;
+        rest_files_open(s->http, s->gate.store);
+    }
     if (r == 0)
         r = catch_signals(s, on_serve_signal, e);
     return r;
@@ -353,12 +394,13 @@ static int serve_gate(int sock, const struct keeper_facts *facts, void *argument
         return cli_fail(&e, false);
     if (facts->restarts == 0)
         print_ready(&s);
-    else if (await_files(&s, &e) < 0)
+    else if (await_files(&s, &e) < 0 || sessions_adopt(&s.gate, &e) < 0)
         return cli_fail(&e, false);
     gate_dispatch(&s.gate);
     mcp_sse_close();
     mcp_http_close();
-    mcp_close(&s.mcp);
+    rest_close();
+    leave(&s);
     http_close(s.http);
     return 0; // the rest goes with the process, the boxes with the keeper
 }
@@ -377,6 +419,7 @@ int cmd_serve(const struct config *c, int argc, char **argv)
         .config = c,
         .order = KEEPER_JAIL_FIRST,
         .restart = true,
+        .state = true,
         .reload = true,
         .files = {c->api_key_file, c->oauth_keys},
         .keep = {l.fd},

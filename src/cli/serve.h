@@ -38,7 +38,7 @@ json_t *client_snippet(const struct client *client, const char *program, const c
 // The absolute path of this program.
 int client_program(char *ret, size_t cap, struct err *e);
 
-// ---- the page and the health of a server (page.c) --------------------------------------------------
+// ---- the page of a server (page.c) --------------------------------------------------------------------
 
 struct page {
     const struct config *config;
@@ -46,7 +46,6 @@ struct page {
     const struct mcp *mcp;
     const char *base_url; // "http://127.0.0.1:8000", without a slash at the end
     bool with_key;
-    int64_t since_ms;
     char policy[256]; // Content-Security-Policy
 };
 

@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum {
     KEEP_ALIVE_MS = 75 * 1000, // a connection between two requests
@@ -224,9 +225,21 @@ static void refuse_plainly(struct conn *c, int status, const char *code, const c
     exchange_free(p);
 }
 
+static void refuse_large(struct conn *c)
+{
+    char limit[32], message[128];
+    text_format_size(c->server->config->body_bytes, limit, sizeof limit);
+    snprintf(message, sizeof message,
+             "the body is larger than this server reads: at most %s (its option --body)", limit);
+    refuse_plainly(c, 413, "body_too_large", message);
+}
+
 static void refuse_fault(struct conn *c, const struct head_fault *f)
 {
-    refuse_plainly(c, f->status, f->code, f->message);
+    if (f->status == 413)
+        refuse_large(c);
+    else
+        refuse_plainly(c, f->status, f->code, f->message);
 }
 
 // ---- a request that arrives ------------------------------------------------------------------------
@@ -315,7 +328,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
         }
         *p->refusal = r;
     } else if (!head->chunked && head->length > h->config->body_bytes) {
-        refuse_plainly(c, 413, "body_too_large", "the body is larger than this server reads");
+        refuse_large(c);
         return;
     } else if (!here && head->length > HELD_SMALL && h->held + head->length > HELD_MAX) {
         refuse_plainly(c, 503, "busy", "too many large requests are arriving; try again later");

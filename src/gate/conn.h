@@ -93,6 +93,8 @@ struct exchange {
     bool gone;                    // on_close is being called: nothing can be sent any more
     char *allow_headers;          // of a preflight: the answer to what it asked for; owned
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
+    int file;                     // http_reply_file(): what is being sent; else -1
+    uint64_t file_at, file_left;
 };
 
 enum {

@@ -75,6 +75,19 @@ bool display_picture(json_t *item, struct picture *ret)
            measure(jpeg, json_object_get(item, jpeg), ret);
 }
 
+json_t *display_chart(json_t *item)
+{
+    json_t *text = json_object_get(item, DISPLAY_CHART);
+    size_t length = json_string_length(text);
+    if (length == 0 || length > DISPLAY_CHART_MAX)
+        return NULL;
+    json_t *chart = json_loadb(json_string_value(text), length, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(chart))
+        return chart;
+    json_decref(chart);
+    return NULL;
+}
+
 json_t *display_original(json_t *object, size_t index)
 {
     size_t i;
@@ -114,6 +127,16 @@ static bool is_mime(const char *text)
     return subtype > 0 && kind + 1 + subtype == length;
 }
 
+// Whoever gets it will take it apart.
+static bool is_chart(json_t *value)
+{
+    json_t *item = json_pack("{s:O}", DISPLAY_CHART, value), *chart = display_chart(item);
+    bool right = chart != NULL;
+    json_decref(chart);
+    json_decref(item);
+    return right;
+}
+
 // True when the pair may be passed on; takes its bytes from `room`.
 static bool is_fit(const char *mime_type, json_t *value, size_t *room)
 {
@@ -123,6 +146,8 @@ static bool is_fit(const char *mime_type, json_t *value, size_t *room)
         return false;
     if ((strcmp(mime_type, png) == 0 || strcmp(mime_type, jpeg) == 0) &&
         !measure(mime_type, value, &ignored))
+        return false;
+    if (strcmp(mime_type, DISPLAY_CHART) == 0 && !is_chart(value))
         return false;
     *room -= length;
     return true;
@@ -182,6 +207,16 @@ static int take_originals(json_t *object, json_t *report, const int *places, siz
     return json_object_set_new(object, "display_originals", list);
 }
 
+// Where the value of the last expression is now.
+static int take_value(json_t *object, json_t *report, const int *places)
+{
+    json_t *value = json_object_get(report, "display_value");
+    json_int_t at = json_integer_value(value);
+    if (!json_is_integer(value) || at < 0 || at >= DISPLAY_ITEMS_MAX || places[at] < 0)
+        return 0;
+    return json_object_set_new(object, "display_value", json_integer(places[at]));
+}
+
 int display_take(json_t *object, json_t *report)
 {
     json_t *given = json_object_get(report, "display"), *item, *list = json_array();
@@ -208,6 +243,7 @@ int display_take(json_t *object, json_t *report)
         failed |= json_array_append_new(list, taken);
     }
     failed |= take_originals(object, report, places, &room);
+    failed |= take_value(object, report, places);
     if (omitted)
         failed |= json_object_set_new(object, "display_omitted", json_integer(omitted));
     return failed ? -1 : 0;

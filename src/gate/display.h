@@ -17,6 +17,11 @@ enum {
     DISPLAY_MIME_TEXT_MAX = 48, // characters of one where it is shown
 };
 #define DISPLAY_BYTES_MAX ((size_t)1 << 20) // of all texts, originals included
+#define DISPLAY_CHART_MAX ((size_t)32 << 10)
+
+// A figure as data, a JSON object with its own "summary"; and a table as a short text.
+#define DISPLAY_CHART "application/vnd.constrictor.chart+json"
+#define DISPLAY_TABLE "text/vnd.constrictor.table"
 
 // A picture: where it is, and what its own bytes say about it.
 struct picture {
@@ -25,8 +30,9 @@ struct picture {
     size_t size; // bytes, decoded
 };
 
-// Takes over what is right of the report's display, display_originals and display_omitted; an object
-// always has "display".  0, or -1 when memory is out.
+// Takes over what is right of the report's display, display_originals, display_omitted and
+// display_value (the number of the item that is the value of the last expression); an object always
+// has "display".  0, or -1 when memory is out.
 int display_take(json_t *object, json_t *report);
 
 // The picture of an item (PNG before JPEG) or of an original.  False: it has none.
@@ -34,6 +40,9 @@ bool display_picture(json_t *item, struct picture *ret);
 
 // The original of the item at `index`, a larger picture; NULL: there is none.  Borrowed.
 json_t *display_original(json_t *object, size_t index);
+
+// The chart of an item, new; NULL: it has none, or memory is out.
+json_t *display_chart(json_t *item);
 
 // "image/png, 640x480, 23 kB", or "text/html, 1.2 kB".
 void display_describe(const struct picture *p, char *buf, size_t cap);

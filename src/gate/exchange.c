@@ -4,12 +4,13 @@
 // http.c; runs in the gate.
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/text.h"
 #include "gate/conn.h"
 
@@ -26,6 +27,7 @@ struct exchange *exchange_new(struct conn *c)
     p->conn = c;
     p->x.server = c->server;
     p->x.query = "";
+    p->file = -1;
     return p;
 }
 
@@ -35,6 +37,7 @@ void exchange_free(struct exchange *p)
         return;
     free(p->refusal);
     free(p->allow_headers);
+    fd_close(&p->file);
     free(p);
 }
 
@@ -171,6 +174,8 @@ const char *http_reason(int status)
         {201, "Created"},
         {202, "Accepted"},
         {204, "No Content"},
+        {206, "Partial Content"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
@@ -183,6 +188,7 @@ const char *http_reason(int status)
         {413, "Content Too Large"},
         {414, "URI Too Long"},
         {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
         {417, "Expectation Failed"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
@@ -436,4 +442,73 @@ void http_stream_end(struct http_exchange *x)
     struct exchange *p = private_of(x);
     if (!p->gone)
         evhttp_send_reply_end(detach(p));
+}
+
+// ---- files ---------------------------------------------------------------------------------------
+
+// Not libevent's own file segments.  With sendfile they take a socket that is full for one that was
+// closed (2.1.12: evbuffer_write_sendfile makes 0 of EAGAIN, and bufferevent_writecb takes 0 for the end);
+// without, they map the file, and a file that somebody cuts off kills the process.  And a whole file
+// would count as memory that a connection holds.  Reading ahead by pieces costs one copy.
+enum { FILE_PIECE = 256 * 1024 };
+
+// Reads the next piece of the file into `piece`.  False: there is less than was promised.
+static bool read_piece(struct exchange *p, struct evbuffer *piece)
+{
+    struct evbuffer_iovec room;
+    size_t want = p->file_left < FILE_PIECE ? (size_t)p->file_left : FILE_PIECE;
+    if (!piece || evbuffer_reserve_space(piece, (ev_ssize_t)want, &room, 1) != 1)
+        return false;
+    ssize_t n = pread(p->file, room.iov_base, want, (off_t)p->file_at);
+    if (n <= 0)
+        return false;
+    room.iov_len = (size_t)n;
+    p->file_at += (uint64_t)n;
+    p->file_left -= (uint64_t)n;
+    return evbuffer_commit_space(piece, &room, 1) == 0;
+}
+
+// The client has taken what there was.
+static void send_file(struct http_exchange *x)
+{
+    struct exchange *p = private_of(x);
+    while (p->file_left && http_stream_backlog(x) < FILE_PIECE) {
+        struct evbuffer *piece = evbuffer_new();
+        bool good = read_piece(p, piece);
+        if (good)
+            evhttp_send_reply_chunk(x->ev, piece);
+        if (piece)
+            evbuffer_free(piece);
+        if (!good) {
+            event_active(&p->conn->wake, EV_WRITE, 0); // ends the connection, short of its length
+            return;
+        }
+    }
+    if (!p->file_left)
+        evhttp_send_reply_end(detach(p));
+}
+
+void http_reply_file(struct http_exchange *x, int status, const char *type, int fd, uint64_t offset,
+                     uint64_t length)
+{
+    struct exchange *p = private_of(x);
+    char text[24];
+    p->file = fd;
+    if (p->gone)
+        return;
+    snprintf(text, sizeof text, "%" PRIu64, length);
+    add_common_headers(p, type);
+    http_add_header(x, "Content-Length", text); // and so it is not sent in chunks
+    if (x->method == HTTP_HEAD) {
+        evhttp_send_reply(detach(p), status, http_reason(status), NULL);
+        return;
+    }
+    p->file_at = offset;
+    p->file_left = length;
+    x->streaming = true;
+    x->on_close = NULL;
+    x->on_drained = send_file;
+    (void)bufferevent_set_max_single_write(p->conn->bev, FILE_PIECE); // else 16 KiB at a time
+    evhttp_send_reply_start(x->ev, status, http_reason(status));
+    send_file(x);
 }

@@ -33,9 +33,11 @@ enum { GATE_LINK_FD = 3 };
 // keeper had open: cgroups, the zygote's socket, boxes.
 static int close_others(struct keeper_facts *facts, int *sock, struct err *e)
 {
-    int *fds[1 + KEEPER_KEEP_MAX] = {sock}, count = 1;
+    int *fds[2 + KEEPER_KEEP_MAX] = {sock}, count = 1;
     for (unsigned i = 0; i < facts->keep_count; i++)
         fds[count++] = &facts->keep[i];
+    if (facts->state_folder >= 0)
+        fds[count++] = &facts->state_folder;
     // First out of the way of each other, then to their places.
     for (int i = 0; i < count; i++)
         if ((*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, GATE_LINK_FD + count)) < 0)
@@ -78,8 +80,9 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
     if (getppid() != facts->keeper)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
 #ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end, and read /proc
-    // What it needs is open.  An ordinary user's gate has that user's uid, but none of the files.
-    if (landlock_seal(facts->caps->landlock_abi) < 0)
+    // What it needs is open, but for the files of the state folder.  An ordinary user's gate has that
+    // user's uid, but none of the files.
+    if (landlock_seal(facts->caps->landlock_abi, facts->state_folder) < 0)
         return err_set(e, ERR_LAYER_MISSING, errno,
                        "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'landlock': shut the gate in");
@@ -150,7 +153,7 @@ static void on_room(void *argument)
 
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e)
 {
-    *g = (struct gate){.own = *facts};
+    *g = (struct gate){.own = *facts, .base_url = ""};
     g->facts = &g->own;
     log_init((enum log_level)facts->config->log_level, "constrictor gate");
     int r = drop(&g->own, &sock, e);

@@ -15,6 +15,7 @@
 #include "gate/link.h"
 #include "keeper/keeper.h"
 
+struct artifact;
 TAILQ_HEAD(run_list, run);
 
 struct gate {
@@ -28,6 +29,11 @@ struct gate {
     unsigned held_count;  // counted in `running` as well
     struct keeper_facts own;
     struct interp *interp; // owned, when it came later
+    struct sessions *sessions; // NULL: this gate has none
+    struct store *store;       // NULL: artifacts are not kept
+    const char *base_url;      // of this server, "" when it has none
+    // The link to an artifact; NULL: there is no web server here.
+    void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
     struct err error;
     char report[WIRE_REPORT_MAX + 1];
     // There are boxes now, or why there are none; facts->state says which.  May be NULL.

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "config.h"
@@ -34,7 +35,7 @@ struct http_exchange {
     struct http *server;
     struct evhttp_request *ev;
     enum http_method method;
-    char path[512];    // decoded, without query
+    char path[1280];   // decoded, without query; a session and a path in its scratch fit in
     const char *query; // as sent, "" when there is none
     char owner[65];    // name of the key, "" without keys
     bool streaming;    // http_stream_begin() was called
@@ -77,6 +78,19 @@ void http_reply(struct http_exchange *x, int status, const char *type, const voi
 void http_reply_json(struct http_exchange *x, int status, json_t *body); // borrowed
 void http_reply_buffer(struct http_exchange *x, int status, const char *type,
                        struct evbuffer *body); // emptied
+// `length` bytes of a file from `offset` on; takes the descriptor.  They are read while the client takes
+// them, never mapped, and a file that turns out shorter ends the connection where the client notices.
+// A HEAD gets the headers.
+void http_reply_file(struct http_exchange *x, int status, const char *type, int fd, uint64_t offset,
+                     uint64_t length);
+// The same with what HTTP has for files of `size` bytes: one Range (206, 416), If-None-Match (304), If-Range.
+// `etag` is with its quotes, or NULL.
+void http_serve_file(struct http_exchange *x, const char *type, int fd, uint64_t size,
+                     const char *etag);
+// What the header Range asks of `size` bytes: 206 and the part, 416, or 200 and the whole: also for what
+// is not understood, and for several ranges.
+int http_range(const struct http_exchange *x, uint64_t size, uint64_t *ret_offset,
+               uint64_t *ret_length);
 // {"error": {"code", "message", "hint"}}
 void http_reply_error(struct http_exchange *x, int status, const char *code, const char *hint,
                       const char *fmt, ...) __attribute__((format(printf, 5, 6)));

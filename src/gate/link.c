@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/live.h"
 
 static void lost(struct link *l)
 {
@@ -31,67 +32,107 @@ static void settle(struct link *l)
         l->on_room(l->room_argument);
 }
 
-// The caller went away while the box was made, or nobody could use it.  It counts until it is gone.
-static void give_back(struct link *l, uint64_t box)
+void link_give_back(struct link *l, uint64_t box)
 {
     size_t i = box % LINK_BOX_SLOTS;
     if (!l->by_box[i].unwanted)
-        l->unwanted++;
+        l->unwanted++; // it counts until it is gone
     l->by_box[i].box = box;
-    l->by_box[i].run = NULL;
+    l->by_box[i].live = NULL;
     l->by_box[i].unwanted = true;
     (void)link_release(l, box, END_CANCELLED, true);
 }
 
+void link_hold(struct link *l, struct live_box *b)
+{
+    size_t i = b->id % LINK_BOX_SLOTS;
+    l->by_box[i].box = b->id;
+    l->by_box[i].live = b;
+}
+
+void link_let_go(struct link *l, uint64_t box)
+{
+    size_t i = box % LINK_BOX_SLOTS;
+    if (box && l->by_box[i].box == box)
+        l->by_box[i].live = NULL;
+}
+
 // Takes the ticket out of the table; NULL: nobody waits for it, or it is none.
-static struct run *take_ticket(struct link *l, uint64_t ticket, bool *ret_unwanted)
+static struct link_order *take_ticket(struct link *l, uint64_t ticket, bool *ret_unwanted)
 {
     size_t i = ticket % LINK_RUNS_MAX;
     *ret_unwanted = false;
     if (!ticket || l->by_ticket[i].ticket != ticket)
         return NULL;
-    struct run *r = l->by_ticket[i].run;
-    *ret_unwanted = !r;
+    struct link_order *o = l->by_ticket[i].order;
+    *ret_unwanted = !o;
     l->by_ticket[i].ticket = 0;
-    l->by_ticket[i].run = NULL;
+    l->by_ticket[i].order = NULL;
     l->free[l->free_count++] = (uint16_t)i;
-    return r;
+    return o;
 }
 
 static void on_box(struct link *l, const struct wire_box *m, const int *fds, size_t count)
 {
     bool whole = m->box && count == 3, unwanted;
-    struct run *r = take_ticket(l, m->ticket, &unwanted);
-    if (r) {
-        if (whole) {
-            l->by_box[m->box % LINK_BOX_SLOTS].box = m->box;
-            l->by_box[m->box % LINK_BOX_SLOTS].run = r;
-        }
-        link_user.on_box(r, m, whole ? fds[0] : -1, whole ? fds[1] : -1, whole ? fds[2] : -1);
+    struct link_order *o = take_ticket(l, m->ticket, &unwanted);
+    if (o) {
+        o->ticket = 0;
+        o->on_box(o, m, whole ? fds : NULL);
         if (whole)
             return;
     }
     for (size_t k = 0; k < count; k++)
         (void)close(fds[k]);
     if (m->box)
-        give_back(l, m->box);
+        link_give_back(l, m->box); // whoever wanted it went away while it was made
     if (unwanted)
         settle(l); // now its box counts, if it is one
+}
+
+static struct live_box *find_live(const struct link *l, uint64_t box)
+{
+    size_t i = box % LINK_BOX_SLOTS;
+    return box && l->by_box[i].box == box ? l->by_box[i].live : NULL;
 }
 
 static void on_ended(struct link *l, const struct wire_ended *m)
 {
     size_t i = m->box % LINK_BOX_SLOTS;
-    if (l->by_box[i].box != m->box)
-        return;
-    struct run *r = l->by_box[i].run;
-    bool unwanted = l->by_box[i].unwanted;
-    l->by_box[i].run = NULL;
-    l->by_box[i].unwanted = false;
-    if (r)
-        link_user.on_ended(r, m);
+    struct live_box *b = find_live(l, m->box);
+    bool unwanted = l->by_box[i].box == m->box && l->by_box[i].unwanted;
+    if (l->by_box[i].box == m->box) {
+        l->by_box[i].live = NULL;
+        l->by_box[i].unwanted = false;
+    }
+    if (b) {
+        b->has_ended = true;
+        if (b->user && b->user->on_ended)
+            b->user->on_ended(b, m);
+    }
     if (unwanted)
         settle(l);
+}
+
+static void on_measured(struct link *l, const struct wire_measured *m)
+{
+    struct live_box *b = find_live(l, m->box);
+    if (b && b->user && b->user->on_measured)
+        b->user->on_measured(b, m);
+}
+
+static void on_adopt(struct link *l, const struct wire_adopt *m, const int *fds, size_t count)
+{
+    bool whole = m->box && count == 3;
+    if (l->on_adopt && (whole || !m->box)) {
+        l->on_adopt(m, whole ? fds : NULL, l->adopt_argument);
+        if (whole)
+            return;
+    }
+    for (size_t k = 0; k < count; k++)
+        (void)close(fds[k]);
+    if (m->box)
+        link_give_back(l, m->box);
 }
 
 static void on_readable(evutil_socket_t sock, short what, void *argument)
@@ -113,6 +154,10 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
             on_box(l, &m.box, fds, count);
             continue;
         }
+        if (m.h.type == WIRE_ADOPT) {
+            on_adopt(l, &m.adopt, fds, count);
+            continue;
+        }
         if (l->on_news && (m.h.type == WIRE_INTERPRETER || m.h.type == WIRE_ZYGOTE_READY ||
                            m.h.type == WIRE_FAILED || m.h.type == WIRE_FILES))
             l->on_news(&m, fds, count, l->news_argument);
@@ -120,6 +165,8 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
             (void)close(fds[k]); // nothing else keeps any
         if (m.h.type == WIRE_ENDED)
             on_ended(l, &m.ended);
+        else if (m.h.type == WIRE_MEASURED)
+            on_measured(l, &m.measured);
         else if (m.h.type == WIRE_STATUS_REPLY && l->on_status)
             l->on_status(&m.status_reply, l->status_argument);
     }
@@ -150,7 +197,7 @@ void link_close(struct link *l)
     fd_close(&l->sock);
 }
 
-int link_acquire(struct link *l, struct run *r, struct wire_acquire *m, struct err *e)
+int link_acquire(struct link *l, struct link_order *o, struct wire_acquire *m, struct err *e)
 {
     if (l->lost)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper is gone");
@@ -167,7 +214,8 @@ int link_acquire(struct link *l, struct run *r, struct wire_acquire *m, struct e
                        "ask the keeper for a box");
     l->free_count--;
     l->by_ticket[i].ticket = m->ticket;
-    l->by_ticket[i].run = r;
+    l->by_ticket[i].order = o;
+    o->ticket = m->ticket;
     return 0;
 }
 
@@ -199,17 +247,22 @@ int link_status(struct link *l)
     return send_surely(l, WIRE_STATUS, &m);
 }
 
-void link_forget(struct link *l, uint64_t ticket, uint64_t box)
+int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms)
 {
-    size_t i = ticket % LINK_RUNS_MAX;
-    if (ticket && l->by_ticket[i].ticket == ticket && l->by_ticket[i].run) {
-        union wire_message m = {.cancel = {.ticket = ticket}};
-        l->by_ticket[i].run = NULL;
+    union wire_message m;
+    m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms};
+    return send_surely(l, WIRE_MEASURE, &m);
+}
+
+void link_cancel(struct link *l, struct link_order *o)
+{
+    size_t i = o->ticket % LINK_RUNS_MAX;
+    if (o->ticket && l->by_ticket[i].ticket == o->ticket && l->by_ticket[i].order) {
+        union wire_message m = {.cancel = {.ticket = o->ticket}};
+        l->by_ticket[i].order = NULL;
         l->unwanted++;
         if (!l->lost)
             (void)send_surely(l, WIRE_CANCEL, &m);
     }
-    i = box % LINK_BOX_SLOTS;
-    if (box && l->by_box[i].box == box)
-        l->by_box[i].run = NULL;
+    o->ticket = 0;
 }

@@ -441,6 +441,74 @@ static json_t *take_error(json_t *error)
     return o;
 }
 
+struct field {
+    const char *name;
+    json_type type;
+};
+
+// The fields of a table that are there with the right type; anything else is dropped.  New.
+static json_t *take_fields(json_t *from, const struct field *fields, size_t count)
+{
+    json_t *o = json_object();
+    for (size_t i = 0; i < count; i++) {
+        json_t *value = json_object_get(from, fields[i].name);
+        if (value && json_typeof(value) == fields[i].type && is_shallow(value, 2) &&
+            json_object_set(o, fields[i].name, value) < 0) {
+            json_decref(o);
+            return NULL;
+        }
+    }
+    return o;
+}
+
+enum { VARIABLES_MAX = 50, SHAPE_MAX = 16 };
+
+// Names that the run added, changed, removed.
+static json_t *take_variables(json_t *from)
+{
+    static const struct field fields[] = {{"name", JSON_STRING},    {"change", JSON_STRING},
+                                          {"type", JSON_STRING},    {"shape", JSON_ARRAY},
+                                          {"length", JSON_INTEGER}, {"text", JSON_STRING}};
+    json_t *list = json_array(), *item;
+    size_t i;
+    json_array_foreach(from, i, item)
+    {
+        if (i >= VARIABLES_MAX)
+            break;
+        json_t *o = json_is_object(item) ? take_fields(item, fields, ARRAY_LEN(fields)) : NULL;
+        json_t *shape = json_object_get(o, "shape"), *n;
+        size_t k;
+        bool fits = json_array_size(shape) <= SHAPE_MAX;
+        json_array_foreach(shape, k, n) fits = fits && json_is_integer(n);
+        if (!fits)
+            (void)json_object_del(o, "shape");
+        if (json_object_get(o, "name") && json_object_get(o, "change"))
+            (void)json_array_append(list, o);
+        json_decref(o);
+    }
+    return list;
+}
+
+static int take_state(json_t *object, json_t *report)
+{
+    static const struct field fields[] = {{"state", JSON_STRING},    {"reason", JSON_STRING},
+                                          {"name", JSON_STRING},     {"kept", JSON_INTEGER},
+                                          {"dropped", JSON_INTEGER}, {"available", JSON_INTEGER}};
+    json_t *checkpoint = json_object_get(report, "checkpoint"),
+           *count = json_object_get(report, "execution_count"),
+           *omitted = json_object_get(report, "variables_omitted");
+    int failed = json_object_set_new(object, "variables",
+                                     take_variables(json_object_get(report, "variables")));
+    if (json_is_integer(omitted))
+        failed |= json_object_set(object, "variables_omitted", omitted);
+    if (json_is_integer(count))
+        failed |= json_object_set(object, "execution_count", count);
+    if (json_is_object(checkpoint))
+        failed |= json_object_set_new(object, "checkpoint",
+                                      take_fields(checkpoint, fields, ARRAY_LEN(fields)));
+    return failed;
+}
+
 // Fields of the code's own report, taken over by name and type; anything else is dropped.
 static int take_over(json_t *object, const struct run *r)
 {
@@ -451,7 +519,7 @@ static int take_over(json_t *object, const struct run *r)
         json_object_set_new(object, "error", take_error(json_object_get(r->result, "error")));
     if (plain && is_shallow(plain, VALUE_DEPTH_MAX))
         failed |= json_object_set(object, "result_json", plain);
-    return failed | display_take(object, r->result);
+    return failed | take_state(object, r->result) | display_take(object, r->result);
 }
 
 json_t *result_json(const struct run *r, const struct result *res)

@@ -1,49 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // run: see run.h.  Everything read here from a box is hostile: lengths are bounded by frame.c and by
-// the output limit, descriptors that a box might send are closed, and nothing that it says decides
-// about verdict or usage.
+// the output limit, and nothing that it says decides about verdict or usage.
 
 #include "gate/run.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/session.h"
 
 enum {
     READ_MAX = 65536,
     READS_PER_EVENT = 16,
+    DISCARDS_PER_EVENT = 64,
     RESULT_VALUES_MAX = 200000,
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
+    PREPARE_MS = 60000,     // for the caller, before and after the code
+    MEASURE_MS = 5000,      // for the keeper
 };
 
-static void event_stop(struct event **event)
+static const struct live_user run_user;
+
+// ---- timers ----------------------------------------------------------------------------------------
+
+static void stop_timer(struct run *r)
 {
-    if (*event)
-        event_free(*event);
-    *event = NULL;
+    if (r->timer)
+        event_free(r->timer);
+    r->timer = NULL;
+}
+
+static bool set_timer(struct run *r, uint64_t ms, event_callback_fn call)
+{
+    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
+                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    stop_timer(r);
+    r->timer = evtimer_new(r->gate->base, call, r);
+    return r->timer && event_add(r->timer, &when) == 0;
 }
 
 // ---- the end ---------------------------------------------------------------------------------------
 
-static void drain(struct run *r);
-
-static void close_box(struct run *r)
+static void drop_box(struct run *r)
 {
-    event_stop(&r->control_event);
-    event_stop(&r->write_event);
-    event_stop(&r->wall_event);
-    fd_close(&r->control);
-    for (int i = 0; i < RUN_STREAMS; i++) {
-        event_stop(&r->stream_event[i]);
-        fd_close(&r->fd[i]);
-    }
+    struct live_box *b = r->box;
+    r->box = NULL;
+    if (!b || r->request.session)
+        return; // the session's
+    link_let_go(&r->gate->link, b->id);
+    live_free(b);
 }
 
 static void done(struct run *r)
@@ -51,95 +62,126 @@ static void done(struct run *r)
     r->state = RUN_DONE;
     r->gate->running--;
     r->t_end_us = (uint64_t)clock_us();
-    close_box(r);
+    stop_timer(r);
+    drop_box(r);
     r->request.on_done(r); // may free r
 }
 
-// The result of a kept box: its output is complete, because the runner flushes before it answers.
-// on_done is not called from here: it may free the run, and the caller is not finished with it.
-static void pause_run(struct run *r)
-{
-    event_stop(&r->wall_event);
-    drain(r);
-    if (r->state >= RUN_ENDING) // too much output after all: on_ended() goes on
-        return;
-    r->state = RUN_IDLE;
-    r->gate->running--;
-    r->answered = true;
-    r->t_end_us = (uint64_t)clock_us();
-}
-
-// Gives the box back.  The first reason counts.
+// Gives the box back to the keeper.  The first reason counts.
 static void release(struct run *r, enum wire_end end)
 {
     if (r->state >= RUN_ENDING)
         return;
     r->state = RUN_ENDING;
     r->end = end;
-    event_stop(&r->wall_event);
-    event_stop(&r->write_event);
-    if (link_release(&r->gate->link, r->box, end, r->request.wait_reaped || end != END_DONE) < 0)
+    stop_timer(r);
+    if (link_release(&r->gate->link, r->box->id, end, r->request.wait_reaped || end != END_DONE) <
+        0)
         log_line(LOG_ERROR, "the keeper cannot be reached");
+}
+
+static void on_grace(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
+}
+
+// A limit is met, or nobody wants it any more.  Code in a session may keep what it has.
+static void stop(struct run *r, enum wire_end end)
+{
+    if (!r->request.session || r->state == RUN_SENDING) {
+        release(r, end); // half a frame in the socket: there is no other way
+        return;
+    }
+    if (r->state != RUN_RUNNING || r->soft != END_OWN)
+        return; // it answers already, or was told already
+    r->soft = end;
+    (void)link_interrupt(&r->gate->link, r->box->id);
+    if (!set_timer(r, r->gate->facts->config->grace_ms, on_grace))
+        release(r, end);
 }
 
 // ---- output ----------------------------------------------------------------------------------------
 
+// What comes after too much output, until the code stops.
+static int discard(struct run *r, enum run_stream stream)
+{
+    static char nowhere[READ_MAX];
+    ssize_t n = read(r->box->fd[stream], nowhere, sizeof nowhere);
+    if (n > 0)
+        r->output_total[stream] += (uint64_t)n;
+    if (n == 0)
+        live_end_stream(r->box, (enum live_stream)stream);
+    return n > 0;
+}
+
+static void too_much(struct run *r, enum run_stream stream)
+{
+    // Drop the byte too many; nothing more is kept.
+    size_t length = evbuffer_get_length(r->output[stream]);
+    struct evbuffer *rest = evbuffer_new();
+    if (rest) {
+        (void)evbuffer_remove_buffer(r->output[stream], rest, length - 1);
+        evbuffer_free(r->output[stream]);
+        r->output[stream] = rest;
+    }
+    r->output_kept = r->request.output_bytes;
+    stop(r, END_OUTPUT);
+    if (!r->request.session) {
+        live_end_stream(r->box, LIVE_STDOUT);
+        live_end_stream(r->box, LIVE_STDERR);
+    }
+    // The result may have come before the output was read: then the box was released already, or lives
+    // on, but what was cut must not look complete.
+    if (r->end == END_DONE || r->end == END_OWN)
+        r->end = END_OUTPUT;
+}
+
 // Returns 1 when there may be more, 0 at the end or when nothing is there.
 static int read_stream(struct run *r, enum run_stream stream)
 {
+    if (r->end == END_OUTPUT)
+        return discard(r, stream);
     uint64_t room = r->request.output_bytes - r->output_kept;
     // One byte more than fits tells "exactly full" from "too much".
     int want = room < READ_MAX ? (int)room + 1 : READ_MAX;
-    int n = evbuffer_read(r->output[stream], r->fd[stream], want);
+    int n = evbuffer_read(r->output[stream], r->box->fd[stream], want);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0) {
-        event_stop(&r->stream_event[stream]);
-        fd_close(&r->fd[stream]);
+        live_end_stream(r->box, (enum live_stream)stream);
         return 0;
     }
     r->output_total[stream] += (uint64_t)n;
     r->output_kept += (uint64_t)n;
     if (r->output_kept > r->request.output_bytes) {
-        // Drop the byte too many; nothing more is kept.
-        size_t length = evbuffer_get_length(r->output[stream]);
-        struct evbuffer *rest = evbuffer_new();
-        if (rest) {
-            (void)evbuffer_remove_buffer(r->output[stream], rest, length - 1);
-            evbuffer_free(r->output[stream]);
-            r->output[stream] = rest;
-        }
-        r->output_kept = r->request.output_bytes;
-        event_stop(&r->stream_event[RUN_STDOUT]);
-        event_stop(&r->stream_event[RUN_STDERR]);
-        release(r, END_OUTPUT);
-        // The result may have come before the output was read: then the box was released already, but
-        // what was cut must not look complete.
-        if (r->end == END_DONE || r->end == END_OWN)
-            r->end = END_OUTPUT;
+        too_much(r, stream);
         n = 0;
     }
     if (r->request.on_output && r->request.on_output(r, stream, r->output[stream]) < 0)
-        release(r, END_CANCELLED);
+        stop(r, END_CANCELLED);
     return n > 0;
 }
 
-static void on_stream(evutil_socket_t fd, short what, void *argument)
+static void on_output(struct live_box *b, enum live_stream stream)
 {
-    struct run *r = argument;
-    enum run_stream stream = fd == r->fd[RUN_STDOUT] ? RUN_STDOUT : RUN_STDERR;
-    (void)what;
-    for (int i = 0; i < READS_PER_EVENT && read_stream(r, stream) > 0; i++)
-        ; // bounded, so that one flood does not starve the others
+    struct run *r = b->owner;
+    // Bounded, so that one flood does not starve the others.
+    for (int i = 0; i < READS_PER_EVENT && b->fd[stream] >= 0; i++)
+        if (read_stream(r, (enum run_stream)stream) <= 0)
+            return;
 }
 
 // What was written before the end is still in the pipes; the output limit bounds it.
 static void drain(struct run *r)
 {
     for (int stream = 0; stream < RUN_STREAMS; stream++)
-        while (r->end != END_OUTPUT && r->fd[stream] >= 0 &&
-               read_stream(r, (enum run_stream)stream) > 0)
-            ;
+        for (int i = 0; r->box->fd[stream] >= 0; i++)
+            if ((r->end == END_OUTPUT && (i >= DISCARDS_PER_EVENT || !r->request.session)) ||
+                read_stream(r, (enum run_stream)stream) <= 0)
+                break;
 }
 
 // ---- what the box says -------------------------------------------------------------------------------
@@ -174,166 +216,185 @@ static json_t *parse_result(const char *data, size_t length)
     return result;
 }
 
-static void take_frame(struct run *r)
+static void on_overdue(evutil_socket_t fd, short what, void *argument)
 {
-    struct frame_exit gone;
-    switch ((enum frame_kind)r->reader.kind) {
-    case FRAME_RESULT:
-        if (r->result || r->state == RUN_IDLE)
-            break; // one run, one result
-        r->result = parse_result(r->reader.data, r->reader.total);
-        if (r->state >= RUN_ENDING)
-            break; // it ends already, and this is only what it had to say
-        if (r->result && r->request.keep)
-            pause_run(r);
-        else
-            release(r, r->result ? END_DONE : END_PROTOCOL);
-        break;
-    case FRAME_EXIT:
-        if (r->reader.total != sizeof gone) {
-            release(r, END_PROTOCOL);
-            break;
-        }
-        memcpy(&gone, r->reader.data, sizeof gone);
-        r->has_exit = true;
-        r->exit_status = gone.status;
-        break; // ENDED follows by itself
-    case FRAME_RUN:
-    case FRAME_READY:
-    case FRAME_FAILED:
-    case FRAME_KIND_MAX: release(r, END_PROTOCOL); break;
-    }
-}
-
-static void read_control(struct run *r)
-{
-    int fd = r->control;
-    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
-    for (int i = 0; i < READS_PER_EVENT && r->control_event && !r->answered; i++) {
-        // SECURITY: a box cannot leave descriptors with us: none are asked for, so they are closed.
-        ssize_t n = fd_recv(fd, datagram, sizeof datagram, NULL, 0, NULL);
-        if (n == -EAGAIN)
-            return;
-        if (n == 0 || n == -ECONNRESET) {
-            event_stop(&r->control_event); // its init is gone: ENDED follows by itself
-            return;
-        }
-        int complete = n < 0 ? -EBADMSG : frame_reader_feed(&r->reader, datagram, (size_t)n);
-        if (complete < 0) {
-            event_stop(&r->control_event);
-            release(r, END_PROTOCOL);
-            return;
-        }
-        if (complete)
-            take_frame(r);
-    }
-}
-
-static void on_control(evutil_socket_t fd, short what, void *argument)
-{
-    struct run *r = argument;
     (void)fd;
     (void)what;
-    read_control(r);
-    if (r->answered) {
-        r->answered = false;
-        r->request.on_done(r); // may free r, or start the next run in this box
+    release(argument, END_CANCELLED);
+}
+
+static void on_result(struct live_box *b, const char *data, size_t length, unsigned flags)
+{
+    struct run *r = b->owner;
+    if (r->result || r->state == RUN_HOLDING || r->state == RUN_MEASURING ||
+        r->state == RUN_PREPARING)
+        return; // one run, one result
+    r->result = parse_result(data, length);
+    r->flags = flags;
+    if (r->state >= RUN_ENDING)
+        return; // it ends already, and this is only what it had to say
+    if (!r->result) {
+        release(r, END_PROTOCOL);
+        return;
     }
+    stop_timer(r);
+    r->state = RUN_HOLDING;
+    if (r->request.session)
+        drain(r); // it is complete: the runner flushes before it answers
+    if (r->request.on_answer && r->request.on_answer(r, flags)) {
+        if (r->state == RUN_HOLDING && !set_timer(r, PREPARE_MS, on_overdue))
+            release(r, END_CANCELLED);
+        return;
+    }
+    run_let_go(r);
+}
+
+void run_let_go(struct run *r)
+{
+    if (r->state != RUN_HOLDING)
+        return; // the box ended meanwhile, and so will the run
+    if (!r->request.session) {
+        release(r, END_DONE);
+        return;
+    }
+    r->state = RUN_MEASURING;
+    if (link_measure(&r->gate->link, r->box->id, 0) < 0 || !set_timer(r, MEASURE_MS, on_overdue))
+        release(r, END_CANCELLED);
+}
+
+// The end of a run whose box lives on.
+static void on_measured(struct live_box *b, const struct wire_measured *m)
+{
+    struct run *r = b->owner;
+    if (r->state != RUN_MEASURING)
+        return;
+    enum wire_end end = r->soft != END_OWN     ? r->soft
+                        : r->end == END_OUTPUT ? END_OUTPUT
+                        : m->end == END_CPU    ? END_CPU
+                                               : END_DONE;
+    r->end = end;
+    r->ended = (struct wire_ended){.box = b->id, .end = end, .usage = m->usage};
+    session_part(r->request.session, r); // the next one may begin
+    r->has_turn = false;
+    done(r);
+}
+
+static void on_exit_frame(struct live_box *b, int status)
+{
+    struct run *r = b->owner;
+    r->has_exit = true;
+    r->exit_status = status; // ENDED follows by itself
+}
+
+static void on_garbage(struct live_box *b)
+{
+    release(b->owner, END_PROTOCOL);
+}
+
+static void on_ended(struct live_box *b, const struct wire_ended *m)
+{
+    struct run *r = b->owner;
+    r->has_ended = true;
+    r->ended = *m;
+    r->state = RUN_ENDING;
+    live_read(b); // an EXIT or RESULT may still be unread
+    drain(r);
+    if (r->request.session) {
+        r->has_turn = false;
+        session_box_ended(r->request.session, r);
+    }
+    done(r);
 }
 
 // ---- sending -----------------------------------------------------------------------------------------
 
-static void send_code(struct run *r)
+static void on_sent(struct live_box *b)
 {
-    struct frame_run head = {.meta_length = (uint32_t)r->request.meta_length,
-                             .code_length = (uint32_t)r->request.code_length};
-    struct frame_piece pieces[] = {{&head, sizeof head},
-                                   {r->request.meta, r->request.meta_length},
-                                   {r->request.code, r->request.code_length}};
-    int n = frame_send(r->control, FRAME_RUN, pieces, 3, &r->sent);
-    if (n == -EAGAIN)
-        return; // write_event calls again
-    event_stop(&r->write_event);
-    if (n == 0 && r->state == RUN_SENDING)
+    struct run *r = b->owner;
+    if (r->state == RUN_SENDING)
         r->state = RUN_RUNNING;
-    // Any other failure: the box is gone, and its end is on the way.
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *argument)
-{
-    (void)fd;
-    (void)what;
-    send_code(argument);
 }
 
 static void on_wall(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd;
     (void)what;
-    release(argument, END_WALL);
+    stop(argument, END_WALL);
 }
 
-static bool watch(struct run *r, struct event **event, int fd, short what, event_callback_fn call,
-                  const struct timeval *timeout)
+void run_go(struct run *r)
 {
-    *event = event_new(r->gate->base, fd, what, call, r);
-    return *event && event_add(*event, timeout) == 0;
+    if (r->state != RUN_PREPARING)
+        return;
+    struct frame_run head = {.meta_length = (uint32_t)r->request.meta_length,
+                             .code_length = (uint32_t)r->request.code_length};
+    struct frame_piece pieces[] = {{&head, sizeof head},
+                                   {r->request.meta, r->request.meta_length},
+                                   {r->request.code, r->request.code_length}};
+    r->state = RUN_SENDING;
+    r->t_box_us = (uint64_t)clock_us();
+    if (live_send(r->box, FRAME_RUN, pieces, 3, false) < 0 ||
+        !set_timer(r, r->request.wall_ms, on_wall))
+        release(r, END_CANCELLED);
+    if (r->request.session && r->state != RUN_ENDING)
+        (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms);
 }
 
-static bool set_wall(struct run *r)
+// The box is here.
+static void begin(struct run *r, struct live_box *b)
 {
-    struct timeval wall = {.tv_sec = (time_t)(r->request.wall_ms / 1000),
-                           .tv_usec = (suseconds_t)(r->request.wall_ms % 1000) * 1000};
-    return watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wall, &wall);
+    r->box = b;
+    r->t_box_us = (uint64_t)clock_us();
+    r->state = RUN_PREPARING;
+    stop_timer(r);
+    live_listen(b, &run_user, r);
+    if (r->request.on_box && r->request.on_box(r)) {
+        if (r->state == RUN_PREPARING && !set_timer(r, PREPARE_MS, on_overdue))
+            release(r, END_CANCELLED);
+        return;
+    }
+    run_go(r);
 }
 
-static bool watch_sending(struct run *r)
+void run_enter(struct run *r, struct live_box *b)
 {
-    return r->state != RUN_SENDING ||
-           watch(r, &r->write_event, r->control, EV_WRITE | EV_PERSIST, on_writable, NULL);
+    r->has_turn = true;
+    r->parked = true;
+    begin(r, b);
 }
 
-static void on_box(struct run *r, const struct wire_box *m, int control, int out, int err)
+static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
 {
-    r->ticket = 0;
-    event_stop(&r->wall_event);
-    if (control < 0) {
+    struct run *r = (struct run *)((char *)o - offsetof(struct run, order));
+    stop_timer(r);
+    if (!fds) {
         err_set(&r->error, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
         done(r);
         return;
     }
-    r->t_box_us = (uint64_t)clock_us();
-    r->state = RUN_SENDING;
-    r->box = m->box;
+    struct live_box *b = live_new(r->gate, m->box, &r->request.limits, false, fds);
+    if (!b) {
+        link_give_back(&r->gate->link, m->box);
+        err_set(&r->error, ERR_SYSTEM, ENOMEM, "run it again later", "take a box");
+        done(r);
+        return;
+    }
+    link_hold(&r->gate->link, b);
     r->parked = m->parked;
-    r->control = control;
-    r->fd[RUN_STDOUT] = out;
-    r->fd[RUN_STDERR] = err;
-    (void)fd_set_nonblock(control, true);
-    (void)fd_set_nonblock(out, true);
-    (void)fd_set_nonblock(err, true);
-    send_code(r);
-    if (!watch(r, &r->control_event, control, EV_READ | EV_PERSIST, on_control, NULL) ||
-        !watch(r, &r->stream_event[RUN_STDOUT], out, EV_READ | EV_PERSIST, on_stream, NULL) ||
-        !watch(r, &r->stream_event[RUN_STDERR], err, EV_READ | EV_PERSIST, on_stream, NULL) ||
-        !set_wall(r) || !watch_sending(r))
-        release(r, END_CANCELLED);
+    begin(r, b);
 }
 
-static void on_ended(struct run *r, const struct wire_ended *m)
-{
-    r->has_ended = true;
-    r->ended = *m;
-    r->state = RUN_ENDING;
-    if (r->control_event) // an EXIT or RESULT may still be unread
-        read_control(r);
-    drain(r);
-    done(r);
-}
+static const struct live_user run_user = {
+    .on_result = on_result,
+    .on_exit = on_exit_frame,
+    .on_output = on_output,
+    .on_sent = on_sent,
+    .on_garbage = on_garbage,
+    .on_measured = on_measured,
+    .on_ended = on_ended,
+};
 
-const struct link_user link_user = {.on_box = on_box, .on_ended = on_ended};
-
-// ---- the outside -------------------------------------------------------------------------------------
+// ---- what waits for a box ----------------------------------------------------------------------------
 
 static void fail_soon(evutil_socket_t fd, short what, void *argument)
 {
@@ -341,8 +402,6 @@ static void fail_soon(evutil_socket_t fd, short what, void *argument)
     (void)what;
     done(argument);
 }
-
-// ---- what waits for a box ----
 
 static void hold(struct run *r)
 {
@@ -367,8 +426,10 @@ static void unhold(struct run *r)
 static void leave_queue(struct run *r)
 {
     unhold(r);
-    link_forget(&r->gate->link, r->ticket, 0);
-    r->ticket = 0;
+    link_cancel(&r->gate->link, &r->order);
+    if (r->request.session && r->has_turn)
+        session_part(r->request.session, r);
+    r->has_turn = false;
 }
 
 // SECURITY: a run that is cancelled while it waits is over for its caller at once, but not for the
@@ -382,10 +443,8 @@ static bool has_room(const struct gate *g, unsigned more)
 static int acquire(struct run *r)
 {
     struct wire_acquire m = {.cpu_ms = r->request.cpu_ms, .limits = r->request.limits};
-    int n = link_acquire(&r->gate->link, r, &m, &r->error);
-    if (n == 0)
-        r->ticket = m.ticket;
-    return n;
+    r->order.on_box = on_box;
+    return link_acquire(&r->gate->link, &r->order, &m, &r->error);
 }
 
 void run_send_held(struct gate *g)
@@ -405,7 +464,8 @@ static void on_wait(evutil_socket_t fd, short what, void *argument)
     (void)what;
     leave_queue(r);
     err_set(&r->error, ERR_BUSY, ETIMEDOUT, "run it again, or send fewer runs at once",
-            "no box was free in time");
+            r->request.session ? "the session was busy with other runs for too long"
+                               : "no box was free in time");
     done(r);
 }
 
@@ -418,17 +478,31 @@ static int admit(const struct gate *g, struct err *e)
                    "%u runs are going on already", g->runs_max);
 }
 
+static int find_place(struct run *r)
+{
+    struct gate *g = r->gate;
+    int n = admit(g, &r->error);
+    if (n < 0)
+        return n;
+    if (r->request.session) {
+        r->has_turn = true; // or waits for it: the session knows this run from here on
+        n = session_join(r->request.session, r, &r->error);
+        r->has_turn = n == 0;
+        return n;
+    }
+    if (g->held_count || !has_room(g, 0)) {
+        hold(r);
+        return 0;
+    }
+    return acquire(r);
+}
+
 struct run *run_start(struct gate *g, const struct run_request *request)
 {
     struct run *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    *r = (struct run){.gate = g,
-                      .request = *request,
-                      .control = -1,
-                      .fd = {-1, -1},
-                      .reader = {.max = FRAME_RESULT_MAX},
-                      .t_begin_us = (uint64_t)clock_us()};
+    *r = (struct run){.gate = g, .request = *request, .t_begin_us = (uint64_t)clock_us()};
     g->running++;
     g->begun++;
     for (int i = 0; i < RUN_STREAMS; i++)
@@ -436,77 +510,72 @@ struct run *run_start(struct gate *g, const struct run_request *request)
             run_free(r);
             return NULL;
         }
-    int n = admit(g, &r->error);
-    if (n == 0 && (g->held_count || !has_room(g, 0)))
-        hold(r);
-    else if (n == 0)
-        n = acquire(r);
-    if (n < 0) {
-        // Not from here: the caller does not have its run yet.
-        struct timeval now = {0};
-        if (!watch(r, &r->wall_event, -1, EV_TIMEOUT, fail_soon, &now)) {
-            run_free(r);
-            return NULL;
-        }
-        return r;
+    bool refused = find_place(r) < 0;
+    // Not done() from here: the caller does not have its run yet.
+    if (refused && !set_timer(r, 0, fail_soon)) {
+        run_free(r);
+        return NULL;
     }
-    uint64_t wait_ms = request->wall_ms + QUEUE_GRACE_MS;
-    struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000)};
-    (void)watch(r, &r->wall_event, -1, EV_TIMEOUT, on_wait, &wait); // without it: a longer wait
+    if (!refused && r->state == RUN_WAITING) // without the timer: a longer wait
+        (void)set_timer(r, request->wall_ms + QUEUE_GRACE_MS, on_wait);
     return r;
 }
 
-void run_next(struct run *r, const char *code, size_t code_length)
+void run_refuse(struct run *r, const struct err *e)
 {
-    r->request.code = code;
-    r->request.code_length = code_length;
-    json_decref(r->result);
-    r->result = NULL;
-    r->sent = 0;
-    r->output_kept = 0;
-    for (int i = 0; i < RUN_STREAMS; i++) {
-        r->output_total[i] = 0;
-        (void)evbuffer_drain(r->output[i], evbuffer_get_length(r->output[i]));
-    }
-    r->state = RUN_SENDING;
-    r->gate->running++;
-    r->gate->begun++;
-    r->t_begin_us = r->t_box_us = (uint64_t)clock_us();
-    send_code(r);
-    if (!set_wall(r) || !watch_sending(r))
-        release(r, END_CANCELLED);
+    r->has_turn = false;
+    r->error = *e;
+    if (!set_timer(r, 0, fail_soon))
+        done(r);
 }
 
 void run_cancel(struct run *r)
 {
-    if (r->state == RUN_WAITING && (r->ticket || r->held)) {
+    if (r->state == RUN_WAITING && (r->order.ticket || r->held || r->has_turn)) {
         leave_queue(r);
         r->end = END_CANCELLED;
         done(r);
-    } else if (r->state == RUN_IDLE || r->state == RUN_SENDING || r->state == RUN_RUNNING) {
+    } else if (r->state == RUN_PREPARING && r->request.session) {
+        leave_queue(r); // nothing of it is in the box yet
+        r->end = END_CANCELLED;
+        done(r);
+    } else if (r->state == RUN_PREPARING) {
         release(r, END_CANCELLED);
+    } else if (r->state == RUN_SENDING || r->state == RUN_RUNNING) {
+        stop(r, END_CANCELLED);
+    } else if (r->state == RUN_HOLDING && !r->request.session) {
+        release(r, END_CANCELLED);
+    } else if (r->state == RUN_HOLDING) {
+        r->soft = END_CANCELLED;
+        run_let_go(r);
     }
 }
 
 void run_interrupt(struct run *r)
 {
-    if (r->state == RUN_SENDING || r->state == RUN_RUNNING)
-        (void)link_interrupt(&r->gate->link, r->box);
+    if (r->state != RUN_SENDING && r->state != RUN_RUNNING)
+        return;
+    if (r->request.session)
+        stop(r, END_CANCELLED);
+    else
+        (void)link_interrupt(&r->gate->link, r->box->id);
 }
 
 void run_free(struct run *r)
 {
     if (!r)
         return;
-    if (r->state != RUN_DONE && r->state != RUN_IDLE)
+    if (r->state != RUN_DONE) {
         r->gate->running--;
-    unhold(r);
-    link_forget(&r->gate->link, r->ticket, r->box);
-    close_box(r);
+        leave_queue(r);
+        if (r->box && !r->request.session)
+            link_let_go(&r->gate->link, r->box->id);
+    }
+    stop_timer(r);
+    drop_box(r);
     for (int i = 0; i < RUN_STREAMS; i++)
         if (r->output[i])
             evbuffer_free(r->output[i]);
-    frame_reader_done(&r->reader);
     json_decref(r->result);
     free(r);
 }

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// run: one execution of code, from the request to the verdict.
+// run: one execution of code, from the request to the verdict, in a box of its own or in a session.
 //
-//   WAITING   for a box
-//   SENDING   the code goes over the control socket
-//   RUNNING   output is read, the result is awaited, limits are watched
-//   IDLE      a box that is kept has answered; run_next() or run_cancel() follows
-//   ENDING    the box is released; the keeper's ENDED is awaited
-//   DONE      on_done was called
+//   WAITING    for a box, or for its turn in a session
+//   PREPARING  the caller does something with the box first (on_box)
+//   SENDING    the code goes over the control socket
+//   RUNNING    output is read, the result is awaited, limits are watched
+//   HOLDING    the result is there; the caller still does something with the box (on_answer)
+//   MEASURING  a session keeps the box: the keeper is asked what the run used
+//   ENDING     the box is released; the keeper's ENDED is awaited
+//   DONE       on_done was called
+//
+// A run in a box of its own that meets a limit is ended with its box.  In a session it is interrupted:
+// the code sees KeyboardInterrupt, and when it stops within the grace time the box lives on.
 
 #ifndef CONSTRICTOR_GATE_RUN_H
 #define CONSTRICTOR_GATE_RUN_H
@@ -20,11 +25,22 @@
 #include <stdint.h>
 
 #include "gate/gate.h"
-#include "wire/frame.h"
+#include "gate/live.h"
 #include "wire/wire.h"
 
-enum run_state { RUN_WAITING, RUN_IDLE, RUN_SENDING, RUN_RUNNING, RUN_ENDING, RUN_DONE };
-enum run_stream { RUN_STDOUT, RUN_STDERR, RUN_STREAMS };
+struct session;
+
+enum run_state {
+    RUN_WAITING,
+    RUN_PREPARING,
+    RUN_SENDING,
+    RUN_RUNNING,
+    RUN_HOLDING,
+    RUN_MEASURING,
+    RUN_ENDING,
+    RUN_DONE
+};
+enum run_stream { RUN_STDOUT = LIVE_STDOUT, RUN_STDERR = LIVE_STDERR, RUN_STREAMS = LIVE_STREAMS };
 
 struct run;
 
@@ -35,8 +51,12 @@ struct run_request {
     size_t meta_length;
     struct wire_limits limits;
     uint64_t wall_ms, cpu_ms, output_bytes;
-    bool wait_reaped; // be done when the last process is gone, not when it is doomed
-    bool keep;        // the box lives on after the result, for run_next()
+    bool wait_reaped;        // be done when the last process is gone, not when it is doomed
+    struct session *session; // runs there; NULL: in a box of its own
+    // The box is there and the code not yet in it.  True: run_go() follows when the caller is ready.
+    bool (*on_box)(struct run *r);
+    // The result is there and the box not yet gone; flags of the frame.  True: run_let_go() follows.
+    bool (*on_answer)(struct run *r, unsigned flags);
     // Called when output came; may take it from the buffer (streaming) or leave it (collecting).
     // Negative: the reader is gone, the run is cancelled.
     int (*on_output)(struct run *r, enum run_stream stream, struct evbuffer *data);
@@ -48,22 +68,24 @@ struct run {
     struct gate *gate;
     struct run_request request;
     enum run_state state;
-    uint64_t ticket, box;
+    struct link_order order;
+    struct live_box *box; // from its turn until it is done
     bool parked;
-    bool held; // WAITING: in gate->held, the keeper does not know of it yet
+    bool held;     // WAITING: in gate->held, the keeper does not know of it yet
+    bool has_turn; // in a session: its box is ours
+    bool prepared; // PREPARING is over
     TAILQ_ENTRY(run) list;
-    int control, fd[RUN_STREAMS];
-    struct event *control_event, *write_event, *stream_event[RUN_STREAMS], *wall_event;
+    struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
     uint64_t output_total[RUN_STREAMS], output_kept;
-    size_t sent;
-    struct frame_reader reader;
-    enum wire_end end; // why we released it
-    json_t *result;    // what the code said, or NULL
-    bool answered;     // a kept box gave its result; on_done is due
+    enum wire_end end;  // why we released it
+    enum wire_end soft; // why it was interrupted; END_OWN: it was not
+    json_t *result;     // what the code said, or NULL
+    unsigned flags;     // of the result's frame
     bool has_exit;
     int exit_status; // wait status of the user process, as its init said
-    bool has_ended;
+    bool has_ended;  // `ended` is the keeper's last word; false: the box lives on, and `ended` says
+                     // what this run used
     struct wire_ended ended;
     struct err error; // when no box could be had: message[0] != 0
     uint64_t t_begin_us, t_box_us, t_end_us;
@@ -72,17 +94,23 @@ struct run {
 // Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
 struct run *run_start(struct gate *g, const struct run_request *request);
 
+void run_go(struct run *r);     // the end of PREPARING
+void run_let_go(struct run *r); // the end of HOLDING
+
 // Sends those on that were held back, as far as there is room; the link calls it.
 void run_send_held(struct gate *g);
-
-// The next run in a box that is IDLE; on_done comes again.
-void run_next(struct run *r, const char *code, size_t code_length);
 
 // Ends it early; on_done follows.
 void run_cancel(struct run *r);
 
 // SIGINT to the code: KeyboardInterrupt.
 void run_interrupt(struct run *r);
+
+// Lost its place: its session has ended.  on_done follows.
+void run_refuse(struct run *r, const struct err *e);
+
+// For session.c: it is this run's turn, in this box.
+void run_enter(struct run *r, struct live_box *b);
 
 void run_free(struct run *r);
 

@@ -26,7 +26,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/ledger.h"
 #include "keeper/rights.h"
+#include "keeper/state.h"
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
 
@@ -35,7 +37,6 @@ enum {
     LOOK_DELAY_MS = 1000,     // at a zygote that is not warm, or not there
     RETRY_FIRST_MS = 1000,    // before a zygote that failed is tried again; doubles
     RETRY_LAST_MS = 30000,    //
-    TICK_FIRST_MS = 5,        //
     HELD_MAX = 4096,          // acquires that wait for the zygote; more are refused
     RESTARTS_MAX = 5,         // of the gate within ...
     RESTART_PERIOD_MS = 60000 //
@@ -53,14 +54,16 @@ struct keeper {
     int64_t retry_at_ms;
     int retry_ms;
     struct stock stock;
+    struct state folder; // held for life; a new gate gets the same
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
-    int tick_ms; // pause before limits are looked at again
+    int64_t timer_ms; // when it fires
     pid_t gate;  // 0: there is none
     int gate_status;
     bool gate_gone, stopping;
     int64_t restarts_ms[RESTARTS_MAX]; // when; the oldest is at `restarts` % RESTARTS_MAX
     unsigned restarts;
+    struct ledger *ledger;
     struct wire_acquire held[HELD_MAX];
     unsigned held_count;
     uint16_t held_at[STOCK_TICKETS]; // by ticket: a hint where in `held`
@@ -74,9 +77,11 @@ static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
 
 static void set_timer(struct keeper *k, int ms)
 {
-    if (k->timer_set)
+    int64_t at_ms = clock_ms() + ms;
+    if (k->timer_set && k->timer_ms <= at_ms)
         return; // the earlier time stands
     k->timer_set = true;
+    k->timer_ms = at_ms;
     struct itimerspec t = {.it_value = {ms / 1000, (long)(ms % 1000) * 1000000}};
     (void)timerfd_settime(k->timer, 0, &t, NULL); // only fails for bad arguments
 }
@@ -216,10 +221,11 @@ static void on_gate(struct keeper *k)
         case WIRE_CANCEL: on_cancel(k, &m.cancel); break;
         case WIRE_RELEASE: stock_release(&k->stock, &m.release); break;
         case WIRE_INTERRUPT: stock_interrupt(&k->stock, &m.interrupt); break;
+        case WIRE_MEASURE: stock_measure(&k->stock, &m.measure); break;
         case WIRE_STATUS: {
             union wire_message reply = {.status_reply = {
                                             .parked = k->stock.counts[BOX_PARKED],
-                                            .live = k->stock.counts[BOX_LIVE],
+                                            .live = k->stock.counts[BOX_LIVE] + k->stock.counts[BOX_IDLE],
                                             .dying = k->stock.counts[BOX_DYING],
                                             .zygote_pid = (uint32_t)k->zygote.pid,
                                         }};
@@ -387,7 +393,7 @@ static void on_timer(struct keeper *k)
     else if (k->state == KEEPER_FAILED && clock_ms() >= k->retry_at_ms)
         zygote_try(k);
     stock_refill(&k->stock);
-    k->tick_ms = stock_tick(&k->stock);
+    stock_tick(&k->stock);
 }
 
 // After each round of events: is there something to do later?
@@ -398,8 +404,8 @@ static void plan_ahead(struct keeper *k)
         set_timer(k, LOOK_DELAY_MS);
     else if (stock_wants_boxes(&k->stock))
         set_timer(k, REFILL_DELAY_MS);
-    else if (stock_wants_ticks(&k->stock))
-        set_timer(k, k->tick_ms > 0 ? k->tick_ms : TICK_FIRST_MS);
+    else if (stock_tick_ms(&k->stock))
+        set_timer(k, stock_tick_ms(&k->stock));
 }
 
 // ---- the gate ------------------------------------------------------------------------------------
@@ -425,7 +431,9 @@ static int start_gate(struct keeper *k, struct err *e)
                                      .interp = &k->interp,
                                      .zygote_report = k->zygote.report,
                                      .keep_count = k->plan->keep_count,
-                                     .restarts = k->restarts};
+                                     .state_folder = k->folder.folder,
+                                     .restarts = k->restarts,
+                                     .ledger = k->ledger};
         memcpy(facts.keep, k->plan->keep, sizeof facts.keep);
         // A gate must not outlive its keeper; the check covers a keeper that is gone already.
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -462,7 +470,7 @@ static bool may_restart(struct keeper *k)
 }
 
 // The listening socket is still open here, so clients wait instead of being refused.  Their runs are
-// lost.  Sessions are the gate's memory, and are lost as well.
+// lost; sessions go on, because their boxes are kept and what is known of them is in the ledger.
 static void gate_ended(struct keeper *k, int status)
 {
     struct err e;
@@ -488,6 +496,7 @@ static void gate_ended(struct keeper *k, int status)
     // good again.  The new gate waits for this.
     if (k->plan->reload)
         send_files(k);
+    stock_adopt(&k->stock);
 }
 
 // The process that started this one is gone, for a server that is nobody else's.
@@ -623,12 +632,23 @@ static int start_zygote(struct keeper *k, struct err *e)
     return r;
 }
 
+// Before rights go.  Code runs without it as well: then its files have no links.
+static void open_state(struct keeper *k)
+{
+    struct err e;
+    if (k->plan->state && state_open(&k->folder, k->plan->config, &k->caps.slots, &e) < 0)
+        log_line(LOG_WARN, "artifacts get no links: %s [%s]; %s", e.message, err_code_name(e.code),
+                 e.hint[0] ? e.hint : "choose another folder with --state");
+}
+
 static int start(struct keeper *k, struct err *e)
 {
     const struct config *c = k->plan->config;
     struct wire_limits standard = keeper_limits(c);
     bool gate_first = k->plan->order == KEEPER_GATE_FIRST;
     raise_file_limit();
+    if (k->plan->restart && !(k->ledger = ledger_new()))
+        return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
     stock_init(&k->stock, &k->caps, &standard, c->stock);
     int r = caps_open(&k->caps, c, e);
     if (r == 0)
@@ -636,6 +656,8 @@ static int start(struct keeper *k, struct err *e)
     if (r == 0)
         r = watch_parent(k, e);
     k->stock.epoll = k->epoll;
+    if (r == 0)
+        open_state(k);
     if (r == 0)
         r = gate_first ? start_gate(k, e) : start_zygote(k, e);
     if (r == 0 && gate_first)
@@ -656,6 +678,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
                         .timer = -1,
                         .signals = -1,
                         .parent = -1,
+                        .folder = {.folder = -1, .lock = -1},
                         .zygote = {.pid = -1, .pidfd = -1, .sock = -1, .log = -1}};
     int r = start(&k, e);
     if (r == 0) {
@@ -664,6 +687,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
     }
     zygote_stop(&k.zygote);
     stock_done(&k.stock);
+    state_close(&k.folder);
     caps_close(&k.caps);
     fd_close(&k.gate_sock);
     fd_close(&k.epoll);

@@ -30,7 +30,9 @@ struct keeper_facts {
     const char *zygote_report;   // JSON; "" until the zygote is warm
     int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
     unsigned keep_count;
-    unsigned restarts; // how many gates were before this one
+    int state_folder;  // where artifacts are kept (keeper/state.h); -1: nowhere
+    unsigned restarts;     // how many gates were before this one
+    struct ledger *ledger; // what they wrote down; NULL: gates are not replaced
 };
 
 // When the gate is started.
@@ -46,6 +48,7 @@ struct keeper_plan {
     enum keeper_order order;
     bool restart;      // a gate that crashes is started again, a few times a minute
     bool watch_parent; // end when the process ends that started this one
+    bool state;        // open the state folder for the gate; it does without if that cannot be
     bool reload;       // SIGHUP: open the files again and hand them to the gate; else it is an end
     const char *files[WIRE_FILES_MAX]; // NULL or "": there is no such file
     int keep[KEEPER_KEEP_MAX];         // descriptors that the gate goes on using; taken

@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
@@ -23,13 +24,8 @@
 #include "wire/frame.h"
 
 enum {
-    ORDERS_MAX = 4096,       // waiting acquires; more are refused at once
-    MAKING_MAX = 64,         // boxes in the making at one time
-    PROCESS_HITS_KILL = 256, // refused forks after which it is a fork bomb and not an accident
-    TICK_MS = 20,            // how often limits are looked at
-    TICK_WATCH_MS = 5,       // without cgroups: how often memory is summed
-    TICK_MS_MAX = 250,
-    MAKING_DEADLINE_MS = 30000,
+    ORDERS_MAX = 4096, // waiting acquires; more are refused at once
+    MAKING_MAX = 64,   // boxes in the making at one time
 };
 
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
@@ -65,7 +61,7 @@ static void leave_list(struct stock *s, struct box *b)
         s->by_ticket[b->ticket % STOCK_TICKETS].box = NULL;
 }
 
-static void move(struct stock *s, struct box *b, enum box_state state)
+void stock_move(struct stock *s, struct box *b, enum box_state state)
 {
     leave_list(s, b);
     b->state = state;
@@ -164,14 +160,17 @@ void stock_refuse_cancelled(struct stock *s, uint64_t ticket)
     refuse(s, ticket, &e);
 }
 
-static void deliver(struct stock *s, struct box *b, uint64_t ticket, uint64_t cpu_ms, bool parked)
+static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struct box_terms *terms,
+                    bool parked)
 {
     union wire_message m; // not {...}, which would clear 16 KiB
     m.box = (struct wire_box){.ticket = ticket, .box = b->id, .parked = parked};
     int fds[] = {b->control, b->out, b->err};
-    b->cpu_ms = cpu_ms;
-    move(s, b, BOX_LIVE);
+    b->terms = *terms;
+    stock_move(s, b, BOX_LIVE);
     stock_send(s, WIRE_BOX, &m, fds, 3);
+    if (b->terms.keep)
+        return; // for the gate after this one
     fd_close(&b->control);
     fd_close(&b->out);
     fd_close(&b->err);
@@ -236,8 +235,8 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     return 0;
 }
 
-static int make(struct stock *s, const struct wire_limits *limits, uint64_t ticket, uint64_t cpu_ms,
-                struct err *e)
+static int make(struct stock *s, const struct wire_limits *limits, uint64_t ticket,
+                const struct box_terms *terms, struct err *e)
 {
     if (s->zygote_sock < 0)
         return err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote");
@@ -254,7 +253,7 @@ static int make(struct stock *s, const struct wire_limits *limits, uint64_t tick
                       .state = BOX_MAKING,
                       .limits = *limits,
                       .ticket = ticket,
-                      .cpu_ms = cpu_ms,
+                      .terms = *terms,
                       .control = -1,
                       .out = -1,
                       .err = -1,
@@ -313,15 +312,16 @@ static bool is_full(const struct stock *s, struct err *e)
 void stock_acquire(struct stock *s, const struct wire_acquire *m)
 {
     struct err e;
+    const struct box_terms terms = {m->cpu_ms, m->keep == 1, m->grace_ms};
     // The newest: its memory is still in the caches (0.06 ms against the oldest of 16).
     struct box *b = TAILQ_LAST(&s->lists[BOX_PARKED], box_list);
     if (!same_limits(&m->limits, &s->standard)) {
-        if (is_full(s, &e) || make(s, &m->limits, m->ticket, m->cpu_ms, &e) < 0)
+        if (is_full(s, &e) || make(s, &m->limits, m->ticket, &terms, &e) < 0)
             refuse(s, m->ticket, &e);
         return;
     }
     if (b && TAILQ_EMPTY(&s->orders)) {
-        deliver(s, b, m->ticket, m->cpu_ms, true);
+        deliver(s, b, m->ticket, &terms, true);
         return;
     }
     bool full = is_full(s, &e);
@@ -332,7 +332,7 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
         refuse(s, m->ticket, &e);
         return;
     }
-    *o = (struct order){.ticket = m->ticket, .cpu_ms = m->cpu_ms};
+    *o = (struct order){.ticket = m->ticket, .terms = terms};
     TAILQ_INSERT_TAIL(&s->orders, o, list);
     s->order_count++;
     s->by_ticket[m->ticket % STOCK_TICKETS].order = o;
@@ -348,9 +348,10 @@ bool stock_wants_boxes(const struct stock *s)
 
 void stock_refill(struct stock *s)
 {
+    static const struct box_terms nobodys;
     struct err e;
     while (stock_wants_boxes(s))
-        if (make(s, &s->standard, 0, 0, &e) < 0) {
+        if (make(s, &s->standard, 0, &nobodys, &e) < 0) {
             if (s->making_for_stock == 0)
                 refuse_orders(s, &e); // nothing is on its way that could serve them
             s->failing = true;        // until the next order
@@ -363,12 +364,12 @@ static void park(struct stock *s, struct box *b)
     cgroup_begin(&b->cg); // what making it cost is not the run's
     struct order *o = TAILQ_FIRST(&s->orders);
     if (b->ticket) {
-        deliver(s, b, b->ticket, b->cpu_ms, false);
+        deliver(s, b, b->ticket, &b->terms, false);
     } else if (o) {
-        deliver(s, b, o->ticket, o->cpu_ms, false);
+        deliver(s, b, o->ticket, &o->terms, false);
         drop_order(s, o);
     } else {
-        move(s, b, BOX_PARKED);
+        stock_move(s, b, BOX_PARKED);
     }
 }
 
@@ -377,7 +378,7 @@ static void give_up(struct stock *s, struct box *b)
 {
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     b->answered = true;
-    move(s, b, BOX_DYING);
+    stock_move(s, b, BOX_DYING);
     // Without a pidfd the zygote has not said yet that it made one: SPAWNED comes and ends it.
     if (b->pidfd >= 0)
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
@@ -399,7 +400,7 @@ void stock_cancel(struct stock *s, uint64_t ticket)
 }
 
 // A box that did not come up.  Its order, or all of them, get the reason: fail closed, say why.
-static void fail(struct stock *s, struct box *b, const struct err *e)
+void stock_fail(struct stock *s, struct box *b, const struct err *e)
 {
     if (b->ticket)
         refuse(s, b->ticket, e);
@@ -444,7 +445,7 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     else
         err_set(&e, ERR_BOX_SETUP, 0, "memory or process limit too small for an interpreter?",
                 "a box ended before it was ready");
-    fail(s, b, &e);
+    stock_fail(s, b, &e);
 }
 
 // The keeper's own view of a pid behind a pidfd.
@@ -469,7 +470,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
         err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
                 "layer '%s': make the namespaces of a box", m->net ? "net_ns" : "user_ns");
         if (b->state != BOX_DYING)
-            fail(s, b, &e);
+            stock_fail(s, b, &e);
         forget(s, b); // there is no process
         s->failing = true;
         return;
@@ -496,11 +497,22 @@ static void measure(struct box *b, struct wire_usage *ret)
     }
 }
 
+// What runs before this one in the same box used is not this one's.
+static void subtract_earlier(const struct box *b, struct wire_usage *u)
+{
+    if (u->cpu_user_us == UINT64_MAX)
+        return;
+    u->cpu_user_us -= b->cpu_user_us < u->cpu_user_us ? b->cpu_user_us : u->cpu_user_us;
+    u->cpu_system_us -= b->cpu_system_us < u->cpu_system_us ? b->cpu_system_us : u->cpu_system_us;
+    u->process_hits -= b->process_hits < u->process_hits ? b->process_hits : u->process_hits;
+}
+
 static void answer(struct stock *s, struct box *b, const struct wire_usage *usage)
 {
     union wire_message m;
     m.ended = (struct wire_ended){
         .box = b->id, .end = b->end, .reaped = b->reaped, .status = b->status, .usage = *usage};
+    subtract_earlier(b, &m.ended.usage);
     b->answered = true;
     stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }
@@ -518,9 +530,9 @@ void stock_release(struct stock *s, const struct wire_release *m)
     // The answer first: the end of a box keeps a core busy for half a millisecond.
     if (!b->wait_reaped)
         answer(s, b, &usage);
-    if (b->state == BOX_LIVE) {
+    if (b->state == BOX_LIVE || b->state == BOX_IDLE) {
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
-        move(s, b, BOX_DYING);
+        stock_move(s, b, BOX_DYING);
     }
 }
 
@@ -529,6 +541,33 @@ void stock_interrupt(struct stock *s, const struct wire_interrupt *m)
     struct box *b = find(s, m->box);
     if (b && b->state == BOX_LIVE)
         (void)sys_pidfd_send_signal(b->pidfd, SIGINT); // its init passes it on
+}
+
+void stock_measure(struct stock *s, const struct wire_measure *m)
+{
+    struct box *b = find(s, m->box);
+    union wire_message reply;
+    if (!b || !b->terms.keep || (b->state != BOX_LIVE && b->state != BOX_IDLE))
+        return;      // it is gone, and its ENDED is on the way
+    if (m->cpu_ms) { // a run begins; what was used between runs counts for it, and so is bounded too
+        b->terms.cpu_ms = m->cpu_ms;
+        if (b->state == BOX_IDLE)
+            stock_move(s, b, BOX_LIVE);
+        return;
+    }
+    reply.measured = (struct wire_measured){.box = b->id, .end = b->warned_ms ? END_CPU : END_OWN};
+    struct wire_usage all;
+    measure(b, &all);
+    reply.measured.usage = all;
+    subtract_earlier(b, &reply.measured.usage);
+    if (all.cpu_user_us != UINT64_MAX) { // from here on it is the next run's
+        b->cpu_user_us = all.cpu_user_us;
+        b->cpu_system_us = all.cpu_system_us;
+        b->process_hits = all.process_hits;
+    }
+    b->warned_ms = 0;
+    stock_move(s, b, BOX_IDLE);
+    stock_send(s, WIRE_MEASURED, &reply, NULL, 0);
 }
 
 void stock_exited(struct stock *s, const struct wire_exited *m)
@@ -543,7 +582,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
         b = find(s, m->box);
         if (b && b->state == BOX_MAKING) {
             err_set(&e, ERR_BOX_SETUP, 0, NULL, "a box ended before it was ready");
-            fail(s, b, &e);
+            stock_fail(s, b, &e);
             b = find(s, m->box);
         }
         if (!b)
@@ -551,7 +590,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     }
     b->reaped = true;
     b->status = m->status;
-    if ((b->state == BOX_LIVE || b->state == BOX_DYING) && !b->answered) {
+    if ((b->state == BOX_LIVE || b->state == BOX_IDLE || b->state == BOX_DYING) && !b->answered) {
         struct wire_usage usage;
         measure(b, &usage);
         if (s->caps->cgroups.driver == &watch_driver) {
@@ -568,68 +607,12 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     forget(s, b);
 }
 
-static void end_for(struct stock *s, struct box *b, enum wire_end end)
+void stock_end(struct stock *s, struct box *b, enum wire_end end)
 {
     b->end = end;
     b->wait_reaped = true;
     (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
-    move(s, b, BOX_DYING); // ENDED goes out when it is reaped
-}
-
-static void check_limits(struct stock *s, struct box *b)
-{
-    struct wire_usage u;
-    cgroup_usage(&b->cg, &u);
-    uint64_t cpu_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us + u.cpu_system_us;
-    if (u.memory_hits)
-        end_for(s, b, END_MEMORY);
-    else if (u.process_hits >= PROCESS_HITS_KILL)
-        end_for(s, b, END_PROCESSES);
-    else if (cpu_us > b->cpu_ms * 1000)
-        end_for(s, b, END_CPU);
-}
-
-// A box that is not ready after so long never will be.  The list is in order of age.
-static void check_making(struct stock *s)
-{
-    struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]);
-    struct err e;
-    if (!b || clock_ms() - b->since_ms < MAKING_DEADLINE_MS)
-        return;
-    err_set(&e, ERR_BOX_SETUP, ETIMEDOUT, "the machine may be overloaded: run it again",
-            "a box was not ready in %d s", MAKING_DEADLINE_MS / 1000);
-    fail(s, b, &e);
-}
-
-static void retry_groups(struct stock *s)
-{
-    for (struct box *b = TAILQ_FIRST(&s->busy_groups), *next; b; b = next) {
-        next = TAILQ_NEXT(b, list);
-        if (cgroup_destroy(&b->cg) == 0) {
-            TAILQ_REMOVE(&s->busy_groups, b, list);
-            free(b);
-        }
-    }
-}
-
-bool stock_wants_ticks(const struct stock *s)
-{
-    return !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups) ||
-           !TAILQ_EMPTY(&s->lists[BOX_MAKING]);
-}
-
-int stock_tick(struct stock *s)
-{
-    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
-        next = TAILQ_NEXT(b, list);
-        check_limits(s, b);
-    }
-    check_making(s);
-    retry_groups(s);
-    // With many boxes a look costs more, so there are fewer.
-    int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
-             (int)s->counts[BOX_LIVE] / 4;
-    return ms < TICK_MS_MAX ? ms : TICK_MS_MAX;
+    stock_move(s, b, BOX_DYING); // ENDED goes out when it is reaped
 }
 
 void stock_gate_lost(struct stock *s)
@@ -645,14 +628,31 @@ void stock_gate_lost(struct stock *s)
         if (b->ticket)
             give_up(s, b);
     }
-    for (struct box *b; (b = TAILQ_FIRST(&s->lists[BOX_LIVE]));) {
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        if (b->terms.keep)
+            continue;
         b->answered = true;
-        end_for(s, b, END_CANCELLED);
+        stock_end(s, b, END_CANCELLED);
     }
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_DYING]); b; b = TAILQ_NEXT(b, list)) {
         b->answered = true;
         b->cancelled = false;
     }
+}
+
+void stock_adopt(struct stock *s)
+{
+    static const enum box_state states[] = {BOX_LIVE, BOX_IDLE};
+    union wire_message m;
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        for (struct box *b = TAILQ_FIRST(&s->lists[states[i]]); b; b = TAILQ_NEXT(b, list)) {
+            int fds[] = {b->control, b->out, b->err};
+            m.adopt = (struct wire_adopt){.box = b->id, .limits = b->limits};
+            stock_send(s, WIRE_ADOPT, &m, fds, 3);
+        }
+    m.adopt = (struct wire_adopt){.box = 0};
+    stock_send(s, WIRE_ADOPT, &m, NULL, 0);
 }
 
 void stock_zygote_lost(struct stock *s)
@@ -668,7 +668,7 @@ void stock_zygote_lost(struct stock *s)
                 refuse(s, b->ticket, &e);
             struct wire_usage usage;
             measure(b, &usage);
-            if ((state == BOX_LIVE || state == BOX_DYING) && !b->answered)
+            if ((state == BOX_LIVE || state == BOX_IDLE || state == BOX_DYING) && !b->answered)
                 answer(s, b, &usage);
             forget(s, b);
         }
@@ -680,7 +680,7 @@ void stock_done(struct stock *s)
     stock_zygote_lost(s);
     stock_flush(s); // to nobody: frees what waits
     for (int i = 0; i < 100 && !TAILQ_EMPTY(&s->busy_groups); i++) {
-        retry_groups(s);
+        stock_retry_groups(s);
         if (!TAILQ_EMPTY(&s->busy_groups))
             (void)usleep(1000);
     }

@@ -4,12 +4,13 @@
 //
 //   MAKING   the zygote was asked for it; it goes through the recipe
 //   PARKED   every layer up, warm, waiting on its control socket
-//   LIVE     handed to the gate
+//   LIVE     handed to the gate; a run goes on in it
+//   IDLE     handed to the gate and kept for a session, between two runs
 //   DYING    killed, not yet reaped
 //
 // Invariants:
-//   (1) a box is in exactly one of the four lists, and its slot is taken as long as it is.
-//   (2) a LIVE box leaves by exactly one ENDED message to the gate.
+//   (1) a box is in exactly one of the five lists, and its slot is taken as long as it is.
+//   (2) a LIVE or IDLE box leaves by exactly one ENDED message to the gate.
 //   (3) a slot is given back only after the box's init was reaped: then no process of it exists.
 
 #ifndef CONSTRICTOR_KEEPER_STOCK_H
@@ -28,14 +29,23 @@ enum {
     STOCK_TICKETS = 8192
 }; // places in the table of orders; a gate that behaves has no two in one
 
-enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_DYING, BOX_STATE_MAX };
+enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_IDLE, BOX_DYING, BOX_STATE_MAX };
+
+// What an ACQUIRE says besides the limits.
+struct box_terms {
+    uint64_t cpu_ms;
+    bool keep;         // for a session: outlives the gate, is interrupted before it is ended
+    uint32_t grace_ms; // from the one to the other
+};
 
 struct box {
     uint64_t id; // generation * SLOTS + slot
     enum box_state state;
     struct wire_limits limits;
     uint64_t ticket; // MAKING: the order it is made for, 0: for the stock
-    uint64_t cpu_ms;
+    struct box_terms terms;
+    uint64_t cpu_user_us, cpu_system_us, process_hits; // up to the last MEASURE: of earlier runs
+    int64_t warned_ms; // when it was interrupted for its CPU time; 0: it was not
     int control, out, err, scratch, pidfd;
     int64_t since_ms; // MAKING: when the order went out
     struct cgroup cg;
@@ -50,7 +60,8 @@ TAILQ_HEAD(box_list, box);
 
 // An acquire that waits for a box of the default kind.
 struct order {
-    uint64_t ticket, cpu_ms;
+    uint64_t ticket;
+    struct box_terms terms;
     TAILQ_ENTRY(order) list;
 };
 
@@ -64,6 +75,7 @@ struct stock {
     uint64_t generation;
     struct box *by_slot[SLOTS];
     struct box_list lists[BOX_STATE_MAX];
+    int64_t idle_look_ms;      // when idle boxes are looked at again
     bool failing;              // boxes do not come up: make none ahead until somebody asks again
     uint32_t making_for_stock; // MAKING without a ticket
     uint32_t counts[BOX_STATE_MAX];
@@ -99,6 +111,7 @@ void stock_cancel(struct stock *s, uint64_t ticket);
 void stock_refuse_cancelled(struct stock *s, uint64_t ticket);
 void stock_release(struct stock *s, const struct wire_release *m);
 void stock_interrupt(struct stock *s, const struct wire_interrupt *m);
+void stock_measure(struct stock *s, const struct wire_measure *m);
 
 // Messages from the zygote, and a box's first words.
 void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd);
@@ -109,12 +122,20 @@ void stock_box_speaks(struct stock *s, uint64_t id);
 void stock_refill(struct stock *s);
 bool stock_wants_boxes(const struct stock *s);
 
-// Looks at the limits of live boxes.  Returns in how many milliseconds to look again.
-int stock_tick(struct stock *s);
-bool stock_wants_ticks(const struct stock *s);
+// Between stock.c and tick.c.
+void stock_move(struct stock *s, struct box *b, enum box_state state);
+void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills it; ENDED follows
+void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up
+void stock_retry_groups(struct stock *s);
 
-// The gate is gone: what it had asked for and what it had been given ends.
+// Looks at the limits of live boxes; in how many milliseconds to look again, 0: not at all.
+void stock_tick(struct stock *s);
+int stock_tick_ms(const struct stock *s);
+
+// The gate is gone: what it had asked for and what it had been given ends, but for what is kept.
 void stock_gate_lost(struct stock *s);
+// Tells the next one of the boxes that were kept.
+void stock_adopt(struct stock *s);
 
 // The zygote is gone and its boxes with it.
 void stock_zygote_lost(struct stock *s);

@@ -265,14 +265,14 @@ static void reconnection(struct mcp_call *c, json_t *arguments)
 static void trigger_tools(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
-    mcp_list_changed(c->mcp, MCP_LIST_TOOLS);
+    mcp_list_changed(c->mcp, MCP_LIST_TOOLS, NULL);
     say(c, "The list of tools is said to have changed");
 }
 
 static void trigger_prompts(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
-    mcp_list_changed(c->mcp, MCP_LIST_PROMPTS);
+    mcp_list_changed(c->mcp, MCP_LIST_PROMPTS, NULL);
     say(c, "The list of prompts is said to have changed");
 }
 

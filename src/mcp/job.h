@@ -7,21 +7,19 @@
 #ifndef CONSTRICTOR_MCP_JOB_H
 #define CONSTRICTOR_MCP_JOB_H
 
+#include "gate/exec.h"
 #include "mcp/kept.h"
 #include "mcp/mcp.h"
-#include "wire/wire.h"
 
 struct tool_runs; // the jobs of a server
 
 enum { JOBS_BACKGROUND_MAX = 64, JOBS_RUNNING_MAX = 256 };
 
 struct job_plan {
-    const char *code; // borrowed from `arguments`
-    size_t code_length;
+    // As exec_start() takes it, but owner, on_done and argument.  Its texts are borrowed from `arguments`,
+    // but the names of a session's plan, which is copied.
+    struct exec_request request;
     json_t *arguments; // held until the run is over
-    json_t *argv;      // array of strings, taken
-    struct wire_limits limits;
-    uint64_t wall_ms, cpu_ms, output_bytes;
     bool background;
 };
 
@@ -31,7 +29,8 @@ int64_t tool_runs_uptime_ms(const struct tool_runs *t);
 unsigned tool_runs_background(const struct tool_runs *t); // those that still run
 unsigned tool_runs_background_max(const struct gate *g);  // at one time
 
-// Starts the run and answers the call: when it is over, or in the background at once.
+// Starts the run and answers the call: when it is over, or in the background at once.  Takes what the
+// request takes, in any case.
 void job_start(struct mcp_call *c, const struct job_plan *plan);
 
 // Answers with the result of a background run; when it still runs after `wait_ms`, with what it

@@ -31,7 +31,7 @@ const char *const kept_part_names[KEPT_PART_MAX] = {
     [KEPT_STDERR] = "stderr",
     [KEPT_RESULT] = "result",
     [KEPT_ERROR] = "error",
-#define X(i) [KEPT_DISPLAY + (i)-1] = "display-" #i
+#define X(i) [KEPT_DISPLAY + (i)-1] = "display-" #i, [KEPT_CHART + (i)-1] = "chart-" #i
     X(1),
     X(2),
     X(3),

@@ -9,14 +9,16 @@
 #include "gate/display.h"
 #include "mcp/mcp.h"
 
-// The texts of a run, and what it has shown: KEPT_DISPLAY for the first item, and so on.
+// The texts of a run, and what it has shown: KEPT_DISPLAY for the first item, and so on, KEPT_CHART
+// for the data of a figure among them.
 enum kept_part {
     KEPT_STDOUT,
     KEPT_STDERR,
     KEPT_RESULT,
     KEPT_ERROR,
     KEPT_DISPLAY,
-    KEPT_PART_MAX = KEPT_DISPLAY + DISPLAY_ITEMS_MAX
+    KEPT_CHART = KEPT_DISPLAY + DISPLAY_ITEMS_MAX,
+    KEPT_PART_MAX = KEPT_CHART + DISPLAY_ITEMS_MAX
 };
 extern const char *const kept_part_names[KEPT_PART_MAX];
 

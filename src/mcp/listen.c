@@ -278,15 +278,15 @@ static void publish(struct mcp *m, enum topic_kind kind, const char *name, const
     m->listeners->walks = walk.outer;
 }
 
-// Tools, prompts and resources come from tables; only the fixtures claim that they changed.
-bool mcp_lists_change(const struct mcp *m)
+// Tools and prompts come from tables; only the fixtures claim that they changed.  Files come and go.
+bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
 {
-    return m->fixtures;
+    return m->fixtures || list == MCP_LIST_RESOURCES;
 }
 
-void mcp_list_changed(struct mcp *m, enum mcp_list list)
+void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner)
 {
-    publish(m, TOPIC_LIST, lists[list].filter, NULL, lists[list].method, NULL);
+    publish(m, TOPIC_LIST, lists[list].filter, owner, lists[list].method, NULL);
 }
 
 void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner)
@@ -473,8 +473,9 @@ static json_t *honour(struct mcp_listener *l, json_t *filter)
     } kinds[] = {{"resourceSubscriptions", TOPIC_RESOURCE}, {"taskIds", TOPIC_TASK}};
     json_t *agreed = json_object();
     int bad = agreed ? 0 : -1;
-    for (int i = 0; i < MCP_LIST_MAX && mcp_lists_change(l->mcp); i++)
-        if (json_is_true(json_object_get(filter, lists[i].filter)))
+    for (int i = 0; i < MCP_LIST_MAX; i++)
+        if (mcp_list_changes(l->mcp, (enum mcp_list)i) &&
+            json_is_true(json_object_get(filter, lists[i].filter)))
             bad |= reader_add(l, TOPIC_LIST, lists[i].filter) |
                    json_object_set_new(agreed, lists[i].filter, json_true());
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {

@@ -18,10 +18,11 @@ void mcp_handle_subscribe(struct mcp_call *c);   // resources/subscribe
 void mcp_handle_unsubscribe(struct mcp_call *c); // resources/unsubscribe
 void mcp_listen_forget(struct mcp_session *s);   // the session ends
 
-// Do the lists of this server ever change?  If not, no client is promised news of them.
-bool mcp_lists_change(const struct mcp *m);
-void mcp_list_changed(struct mcp *m, enum mcp_list list);
-void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner); // NULL: anybody's
+// Does this list ever change?  If not, no client is promised news of it.
+bool mcp_list_changes(const struct mcp *m, enum mcp_list list);
+// For the readers of one owner, NULL: for all.
+void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner);
+void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner);
 // `task` is borrowed: what tasks/get would answer.
 void mcp_task_updated(struct mcp *m, const char *owner, const char *task_id, json_t *task);
 bool mcp_task_has_readers(struct mcp *m, const char *task_id);

@@ -59,21 +59,24 @@ static void write_block(FILE *out, const char *language, const char *text)
 
 static const char how_boxes_work[] =
     "How the box works:\n"
-    "- `execute_python` runs complete programs. Each call is a new interpreter: variables, imports "
-    "and "
-    "files of an earlier call are gone, so every call loads what it needs.\n"
-    "- There is no network. Data that is not in the box goes into the code itself, for instance as "
-    "a "
-    "text that `io.StringIO` reads.\n"
-    "- The working folder is /mnt/data; only there and in /tmp can files be written.\n"
+    "- `execute_python` with `session` (choose a name, such as \"analysis\") keeps variables, "
+    "imports "
+    "and files from call to call, as a notebook does: load once, then work in small steps. Without "
+    "`session` each call is a new interpreter. If an answer says that the session was lost, load "
+    "again.\n"
+    "- The working folder is /mnt/data; `write_file` puts files there, `list_files` and "
+    "`read_file` show "
+    "what is in it. There is no network: data that is not in the box is brought in that way, with "
+    "`files` or `variables` of `execute_python`, or in the code itself.\n"
+    "- The value of the last expression and everything printed come back; figures, and whatever is "
+    "given to `display(value)`, come back as images and tables. Print few rows, not whole tables.\n"
+    "- Files that the code writes to /mnt/data (`to_csv`, `to_excel`, `savefig`) come back as "
+    "links; "
+    "give those to the person.\n"
     "- Work of more than 50 seconds: pass `background=true` and fetch the result with "
     "`check_run`.\n"
-    "- The value of the last expression and everything printed come back. Print few rows, not "
-    "whole "
-    "tables.\n"
     "- `get_sandbox_info` tells the Python version, the installed libraries and the limits. Ask it "
-    "once "
-    "before using anything outside the standard library, and do without what is not there.\n";
+    "once before using anything outside the standard library, and do without what is not there.\n";
 
 static void write_analyze(FILE *out, const char *const values[ARGUMENTS_MAX])
 {
@@ -105,7 +108,9 @@ static void write_analyze(FILE *out, const char *const values[ARGUMENTS_MAX])
             out,
             "4. Test how firm the answer is: outliers, subgroups that point the other way, sample "
             "sizes, confidence intervals or a suitable test with its assumptions checked.\n"
-            "5. Draw the one or two charts that carry the finding, with labelled axes.\n");
+            "5. Draw the one or two charts that carry the finding, with labelled axes, and write "
+            "the "
+            "table behind them to a file.\n");
     fprintf(
         out,
         "\nFinish with: the answer in one or two sentences; the numbers behind it; what was done "
@@ -141,8 +146,11 @@ static void write_plot(FILE *out, const char *const values[ARGUMENTS_MAX])
         "SVG by hand, at most 15,000 characters, and print it.\n"
         "3. Title that states the finding, axes with names and units, a legend only for more than "
         "one series, colours that also work for colour-blind readers, no overlapping labels.\n"
-        "4. End with `plt.show()`: the figure comes back as an image, and there is no need to save "
-        "it. Also print the few numbers that the chart shows, so that they can be checked.\n"
+        "4. End with `plt.show()`: the figure comes back as an image. Save it with `savefig` only "
+        "if "
+        "the person wants the file, which then comes back as a link. Also print the few numbers "
+        "that "
+        "the chart shows, so that they can be checked.\n"
         "5. Look at the image. Correct what is cut off or unreadable and run again.\n");
     fprintf(out,
             "\nFinish with one sentence on what the chart shows, and the code that made it.\n");
@@ -212,7 +220,7 @@ static const struct prompt prompts[] = {
      write_analyze},
     {"plot_data",
      "Plot data",
-     "Draw one clear chart from data with Python and save it as an image.",
+     "Draw one clear chart from data with Python, look at it, and correct it.",
      {{"data", "Data", "A file such as /mnt/data/sales.csv, a description, or the data itself",
        true, false, LONG_MAX, places},
       {"chart", "Chart", "Kind of chart, such as line or bar; without it: whatever fits", false,
@@ -454,7 +462,8 @@ static json_t *complete_resource(struct mcp_call *c, const char *uri, const char
                                  const char *prefix)
 {
     char template[SHOWN_MAX], name[SHOWN_MAX];
-    json_t *found = mcp_resource_complete(c->mcp, c->owner, uri, variable, prefix);
+    json_t *known = json_object_get(json_object_get(c->request.params, "context"), "arguments");
+    json_t *found = mcp_resource_complete(c->mcp, c->owner, uri, variable, prefix, known);
     if (!found)
         mcp_fail(c, MCP_INVALID_PARAMS, NULL,
                  "there is no resource template '%s' with a variable '%s'", show(uri, template),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// resources: see resources.h.  Lists hold only what every client sees, so that they are the same for
-// all and tell nobody of other people's runs; outputs of runs are reached by the template.
+// resources: see resources.h.  The list holds what every client sees, and the files of this one's key;
+// outputs of runs are reached by their template.
 
 #include "mcp/resources.h"
 
@@ -12,34 +12,48 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "gate/encode.h"
 #include "gate/result.h"
 #include "mcp/fixtures.h"
 #include "mcp/icon.h"
 #include "mcp/job.h"
 #include "mcp/kept.h"
+#include "mcp/sandbox.h"
 #include "mcp/shape.h"
 #include "mcp/tool_run.h"
 
-enum { COMPLETIONS_MAX = 100, GUIDE_TTL_MS = 3600 * 1000, INFO_TTL_MS = 5000, URI_SHOWN_MAX = 200 };
+enum {
+    COMPLETIONS_MAX = 100,
+    GUIDE_TTL_MS = 3600 * 1000,
+    INFO_TTL_MS = 5000,
+    LIST_TTL_MS = 1000, // files come and go
+    URI_SHOWN_MAX = 200
+};
 
 static const char guide[] =
     "# Running Python here\n"
     "\n"
-    "`execute_python` runs a piece of Python in a fresh, isolated box and returns what it printed, "
-    "the value of its last expression, and its error.\n"
+    "`execute_python` runs a piece of Python in an isolated box and returns what it printed, the "
+    "value of its last expression, its error, and the files that it made.\n"
     "\n"
-    "- **Fresh every time.** Variables, imports and files of one call are gone in the next. Send "
-    "complete code.\n"
+    "- **Fresh, or in a session.** Without `session` every call begins anew: send complete code. "
+    "With `session` (any name, or a handle of `open_session`) variables, imports and files stay "
+    "from "
+    "call to call, as in a notebook.\n"
     "- **Last expression.** End with an expression and its value comes back as `result`; there is "
     "no need to print it.\n"
     "- **Pictures.** Figures of matplotlib come back as images, on `plt.show()` or at the end; "
     "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
-    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory.\n"
+    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. What a "
+    "run "
+    "leaves in `/mnt/data` is linked in its answer.\n"
     "- **No network**, and no packages can be installed during a run. `get_sandbox_info` names the "
     "interpreter, the preloaded modules and all limits.\n"
-    "- **Arguments**: `timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes "
-    "`sys.argv[1:]`), `background`.\n"
+    "- **Arguments**: `session`, `files` (written before the run), `variables` (set before the "
+    "run), "
+    "`timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes `sys.argv[1:]`), "
+    "`background`.\n"
     "- **Errors** name the line and come with a hint. A run that was stopped still returns what it "
     "had printed.\n"
     "\n"
@@ -56,6 +70,28 @@ static const char guide[] =
     "| `output_limit` | printed too much | print a summary, write details to a file |\n"
     "| `denied` | used a kernel interface that boxes do not have | use another way |\n"
     "| `lost` | the box was ended from outside | run it again |\n"
+    "\n"
+    "## Sessions\n"
+    "\n"
+    "A session keeps variables, imports, files and history (`_`, `In`, `Out`). It runs one thing "
+    "at a "
+    "time, in the order of asking. An error, a timeout or an interruption keeps the variables; "
+    "only a "
+    "box that had to be ended loses them, and the answer says so first. A session that is not used "
+    "for "
+    "its idle time ends by itself. Each answer tells which variables are new or changed. With "
+    "`checkpoint: true` in `open_session`, `undo_session` takes back runs with their variables and "
+    "files; `fork_session` makes an independent copy.\n"
+    "\n"
+    "## Files\n"
+    "\n"
+    "`write_file` puts a file in, `list_files` and `read_file` look, `delete_file` removes. Files "
+    "that a "
+    "run makes can be read as `sandbox://{session}/{path}` (the execution_id in place of the "
+    "session "
+    "where there was none) and, over HTTP, downloaded by the link in the answer, for about an "
+    "hour, "
+    "also when the session has ended.\n"
     "\n"
     "## Long runs\n"
     "\n"
@@ -141,8 +177,19 @@ static json_t *resource_json(const struct mcp_call *c, const struct resource *r)
     return o;
 }
 
+// For caches between us and the client, or in it.
+static void add_cache_hints(const struct mcp_call *c, json_t *result, int64_t ttl_ms,
+                            bool is_private)
+{
+    if (!c->modern)
+        return;
+    (void)json_object_set_new(result, "ttlMs", json_integer(ttl_ms));
+    (void)json_object_set_new(result, "cacheScope", json_string(is_private ? "private" : "public"));
+}
+
 // Answers with one page of `all`, which is taken.
-static void answer_page(struct mcp_call *c, const char *name, const char *key, json_t *all)
+static void answer_page(struct mcp_call *c, const char *name, const char *key, json_t *all,
+                        bool is_private)
 {
     size_t first, total = json_array_size(all);
     if (mcp_page_begin(c, name, &first) < 0) {
@@ -156,6 +203,8 @@ static void answer_page(struct mcp_call *c, const char *name, const char *key, j
     json_t *result = json_pack("{s:o}", key, page);
     if (result)
         mcp_page_next(c, name, result, next, total);
+    if (result && is_private)
+        add_cache_hints(c, result, LIST_TTL_MS, true);
     json_decref(all);
     mcp_answer(c, result);
 }
@@ -173,7 +222,8 @@ void mcp_handle_resources_list(struct mcp_call *c)
         (void)json_array_append_new(all, resource_json(c, &resources[i]));
     if (c->mcp->fixtures)
         merge(all, fixture_resources());
-    answer_page(c, "resources", "resources", all);
+    merge(all, sandbox_resources(c));
+    answer_page(c, "resources", "resources", all, true);
 }
 
 void mcp_handle_templates_list(struct mcp_call *c)
@@ -188,9 +238,17 @@ void mcp_handle_templates_list(struct mcp_call *c)
         "annotations", annotations_json(c, 0.6, true));
     add_late_fields(c, o, "Output of a run");
     (void)json_array_append_new(all, o);
+    o = json_pack("{s:s, s:s, s:s, s:o}", "uriTemplate", SANDBOX_TEMPLATE, "name", "file",
+                  "description",
+                  "A file that code made or that was written for it. session: handle or name of a "
+                  "session, or the execution_id of a run without one; path: below /mnt/data. Files "
+                  "that a run made are kept for about an hour, also when the session has ended",
+                  "annotations", annotations_json(c, 0.7, true));
+    add_late_fields(c, o, "File of a session");
+    (void)json_array_append_new(all, o);
     if (c->mcp->fixtures)
         merge(all, fixture_templates());
-    answer_page(c, "templates", "resourceTemplates", all);
+    answer_page(c, "templates", "resourceTemplates", all, false);
 }
 
 // ---- read ----------------------------------------------------------------------------------------
@@ -198,11 +256,8 @@ void mcp_handle_templates_list(struct mcp_call *c)
 void mcp_resource_answer(struct mcp_call *c, json_t *contents, int64_t ttl_ms, bool is_private)
 {
     json_t *result = contents ? json_pack("{s:[o]}", "contents", contents) : NULL;
-    if (result && c->modern) {
-        (void)json_object_set_new(result, "ttlMs", json_integer(ttl_ms));
-        (void)json_object_set_new(result, "cacheScope",
-                                  json_string(is_private ? "private" : "public"));
-    }
+    if (result)
+        add_cache_hints(c, result, ttl_ms, is_private);
     mcp_answer(c, result);
 }
 
@@ -216,6 +271,13 @@ void mcp_resource_missing(struct mcp_call *c, const char *uri)
              "resource not found: '%s'; outputs of runs are kept for an hour, resources/list and "
              "resources/templates/list name the others",
              shown);
+}
+
+void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why)
+{
+    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+             json_pack("{s:s, s:s}", "uri", uri, "code", err_code_name(why->code)), "%s%s%s",
+             why->message, why->hint[0] ? "; " : "", why->hint);
 }
 
 static json_t *contents_json(const char *uri, const char *mime_type, const char *key, json_t *text)
@@ -233,6 +295,12 @@ static bool is_mostly_control(const char *text, size_t length)
         controls += c < 0x20 && c != '\n' && c != '\r' && c != '\t';
     }
     return controls > length / 15; // 5 bytes more for each, or a third more for all
+}
+
+bool mcp_is_text(const char *data, size_t length)
+{
+    return !memchr(data, '\0', length) && !is_mostly_control(data, length) &&
+           utf8_valid_length(data, length) == length;
 }
 
 static json_t *run_contents(const char *uri, const char *mime_type, const char *text, size_t length)
@@ -282,6 +350,8 @@ void mcp_handle_resources_read(struct mcp_call *c)
                 resources[i].ttl_ms, false);
             return;
         }
+    if (sandbox_read(c, uri))
+        return;
     json_t *contents = read_run(c->mcp, uri, c->owner);
     if (contents)
         mcp_resource_answer(c, contents, 0, true);
@@ -301,14 +371,17 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
         return job_is_running(m, owner, id) ||
                mcp_kept_find(m, owner, id, part, &mime_type, &length);
-    return m->fixtures && fixture_resource_exists(uri);
+    return sandbox_exists(m, uri, owner) || (m->fixtures && fixture_resource_exists(uri));
 }
 
 // ---- completion ----------------------------------------------------------------------------------
 
 json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
-                              const char *variable, const char *prefix)
+                              const char *variable, const char *prefix, json_t *known)
 {
+    if (strcmp(uri_template, SANDBOX_TEMPLATE) == 0)
+        return sandbox_complete(m, owner, variable, prefix,
+                                json_string_value(json_object_get(known, "session")));
     if (strcmp(uri_template, run_template) != 0)
         return NULL;
     if (strcmp(variable, "execution_id") == 0)

@@ -25,11 +25,16 @@ enum { CAPABILITIES_MAX = 8192 };
 static const char instructions[] =
     "Runs Python code in an isolated box: no network, nothing of the host is visible, limits on "
     "time "
-    "and memory. Each run of execute_python starts from a fresh interpreter; what it prints, the "
-    "value of "
-    "its last expression and its error come back. /mnt/data is the working folder. Code that needs "
-    "more than 50 seconds: pass background=true and fetch the result with check_run. "
-    "get_sandbox_info tells limits and installed libraries.";
+    "and memory. What a run of execute_python prints, shows and leaves in its working folder "
+    "/mnt/data comes back, with the value of its last expression and its error. Without 'session' "
+    "each run starts from a fresh interpreter; with session='any name' variables, imports and "
+    "files "
+    "stay from run to run, until the session has not been used for some minutes. write_file brings "
+    "data in; files that a run makes come back as links. Code that needs more than 50 seconds: "
+    "pass "
+    "background=true and fetch the result with check_run. get_sandbox_info tells limits and "
+    "installed "
+    "libraries.";
 
 // ---- who we are ----------------------------------------------------------------------------------
 
@@ -59,10 +64,10 @@ json_t *mcp_server_mark(void)
 
 static json_t *capabilities(const struct mcp_call *c)
 {
-    int change = mcp_lists_change(c->mcp);
-    json_t *o = json_pack("{s:{s:b}, s:{s:b, s:b}, s:{s:b}, s:{}}", "tools", "listChanged", change,
-                          "resources", "subscribe", 1, "listChanged", change, "prompts",
-                          "listChanged", change, "logging");
+    json_t *o = json_pack("{s:{s:b}, s:{s:b, s:b}, s:{s:b}, s:{}}", "tools", "listChanged",
+                          mcp_list_changes(c->mcp, MCP_LIST_TOOLS), "resources", "subscribe", 1,
+                          "listChanged", mcp_list_changes(c->mcp, MCP_LIST_RESOURCES), "prompts",
+                          "listChanged", mcp_list_changes(c->mcp, MCP_LIST_PROMPTS), "logging");
     if (c->version >= MCP_2025_03_26)
         (void)json_object_set_new(o, "completions", json_object());
     if (c->modern)

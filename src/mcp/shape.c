@@ -6,6 +6,7 @@
 //   head       an error: the line that failed, what it was, what to do
 //   sections   traceback, stdout, stderr, result, each under its label
 //   display    one line for each picture, the text of anything else: shape_display.c
+//   state      files, variables, checkpoints: shape_state.c
 //   foot       verdict, exit code, usage and id in one line
 //
 // Head and foot are short and always there.  The sections share what is left of the budget: a short one
@@ -21,6 +22,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/shape_display.h"
+#include "mcp/shape_state.h"
 #include "mcp/tools.h"
 
 enum {
@@ -31,6 +33,7 @@ enum {
     HEAD_PERCENT = 40,
     TYPE_MAX = 200, // characters of error fields in the object
     LINE_MAX = 500,
+    TABLE_MAX = 2000, // characters of a table in the place of a result
     RESULT_LINE_MAX = 200, // a result up to this long stands beside its label
 };
 
@@ -127,7 +130,7 @@ struct section {
     json_t *value;
     size_t length, count; // bytes, characters
     size_t room;          // characters for it, with its note
-    bool cut;
+    bool cut, instead; // instead: the text stands for a longer one, which the object has
     size_t head, tail; // offsets: the end of the first piece, the begin of the last
     size_t left_out;   // characters
     bool kept;
@@ -270,7 +273,7 @@ static int note_truncated(json_t *object, const char *name, size_t kept, size_t 
 // The shortened text takes the place of the whole one; so does one without NUL.
 static int replace_text(json_t *object, const struct section *s, bool brief)
 {
-    if (!s->cut && !memchr(s->text, '\0', s->length))
+    if (s->instead || (!s->cut && !memchr(s->text, '\0', s->length)))
         return 0;
     char *text = NULL;
     size_t length = 0;
@@ -433,6 +436,8 @@ static void write_foot(FILE *f, json_t *object, bool brief)
         if (json_is_integer(processes))
             fprintf(f, ", processes %" JSON_INTEGER_FORMAT, json_integer_value(processes));
     }
+    if (!brief)
+        shape_state_foot(f, object);
     fprintf(f, ", run %s]\n", id ? id : "?");
 }
 
@@ -445,6 +450,7 @@ static char *make_head(json_t *object, size_t budget)
     FILE *f = open_memstream(&text, &length);
     if (!f)
         return NULL;
+    shape_state_head(f, object);
     write_head(f, object, budget);
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
@@ -461,7 +467,7 @@ static char *make_foot(json_t *object, bool brief)
 }
 
 static char *make_text(const struct section *list, size_t n, const char *head, const char *shown,
-                       const char *foot, bool brief, size_t *ret_length)
+                       const char *state, const char *foot, bool brief, size_t *ret_length)
 {
     char *text = NULL;
     FILE *f = open_memstream(&text, ret_length);
@@ -471,17 +477,19 @@ static char *make_text(const struct section *list, size_t n, const char *head, c
     fputs(head, f);
     for (size_t i = 0; i < n; i++)
         failed |= write_section(f, &list[i], brief);
-    if (n == 0 && !head[0] && !shown)
+    if (n == 0 && !head[0] && !shown && !state[0])
         fputs("no output\n", f);
     if (shown)
         fputs(shown, f);
+    fputs(state, f);
     fputs(foot, f);
     failed |= fclose(f);
     return failed ? (free(text), NULL) : text;
 }
 
 static json_t *make_content(const struct shape *s, const struct section *list, size_t n,
-                            const struct shape_display *shown, const char *text, size_t length)
+                            const struct shape_display *shown, json_t *object, const char *text,
+                            size_t length)
 {
     while (length > 0 && text[length - 1] == '\n')
         length--;
@@ -498,6 +506,10 @@ static json_t *make_content(const struct shape *s, const struct section *list, s
         }
     if (s->links && shown->links)
         failed |= json_array_extend(content, shown->links);
+    json_t *files = s->links ? shape_state_links(object) : NULL;
+    if (s->links)
+        failed |= json_array_extend(content, files);
+    json_decref(files);
     if (failed) {
         json_decref(content);
         return NULL;
@@ -509,10 +521,12 @@ static json_t *shape_sections(const struct shape *s, json_t *object, struct sect
                               const struct shape_display *shown)
 {
     bool brief = s->budget < SHORT_BUDGET;
-    _cleanup_free_ char *head = make_head(object, s->budget), *foot = make_foot(object, brief);
-    if (!head || !foot)
+    _cleanup_free_ char *head = make_head(object, s->budget), *foot = make_foot(object, brief),
+                        *state = shape_state_text(s, object);
+    if (!head || !foot || !state)
         return NULL;
     size_t used = count_characters(head, strlen(head)) + count_characters(foot, strlen(foot)) +
+                  count_characters(state, strlen(state)) +
                   (shown->text ? count_characters(shown->text, strlen(shown->text)) : 0);
     for (size_t i = 0; i < n; i++)
         used += strlen(list[i].label) + 3; // colon and two line feeds
@@ -521,15 +535,44 @@ static json_t *shape_sections(const struct shape *s, json_t *object, struct sect
     for (size_t i = 0; i < n; i++) {
         if (list[i].cut) {
             cut(&list[i], brief ? SHORT_NOTE_ROOM : NOTE_ROOM);
-            list[i].kept = s->keep && s->keep(s->argument, list[i].part, "text/plain", list[i].text,
-                                              list[i].length, list[i].uri);
+            list[i].kept = !list[i].instead && s->keep &&
+                           s->keep(s->argument, list[i].part, "text/plain", list[i].text,
+                                   list[i].length, list[i].uri);
         }
         failed |= replace_text(object, &list[i], brief);
     }
     size_t length = 0;
     _cleanup_free_ char *text =
-        failed ? NULL : make_text(list, n, head, shown->text, foot, brief, &length);
-    return text ? make_content(s, list, n, shown, text, length) : NULL;
+        failed ? NULL : make_text(list, n, head, shown->text, state, foot, brief, &length);
+    return text ? make_content(s, list, n, shown, object, text, length) : NULL;
+}
+
+// The value of the last expression is a table: a text made for readers takes the place of its repr,
+// which stays in the object, within a bound.
+static int say_table(const struct shape *s, json_t *object, struct section *result)
+{
+    json_t *table = shape_display_value(object);
+    if (!table || result->part != KEPT_RESULT)
+        return 0;
+    int failed = 0;
+    char uri[KEPT_URI_MAX];
+    if (result->count > s->budget / 2) {
+        bool kept = s->keep && s->keep(s->argument, KEPT_RESULT, "text/plain", result->text,
+                                       result->length, uri);
+        failed |= note_truncated(object, "result", s->budget / 2, result->length, kept ? uri : NULL);
+        failed |= json_object_set_new(object, "result",
+                                      shape_clip(result->text, result->length, s->budget / 2));
+    }
+    json_t *text = shape_clip(json_string_value(table), json_string_length(table), TABLE_MAX);
+    if (!text)
+        return -1;
+    json_decref(result->value);
+    result->value = text;
+    result->text = json_string_value(text);
+    result->length = json_string_length(text);
+    result->count = count_characters(result->text, result->length);
+    result->instead = true;
+    return failed;
 }
 
 json_t *shape_result(const struct shape *s, json_t *object)
@@ -543,7 +586,8 @@ json_t *shape_result(const struct shape *s, json_t *object)
     add_section(list, &n, "result", KEPT_RESULT, object, "result");
     struct shape_display shown;
     json_t *content = NULL;
-    if (shape_display(s, object, &shown) == 0)
+    int failed = n ? say_table(s, object, &list[n - 1]) : 0;
+    if (shape_display(s, object, &shown) == 0 && !failed)
         content = shape_sections(s, object, list, n, &shown);
     shape_display_clear(&shown);
     for (size_t i = 0; i < n; i++)

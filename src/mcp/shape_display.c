@@ -4,12 +4,14 @@
 // and are otherwise as the code in the box made them.
 //
 //   a picture      one line, an image block; its original, or else itself, is kept
+//   a figure       the same, and what it shows in a few lines; its data, linked when there is much
 //   anything else  its best text, clipped; the richest form is kept and linked if it says more
 //
 // The lines take a third of the budget at most.  What finds no room in them is counted.
 
 #include "mcp/shape_display.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,9 @@
 
 enum {
     ITEM_TEXT_MAX = 2000,         // characters of one text
+    SUMMARY_MAX = 1200,           // characters of what is said about a figure
+    CHART_INLINE = 4 << 10,       // bytes of a figure's data that are put into the object
+    CHARTS_INLINE = 24 << 10,     // the same of all
     LINE_SIZE = 384,              // of a line that describes an item
     BLOCKS_BYTES_MAX = 700 << 10, // base64 of all image blocks: an answer stays below 1 MB
 };
@@ -30,6 +35,7 @@ struct work {
     FILE *f;
     size_t room;   // characters left for lines
     size_t blocks; // bytes left for image blocks
+    size_t charts; // bytes left for data of figures
     unsigned left_out;
 };
 
@@ -72,7 +78,64 @@ static bool write_line(struct work *w, const char *line)
     return true;
 }
 
-static json_t *add_picture(struct work *w, size_t index, const struct picture *p)
+static void write_text(struct work *w, json_t *text)
+{
+    size_t clean = 0;
+    _cleanup_free_ char *copy =
+        shape_clean(json_string_value(text), json_string_length(text), true, &clean);
+    if (copy) // without memory it is in the object
+        fprintf(w->f, "%s%s", copy, clean && copy[clean - 1] == '\n' ? "" : "\n");
+    w->room -= clean < w->room ? clean : w->room;
+}
+
+// ---- figures as data -----------------------------------------------------------------------------
+
+static int write_summary(struct work *w, json_t *chart)
+{
+    json_t *summary = json_object_get(chart, "summary");
+    size_t room = w->room < SUMMARY_MAX ? w->room : SUMMARY_MAX;
+    if (json_string_length(summary) == 0 || room < 64)
+        return 0;
+    json_t *shown = shape_clip(json_string_value(summary), json_string_length(summary), room - 40);
+    if (!shown)
+        return -1;
+    write_text(w, shown);
+    json_decref(shown);
+    return 0;
+}
+
+// Puts the data of a figure into its object, or a link to it.  `spoken`: the lines are there already.
+static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool spoken)
+{
+    const struct shape *s = w->shape;
+    json_t *text = json_object_get(item, DISPLAY_CHART), *chart = display_chart(item);
+    size_t size = json_string_length(text);
+    char uri[KEPT_URI_MAX];
+    if (!chart)
+        return 0;
+    int failed = spoken ? 0 : write_summary(w, chart);
+    if (size <= CHART_INLINE && size <= w->charts) {
+        w->charts -= size;
+        return failed | json_object_set_new(o, "chart", chart);
+    }
+    json_t *summary = json_object_get(chart, "summary");
+    if (json_is_string(summary))
+        failed |= json_object_set_new(
+            o, "chart_summary",
+            shape_clip(json_string_value(summary), json_string_length(summary), SUMMARY_MAX));
+    json_decref(chart);
+    if (s->keep && s->keep(s->argument, (enum kept_part)(KEPT_CHART + index), "application/json",
+                           json_string_value(text), size, uri)) {
+        char line[LINE_SIZE];
+        snprintf(line, sizeof line, "[data of figure %zu: %s]", index + 1, uri);
+        (void)write_line(w, line);
+        failed |= json_object_set_new(o, "chart_uri", json_string(uri));
+        failed |= add_link(w, "chart", index + 1, uri, "application/json", size);
+    }
+    return failed;
+}
+
+static json_t *add_picture(struct work *w, size_t index, json_t *item, const struct picture *p)
 {
     char uri[KEPT_URI_MAX], line[LINE_SIZE], what[128], full[64] = "";
     struct picture original = {0};
@@ -99,6 +162,7 @@ static json_t *add_picture(struct work *w, size_t index, const struct picture *p
     if (linked)
         failed |=
             add_link(w, "image", index + 1, uri, p->mime_type, larger ? original.size : p->size);
+    failed |= add_chart(w, index, item, o, /* spoken= */ false);
     if (failed) {
         json_decref(o);
         return NULL;
@@ -128,7 +192,8 @@ static bool is_bare_name(json_t *item)
 // What a model can read, NULL: nothing.  Of a document only one that is short: half of it is of no use.
 static const char *best_text(json_t *item, json_t **ret)
 {
-    static const char *const spoken[] = {"text/markdown", "text/latex", "text/plain"};
+    static const char *const spoken[] = {DISPLAY_TABLE, "text/markdown", "text/latex",
+                                         "text/plain"};
     static const char *const coded[] = {"text/html", "image/svg+xml", "application/json"};
     const char *type = first_of(item, spoken, ARRAY_LEN(spoken) - is_bare_name(item), ret);
     if (type)
@@ -155,17 +220,7 @@ static const char *richest(json_t *item, json_t **ret)
     return type;
 }
 
-static void write_text(struct work *w, json_t *text)
-{
-    size_t clean = 0;
-    _cleanup_free_ char *copy =
-        shape_clean(json_string_value(text), json_string_length(text), true, &clean);
-    if (copy) // without memory it is in the object
-        fprintf(w->f, "%s%s", copy, clean && copy[clean - 1] == '\n' ? "" : "\n");
-    w->room -= clean < w->room ? clean : w->room;
-}
-
-static json_t *add_document(struct work *w, size_t index, json_t *item)
+static json_t *add_document(struct work *w, size_t index, json_t *item, bool said)
 {
     const struct shape *s = w->shape;
     json_t *rich = NULL, *text = NULL, *shown = NULL;
@@ -182,7 +237,7 @@ static json_t *add_document(struct work *w, size_t index, json_t *item)
     display_describe_size(type, size, what, sizeof what);
     snprintf(line, sizeof line, "[display %zu: %s%s%s]", index + 1, what, kept ? ": " : "",
              kept ? uri : "");
-    if (write_line(w, line) && shown)
+    if (write_line(w, line) && shown && !said)
         write_text(w, shown);
     json_t *o =
         json_pack("{s:s, s:I, s:o*}", "mime_type", type, "size", (json_int_t)size, "text", shown);
@@ -191,6 +246,7 @@ static json_t *add_document(struct work *w, size_t index, json_t *item)
         failed |= json_object_set_new(o, "uri", json_string(uri));
         failed |= add_link(w, "display", index + 1, uri, type, size);
     }
+    failed |= add_chart(w, index, item, o, /* spoken= */ shown != NULL);
     if (failed) {
         json_decref(o);
         return NULL;
@@ -202,14 +258,16 @@ static json_t *add_document(struct work *w, size_t index, json_t *item)
 
 static int add_items(struct work *w, json_t *display)
 {
-    json_t *list = json_array(), *item;
+    json_t *list = json_array(), *item, *value = shape_display_value(w->object);
     size_t i;
     int failed = !list;
     json_array_foreach(display, i, item)
     {
         struct picture p;
-        failed |= json_array_append_new(list, display_picture(item, &p) ? add_picture(w, i, &p)
-                                                                        : add_document(w, i, item));
+        bool said = value && json_object_get(item, DISPLAY_TABLE) == value;
+        failed |=
+            json_array_append_new(list, display_picture(item, &p) ? add_picture(w, i, item, &p)
+                                                                  : add_document(w, i, item, said));
     }
     json_int_t omitted = json_integer_value(json_object_get(w->object, "display_omitted"));
     if (w->left_out)
@@ -218,7 +276,17 @@ static int add_items(struct work *w, json_t *display)
         fprintf(w->f, "[%lld more left out: too many or too large]\n", (long long)omitted);
     failed |= json_object_set_new(w->object, "display", list);
     (void)json_object_del(w->object, "display_originals");
+    (void)json_object_del(w->object, "display_value");
     return failed ? -1 : 0;
+}
+
+json_t *shape_display_value(json_t *object)
+{
+    json_t *at = json_object_get(object, "display_value");
+    json_t *item = json_array_get(json_object_get(object, "display"),
+                                  json_is_integer(at) ? (size_t)json_integer_value(at) : SIZE_MAX);
+    json_t *text = json_object_get(item, DISPLAY_TABLE);
+    return json_string_length(text) ? text : NULL;
 }
 
 int shape_display(const struct shape *s, json_t *object, struct shape_display *ret)
@@ -235,7 +303,8 @@ int shape_display(const struct shape *s, json_t *object, struct shape_display *r
                      .out = ret,
                      .f = open_memstream(&ret->text, &length),
                      .room = s->budget / 3,
-                     .blocks = BLOCKS_BYTES_MAX};
+                     .blocks = BLOCKS_BYTES_MAX,
+                     .charts = CHARTS_INLINE};
     if (!w.f || !ret->pictures || !ret->links)
         return w.f ? (void)fclose(w.f), -1 : -1;
     json_incref(display);

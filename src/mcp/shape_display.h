@@ -13,6 +13,10 @@ struct shape_display {
     json_t *pictures, *links; // content blocks; all three NULL when nothing was shown
 };
 
+// The value of the last expression as a short text, where that is better to read than its repr: a
+// table.  Borrowed; NULL: it is not.
+json_t *shape_display_value(json_t *object);
+
 // Puts a description in the place of the object's "display", without the contents, which are kept
 // where they are not all in the answer.  0, or -1 when memory is out; clear `ret` in both cases.
 int shape_display(const struct shape *s, json_t *object, struct shape_display *ret);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_run: the tools that run code: execute_python, check_run and get_sandbox_info.
+// tool_run: the tools that run code: execute_python and check_run (tool_run.c), get_sandbox_info
+// (tool_info.c), those for sessions (tool_session.c) and for files (tool_files.c).
 
 #ifndef CONSTRICTOR_MCP_TOOL_RUN_H
 #define CONSTRICTOR_MCP_TOOL_RUN_H
@@ -8,7 +9,21 @@
 #include "mcp/job.h"
 #include "mcp/tools.h"
 
-extern const struct mcp_tool run_tools[]; // ends with a row without a name
+// Each ends with a row without a name.
+extern const struct mcp_tool run_tools[], info_tools[], session_tools[], file_tools[];
+
+// What a run gives: the output schema of execute_python and of all that goes through a job.
+extern const char tool_run_output[];
+
+// Makes the plan of a session that MCP opens, from the arguments of a tool: timeout, cpu_seconds,
+// memory_mb, and name, idle_timeout, checkpoint where the tool has them.
+void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_plan *ret);
+
+// A text argument that must not have a NUL in it; NULL: it has, and the call was answered.
+const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name);
+
+// What callers bring along, checked: 0, or -1 when the call was answered.
+int tool_check_luggage(struct mcp_call *c, json_t *arguments);
 
 // What get_sandbox_info tells: an object, new.  NULL: memory is out.
 json_t *tool_run_info(struct mcp *m);

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_schemas: what the tools of tool_run.c take and give, as JSON schemas.  Only words that every
-// client and every model provider understands: one type each, no references, nothing but "anyOf" to say
-// that a value may be null.  Bounds that the configuration decides are put in by tool_run.c.
+// tool_schemas: what the tools of tool_run.c take and give, as JSON schemas.  Bounds that the
+// configuration decides are put in by tool_run.c.
 
 #ifndef CONSTRICTOR_MCP_TOOL_SCHEMAS_H
 #define CONSTRICTOR_MCP_TOOL_SCHEMAS_H
 
-// clang-format off
+#include "mcp/schema_kit.h"
 
-#define FIELD(name, schema) "\"" name "\": " schema
-#define TYPE(type) "{\"type\": \"" type "\"}"
-#define NULLABLE(schema) "{\"anyOf\": [" schema ", " TYPE("null") "]}"
-#define LIST(items) "{\"type\": \"array\", \"items\": " items "}"
-#define MAP(values) "{\"type\": \"object\", \"additionalProperties\": " values "}"
-#define OBJECT(required, fields)                                                                   \
-    "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "]}"
-#define STRING TYPE("string")
-#define INTEGER TYPE("integer")
-#define NUMBER TYPE("number")
-#define BOOLEAN TYPE("boolean")
+// clang-format off
 
 // ---- taken ---------------------------------------------------------------------------------------
 
@@ -28,11 +17,16 @@ static const char execute_input[] =
     "\"code\": {\"type\": \"string\", \"description\": \"Python source to run. The value of the last "
         "expression is returned as the result; print() goes to stdout; matplotlib figures and "
         "display(value) come back as images and tables.\"}, "
+    SESSION_ARGUMENT("Handle of open_session, or any name: the same name is the same session, and its "
+        "first use opens it. Variables, imports and files then stay from call to call. Without it: a "
+        "fresh interpreter.") ", "
+    FILES_ARGUMENT ", "
+    VARIABLES_ARGUMENT ", "
     "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time in "
         "seconds. Ask for more than 50 only together with background=true, because most clients give "
         "up after 60.\"}, "
     "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory in MiB, files in "
-        "scratch included.\"}, "
+        "/mnt/data included. A session has what it was opened with.\"}, "
     "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Processor time in "
         "seconds, all processes together; not less than the timeout unless it is given.\"}, "
     "\"args\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", "
@@ -49,9 +43,6 @@ static const char check_input[] =
         "\"description\": \"Seconds to wait for the end of the run before answering.\"}"
     "}, \"required\": [\"execution_id\"], \"additionalProperties\": false}";
 
-static const char info_input[] =
-    "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}";
-
 // ---- given ---------------------------------------------------------------------------------------
 
 #define CUT                                                                                        \
@@ -65,12 +56,6 @@ static const char info_input[] =
            FIELD("column", NULLABLE(INTEGER)) ", " FIELD("function", STRING) ", "                  \
            FIELD("code_line", NULLABLE(STRING)))
 
-#define PYTHON                                                                                     \
-    OBJECT("\"python\", \"version\"",                                                              \
-           FIELD("python", STRING) ", " FIELD("version", STRING) ", "                              \
-           FIELD("preloaded", LIST(STRING)) ", "                                                   \
-           FIELD("preload_failed", LIST(MAP(STRING))))
-
 #define PICTURE_FIELDS                                                                             \
     FIELD("mime_type", STRING) ", " FIELD("width", INTEGER) ", " FIELD("height", INTEGER) ", "     \
     FIELD("size", INTEGER)
@@ -78,14 +63,12 @@ static const char info_input[] =
 #define SHOWN                                                                                      \
     OBJECT("\"mime_type\", \"size\"",                                                              \
            PICTURE_FIELDS ", " FIELD("uri", STRING) ", " FIELD("text", STRING) ", "                \
+           FIELD("chart", ANY) ", " FIELD("chart_summary", NULLABLE(STRING)) ", "                  \
+           FIELD("chart_uri", STRING) ", "                                                         \
            FIELD("original", OBJECT("\"mime_type\", \"size\"", PICTURE_FIELDS)))
 
-#define ANY                                                                                        \
-    "{\"anyOf\": [" TYPE("object") ", " TYPE("array") ", " STRING ", " NUMBER ", " BOOLEAN ", "    \
-    TYPE("null") "]}"
-
 // What result_json() makes, and `state`.  A run that goes on has what is required, and elapsed_ms.
-static const char run_output[] =
+const char tool_run_output[] =
     OBJECT("\"execution_id\", \"state\", \"stdout\", \"stderr\", \"truncated\"",
         FIELD("execution_id", STRING) ", "
         FIELD("state", "{\"type\": \"string\", \"enum\": [\"running\", \"finished\"]}") ", "
@@ -103,6 +86,17 @@ static const char run_output[] =
         FIELD("result_json", ANY) ", "
         FIELD("display", LIST(SHOWN)) ", "
         FIELD("display_omitted", INTEGER) ", "
+        FIELD("files", LIST(OBJECT("\"path\", \"size\", \"mime_type\"", FILE_FIELDS))) ", "
+        FIELD("files_omitted", INTEGER) ", "
+        FIELD("files_error", STRING) ", "
+        FIELD("variables", LIST(VARIABLE)) ", "
+        FIELD("variables_omitted", INTEGER) ", "
+        FIELD("session", NULLABLE(STRING)) ", "
+        FIELD("session_name", NULLABLE(STRING)) ", "
+        FIELD("session_state", "{\"type\": \"string\", \"enum\": [\"open\", \"new\", \"lost\"]}") ", "
+        FIELD("execution_count", INTEGER) ", "
+        FIELD("checkpoint", CHECKPOINT) ", "
+        FIELD("fork", STRING) ", "
         FIELD("error", NULLABLE(OBJECT("\"type\", \"message\", \"traceback\"",
             FIELD("type", STRING) ", "
             FIELD("message", STRING) ", "
@@ -133,28 +127,6 @@ static const char run_output[] =
             FIELD("name", STRING) ", " FIELD("value", INTEGER) ", " FIELD("unit", STRING)))) ", "
         FIELD("environment", PYTHON) ", "
         FIELD("hint", NULLABLE(STRING)));
-
-static const char info_output[] =
-    OBJECT("\"version\", \"state\", \"uptime_seconds\", \"network\", \"limits\", \"isolation\", "
-           "\"tool_sets\"",
-        FIELD("version", STRING) ", "
-        FIELD("state", "{\"type\": \"string\", \"enum\": [\"warming\", \"ready\", \"failed\"]}") ", "
-        FIELD("problem", NULLABLE(STRING)) ", "
-        FIELD("uptime_seconds", NUMBER) ", "
-        FIELD("python", PYTHON) ", "
-        FIELD("network", BOOLEAN) ", "
-        FIELD("working_folder", STRING) ", "
-        FIELD("limits", MAP(OBJECT("\"default\", \"maximum\", \"unit\"",
-            FIELD("default", NUMBER) ", "
-            FIELD("maximum", NUMBER) ", "
-            FIELD("unit", STRING) ", "
-            FIELD("argument", NULLABLE(STRING))))) ", "
-        FIELD("isolation", MAP(STRING)) ", "
-        FIELD("tool_sets", LIST(STRING)) ", "
-        FIELD("runs", OBJECT("",
-            FIELD("running", INTEGER) ", "
-            FIELD("background", INTEGER) ", "
-            FIELD("background_maximum", INTEGER))));
 
 // clang-format on
 

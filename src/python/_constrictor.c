@@ -9,6 +9,12 @@
 //   serve(on_child)      zygote: make boxes until the keeper goes; in a box: call on_child()
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   send(kind, payload)  box: have init send a frame to the gate
+// and for undo.py, in a box, box/branch.h with the hooks around a fork that os.fork() calls:
+//   begin()              move out of the memory that is shared with init
+//   park(branch, serial, kind, keep)  keep a copy asleep -> its slot; in the copy, woken: a tuple
+//   reserve(branch, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
+//   board([bytes])       notes that are not undone
+//   limits()             (memory in bytes, processes)
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -20,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "box/branch.h"
 #include "box/init.h"
 #include "box/spawn.h"
 #include "box/warm.h"
@@ -166,6 +173,118 @@ static PyObject *py_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_begin(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    PyOS_BeforeFork();
+    int r = branch_begin();
+    if (r > 0)
+        PyOS_AfterFork_Child();
+    else
+        PyOS_AfterFork_Parent();
+    if (r < 0)
+        return fail(r);
+    Py_RETURN_NONE;
+}
+
+// (why, status, branch that was active before, whether an answer is awaited, whether nothing is left of it).
+static PyObject *woken(const struct branch_wake *w)
+{
+    return Py_BuildValue("iiIii", (int)w->why, w->status, (unsigned)w->branch, w->asked,
+                         w->consumed);
+}
+
+static PyObject *py_park(PyObject *self, PyObject *args)
+{
+    unsigned branch, serial, kind;
+    int keep;
+    struct branch_wake wake;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "IIIp", &branch, &serial, &kind, &keep))
+        return NULL;
+    // The hooks of the copy are called when it wakes: most never do, and calling them copies pages.
+    PyOS_BeforeFork();
+    int r = branch_park(branch, serial, (enum branch_kind)kind, keep, &wake);
+    if (r == BRANCH_WOKEN) {
+        PyOS_AfterFork_Child();
+        return woken(&wake);
+    }
+    PyOS_AfterFork_Parent();
+    return r < 0 ? fail(r) : PyLong_FromLong(r);
+}
+
+static PyObject *py_reserve(PyObject *self, PyObject *args)
+{
+    unsigned branch, serial;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "II", &branch, &serial))
+        return NULL;
+    int r = branch_reserve(branch, serial);
+    return r < 0 ? fail(r) : PyLong_FromLong(r);
+}
+
+static PyObject *py_give_way(PyObject *self, PyObject *args)
+{
+    unsigned why;
+    int slot, own;
+    struct branch_wake wake;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iIi", &slot, &why, &own))
+        return NULL;
+    int r = branch_give_way(slot, (enum branch_why)why, own, &wake);
+    return r < 0 ? fail(r) : woken(&wake);
+}
+
+static PyObject *py_drop(PyObject *self, PyObject *args)
+{
+    int slot;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "i", &slot))
+        return NULL;
+    branch_drop(slot);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_alive(PyObject *self, PyObject *args)
+{
+    int slot;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "i", &slot))
+        return NULL;
+    return PyBool_FromLong(branch_alive(slot));
+}
+
+static PyObject *py_settled(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    branch_settled();
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_board(PyObject *self, PyObject *args)
+{
+    const char *data = NULL;
+    Py_ssize_t length = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "|y#", &data, &length))
+        return NULL;
+    int r = data ? branch_board_set(data, (size_t)length) : 0;
+    if (r < 0)
+        return fail(r);
+    length = (Py_ssize_t)branch_board(&data);
+    return PyBytes_FromStringAndSize(data, length);
+}
+
+static PyObject *py_limits(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return Py_BuildValue("KI", (unsigned long long)branch_memory_limit(),
+                         (unsigned)branch_process_limit());
+}
+
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
     {"learn", py_learn, METH_VARARGS,
@@ -173,6 +292,15 @@ static PyMethodDef methods[] = {
     {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
+    {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
+    {"park", py_park, METH_VARARGS, "park(branch, serial, kind, keep): keep a copy asleep"},
+    {"reserve", py_reserve, METH_VARARGS, "reserve(branch, serial): a slot to sleep in"},
+    {"give_way", py_give_way, METH_VARARGS, "give_way(slot, why, own): wake another, sleep or end"},
+    {"drop", py_drop, METH_VARARGS, "drop(slot): end a copy"},
+    {"alive", py_alive, METH_VARARGS, "alive(slot): is somebody there?"},
+    {"settled", py_settled, METH_NOARGS, "settled(): after being woken, all is well"},
+    {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
+    {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,9 +4,10 @@
 zygote.py imports this file and calls install(); the rest runs in the user process of a box, among
 user code, under the rules of runner.py. A value says itself what it looks like, by the methods that
 notebooks call: _repr_png_() and so on. Figures of matplotlib are drawn on plt.show() and at the end
-of a run. A library is used when user code has imported it; only to make a picture smaller is PIL
+of a run: figures.py. A figure is there as data as well, charts.py, and a table as a short text,
+tables.py. A library is used when user code has imported it; only to make a picture smaller is PIL
 imported for once. Every method may raise, lie, or return a gigabyte: what comes is checked before it
-is copied, and what does not fit is counted.
+is copied, what does not fit is counted, and what was wrong is said on stderr.
 """
 
 import builtins
@@ -14,16 +15,20 @@ import sys
 from _io import BytesIO
 from sys import modules
 
-from runner import Box, ImportHook, LINE_MAX, PAYLOAD_MAX
-from runner import clip, message_of, need, quote, to_json, type_name
-
-__builtins__ = dict(vars(builtins))
+from base import __builtins__           # first: functions look builtins up there
+import base
+import report
+from base import Box, LINE_MAX, PAYLOAD_MAX, clip, need, quote, to_json
+from report import message_of, type_name
 
 ITEMS_MAX = 20              # bundles of a run
 ROOM = 1024 * 1024          # bytes of JSON for all of them, and for the originals of pictures
 TEXT_MAX = 128 * 1024       # characters of one text
 PLAIN_MAX = 8 * 1024        # the same of text/plain, which is cut there
-JSON_MAX = 128 * 1024
+JSON_MAX = 384 * 1024       # the same of JSON
+JSON_DEPTH, JSON_ITEMS = 32, 50_000
+SECOND_MAX = 64 * 1024      # bytes of a JPEG beside a PNG of the same
+NOTES_MAX = 20              # lines that a run has on stderr from here
 TYPES_MAX = 16              # MIME types of a bundle
 MIME_MAX = 100              # characters of a MIME type
 INPUT_MAX = 32 * 1024 * 1024    # bytes of a picture that is looked at
@@ -31,18 +36,22 @@ SHOWN_BYTES = 300_000       # of a picture; a larger one is made smaller
 SHOWN_EDGE = 1600           # the same in pixels
 LEAST_EDGE = 400            # nothing is made smaller than this for the sake of its bytes
 ROUNDS = 3                  # how often it is tried
-ORIGINAL_PIXELS = 8_000_000 # a figure with more is not drawn in full size
-OVERHANG = 0.02             # inches that a label may stick out of a figure
-MARGIN = 0.1                # inches around a label that sticks out further
-PYPLOT = "matplotlib.pyplot"
+HELP = "save it to a file in /mnt/data instead"
 
 PNG, JPEG, PLAIN = "image/png", "image/jpeg", "text/plain"
+TABLE = "text/vnd.constrictor.table"    # a table as a text for readers that pay by the character
+SCRIPT = "application/javascript"
 METHODS = {
     "_repr_png_": PNG, "_repr_jpeg_": JPEG, "_repr_svg_": "image/svg+xml",
     "_repr_html_": "text/html", "_repr_markdown_": "text/markdown", "_repr_latex_": "text/latex",
-    "_repr_json_": "application/json",
+    "_repr_json_": "application/json", "_repr_javascript_": SCRIPT,
 }
-BUNDLE = "_repr_mimebundle_"
+BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
+# Our other files, and what makes us need them: figures.ADOPT has a function for each.
+OTHERS = "charts", "figures", "plotly_charts", "tables"
+LIBRARIES = ("matplotlib.pyplot", "plotly.io._renderers", "pandas",
+             "IPython.core.display_functions")
+FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")
 
 
@@ -53,17 +62,89 @@ class Shown:
     omitted = 0
     room = ROOM
     figures = ()            # the figures among the items
+    ids = {}                # display_id -> number of its item
+    notes = 0
+    clear = False           # clear_output(wait=True): all of it goes when something new comes
+    value = None            # number of the item that is the value of the last expression
 
 
 Shown = Shown()
 
 
 def note(text):
-    """For what the value's own code did wrong: said on stderr, and nothing else comes of it."""
+    """For what the value's own code did wrong, or what did not fit: said on stderr."""
+    Shown.notes += 1
+    Box.shown = True        # for extend() to come by
+    if Shown.notes > NOTES_MAX:
+        return
     try:
-        sys.stderr.write(f"display: {clip(text, LINE_MAX)}\n")
+        last = " (no more of these)" if Shown.notes == NOTES_MAX else ""
+        sys.stderr.write(f"display: {clip(text, LINE_MAX)}{last}\n")
     except Exception:
         pass
+
+
+# ---- Our other files ----------------------------------------------------------------------------
+
+Own = {"base": base, "report": report, "display": modules[__name__]}
+
+
+def own(name):
+    """A module of ours. A warm zygote has them all; after a cold start each is read when it is
+    needed, and none is left under a name that user code may want."""
+    if name not in Own:
+        hidden = {key: modules.pop(key) for key in (*Own, *OTHERS) if key in modules}
+        path, sys.path = sys.path, [FOLDER]
+        modules.update(Own)
+        try:
+            __import__(name)
+        finally:
+            Own.update({key: modules.pop(key) for key in (*Own, *OTHERS) if key in modules})
+            modules.update(hidden)
+            sys.path = path
+    return Own[name]
+
+
+def adopt(name):
+    try:
+        own("figures").ADOPT[name](modules[name])
+    except Exception:
+        pass                # another version of it: then it is as it is
+
+
+class Adopter:
+    """A finder that lets the others find a library and adopts it when it is loaded."""
+    busy = None
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in LIBRARIES or name == self.busy:
+            return None
+        self.busy = name
+        try:
+            for finder in sys.meta_path:
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    execute = spec.loader.exec_module
+                    spec.loader.exec_module = lambda module: (execute(module), adopt(name))
+                    return spec
+        finally:
+            self.busy = None
+        return None
+
+
+def install():
+    """In the zygote, after the preloads."""
+    builtins.display = display
+    for name in LIBRARIES:
+        if name in modules:
+            adopt(name)
+    sys.meta_path.insert(0, Adopter())
+
+
+def prepare():
+    """For a warm zygote: what a box would else have to read."""
+    for name in OTHERS:
+        own(name)
 
 
 # ---- Pictures -----------------------------------------------------------------------------------
@@ -134,86 +215,27 @@ def picture_of(data, mime):
     return (smaller, data) if smaller is not None and len(smaller) < len(data) else (data, None)
 
 
-# ---- Figures of matplotlib ----------------------------------------------------------------------
+# ---- Figures ------------------------------------------------------------------------------------
 
 def is_figure(value):
     module = modules.get("matplotlib.figure")
     return module is not None and isinstance(value, module.Figure)
 
 
-def draw(figure, dpi, outline=None):
-    out = BytesIO()
-    figure.savefig(out, format="png", dpi=dpi, bbox_inches=outline)
-    return out.getvalue()
+def is_plotly(value):
+    module = modules.get("plotly.basedatatypes")
+    return module is not None and isinstance(value, module.BaseFigure)
 
 
-def outline_of(figure):
-    """What to draw when labels stick out of the figure, which else would be cut off; or None."""
-    try:
-        box = figure.get_tightbbox()
-        width, height = figure.get_size_inches()
-        sides = -box.x0, -box.y0, box.x1 - width, box.y1 - height
-        if not OVERHANG < max(sides) < 2 * max(width, height):
-            return None
-        left, below, right, above = [side + MARGIN if side > OVERHANG else 0 for side in sides]
-        return modules["matplotlib.transforms"].Bbox.from_extents(
-            -left, -below, width + right, height + above)
-    except Exception:
-        return None         # before matplotlib 3.6
-
-
-def draw_figure(figure):
-    """(what to show, the original or None), as picture_of(); None: there is nothing in it."""
-    if len(figure.get_children()) < 2:  # its background
-        return None
-    full = figure.dpi
-    size = figure.get_size_inches()
-    dpi = min(full, SHOWN_EDGE / max(size))
-    data = draw(figure, dpi)
-    outline = outline_of(figure)
-    if outline is not None:
-        size = outline.width, outline.height
-        dpi = min(full, SHOWN_EDGE / max(size))
-        data = draw(figure, dpi, outline)
-    original, inches = data if dpi == full else None, max(size)
-    for _ in range(ROUNDS):
-        if len(data) <= SHOWN_BYTES or dpi * inches <= LEAST_EDGE:
-            break
-        dpi = next_edge(dpi * inches, len(data)) / inches
-        data = draw(figure, dpi, outline)
-    if dpi == full:
-        original = None
-    elif original is None and size[0] * size[1] * full ** 2 <= ORIGINAL_PIXELS:
-        original = draw(figure, full, outline)
-    figure.stale = False    # tells whether it is changed from now on
-    return Drawn((data, original))
-
-
-def show_figures(keep_open=False):
-    """Every open figure that was not shown as it is now; then they are closed."""
-    managers = modules["matplotlib._pylab_helpers"].Gcf.get_all_fig_managers()
-    try:
-        for manager in managers:
-            figure = manager.canvas.figure
-            if not any([figure is other for other in Shown.figures]) or figure.stale:
-                add(figure, True)
-    finally:
-        if managers and not keep_open:
-            modules[PYPLOT].close("all")
-
-
-def show(*args, block=None, **kwargs):
-    """Display all open figures."""
-    try:
-        show_figures(keep_open=block is False)
-    except Exception as exc:
-        note(f"plt.show() failed: {type_name(exc)}: {message_of(exc)}")
+def is_animation(value):
+    module = modules.get("matplotlib.animation")
+    return module is not None and isinstance(value, module.Animation)
 
 
 def end_of_run():
     """Called by the runner when pyplot is there."""
     try:
-        show_figures()
+        own("figures").show_figures()
     except BaseException:
         pass                # the run is over, whatever this was
     Shown.figures = ()
@@ -229,6 +251,10 @@ def is_mime(text):
             SUBTYPE.issuperset(subtype))
 
 
+def name_of(value):
+    return clip(type.__getattribute__(type(value), "__name__"), 100)
+
+
 def ask(value, method, **arguments):
     """What a method of the value's class returns, without metadata; None: nothing."""
     try:
@@ -239,68 +265,153 @@ def ask(value, method, **arguments):
     except NotImplementedError:
         return None
     except Exception as exc:
-        note(f"{type(value).__name__}.{method}() failed: {type_name(exc)}: {message_of(exc)}")
+        note(f"{name_of(value)}.{method}() failed: {type_name(exc)}: {message_of(exc)}")
         return None
+
+
+def ask_animation(animation):
+    """Its page, if the code wants one: only as many frames as there is room for are drawn."""
+    rc = modules["matplotlib"].rc_context({"animation.embed_limit": TEXT_MAX * 0.9 / 2**20})
+    with rc:
+        given = ask(animation, "_repr_html_")
+    return {} if given is None else {"text/html": given}
+
+
+def exact(bundle):
+    """A dictionary whatever its class; nothing of one that is too large. Not dict.copy(), which asks
+    a subclass for its keys."""
+    return dict(dict.items(bundle)) if dict.__len__(bundle) <= TYPES_MAX else {}
 
 
 def bundle_of(value):
     """MIME type -> what the value's methods returned for it, none of it checked."""
     if is_figure(value):
-        picture = draw_figure(value)
-        return {} if picture is None else {PNG: picture}
+        return own("figures").bundle_of(value)
+    if is_plotly(value):
+        return own("figures").bundle_of_plotly(value)
+    if is_animation(value):
+        return ask_animation(value)
     found, given = {}, ask(value, BUNDLE, include=None, exclude=None)
     if isinstance(given, dict):
-        found = dict(given) if dict.__len__(given) <= TYPES_MAX else {}
+        found = exact(given)
     for method, mime in METHODS.items():
-        if mime not in found and not (mime == JPEG and PNG in found):
+        if mime not in found:
             given = ask(value, method)
             if given is not None:
                 found[mime] = given
+    if "text/html" in found and ("pandas" in modules or "polars" in modules):
+        try:
+            text = own("tables").text_of(value)
+            if text is not None:
+                found[TABLE] = text
+        except Exception:
+            pass            # an odd table: there is its page
     return found
 
 
+def tidy_json(value):
+    """The value as JSON can say it, in exact types: NaN and infinity become null."""
+    left = JSON_ITEMS
+
+    def walk(value, depth):
+        nonlocal left
+        left -= 1
+        if left < 0 or depth < 0:
+            raise ValueError("it is nested too deep, or in itself, or has too many values")
+        if isinstance(value, str):
+            return str.__str__(value)
+        if value is None or value is True or value is False:
+            return value
+        if isinstance(value, int):
+            value = int.__add__(value, 0)
+            return value if -2**63 <= value < 2**63 else float(value)
+        if isinstance(value, float):
+            value = float.__add__(value, 0.0)
+            return value if value - value == 0 else None
+        if isinstance(value, dict):
+            return {walk(key, 0) if isinstance(key, str) else clip(str(key), MIME_MAX):
+                    walk(item, depth - 1) for key, item in dict.items(value)}
+        if isinstance(value, (list, tuple)):
+            kind = list if isinstance(value, list) else tuple
+            return [walk(item, depth - 1) for item in kind.__iter__(value)]
+        if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+            return walk(value.item(), 0)        # a number of numpy
+        raise ValueError(f"it has a {name_of(value)}")
+
+    return walk(value, JSON_DEPTH)
+
+
+def over(length, limit):
+    raise ValueError(f"it has {length} characters, and {limit} are allowed: {HELP}")
+
+
 def text_of(mime, given):
-    """The text of one representation within its bound; None for what is none."""
+    """The text of one representation within its bound."""
     if mime == "application/json" or mime.endswith("+json") and not isinstance(given, str):
-        return to_json(given, JSON_MAX) if type(given) in (dict, list) else None
+        try:
+            return to_json(tidy_json(given), JSON_MAX)
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
     if not isinstance(given, str):
-        return None
-    if str.__len__(given) > (TEXT_MAX if mime != PLAIN else INPUT_MAX):
-        raise ValueError("too large")
-    return clip(given, TEXT_MAX if mime != PLAIN else PLAIN_MAX)
+        raise TypeError(f"it is a {name_of(given)}, and should be a str")
+    limit = JSON_MAX if mime.endswith("+json") else TEXT_MAX
+    if mime != PLAIN and str.__len__(given) > limit:
+        over(str.__len__(given), limit)
+    return clip(given, PLAIN_MAX if mime == PLAIN else limit)
 
 
-def pack(bundle):
+def pair_of(mime, text):
+    return b'"%b":"%b"' % (mime.encode(), text)
+
+
+def pack_picture(mime, given, beside):
+    """The pair of a picture and its original, as a list and (MIME type, base64) or None."""
+    picture = given if type(given) is Drawn else picture_of(given, mime)
+    if picture is None:
+        raise TypeError("it is no such picture")
+    encode = need("binascii", "b2a_base64")
+    if len(picture[0]) * 4 > ROOM * 3:
+        raise ValueError(f"it has {len(picture[0])} bytes: {HELP}")
+    if beside and len(picture[0]) > SECOND_MAX:
+        return [], None     # there is a better one
+    original = None
+    if picture[1] is not None and len(picture[1]) * 4 <= ROOM * 3 and not beside:
+        original = mime, encode(picture[1], newline=False)
+    return [pair_of(mime, encode(picture[0], newline=False))], original
+
+
+def pack(bundle, name):
     """The bundle as pairs of JSON texts, and the original of its picture; what is wrong is left
-    out. None: there was something, and all of it was too large."""
+    out, and said. None: there was something, and none of it was right."""
     pairs, original, refused = [], None, False
     for mime, given in bundle.items():
         try:
             if not is_mime(mime):
                 continue
             mime = str.__str__(mime)
+            if given is None:
+                continue
             if mime in (PNG, JPEG):
-                picture = given if type(given) is Drawn else picture_of(given, mime)
-                if picture is not None:
-                    encode = need("binascii", "b2a_base64")
-                    if len(picture[0]) * 4 > ROOM * 3:
-                        raise ValueError("too large")
-                    pairs.append(b'"%b":"%b"' % (mime.encode(),
-                                                 encode(picture[0], newline=False)))
-                    if picture[1] is not None and len(picture[1]) * 4 <= ROOM * 3:
-                        original = mime, encode(picture[1], newline=False)
+                found = pack_picture(mime, given, mime == JPEG and PNG in bundle)
+                pairs += found[0]
+                original = found[1] or original
+            elif mime.startswith(("image/", "audio/", "video/", "application/pdf")) and \
+                    isinstance(given, (bytes, bytearray)):
+                if len(given) * 4 > ROOM * 3:
+                    over(len(given), ROOM * 3 // 4)
+                pairs.append(pair_of(mime, need("binascii", "b2a_base64")(given, newline=False)))
             else:
-                text = text_of(mime, given)
-                if text is not None:
-                    pairs.append(f'"{mime}":{quote(text)}'.encode())
-        except Exception:   # too large, not JSON, no base64, no memory
+                pairs.append(f'"{mime}":{quote(text_of(mime, given))}'.encode())
+        except Exception as exc:        # too large, not JSON, no base64, no memory
             refused = True
+            note(f"{clip(mime, MIME_MAX)} of {name} is left out: {message_of(exc)}")
     return None if refused and not pairs else (pairs, original)
 
 
 def is_rich(value):
     kind = type(value)
     return (getattr(kind, BUNDLE, None) is not None or is_figure(value) or
+            getattr(kind, BY_ITSELF, None) is not None or
             any([getattr(kind, method, None) is not None for method in METHODS]))
 
 
@@ -316,49 +427,165 @@ def omit():
     Box.shown = True
 
 
-def add(value, with_text, raw=False):
-    """Makes an item of a value: all it can be, with_text its repr as well."""
-    if len(Shown.items) >= ITEMS_MAX or Shown.room < LINE_MAX:
+def forget():
+    """Nothing was shown."""
+    Shown.items = Shown.originals = Shown.figures = ()
+    Shown.omitted, Shown.room, Shown.ids, Shown.clear, Shown.value = 0, ROOM, {}, False, None
+
+
+def put(item, original, at):
+    """Takes an item over, in the place of an earlier one if `at` is its number; returns its number,
+    or None if there is no room."""
+    before = len(Shown.items[at]) + 1 if at is not None else 0
+    if len(item) + 1 > Shown.room + before:
         omit()
-        return
-    packed = pack(value if raw else bundle_of(value))
-    pairs, original = packed or ([], None)
+        return None
+    Shown.room += before - len(item) - 1
+    Box.shown = True
+    if at is None:
+        at = len(Shown.items)
+        Shown.items = *Shown.items, item
+    else:
+        Shown.items = *Shown.items[:at], item, *Shown.items[at + 1:]
+        Shown.originals = tuple([one for one in Shown.originals if one[0] != at])
+    if original is not None:
+        Shown.originals = *Shown.originals, (at, *original)
+    return at
+
+
+def add(value, with_text, raw=False, at=None, wanted=None):
+    """Makes an item of a value: all it can be, with_text its repr as well. Returns its number."""
+    if Shown.clear:
+        forget()
+        at = None
+    if at is None and (len(Shown.items) >= ITEMS_MAX or Shown.room < LINE_MAX):
+        omit()
+        return None
+    bundle = exact(value) if raw else bundle_of(value)
     figure = not raw and is_figure(value)
+    if SCRIPT in bundle:
+        note("JavaScript is passed on as text; nothing here runs it")
+    packed = pack(bundle, "the bundle" if raw else name_of(value))
+    pairs, original = packed or ([], None)
     if with_text and not raw and not (figure and not pairs) and \
             not any([pair.startswith(b'"text/plain":') for pair in pairs]):
         pairs.append(b'"text/plain":' + quote(plain_of(value)).encode())
-    item = b"{%b}" % b",".join(pairs)
-    if packed is None and not pairs or pairs and len(item) + 1 > Shown.room:
-        omit()
-        return
+    if wanted is not None:
+        pairs = [pair for pair in pairs if wanted(pair[1:].partition(b'"')[0].decode())]
     if not pairs:
-        return
-    Shown.room -= len(item) + 1
-    Box.shown = True
-    if original is not None:
-        Shown.originals = *Shown.originals, (len(Shown.items), *original)
-    if figure:
+        if packed is None:
+            omit()
+        return None
+    at = put(b"{%b}" % b",".join(pairs), original, at)
+    if figure and at is not None:
         Shown.figures = *Shown.figures, value
-    Shown.items = *Shown.items, item
+    return at
 
 
-def display(*objs, raw=False, **options):
+# ---- What user code calls -----------------------------------------------------------------------
+
+class DisplayHandle:
+    """Something shown that can be replaced: update(obj)."""
+    def __init__(self, display_id=None):
+        self.display_id = display_id or need("uuid", "uuid4")().hex
+
+    def __repr__(self):
+        return f"<DisplayHandle display_id={self.display_id}>"
+
+    def display(self, obj, **options):
+        """Show a value under this id."""
+        display(obj, display_id=self.display_id, **options)
+
+    def update(self, obj, **options):
+        """Show a value in the place of the earlier one."""
+        update_display(obj, display_id=self.display_id, **options)
+
+
+def filter_of(include, exclude):
+    """Which MIME types are wanted; None: all."""
+    if include is None and exclude is None:
+        return None
+    include, exclude = (None if names is None else {str(name) for name in names}
+                        for names in (include, exclude))
+    return lambda mime: (include is None or mime in include) and \
+        not (exclude is not None and mime in exclude)
+
+
+def shows_itself(value):
+    """True if the value has done so, by the method that notebooks call."""
+    if getattr(type(value), BY_ITSELF, None) is None or is_plotly(value):
+        return False
+    try:
+        getattr(value, BY_ITSELF)()
+        return True
+    except NotImplementedError:
+        return False
+    except Exception as exc:
+        note(f"{name_of(value)}.{BY_ITSELF}() failed: {type_name(exc)}: {message_of(exc)}")
+        return False
+
+
+def show(value, raw, wanted, display_id, update):
+    """One value of display()."""
+    try:
+        if not raw and not update and shows_itself(value):
+            return
+        at = Shown.ids.get(display_id) if update else None
+        at = add(value, True, raw, at, wanted)
+        if display_id is not None and at is not None:
+            Shown.ids[display_id] = at
+    except Exception as exc:
+        note(f"display() failed: {type_name(exc)}: {message_of(exc)}")
+
+
+def display(*objs, include=None, exclude=None, metadata=None, transient=None, display_id=None,
+            raw=False, clear=False, update=False, **options):
     """Show values as pictures, tables or formulas, whatever they can be; else as text. With
-    raw=True they are dictionaries from MIME type to content."""
+    raw=True they are dictionaries from MIME type to content. With display_id=True, or an id of
+    your own, it returns a handle whose update() replaces what was shown."""
     for value in objs:
         if raw and not isinstance(value, dict):
             raise TypeError("display(raw=True) takes dictionaries from MIME type to content")
-        try:
-            add(value, True, raw)
-        except Exception as exc:
-            note(f"display() failed: {type_name(exc)}: {message_of(exc)}")
+    if isinstance(transient, dict) and display_id is None:
+        display_id = transient.get("display_id")
+    handle = None
+    if display_id:
+        handle = DisplayHandle(None if display_id is True else str(display_id))
+    elif update:
+        raise TypeError("display_id required for update_display")
+    if clear:
+        clear_output(wait=True)
+    wanted = None if raw else filter_of(include, exclude)
+    for value in objs:
+        show(value, raw, wanted, handle and handle.display_id, update)
+    return handle
+
+
+def update_display(obj, *, display_id, **options):
+    """Show a value in the place of the one that has this id in this run; else beside the others."""
+    options["update"] = True
+    display(obj, display_id=display_id, **options)
+
+
+def publish_display_data(data, metadata=None, *, transient=None, update=False, **options):
+    """Show a dictionary from MIME type to content."""
+    display(data, raw=True, transient=transient, update=update)
+
+
+def clear_output(wait=False):
+    """Take back what this run has shown so far; with wait=True when there is something new. What was
+    printed stays."""
+    if wait:
+        Shown.clear = True
+    else:
+        forget()
 
 
 def show_value(value):
     """For the value of the last expression, whose repr is in the result anyway."""
     try:
-        if is_rich(value):
-            add(value, False)
+        if is_rich(value) and not shows_itself(value):
+            Shown.value = add(value, False)
     except Exception as exc:
         note(f"display() failed: {type_name(exc)}: {message_of(exc)}")
 
@@ -369,8 +596,9 @@ def extend(payload):
     """The payload with what was shown, as far as it fits; the next run begins with nothing."""
     items, originals, omitted = list(Shown.items), Shown.originals, Shown.omitted
     room = min(Shown.room, PAYLOAD_MAX - len(payload) - LINE_MAX - sum(map(len, items)))
-    Shown.items = Shown.originals = Shown.figures = ()
-    Shown.omitted, Shown.room, Box.shown = 0, ROOM, False
+    value = Shown.value
+    forget()
+    Shown.notes, Box.shown = 0, False
     while items and room < 0:
         room += len(items.pop()) + 1
         omitted += 1
@@ -386,17 +614,6 @@ def extend(payload):
             parts.append(b',"%b":[%b]' % (name, b",".join(values)))
     if omitted:
         parts.append(b',"display_omitted":%d' % min(omitted, 2**31))
+    if value is not None and value < len(items):
+        parts.append(b',"display_value":%d' % value)
     return b"".join(parts) + b"}"
-
-
-def adopt(pyplot):
-    pyplot.show, Box.pyplot = show, True
-
-
-def install():
-    """In the zygote, after the preloads."""
-    builtins.display = display
-    if PYPLOT in modules:
-        adopt(modules[PYPLOT])
-    else:
-        sys.meta_path.insert(0, ImportHook(PYPLOT, adopt))

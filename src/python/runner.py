@@ -9,13 +9,15 @@ User code lives in the same interpreter and may patch, delete or close whatever 
   3. every text and list that goes into a result has a bound.
 None of this is a wall: code that forges a result lies only about itself, and the verdict is the
 keeper's. It is what keeps honest but odd code from losing its result.
+
+Beside it, under the same rules: base.py (what all share), source.py (text to code), session.py (what
+stays between runs), report.py (values and errors), variables.py (names), display.py (pictures).
 """
 
 import builtins
 import sys
-from _io import BufferedRandom, BufferedWriter, StringIO, TextIOWrapper
-from _json import encode_basestring as quote, make_scanner
-from _signal import SIGINT, default_int_handler, signal
+from _io import BufferedRandom, BufferedWriter, TextIOWrapper
+from _signal import SIG_IGN, SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
 from atexit import _run_exitfuncs as run_exitfuncs, register, unregister
 from gc import collect, enable as gc_enable, get_objects
@@ -25,23 +27,19 @@ from sys import getprofile, getrecursionlimit, gettrace, modules
 from sys import setprofile, setrecursionlimit, settrace
 
 from _constrictor import receive, send
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, ImportHook, KnownSources, LINE_MAX, MESSAGE_MAX, PAYLOAD_MAX
+from base import clip, need, quote, remember, scan_json, to_json
+from report import complain, describe_error, describe_value, message_of, type_name
+from session import begin, evaluate, forget_history, keep
+from source import to_steps
+from variables import bring, forget_variables, list_changes
 
-# Functions look builtins up here from now on: `builtins.len = None` stays user code's own problem.
-__builtins__ = dict(vars(builtins))
-
-SCRATCH = "/mnt/data"
-USER_FOLDERS = (SCRATCH + "/", "/tmp/")
 RESULT = 1                  # the kind of frame for send()
-TEXT_MAX = 64 * 1024        # characters of a result's repr and of a traceback's text
-MESSAGE_MAX = 8 * 1024      # characters of an exception's message
-LINE_MAX = 500              # characters of a source line, a file name, a function name
-FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
-DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython does it
-JSON_DEPTH, JSON_ITEMS, JSON_SIZE = 32, 10_000, 256 * 1024     # what result_json may be
-PAYLOAD_MAX = 2 * 1024 * 1024
 RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
 PRACTICE = 16               # how often a zygote does what boxes will do
 RECURSION_MIN = 1000        # what the runner wants after a sys.setrecursionlimit(30)
+LATE_MAX = 3                # how often the end of a run may be interrupted
 
 EXERCISES = {
     "numpy": b"import numpy as np\nfloat((np.arange(9.0) ** 2).sum())",
@@ -52,10 +50,7 @@ EXERCISES = {
 }
 SINGLE_THREADED = "threading", "logging", "concurrent.futures.thread"
 DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote can call for all its boxes
-ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 OLDEST = 2                  # generation of the garbage collector
-FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
-HERE = (lambda: None).__code__.co_filename
 
 NO_INPUT = ("input() is not available: code runs without a terminal; "
             "pass values in the code or as arguments")
@@ -64,385 +59,15 @@ LAST_RESORT = (
     b'{"exit_code":1,"phase":"execution","error":{"type":"MemoryError","message":'
     b'"the code failed, and too little of the interpreter was left to say how",'
     b'"line":null,"column":null,"code_line":null,"traceback":[],"text":"MemoryError\\n"}}')
-
-
-class Box:
-    """What this process knows about itself; there is one box per process."""
-    pid = 0                 # a child that user code forks is not the box and must not answer
-    main = None             # the module that user code runs in, sys.modules["__main__"]
-    modules = 0             # how many there were before user code
-    path = ()               # sys.path without the folder of user code
-    streams = ()            # stdout and stderr as user code found them
-    excepthook = None       # the same for sys.excepthook
-    hooks = ()              # os.register_at_fork() calls of modules that the zygote imported
-    register_at_fork = None # the real one
-    thread_exits = None     # threading's own list of functions for the end
-    thread_exits_before = 0
-    log_handlers = ()       # logging's own list of handlers
-    log_handlers_before = 0
-    end_logging = None      # logging.shutdown
-    seed_numpy = None       # numpy.random.seed
-    renewals = ()           # what has to be called in every box: seeds
-    names = 0               # how many __main__ has before user code
-    linecache = False       # linecache asks KnownSources by itself
-    rich = None             # the module display, once the zygote has it
-    shown = False           # it has something for the answer
-    pyplot = False          # it has met pyplot
-    reserve = None
-    kept = ()               # holes in the zygote's memory, filled
-    session = True          # another run may follow
-    runs = 0
-    futures = 0             # `from __future__` in earlier runs of a session
-    loop = None             # the event loop of a session
-    sources = {}            # file name -> bytes, or a list of lines once somebody needed them
-
-
-Box = Box()                 # an instance: setting an attribute of a class empties type caches
-
-
-# ---- The standard library, late -----------------------------------------------------------------
-
-bound = {}
-
-
-def need(module, attribute):
-    """The attribute as it was when first asked for: in a warm zygote, before any user code."""
-    key = module, attribute
-    if key not in bound:
-        # After a cold start user code came first, and may have left a file of the same name.
-        path, sys.path = getattr(sys, "path", None), list(Box.path or sys.path)
-        try:
-            bound[key] = getattr(__import__(module), attribute)
-        finally:
-            sys.path = path
-    return bound[key]
-
-
-def lines_of(filename):
-    source = Box.sources[filename]
-    if type(source) is bytes:
-        # Not str.splitlines(): it also splits at form feeds and U+2028, where a line goes on.
-        text = source.decode("utf-8", "replace").lstrip("\ufeff")
-        source = Box.sources[filename] = StringIO(text, newline=None).readlines()
-    return source
-
-
-def fill_linecache(linecache, filenames):
-    for filename in filenames:
-        lines = lines_of(filename)
-        # Without a time stamp linecache does not look for such a file on disk.
-        linecache.cache[filename] = len(lines), None, lines, filename
-
-
-def know_sources(linecache):
-    fill_linecache(linecache, Box.sources)
-
-
-class KnownSources(dict):
-    """linecache.cache of a warm zygote: looks for a run's source when somebody asks for it, which
-    few runs do. Filling it for every run made a box copy 25 more pages."""
-    def __contains__(self, filename):
-        return dict.__contains__(self, filename) or filename in Box.sources
-
-    def __missing__(self, filename):
-        lines = lines_of(filename)
-        return len(lines), None, lines, filename
-
-    def get(self, filename, default=None):
-        return self[filename] if filename in self else default
-
-
-class ImportHook:
-    """A finder that lets the others find one module and calls `then` with it when it is loaded."""
-    def __init__(self, name, then):
-        self.name, self.then = name, then
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.name:
-            return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                execute = spec.loader.exec_module
-                spec.loader.exec_module = lambda module: (execute(module), self.then(module))
-                return spec
-        return None
-
-
-def remember(filename, source):
-    """Lets tracebacks, inspect and pdb find a source that is in no file of that name."""
-    Box.sources[filename] = source
-    if Box.linecache:
-        return
-    try:
-        if "linecache" in modules:
-            fill_linecache(modules["linecache"], [filename])
-        elif Box.runs == 1:
-            # For cold starts: few runs need linecache, and importing it costs milliseconds.
-            sys.meta_path.insert(0, ImportHook("linecache", know_sources))
-    except Exception:
-        pass                # an earlier run of the session broke it
-
-
-# ---- Text and JSON ------------------------------------------------------------------------------
-# The json package costs a cold start milliseconds; the C half of it is enough here.
-
-class Scanner:
-    strict, object_hook, object_pairs_hook, memo = True, None, None, {}
-    parse_float, parse_int, parse_constant = float, int, float
-
-
-scan_json = make_scanner(Scanner())
-
-
-def clip(text, limit, tail=0):
-    """The text as an exact str within a bound, with nothing that JSON or UTF-8 cannot carry."""
-    text = str.__str__(text)
-    over = len(text) - limit
-    if over > 0:
-        end = text[len(text) - tail:]
-        text = f"{text[:limit - tail]}… [{over} characters left out]{end}"
-    if not text.isascii():
-        text = text.encode("utf-8", "backslashreplace").decode()
-    return text.replace("\0", "\\x00")
-
-
-def to_json(value, room=JSON_SIZE):
-    """JSON text of a value that is exactly JSON and within bounds, ValueError for any other.
-
-    Stricter than json.dumps, so that the text means the same to every reader: no subclasses, no
-    NaN, integers of 64 bits, no NUL and no lone surrogate in a string.
-    """
-    if type(value) is int and -2**63 <= value < 2**63:
-        return repr(value)  # without making the functions below
-    limit, items = room, JSON_ITEMS
-
-    def string(value):
-        nonlocal room
-        room -= len(value)
-        if room < 0 or "\0" in value:
-            raise ValueError("too long, or with a NUL")
-        if not value.isascii():
-            value.encode()              # raises UnicodeEncodeError, which is a ValueError
-        return quote(value)
-
-    def walk(value, depth):
-        nonlocal items
-        items -= 1
-        if items < 0 or depth < 0:
-            raise ValueError("too large")
-        kind = type(value)
-        if kind is str:
-            return string(value)
-        if value is None or kind is bool:
-            return "null" if value is None else "true" if value else "false"
-        if kind is int and -2**63 <= value < 2**63 or kind is float and value - value == 0:
-            return repr(value)
-        if kind is list or kind is tuple:
-            return "[" + ",".join([walk(item, depth - 1) for item in value]) + "]"
-        if kind is dict and all([type(key) is str for key in value]):
-            return "{" + ",".join([string(key) + ":" + walk(item, depth - 1)
-                                   for key, item in value.items()]) + "}"
-        raise ValueError("not JSON")
-
-    text = walk(value, JSON_DEPTH)
-    if len(text) > limit:
-        raise ValueError("too large")
-    return text
-
-
-def encode(answer):
-    value = answer.pop("result_json", None)         # JSON text already
-    if "error" in answer:
-        text = to_json(answer, PAYLOAD_MAX)
-    else:                   # most answers; a result's text is clipped, so nothing in it can fail
-        text = f'{{"exit_code":{answer["exit_code"]},"phase":"{answer["phase"]}"}}'
-        if "result" in answer:
-            text = f'{text[:-1]},"result":{quote(answer["result"])}}}'
-    if value is not None:
-        text = f'{text[:-1]},"result_json":{value}}}'
-    # Flags of Box, which lies on a page that every run writes to anyway, as the others do not.
-    return Box.rich.extend(text.encode()) if Box.shown else text.encode()
-
-
-# ---- Describing what happened -------------------------------------------------------------------
-
-def describe_value(value, answer):
-    try:
-        text = repr(value)
-    except Exception as exc:
-        text = f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
-    answer["result"] = clip(text, TEXT_MAX)
-    try:
-        answer["result_json"] = to_json(value)
-    except Exception:
-        # Not JSON, or another thread is changing it. What is JSON looks like nothing else.
-        if Box.rich is not None:
-            Box.rich.show_value(value)
-
-
-def type_name(exc):
-    module, name = type(exc).__module__, type(exc).__qualname__
-    return clip(name if module in ("builtins", "__main__") else f"{module}.{name}", LINE_MAX)
-
-
-def message_of(exc):
-    try:
-        return clip(str(exc), MESSAGE_MAX)
-    except Exception:
-        return "<exception str() failed>"
-
-
-def line_at(filename, number):
-    """One source line with its indentation, so that columns count in it; None if unknown."""
-    try:
-        if filename in Box.sources:
-            line = lines_of(filename)[number - 1]
-        else:
-            line = need("linecache", "getline")(filename, number)
-        return line.rstrip("\r\n") or None
-    except Exception:
-        return None
-
-
-def column_of(tb, line):
-    """Counts from 1 in characters; None before CPython 3.11, which does not record columns."""
-    if line is not None and sys.version_info >= (3, 11):
-        for position in islice(tb.tb_frame.f_code.co_positions(), tb.tb_lasti // 2, None):
-            if position[2] is not None:         # counts from 0 in bytes of UTF-8
-                return len(line.encode()[:position[2]].decode("utf-8", "ignore")) + 1
-            break
-    return None
-
-
-def user_frames(tb):
-    """The frames that are in the user's own files, outermost first."""
-    found, frames = [], []
-    while tb is not None:
-        filename = tb.tb_frame.f_code.co_filename
-        if filename in Box.sources or filename.startswith(USER_FOLDERS):
-            found.append(tb)
-        tb = tb.tb_next
-    if len(found) > FRAMES_MAX:
-        del found[FRAMES_MAX // 2:-FRAMES_MAX // 2]
-    for tb in found:
-        code, number = tb.tb_frame.f_code, tb.tb_lineno
-        line = line_at(code.co_filename, number)
-        frames.append({"file": clip(code.co_filename, LINE_MAX), "line": number,
-                       "column": column_of(tb, line), "function": clip(code.co_name, LINE_MAX),
-                       "code_line": line and clip(line, LINE_MAX)})
-    return frames
-
-
-def traceback_text(exc, tb):
-    """What python3 prints for the exception, without the frames of this file."""
-    try:
-        if "linecache" in modules:
-            fill_linecache(modules["linecache"], Box.sources)
-        shown = need("traceback", "TracebackException")(type(exc), exc, tb, limit=-DEPTH_MAX)
-        todo = [shown]
-        for item in todo:   # which grows meanwhile
-            item.stack[:] = [frame for frame in item.stack if frame.filename != HERE]
-            linked = item.__cause__, item.__context__, *(getattr(item, "exceptions", None) or ())
-            todo += [other for other in linked if other is not None]
-        text = "".join(shown.format() if tb is not None else shown.format_exception_only())
-    except Exception:       # user code broke traceback, or there is no memory for it
-        text = "".join([f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n'
-                        f'    {(frame["code_line"] or "").strip()}\n' for frame in user_frames(tb)])
-        text = f"Traceback (most recent call last):\n{text}{type_name(exc)}: {message_of(exc)}\n"
-    return clip(text, TEXT_MAX, tail=TEXT_MAX // 2)     # the end names the exception
-
-
-def describe_error(exc, filename, phase):
-    tb = exc.__traceback__
-    while tb is not None and tb.tb_frame.f_code.co_filename != filename:
-        tb = tb.tb_next     # the runner and, around a coroutine, asyncio
-    frames = user_frames(tb)
-    inner = frames[-1] if frames else {}
-    error = {"type": type_name(exc), "message": message_of(exc)}
-    if isinstance(exc, OSError) and type(exc.errno) is int:
-        error["errno"] = exc.errno      # tells the gate which limit it met
-    for key in "line", "column", "code_line":
-        error[key] = inner.get(key)
-    if phase == "syntax_check" and isinstance(exc, SyntaxError):
-        line = exc.text or line_at(filename, exc.lineno)
-        exc.text = line     # the compiler's own errors come without, and the text shall show it
-        error.update(message=clip(exc.msg, MESSAGE_MAX), line=exc.lineno, column=exc.offset or None,
-                     code_line=line and clip(line.rstrip("\r\n"), LINE_MAX))
-    error.update(traceback=frames, text=traceback_text(exc, tb), reported=call_excepthook(exc, tb))
-    return error
-
-
-def call_excepthook(exc, tb):
-    """True if user code has its own hook and that worked: then nobody else needs to print."""
-    hook = getattr(sys, "excepthook", None)
-    if hook is None or hook is Box.excepthook:
-        return False
-    try:
-        hook(type(exc), exc, tb)
-        return True
-    except BaseException as failure:
-        complain(hook, failure)
-        return False
-
-
-def complain(where, exc):
-    """For errors that are not the run's: said on stderr, as CPython does, and then ignored."""
-    try:
-        text = traceback_text(exc, exc.__traceback__)
-        sys.stderr.write(f"Exception ignored in: {where!r}\n{text}")
-    except Exception:
-        pass
+# The same when describing is interrupted, because there is no end to it.
+INTERRUPTED = {
+    "exit_code": 130, "phase": "execution",
+    "error": {"type": "KeyboardInterrupt", "message": "interrupted while the run was described",
+              "line": None, "column": None, "code_line": None, "traceback": [],
+              "text": "KeyboardInterrupt\n", "reported": False}}
 
 
 # ---- Running ------------------------------------------------------------------------------------
-
-def compile_steps(source, filename):
-    """One or two code objects; the value of the last is the result."""
-    flags = TOP_LEVEL_AWAIT | Box.futures
-    if b"\n" not in source.strip():
-        # A single expression needs no syntax tree, and loading those costs a cold start 1-2 ms.
-        try:
-            return [compile(source, filename, "eval", flags, True)]
-        except (SyntaxError, RecursionError, MemoryError):
-            pass
-    try:
-        tree = compile(source, filename, "exec", flags | ONLY_AST, True)
-        body, steps = tree.body, []
-        last = body.pop() if body and type(body[-1]) is need("_ast", "Expr") else None
-        if body or last is None:
-            steps.append(compile(tree, filename, "exec", flags, True))
-            flags |= steps[0].co_flags & FUTURES
-        if last is not None:
-            tree = need("_ast", "Expression")(last.value)
-            steps.append(compile(tree, filename, "eval", flags, True))
-        Box.futures = flags & FUTURES
-        return steps
-    except (RecursionError, MemoryError):
-        pass                # trees take more of both than the compiler itself does
-    return [compile(source, filename, "exec", flags, True)]
-
-
-async def drive(steps, namespace):
-    value = None
-    for code in steps:      # all of them: a step without an await may still need the running loop
-        value = eval(code, namespace)
-        if code.co_flags & COROUTINE:
-            value = await value
-    return value
-
-
-def evaluate(steps, namespace, session):
-    if any([code.co_flags & COROUTINE for code in steps]):
-        if not session:
-            return need("asyncio", "run")(drive(steps, namespace))
-        Box.loop = Box.loop or need("asyncio", "new_event_loop")()
-        return Box.loop.run_until_complete(drive(steps, namespace))
-    for code in steps:
-        value = eval(code, namespace)
-    return value
-
 
 def regain():
     """Takes back what user code may have set and the runner would have to run under."""
@@ -468,11 +93,22 @@ def exit_code_of(exc):
     return 1
 
 
+def reopen_stdin():
+    """exit() closes it, as if the end were near."""
+    try:
+        if sys.stdin is not None and sys.stdin.closed:
+            open_stream(0, "stdin")
+    except Exception:
+        pass
+
+
 def perform(source, filename, namespace, session=False):
     """Runs a source to its last line or first error; the answer without the end of the script."""
     answer = {"exit_code": 0, "phase": "syntax_check"}
     try:
-        steps = compile_steps(source, filename)
+        if Box.on_interrupt is not None:
+            heed_interrupts()
+        steps = Box.codes = to_steps(source, filename)
         answer["phase"] = "execution"
         try:
             value = evaluate(steps, namespace, session)
@@ -481,9 +117,11 @@ def perform(source, filename, namespace, session=False):
         if value is not None:
             describe_value(value, answer)
             if session:
-                namespace["_"] = value
+                keep(namespace, value, Box.runs)
     except SystemExit as exc:
         answer["exit_code"] = exit_code_of(exc)
+        if session:
+            reopen_stdin()
     except BaseException as exc:
         Box.reserve = None
         answer["exit_code"] = 130 if isinstance(exc, KeyboardInterrupt) else 1
@@ -525,7 +163,7 @@ def drop_namespace():
     for name in list(islice(reversed(modules), max(0, len(modules) - Box.modules + 1))):
         module = modules[name]
         file = module.__dict__.get("__file__") if type(module) is type(sys) else None
-        if type(file) is str and file.startswith(USER_FOLDERS):
+        if type(file) is str and file.startswith(Box.folders):
             del modules[name]
     module = None
     collect_new()
@@ -571,7 +209,7 @@ def end_logging():
 
 def place_script(filename, source):
     """Puts a script where it believes to be, for __file__ and for multiprocessing's spawn."""
-    path = f"{SCRATCH}/{filename.rpartition('/')[2]}"
+    path = f"{Box.scratch}/{filename.rpartition('/')[2]}"
     try:
         with open(path, "xb") as file:
             file.write(source)
@@ -580,31 +218,105 @@ def place_script(filename, source):
         pass                # no room, or the name is taken: then it has no file
 
 
+def ignore_interrupts():
+    """Between the runs of a session nothing can be interrupted but the runner itself."""
+    Box.on_interrupt = signal(SIGINT, SIG_IGN) or default_int_handler
+
+
+def heed_interrupts():
+    on_interrupt, Box.on_interrupt = Box.on_interrupt, None
+    signal(SIGINT, on_interrupt)
+
+
+def finish(session, forked):
+    """What comes after the last line, in a session that of the run. False if output was lost."""
+    if Box.pyplot and not forked:
+        Box.rich.end_of_run()
+    return flush_streams() if session and not forked else end_of_script()
+
+
+def conclude(session, forked):
+    """The same, whatever signal handlers raise meanwhile: it comes too late for the run."""
+    for _ in range(LATE_MAX):
+        try:
+            flushed = finish(session, forked)
+            if session:
+                ignore_interrupts()
+            return flushed
+        except BaseException:
+            pass
+    return True
+
+
+def state_of(session):
+    """A piece of JSON: what the run made of the names."""
+    try:
+        text = list_changes(Box.main.__dict__, Box.codes, session)
+    except Exception:
+        text = ""           # no memory, or a thread that changes everything meanwhile
+    return f',"execution_count":{Box.runs}{text}' if session else text
+
+
+def encode(answer):
+    value, state = answer.pop("result_json", None), answer.pop("state", "")     # JSON text already
+    if "error" in answer:
+        text = to_json(answer, PAYLOAD_MAX)
+    else:                   # most answers; a result's text is clipped, so nothing in it can fail
+        text = f'{{"exit_code":{answer["exit_code"]},"phase":"{answer["phase"]}"}}'
+        if "result" in answer:
+            text = f'{text[:-1]},"result":{quote(answer["result"])}}}'
+    if value is not None:
+        text = f'{text[:-1]},"result_json":{value}}}'
+    if state:
+        text = f"{text[:-1]}{state}}}"
+    # Flags of Box, which lies on a page that every run writes to anyway, as the others do not.
+    return Box.rich.extend(text.encode()) if Box.shown else text.encode()
+
+
+def name_of_run(meta, session):
+    """A file name for tracebacks, of which each run of a session needs its own."""
+    filename = meta.get("filename") or "<code>"
+    return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
+
+
 def handle(meta, source):
     """One run from the gate; returns the payload to answer with."""
     meta = scan_json(meta.decode(), 0)[0] if meta else {}
+    if Box.branched or "checkpoint" in meta or "op" in meta:
+        payload = Box.undo.before(meta)
+        if payload is not None:
+            return payload
     session = Box.session = meta.get("mode") == "session"
     Box.runs += 1
-    filename = meta.get("filename") or ("<code>" if Box.runs == 1 else f"<code {Box.runs}>")
+    filename = name_of_run(meta, session)
     sys.argv = list(meta.get("argv") or [filename])
     remember(filename, source)
     if not filename.startswith("<"):
         place_script(filename, source)
+    if session:
+        begin(Box.main.__dict__, source, Box.runs)
+    if "variables" in meta:
+        bring(Box.main.__dict__, meta["variables"])
     try:
         answer = perform(source, filename, Box.main.__dict__, session)
+    except KeyboardInterrupt:
+        answer = dict(INTERRUPTED)      # it came while the run was described
     except BaseException:
         answer = None       # describing a failure failed
     forked = getpid() != Box.pid
     if forked and answer and "error" in answer and not answer["error"]["reported"]:
         sys.stderr.write(answer["error"]["text"])
-    if Box.pyplot and not forked:
-        Box.rich.end_of_run()
-    flushed = flush_streams() if session and not forked else end_of_script()
+    if answer and not session and len(Box.main.__dict__) != Box.names:
+        answer["state"] = state_of(session)         # now: the end lets go of all names
+    flushed = conclude(session, forked)
+    if answer and session:
+        answer["state"] = state_of(session)
     if answer and not flushed and not session:
         answer["exit_code"] = 120       # CPython's own choice for this
     if forked:
         _exit(answer["exit_code"] if answer else 1)
-    return encode(answer) if answer else LAST_RESORT
+    payload = encode(answer) if answer else LAST_RESORT
+    return Box.undo.extend(payload) if Box.branched or "checkpoint" in meta else payload
 
 
 # ---- A new box ----------------------------------------------------------------------------------
@@ -619,18 +331,22 @@ def refuse_input(prompt="", /):
 refuse_input.__name__ = refuse_input.__qualname__ = "input"
 
 
+def open_stream(fd, name):
+    try:
+        # Line buffered: somebody is watching. Output must never fail for want of an encoding.
+        stream = open(fd, "w" if fd else "r", 1, encoding="utf-8", closefd=False,
+                      errors="backslashreplace" if fd else "surrogateescape")
+        stream.buffer.raw.name = f"<{name}>"
+    except OSError:
+        stream = None
+    setattr(sys, name, stream)
+    setattr(sys, f"__{name}__", stream)
+
+
 def open_streams():
     """The ones made at start-up belong to the zygote's descriptors and remember what those were."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            # Line buffered: somebody is watching. Output must never fail for want of an encoding.
-            stream = open(fd, "w" if fd else "r", 1, encoding="utf-8", closefd=False,
-                          errors="backslashreplace" if fd else "surrogateescape")
-            stream.buffer.raw.name = f"<{name}>"
-        except OSError:
-            stream = None
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+        open_stream(fd, name)
     Box.streams = sys.stdout, sys.stderr
 
 
@@ -701,7 +417,7 @@ def arrange():
     getpid()                            # binds the symbol, which else every box would do
     signal(SIGINT, default_int_handler) # as python3 has it, whatever a preload did
     builtins.input = refuse_input
-    sys.path.insert(0, SCRATCH)         # the folder of the script, as python3 has it
+    sys.path.insert(0, Box.scratch)     # the folder of the script, as python3 has it
     Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
 
 
@@ -712,7 +428,7 @@ def settle():
         renew()
     if not Box.streams:
         open_streams()
-    sys.path[0] = SCRATCH
+    sys.path[0] = Box.scratch
 
 
 def exercises():
@@ -763,17 +479,28 @@ def main():
             pass            # no memory for the payload, or a signal again
         if getpid() != Box.pid:
             _exit(1)
-        send(RESULT, payload)
+        if payload:                     # else another process will answer: see undo.py
+            send(RESULT, payload)
         if Box.reserve is None:         # the last run failed and may have needed it
             Box.reserve = bytes(RESERVE)
     return True
 
 
+def forget():
+    """What practice left behind."""
+    Box.main = modules["__main__"] = None
+    Box.sources.clear()
+    Box.runs, Box.session, Box.codes, Box.on_interrupt = 0, True, (), None
+    forget_history()
+    forget_variables()
+
+
 def prepare():
     """For a warm zygote: binds what need() would look for later, and fails once for practice."""
     Box.excepthook = sys.excepthook
-    for attribute in "run", "new_event_loop":
+    for attribute in "run", "new_event_loop", "sleep", "all_tasks", "CancelledError":
         need("asyncio", attribute)
+    need("opcode", "opmap")
     need("linecache", "getline")
     for attribute in "a2b_base64", "b2a_base64":
         need("binascii", attribute)
@@ -782,8 +509,13 @@ def prepare():
     linecache.cache, Box.linecache = KnownSources(linecache.cache), True
     # Often enough for CPython to have adapted its code, which it would else do in every box.
     plain = b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx", b"1 + 1"
+    main, argv = modules["__main__"], sys.argv
+    new_main()
+    Box.pid = getpid()
     for source in (*plain, *exercises()) * PRACTICE:
         remember("<rehearsal>", source)
         encode(perform(source, "<rehearsal>", {"__name__": "__main__", "__builtins__": builtins}))
         flush_streams()
-    Box.sources.clear()
+        handle(b'{"mode": "session"}', source)
+    forget()
+    modules["__main__"], sys.argv = main, argv

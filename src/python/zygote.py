@@ -25,6 +25,9 @@ WARM = """
     textwrap threading time traceback types typing uuid warnings weakref
 """.split()
 
+# What is beside this file; each after those that it imports.
+OWN = "_constrictor base report source session variables runner display snapshot undo".split()
+
 POOL_HEAD = 48              # bytes before the first object of a pool; a pool begins with a page
 POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end of holes
 
@@ -32,11 +35,12 @@ POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end
 def import_own():
     """Our modules, without leaving their folder or names in the way of user code's own."""
     sys.path.insert(0, __file__.rpartition("/")[0])
-    import _constrictor
-    import runner
-    import display
-    del sys.path[0], sys.modules["_constrictor"], sys.modules["runner"], sys.modules["display"]
-    return _constrictor, runner, display
+    modules = {name: __import__(name) for name in OWN}
+    del sys.path[0]
+    for name in OWN:
+        del sys.modules[name]
+    modules["base"].Box.undo = modules["undo"]
+    return modules["_constrictor"], modules["runner"], modules["display"]
 
 
 def warm_matplotlib():
@@ -107,6 +111,7 @@ def main():
     runner.Box.rich = display
     display.install()
     if not cold:
+        display.prepare()
         runner.prepare()
     runner.arrange()
     if not cold:

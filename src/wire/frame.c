@@ -31,6 +31,12 @@ static int feed(struct frame_reader *r, const void *datagram, size_t len)
     // A datagram without progress inside a longer frame could keep the gate busy for ever.
     if (payload == 0 && h.total != 0)
         return -EBADMSG;
+    if (r->resync && h.offset != 0)
+        return 0;
+    r->resync = false;
+    if (r->midway && h.offset != 0)
+        return 0;
+    r->midway = false;
     if (h.offset == 0) {
         // A new frame begins; an unfinished one was cut off when its sender was killed.
         char *data = realloc(r->data, h.total ? h.total : 1);
@@ -38,6 +44,7 @@ static int feed(struct frame_reader *r, const void *datagram, size_t len)
             return -ENOMEM;
         r->data = data;
         r->kind = h.kind;
+        r->flags = h.flags;
         r->total = h.total;
         r->have = 0;
     } else if (!r->data || h.kind != r->kind || h.total != r->total || h.offset != r->have) {
@@ -83,8 +90,8 @@ static size_t slice(const struct frame_piece *pieces, size_t count, size_t offse
     return taken;
 }
 
-int frame_send(int sock, enum frame_kind kind, const struct frame_piece *pieces, size_t count,
-               size_t *offset)
+int frame_send_flags(int sock, enum frame_kind kind, unsigned flags,
+                     const struct frame_piece *pieces, size_t count, size_t *offset)
 {
     enum { PIECES_MAX = 4 };
     size_t total = 0;
@@ -97,6 +104,7 @@ int frame_send(int sock, enum frame_kind kind, const struct frame_piece *pieces,
     do {
         struct frame_header h = {.magic = FRAME_MAGIC,
                                  .kind = (uint16_t)kind,
+                                 .flags = (uint16_t)flags,
                                  .total = (uint32_t)total,
                                  .offset = (uint32_t)*offset};
         struct iovec iov[1 + PIECES_MAX] = {{.iov_base = &h, .iov_len = sizeof h}};
@@ -112,4 +120,10 @@ int frame_send(int sock, enum frame_kind kind, const struct frame_piece *pieces,
         *offset += taken;
     } while (*offset < total);
     return 0;
+}
+
+int frame_send(int sock, enum frame_kind kind, const struct frame_piece *pieces, size_t count,
+               size_t *offset)
+{
+    return frame_send_flags(sock, kind, 0, pieces, count, offset);
 }

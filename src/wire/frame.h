@@ -24,12 +24,29 @@ enum {
     FRAME_RESULT_MAX = 2 << 20, // what the gate will hold of one result
 };
 
+// Flags of a frame.
+enum {
+    FRAME_HAS_FILES = 1, // RESULT: scratch is not as empty as it was when the box was made
+    FRAME_KEPT = 2,      // RUN: the box lives on, and FILE frames may come while the run goes on
+};
+
+// Bounds of what is said about files in scratch.
+enum {
+    FRAME_PATH_MAX = 1024, // bytes, below the folder, without a slash at its beginning
+    FRAME_NAME_MAX = 255,
+    FRAME_DEPTH_MAX = 32,
+    FRAME_LIST_MAX = 1000,    // entries that a list has
+    FRAME_COUNT_MAX = 100000, // entries that are looked at for it
+};
+
 enum frame_kind {
     FRAME_RUN = 1, // gate -> box: struct frame_run, meta, code
     FRAME_RESULT,  // box -> gate: JSON
     FRAME_EXIT,    // box -> gate: struct frame_exit, when the user process is gone
     FRAME_READY,   // box -> keeper: parked, every layer up; carries the scratch descriptor
     FRAME_FAILED,  // box -> keeper: struct frame_failed, a step of the recipe failed
+    FRAME_FILE,    // gate -> box: struct frame_file, path: look at, open, write files in scratch
+    FRAME_FILED, // box -> gate: struct frame_filed, entries, in one datagram; may carry one descriptor
     FRAME_KIND_MAX
 };
 
@@ -40,7 +57,7 @@ enum frame_kind {
 struct frame_header {
     uint32_t magic;
     uint16_t kind;
-    uint16_t reserved;
+    uint16_t flags;
     uint32_t total;  // payload bytes of the whole frame
     uint32_t offset; // of this datagram's payload within the frame
 };
@@ -59,6 +76,51 @@ struct frame_failed {
     int32_t errnum;
 };
 
+// A file is replaced in three steps, so that nobody sees half of it: CREATE makes one with a name of its
+// own in the same folder and hands out the descriptor, COMMIT gives it the name that was asked for, ABORT
+// removes it.  `ticket` tells which it was.
+enum frame_file_op {
+    FILE_LIST =
+        1, // of the whole folder; no path.  One or more FILED frames, all but the last with `more`
+    FILE_OPEN,   // FILED carries a descriptor for reading
+    FILE_CREATE, // FILED carries a descriptor for writing
+    FILE_COMMIT,
+    FILE_ABORT,
+    FILE_DELETE, // a file, or a folder with all that is in it
+    FILE_OP_MAX
+};
+
+struct frame_file {
+    uint32_t op;     // enum frame_file_op
+    uint32_t tag;    // comes back in FILED
+    uint32_t ticket; // CREATE, COMMIT, ABORT: the same for all three
+    uint32_t path_length;
+    // the path: components of plain names, without "." and ".."
+};
+
+struct frame_stat {
+    uint64_t size;
+    int64_t mtime_ns, ctime_ns;
+    uint64_t inode;
+};
+
+struct frame_filed {
+    uint32_t op, tag;       // of the FILE frame
+    int32_t errnum;         // 0: it worked
+    uint32_t more;          // LIST: 1: another frame of the same tag follows
+    uint64_t left_out, odd; // LIST, in its last frame: see gate/scratch.h
+    struct frame_stat stat; // OPEN, COMMIT
+    uint32_t count;         // LIST: how many entries follow
+    uint32_t reserved;      // 0
+    // `count` times: struct frame_entry, and its path
+};
+
+struct frame_entry {
+    struct frame_stat stat;
+    uint32_t folder; // 0 or 1
+    uint32_t path_length;
+};
+
 #pragma GCC diagnostic pop
 
 // Puts a frame together from its datagrams.  Zero-initialise, frame_reader_done() when finished.
@@ -66,9 +128,14 @@ struct frame_reader {
     size_t max; // largest frame that is accepted
     char *data;
     uint32_t kind;
+    uint32_t flags;
     uint32_t total;
     uint32_t have;
     bool broken; // there was an error
+    // Set by a gate that takes over from another: what may be the rest of a frame that the other had begun
+    // to read is left out.
+    bool midway;
+    bool resync; // somebody else read the beginning: what belongs to it is passed over
 };
 
 // Feeds one datagram.  Returns 1 when a frame is complete (kind, data, total are valid until the
@@ -86,5 +153,7 @@ struct frame_piece {
 };
 int frame_send(int sock, enum frame_kind kind, const struct frame_piece *pieces, size_t count,
                size_t *offset);
+int frame_send_flags(int sock, enum frame_kind kind, unsigned flags,
+                     const struct frame_piece *pieces, size_t count, size_t *offset);
 
 #endif

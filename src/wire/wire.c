@@ -26,6 +26,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_FAILED] = sizeof(struct wire_failed),
     [WIRE_FILES] = sizeof(struct wire_files),
     [WIRE_CANCEL] = sizeof(struct wire_cancel),
+    [WIRE_MEASURE] = sizeof(struct wire_measure),
+    [WIRE_MEASURED] = sizeof(struct wire_measured),
+    [WIRE_ADOPT] = sizeof(struct wire_adopt),
 };
 
 int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count)
@@ -71,11 +74,13 @@ int wire_check(union wire_message *m, size_t len)
     }
     if (m->h.type == WIRE_FILES && m->files.present >= 1U << WIRE_FILES_MAX)
         return -EBADMSG;
-    if (m->h.type == WIRE_ACQUIRE && m->acquire.ticket == 0) // the keeper's own: for the stock
-        return -EBADMSG;
+    if (m->h.type == WIRE_ACQUIRE && (m->acquire.ticket == 0 || m->acquire.keep > 1))
+        return -EBADMSG; // ticket 0 is the keeper's own: for the stock
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;
     if (m->h.type == WIRE_ENDED && m->ended.end >= END_MAX)
+        return -EBADMSG;
+    if (m->h.type == WIRE_MEASURED && m->measured.end >= END_MAX)
         return -EBADMSG;
     return 0;
 }

@@ -7,8 +7,8 @@
 // the struct as it is; strings are fixed arrays that the receiver terminates itself.  The one
 // message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading it.
 //
-//   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS
-//   keeper -> gate    BOX (+ control, stdout, stderr)  ENDED  STATUS_REPLY
+//   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
+//   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  ENDED  MEASURED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
 //   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
 //   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd)  EXITED
@@ -48,6 +48,9 @@ enum wire_type {
     WIRE_FAILED,
     WIRE_FILES,
     WIRE_CANCEL,
+    WIRE_MEASURE,
+    WIRE_MEASURED,
+    WIRE_ADOPT,
     WIRE_TYPE_MAX
 };
 
@@ -104,6 +107,8 @@ struct wire_acquire {
     struct wire_header h;
     uint64_t ticket; // chosen by the gate, comes back in BOX; not 0
     uint64_t cpu_ms; // CPU time limit of the run
+    uint32_t keep;   // 1: for a session: it outlives the gate, and is interrupted before it is ended
+    uint32_t grace_ms; // with keep: how long after the interruption
     struct wire_limits limits;
 };
 
@@ -128,6 +133,30 @@ struct wire_interrupt {
 
 struct wire_status {
     struct wire_header h;
+};
+
+// A run in a kept box is over, or is about to begin: what was used since the last time, and how much CPU
+// time there is from here on.
+struct wire_measure {
+    struct wire_header h;
+    uint64_t box;
+    uint64_t cpu_ms;
+};
+
+struct wire_measured {
+    struct wire_header h;
+    uint64_t box;
+    uint32_t end; // END_CPU: it was interrupted for its CPU time; else END_OWN
+    uint32_t reserved;
+    struct wire_usage usage; // CPU time since the last MEASURE; the rest of the box's whole life
+};
+
+// To a gate that replaces another: a kept box that is still there, with its descriptors.  The last of them
+// has box 0 and no descriptors.
+struct wire_adopt {
+    struct wire_header h;
+    uint64_t box;
+    struct wire_limits limits;
 };
 
 struct wire_box {
@@ -236,6 +265,9 @@ union wire_message {
     struct wire_failed failed;
     struct wire_files files;
     struct wire_cancel cancel;
+    struct wire_measure measure;
+    struct wire_measured measured;
+    struct wire_adopt adopt;
 };
 
 // Fills in the header and sends.  0 or a negative errno.

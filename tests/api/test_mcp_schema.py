@@ -60,6 +60,12 @@ def asking_server(program):
         yield Server(cli, "--legacy-sse", "--consent", "always")
 
 
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
+
+
 def connect(way, version, cli, server, *flags):
     capabilities = dict(CAPABILITIES)
     if version != MODERN:
@@ -84,8 +90,8 @@ def check_all(connection):
             jsonschema.Draft202012Validator(schema).validate(result["structuredContent"])
 
 
-def call(connection, name, guard=30, meta=None, **arguments):
-    result = connection.call(name, guard, meta, **arguments)
+def call(connection, name, /, guard=30, meta=None, **arguments):
+    result = connection.call(name, guard=guard, meta=meta, **arguments)
     connection.calls.append((name, result))
     return result
 
@@ -132,6 +138,34 @@ def runs(c):
     for block in long["content"]:
         if block["type"] == "resource_link":
             c.result("resources/read", {"uri": block["uri"]})
+
+
+def sessions(c):
+    """Every tool for sessions and files, with every form of answer that it has."""
+    name = f"of {c.version} over {c.name}"
+    data = [{"path": "in/data.csv", "text": "a,b\n1,2\n"}]
+    call(c, "open_session", name=name, files=data, variables={"k": [1, {"b": None}]})
+    code = "x = k\nprint(open('in/data.csv').read())\nopen('out.txt', 'w').write('é' * 99)"
+    made = call(c, "execute_python", code=code, session=name)
+    assert not made.get("isError"), made
+    call(c, "execute_python", code="del x\nimport json, time", session=name)
+    call(c, "list_sessions")
+    call(c, "interrupt_session", session=name)
+    call(c, "write_file", session=name, path="b.bin", base64="AAECgP8=")
+    call(c, "write_file", session=name, path="p.png", base64=PNG)
+    call(c, "list_files", session=name)
+    for path in ("out.txt", "b.bin", "p.png"):
+        assert not call(c, "read_file", session=name, path=path).get("isError")
+    call(c, "read_file", session=name, path="out.txt", offset=1, length=3)
+    call(c, "delete_file", session=name, path="b.bin")
+    call(c, "checkpoint_session", session=name, name="one")
+    call(c, "undo_session", session=name, checkpoint="one")
+    call(c, "fork_session", session=name)
+    for resource in c.result("resources/list")["resources"]:
+        c.result("resources/read", {"uri": resource["uri"]})
+    call(c, "close_session", session=name)
+    assert call(c, "read_file", session=name, path="x")["isError"]
+    assert call(c, "write_file", session="x", path="../y", text="")["isError"]
 
 
 def mistakes(c):
@@ -216,6 +250,7 @@ def test_everything_a_client_can_hear(way, version, cli, server):
         slow = begin_slow(c)
         lists(c)
         runs(c)
+        sessions(c)
         mistakes(c)
         logging(c)
         subscriptions(c)

@@ -105,6 +105,17 @@ def test_the_list_is_the_same_each_time(c):
     assert [t["name"] for t in first["tools"]] == [
         "execute_python",
         "check_run",
+        "open_session",
+        "list_sessions",
+        "interrupt_session",
+        "close_session",
+        "checkpoint_session",
+        "undo_session",
+        "fork_session",
+        "list_files",
+        "read_file",
+        "write_file",
+        "delete_file",
         "get_sandbox_info",
     ]
     for tool in first["tools"]:
@@ -618,8 +629,9 @@ def test_info_names_preloads(fresh):
 
 
 def test_resources(c):
-    found = {r["uri"]: r for r in c.result("resources/list")["resources"]}
-    assert set(found) == {"constrictor://guide", "constrictor://info"}
+    listed = {r["uri"]: r for r in c.result("resources/list")["resources"]}
+    found = {uri: r for uri, r in listed.items() if not uri.startswith("sandbox://")}
+    assert list(found) == ["constrictor://guide", "constrictor://info"]
     for uri, resource in found.items():
         answer = c.result("resources/read", {"uri": uri})
         [content] = answer["contents"]
@@ -631,8 +643,11 @@ def test_resources(c):
         else:
             assert "ttlMs" not in answer
     assert json.loads(content["text"])["limits"]
-    [template] = c.result("resources/templates/list")["resourceTemplates"]
-    assert template["uriTemplate"] == "run://{execution_id}/{part}"
+    templates = c.result("resources/templates/list")["resourceTemplates"]
+    assert [t["uriTemplate"] for t in templates] == [
+        "run://{execution_id}/{part}",
+        "sandbox://{session}/{path}",
+    ]
 
 
 def test_outputs_are_private(c):

@@ -22,7 +22,7 @@ struct fake_run {
 
 static inline void fake_run_init(struct fake_run *f)
 {
-    *f = (struct fake_run){.run = {.state = RUN_DONE, .control = -1, .fd = {-1, -1}}};
+    *f = (struct fake_run){.run = {.state = RUN_DONE}};
     for (int i = 0; i < LAYER_MAX; i++)
         f->caps.layer[i].state = LAYER_LIVE;
     f->caps.cgroups.driver = &cgroup2_driver;
@@ -36,7 +36,6 @@ static inline void fake_run_init(struct fake_run *f)
     f->gate.facts = &f->facts;
     struct run *r = &f->run;
     r->gate = &f->gate;
-    r->box = 1;
     r->has_ended = true;
     r->ended.usage = (struct wire_usage){.cpu_user_us = 1000,
                                          .cpu_system_us = 500,

@@ -154,9 +154,9 @@ static unsigned incomplete;
 static void make_result(void)
 {
     static const char *const keys[] = {
-        "execution_id", "verdict", "success",     "exit_code", "signal", "phase",
-        "stdout",       "stderr",  "result",      "error",     "usage",  "isolation",
-        "truncated",    "limit",   "environment", "hint",      "display"};
+        "execution_id", "verdict", "success",     "exit_code", "signal",  "phase",
+        "stdout",       "stderr",  "result",      "error",     "usage",   "isolation",
+        "truncated",    "limit",   "environment", "hint",      "display", "variables"};
     struct result res;
     fake_run_init(&fake);
     fake_run_result(&fake, report, strlen(report));
@@ -195,6 +195,8 @@ static void all_results(void)
         "{\"display\": [{\"image/png\": \"" PNG_4X3 "\"}, {\"text/html\": \"x\"}, 1], "
         "\"display_originals\": [{\"item\": 0, \"image/png\": \"" PNG_4X3 "\"}], "
         "\"display_omitted\": 1}",
+        "{\"variables\": [{\"name\": \"a\", \"change\": \"added\", \"shape\": [1]}], "
+        "\"execution_count\": 1, \"checkpoint\": {\"state\": \"made\"}}",
     };
     const enum wire_end ends[] = {END_OWN, END_OUTPUT, END_WALL};
     for (size_t i = 0; i < ARRAY_LEN(reports); i++)
@@ -275,8 +277,8 @@ static void do_run(void)
     fault.armed = true;
     struct run *r = run_start(&gate, &request);
     fault.armed = false;
-    if (r && r->ticket)
-        say_everything(r->ticket);
+    if (r && r->order.ticket)
+        say_everything(r->order.ticket);
     fault.armed = true;
     for (int i = 0; r && i < 5 && !done_calls; i++)
         (void)event_base_loop(gate.base, EVLOOP_NONBLOCK);

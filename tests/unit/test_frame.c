@@ -69,6 +69,52 @@ static void an_unfinished_frame_gives_way_to_the_next(void **state)
     frame_reader_done(&r);
 }
 
+// Another gate read its beginning, and was killed: the rest of it is left out, once.
+static void a_reader_that_comes_in_the_middle(void **state)
+{
+    (void)state;
+    struct frame_reader r = {.max = 1000, .midway = true};
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 600, 300), "abc", 3), 0);
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 600, 303), "def", 3), 0);
+    assert_null(r.data);
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 6, 0), "abc", 3), 0);
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 6, 3), "def", 3), 1);
+    assert_memory_equal(r.data, "abcdef", 6);
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 600, 303), "def", 3), -EBADMSG);
+    frame_reader_done(&r);
+    // What is wrong in itself is an error from the beginning.
+    r = (struct frame_reader){.max = 1000, .midway = true};
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 2000, 300), "abc", 3), -EMSGSIZE);
+    r = (struct frame_reader){.max = 1000, .midway = true};
+    assert_int_equal(feed(&r, header(FRAME_KIND_MAX, 600, 300), "abc", 3), -EBADMSG);
+}
+
+static void flags_are_those_of_the_beginning(void **state)
+{
+    (void)state;
+    struct frame_reader r = {.max = 1000};
+    struct frame_header h = header(FRAME_RESULT, 4, 0);
+    h.flags = FRAME_HAS_FILES;
+    assert_int_equal(feed(&r, h, "ab", 2), 0);
+    h.offset = 2;
+    h.flags = 0xffff;
+    assert_int_equal(feed(&r, h, "cd", 2), 1);
+    assert_int_equal(r.flags, FRAME_HAS_FILES);
+    assert_int_equal(feed(&r, header(FRAME_RESULT, 1, 0), "x", 1), 1);
+    assert_int_equal(r.flags, 0);
+    frame_reader_done(&r);
+
+    int pair[2];
+    struct frame_header got;
+    size_t offset = 0;
+    unit_socketpair(pair);
+    assert_int_equal(frame_send_flags(pair[0], FRAME_RUN, FRAME_KEPT, NULL, 0, &offset), 0);
+    assert_int_equal(recv(pair[1], &got, sizeof got, 0), sizeof got);
+    assert_int_equal(got.flags, FRAME_KEPT);
+    fd_close(&pair[0]);
+    fd_close(&pair[1]);
+}
+
 static void datagrams_that_no_box_sends(void **state)
 {
     (void)state;
@@ -250,6 +296,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frame_in_pieces),
         cmocka_unit_test(an_unfinished_frame_gives_way_to_the_next),
+        cmocka_unit_test(a_reader_that_comes_in_the_middle),
+        cmocka_unit_test(flags_are_those_of_the_beginning),
         cmocka_unit_test(datagrams_that_no_box_sends),
         cmocka_unit_test(the_middle_must_belong_to_the_beginning),
         cmocka_unit_test(after_an_error_the_reader_takes_nothing_more),

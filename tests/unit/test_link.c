@@ -15,38 +15,50 @@
 
 #include "base/fd.h"
 #include "gate/link.h"
+#include "gate/live.h"
 
 struct run {
-    int boxes, refusals, ends;
+    struct link_order order;
+    struct live_box live;
+    int boxes, refusals, ends, measures;
     uint64_t box;
     enum wire_end end;
     int fds[3];
 };
 
-static void on_box(struct run *r, const struct wire_box *m, int control, int out, int err)
+static struct link l;
+
+static void on_ended(struct live_box *b, const struct wire_ended *m)
 {
-    if (control < 0) {
-        assert_true(out < 0 && err < 0);
+    struct run *r = b->owner;
+    r->ends++;
+    r->end = (enum wire_end)m->end;
+}
+
+static void on_measured(struct live_box *b, const struct wire_measured *m)
+{
+    struct run *r = b->owner;
+    assert_true(m->box == b->id);
+    r->measures++;
+}
+
+static const struct live_user user = {.on_ended = on_ended, .on_measured = on_measured};
+
+static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+{
+    struct run *r = (struct run *)o; // its first member
+    if (!fds) {
         r->refusals++;
         return;
     }
     r->boxes++;
     r->box = m->box;
-    r->fds[0] = control;
-    r->fds[1] = out;
-    r->fds[2] = err;
+    memcpy(r->fds, fds, sizeof r->fds);
+    r->live = (struct live_box){.id = m->box, .user = &user, .owner = r};
+    link_hold(&l, &r->live);
 }
-
-static void on_ended(struct run *r, const struct wire_ended *m)
-{
-    r->ends++;
-    r->end = (enum wire_end)m->end;
-}
-
-const struct link_user link_user = {.on_box = on_box, .on_ended = on_ended}; // instead of run.c's
 
 static struct event_base *base;
-static struct link l;
 static struct err e;
 static int keeper, fds_before, lost_calls, status_calls, room_calls;
 
@@ -100,10 +112,11 @@ static uint64_t acquire(struct run *r)
 {
     struct wire_acquire m = {.cpu_ms = 5, .limits = {.memory_bytes = 7}};
     union wire_message got;
-    assert_int_equal(link_acquire(&l, r, &m, &e), 0);
+    r->order.on_box = on_box;
+    assert_int_equal(link_acquire(&l, &r->order, &m, &e), 0);
     assert_int_equal(wire_recv(keeper, &got, NULL, 0, NULL), 1);
     assert_int_equal(got.h.type, WIRE_ACQUIRE);
-    assert_true(got.acquire.ticket == m.ticket && m.ticket != 0);
+    assert_true(got.acquire.ticket == m.ticket && m.ticket != 0 && r->order.ticket == m.ticket);
     assert_int_equal(got.acquire.limits.memory_bytes, 7);
     return m.ticket;
 }
@@ -189,8 +202,8 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     uint64_t ta = acquire(&a);
     l.on_room = on_room;
     l.room_argument = &l;
-    link_forget(&l, ta, 0);
-    link_forget(&l, ta, 0); // twice is fine
+    link_cancel(&l, &a.order);
+    link_cancel(&l, &a.order); // twice is fine
     expect_cancel(ta);
     expect_silence();
     assert_int_equal(l.unwanted, 1);
@@ -209,11 +222,82 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     assert_true(l.unwanted == 0 && room_calls == 2); // after the order, after the box
     give_box(tb, 56, 3);
     assert_int_equal(b.boxes, 1);
-    link_forget(&l, 0, 56);
+    link_let_go(&l, 57); // another one's
+    link_let_go(&l, 56);
     say_ended(56, END_OWN);
     assert_int_equal(b.ends, 0);
     expect_silence();
     close_run(&b);
+}
+
+static void say_measured(uint64_t box)
+{
+    union wire_message m = {.measured = {.box = box}};
+    assert_int_equal(wire_send(keeper, WIRE_MEASURED, &m, NULL, 0), 0);
+    turn();
+}
+
+static void figures_find_their_box(void **state)
+{
+    (void)state;
+    struct run a = {0};
+    union wire_message m;
+    give_box(acquire(&a), 4096 + 7, 3);
+    assert_int_equal(link_measure(&l, 4096 + 7, 9), 0);
+    assert_int_equal(wire_recv(keeper, &m, NULL, 0, NULL), 1);
+    assert_true(m.h.type == WIRE_MEASURE && m.measure.box == 4096 + 7 && m.measure.cpu_ms == 9);
+    say_measured(7); // an earlier box in this place
+    say_measured(0);
+    assert_int_equal(a.measures, 0);
+    say_measured(4096 + 7);
+    assert_int_equal(a.measures, 1);
+    say_ended(4096 + 7, END_OWN);
+    say_measured(4096 + 7);
+    assert_int_equal(a.measures, 1);
+    close_run(&a);
+}
+
+static struct {
+    int calls, last;
+    int fds[3];
+} adopted;
+
+static void on_adopt(const struct wire_adopt *m, const int *fds, void *argument)
+{
+    assert_ptr_equal(argument, &adopted);
+    adopted.calls++;
+    adopted.last += !m->box;
+    assert_true(!fds == !m->box);
+    if (fds)
+        memcpy(adopted.fds, fds, sizeof adopted.fds);
+}
+
+static void boxes_of_an_earlier_gate(void **state)
+{
+    (void)state;
+    union wire_message m = {.adopt = {.box = 31}};
+    const int fds[3] = {keeper, keeper, keeper};
+    memset(&adopted, 0, sizeof adopted);
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 3), 0);
+    turn();
+    expect_release(31, END_CANCELLED); // nobody here takes any
+    l.on_adopt = on_adopt;
+    l.adopt_argument = &adopted;
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 3), 0);
+    turn();
+    assert_true(adopted.calls == 1 && adopted.last == 0);
+    m.adopt.box = 32;
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 2), 0); // not whole
+    turn();
+    assert_int_equal(adopted.calls, 1);
+    expect_release(32, END_CANCELLED);
+    m.adopt.box = 0;
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 2), 0);
+    turn();
+    assert_true(adopted.calls == 2 && adopted.last == 1);
+    expect_silence();
+    for (int i = 0; i < 3; i++)
+        fd_close(&adopted.fds[i]);
 }
 
 static void a_cancelled_order_that_is_refused_leaves_room(void **state)
@@ -223,7 +307,7 @@ static void a_cancelled_order_that_is_refused_leaves_room(void **state)
     uint64_t ta = acquire(&a);
     l.on_room = on_room;
     l.room_argument = &l;
-    link_forget(&l, ta, 0);
+    link_cancel(&l, &a.order);
     expect_cancel(ta);
     give_box(ta, 0, 0);
     give_box(ta, 0, 0); // said twice
@@ -326,7 +410,7 @@ static void no_more_than_so_many_wait(void **state)
     struct wire_acquire m = {0};
     for (int i = 0; i < LINK_RUNS_MAX; i++)
         tickets[i] = acquire(&runs[i]);
-    assert_true(link_acquire(&l, &runs[0], &m, &e) < 0);
+    assert_true(link_acquire(&l, &runs[0].order, &m, &e) < 0);
     assert_int_equal(e.code, ERR_BUSY);
     assert_true(e.hint[0] != '\0');
     for (int i = 0; i < LINK_RUNS_MAX; i++)
@@ -344,11 +428,11 @@ static void a_keeper_that_does_not_read_makes_us_busy(void **state)
     struct wire_acquire m = {0};
     int result = 0;
     for (int i = 0; i < LINK_RUNS_MAX && result == 0; i++)
-        result = link_acquire(&l, &r, &m, &e);
+        result = link_acquire(&l, &r.order, &m, &e);
     assert_true(result < 0);
     assert_int_equal(e.code, ERR_BUSY);
     uint32_t free_count = l.free_count; // what was not sent holds no place
-    assert_true(link_acquire(&l, &r, &m, &e) < 0);
+    assert_true(link_acquire(&l, &r.order, &m, &e) < 0);
     assert_int_equal(l.free_count, free_count);
 }
 
@@ -387,7 +471,7 @@ static void check_lost(void)
     assert_int_equal(lost_calls, 1);
     turn();
     assert_int_equal(lost_calls, 1);
-    assert_true(link_acquire(&l, &r, &m, &e) < 0);
+    assert_true(link_acquire(&l, &r.order, &m, &e) < 0);
     assert_int_equal(e.code, ERR_INTERNAL);
 }
 
@@ -427,6 +511,8 @@ int main(void)
         TEST(answers_find_their_run),
         TEST(a_box_for_a_run_that_is_gone_is_given_back),
         TEST(a_cancelled_order_that_is_refused_leaves_room),
+        TEST(figures_find_their_box),
+        TEST(boxes_of_an_earlier_gate),
         TEST(answers_to_questions_that_nobody_asked),
         TEST(a_box_without_all_its_descriptors_is_refused_and_given_back),
         TEST(descriptors_on_other_messages_are_closed),

@@ -62,10 +62,10 @@ static void test_filter(void **state)
     listen_as(&none, NULL, "", json_object());
     expect_ack(&none, json_object());
 
-    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS);
+    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL);
     expect_last(&tools, 2, "notifications/tools/list_changed");
-    mcp_list_changed(&client_mcp, MCP_LIST_PROMPTS);
-    mcp_list_changed(&client_mcp, MCP_LIST_RESOURCES);
+    mcp_list_changed(&client_mcp, MCP_LIST_PROMPTS, NULL);
+    mcp_list_changed(&client_mcp, MCP_LIST_RESOURCES, NULL);
     assert_int_equal(client_count(&tools), 2);
     mcp_resource_updated(&client_mcp, WATCHED, NULL);
     expect_last(&uris, 2, "notifications/resources/updated");
@@ -75,7 +75,7 @@ static void test_filter(void **state)
     assert_int_equal(client_count(&none), 1);
 
     end(&tools);
-    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS); // to nobody
+    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // to nobody
     end(&uris);
     end(&none);
     assert_int_equal(client_mcp.calls, 0);
@@ -205,7 +205,7 @@ static void test_end_while_sending(void **state)
                 c[i].cancel_on_send = c[victim].call;
         if (victim == 0)
             c[1].cancel_on_send = c[1].call; // itself
-        mcp_list_changed(&client_mcp, MCP_LIST_TOOLS);
+        mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL);
         int dropped = 0;
         for (int i = 0; i < COUNT; i++) {
             dropped += c[i].dropped;
@@ -286,10 +286,10 @@ static void test_legacy(void **state)
     struct client_outlet stream;
     struct mcp_session *s = agreed_session();
     client_open(&stream);
-    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS); // nobody listens at the moment
+    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // nobody listens at the moment
     s->outlet = &stream.outlet;
     for (int i = 0; i < MCP_LIST_MAX; i++)
-        mcp_list_changed(&client_mcp, (enum mcp_list)i);
+        mcp_list_changed(&client_mcp, (enum mcp_list)i, NULL);
     assert_int_equal(client_count(&stream), 3);
     assert_null(json_object_get(last(&stream), "params"));
 
@@ -311,7 +311,7 @@ static void test_legacy(void **state)
     assert_int_equal(error_code(subscribe(s, WATCHED)), 0);
     mcp_session_end(s);
     mcp_resource_updated(&client_mcp, WATCHED, NULL); // to nobody
-    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS);
+    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL);
     client_close(&stream);
 }
 

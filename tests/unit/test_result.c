@@ -252,9 +252,9 @@ static void every_verdict_has_a_name_of_its_own(void **state)
 // ---- the object ------------------------------------------------------------------------------------
 
 static const char *const keys[] = {
-    "execution_id", "verdict", "success",     "exit_code", "signal", "phase",
-    "stdout",       "stderr",  "result",      "error",     "usage",  "isolation",
-    "truncated",    "limit",   "environment", "hint",      "display"};
+    "execution_id", "verdict", "success",     "exit_code", "signal",  "phase",
+    "stdout",       "stderr",  "result",      "error",     "usage",   "isolation",
+    "truncated",    "limit",   "environment", "hint",      "display", "variables"};
 
 // Judges, makes the object, checks what holds for every one of them.  The caller frees.
 static json_t *object(void)
@@ -269,7 +269,11 @@ static json_t *object(void)
     assert_int_equal(json_object_size(o), ARRAY_LEN(keys) +
                                               (json_object_get(o, "result_json") != NULL) +
                                               (json_object_get(o, "display_originals") != NULL) +
-                                              (json_object_get(o, "display_omitted") != NULL));
+                                              (json_object_get(o, "display_omitted") != NULL) +
+                                              (json_object_get(o, "display_value") != NULL) +
+                                              (json_object_get(o, "variables_omitted") != NULL) +
+                                              (json_object_get(o, "execution_count") != NULL) +
+                                              (json_object_get(o, "checkpoint") != NULL));
     assert_true(json_is_true(json_object_get(o, "success")) == (res.verdict == VERDICT_OK));
     json_t *error = json_object_get(o, "error"), *result = json_object_get(o, "result");
     assert_true(json_is_null(error) || json_is_object(error));
@@ -344,14 +348,14 @@ static void reports_with_wrong_types(void **state)
                                          "{\"a\": []}",
                                          "\"\\ud83d\\udc0d\"",
                                          "9223372036854775807"};
-    static const char *const names[] = {"exit_code",      "phase",
-                                        "result",         "error",
-                                        "result_json",    "verdict",
-                                        "usage",          "limit",
-                                        "stdout",         "hint",
-                                        "execution_id",   "",
-                                        "display",        "display_originals",
-                                        "display_omitted"};
+    static const char *const names[] = {"exit_code",       "phase",
+                                        "result",          "error",
+                                        "result_json",     "verdict",
+                                        "usage",           "limit",
+                                        "stdout",          "hint",
+                                        "execution_id",    "",
+                                        "display",         "display_originals",
+                                        "display_omitted", "display_value"};
     for (size_t i = 0; i < ARRAY_LEN(values); i++)
         for (size_t k = 0; k < ARRAY_LEN(names); k++) {
             char text[256];
@@ -593,6 +597,11 @@ static const struct display_case {
      "\"a/g\":\"\",\"a/h\":\"\",\"a/i\":\"\",\"a/j\":\"\",\"a/k\":\"\",\"a/l\":\"\",\"a/m\":\"\","
      "\"a/n\":\"\",\"a/o\":\"\",\"a/p\":\"\",\"a/q\":\"\"}]}",
      "[]", 1},
+    {"a chart", "{\"display\": [{\"" DISPLAY_CHART "\": \"{\\\"type\\\": 1}\"}]}",
+     "[{\"" DISPLAY_CHART "\": \"{\\\"type\\\": 1}\"}]", 0},
+    {"a chart that is a list", "{\"display\": [{\"" DISPLAY_CHART "\": \"[]\"}]}", "[]", 1},
+    {"a chart that is no JSON", "{\"display\": [{\"" DISPLAY_CHART "\": \"{\"}]}", "[]", 1},
+    {"a chart of nothing", "{\"display\": [{\"" DISPLAY_CHART "\": \"\"}]}", "[]", 1},
 };
 
 static void what_was_shown_is_checked(void **state)
@@ -633,6 +642,27 @@ static void originals_belong_to_items(void **state)
     json_decref(o);
 }
 
+// The number of an item that is not taken counts for nothing, and others move up.
+static void the_value_is_one_of_the_items(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        int wanted;
+    } cases[] = {{"1", 0},   {"2", 1},           {"0", -1},     {"3", -1},
+                 {"-1", -1}, {"4294967297", -1}, {"\"1\"", -1}, {"1.5", -1}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char report[256];
+        snprintf(report, sizeof report,
+                 "{\"display\": [{}, {\"a/b\": \"x\"}, {\"a/b\": \"y\"}], \"display_value\": %s}",
+                 cases[i].value);
+        set_result(report);
+        json_t *o = object(), *value = json_object_get(o, "display_value");
+        assert_int_equal(value ? (int)json_integer_value(value) : -1, cases[i].wanted);
+        json_decref(o);
+    }
+}
+
 static json_t *repeated(char c, size_t count)
 {
     char *text = malloc(count);
@@ -671,6 +701,28 @@ static void what_was_shown_is_bounded(void **state)
     json_decref(o);
 }
 
+// Everything in it may be a lie, and what is no variable is dropped.
+static void variables_are_taken_by_name_and_type(void **state)
+{
+    (void)state;
+    static const char report[] =
+        "{\"exit_code\": 0, \"execution_count\": 7, \"variables_omitted\": 2, \"variables\": ["
+        "{\"name\": \"df\", \"change\": \"added\", \"type\": \"DataFrame\", \"shape\": [3, 2], "
+        "\"x\": 1},"
+        "{\"name\": \"s\", \"change\": \"added\", \"shape\": [\"a\"], \"length\": \"b\"},"
+        "{\"name\": 5, \"change\": \"added\"}, {\"change\": \"added\"}, 9, null],"
+        "\"checkpoint\": {\"state\": \"made\", \"kept\": 1, \"reason\": [], \"x\": {}}}";
+    fake_run_result(&fake, report, sizeof report - 1);
+    json_t *o = object(), *list = json_object_get(o, "variables");
+    assert_int_equal(json_array_size(list), 2);
+    assert_int_equal(json_object_size(json_array_get(list, 0)), 4);
+    assert_int_equal(json_object_size(json_array_get(list, 1)), 2);
+    assert_int_equal(json_integer_value(json_object_get(o, "execution_count")), 7);
+    assert_int_equal(json_integer_value(json_object_get(o, "variables_omitted")), 2);
+    assert_int_equal(json_object_size(json_object_get(o, "checkpoint")), 2);
+    json_decref(o);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -694,7 +746,9 @@ int main(void)
         TEST(an_interpreter_whose_path_is_not_utf8_is_still_named),
         TEST(what_was_shown_is_checked),
         TEST(originals_belong_to_items),
+        TEST(the_value_is_one_of_the_items),
         TEST(what_was_shown_is_bounded),
+        TEST(variables_are_taken_by_name_and_type),
     };
     return cmocka_run_group_tests_name("result", tests, NULL, NULL);
 }

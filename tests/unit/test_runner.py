@@ -50,8 +50,8 @@ class Fake:
             _signal.alarm(60)
             self.job, self.taken, self.sent = job, 0, 0
             spaces = main.__globals__
-            spaces["SCRATCH"] = job["scratch"]
-            spaces["USER_FOLDERS"] = (job["scratch"] + "/",)
+            spaces["Box"].scratch = job["scratch"]
+            spaces["Box"].folders = (job["scratch"] + "/",)
             if "pause" in job:
                 # A receive() that blocks as the real one does: in C, where no Python handler runs.
                 import ctypes, itertools, operator
@@ -208,8 +208,10 @@ class Cases(Boxes):
         self.assertEqual(self.fine("x = 1\n[x,\n 2]  # two\n# end\n").result, "[1, 2]")
 
     def test_no_value_for_none_assignment_and_empty(self):
-        for code in "None", "x = 1", "", "# nothing", "print(1)", "def f(): pass", "\n\n":
+        for code in "None", "", "# nothing", "print(1)", "_x = 1", "\n\n":
             self.assertEqual(set(self.fine(code).answers[0]), {"exit_code", "phase"}, code)
+        for code in "x = 1", "def f(): pass":
+            self.assertEqual(set(self.fine(code).answers[0]), {"exit_code", "phase", "variables"})
 
     def test_value_after_semicolon(self):
         self.assertEqual(self.fine("x = 3; x").result, "3")
@@ -659,7 +661,8 @@ class Cases(Boxes):
         self.assertTrue(out.error["text"].endswith("ZeroDivisionError: division by zero\n"))
 
     def test_user_modules_named_like_ours(self):
-        for name in "runner", "_constrictor", "zygote":
+        for name in ("runner", "_constrictor", "zygote", "base", "report", "source", "session",
+                     "variables", "display"):
             with open(os.path.join(self.scratch, name + ".py"), "w") as file:
                 file.write("mine = 1\n")
             self.assertEqual(self.fine(f"import {name}\n{name}.mine").result, "1")
@@ -945,8 +948,8 @@ class Cases(Boxes):
     def test_session_names_its_runs(self):
         out = self.session("def f():\n    1/0", "\n\nf()")
         self.assertEqual([(f["file"], f["line"], f["code_line"]) for f in out.error["traceback"]],
-                         [("<code 2>", 3, "f()"), ("<code>", 2, "    1/0")])
-        self.assertIn('File "<code>", line 2, in f\n    1/0\n', out.error["text"])
+                         [("<code 2>", 3, "f()"), ("<code 1>", 2, "    1/0")])
+        self.assertIn('File "<code 1>", line 2, in f\n    1/0\n', out.error["text"])
 
     def test_session_future_imports_last(self):
         out = self.session("from __future__ import annotations",
@@ -1051,7 +1054,7 @@ class TestZygote(unittest.TestCase):
         added = set(after.split(b"\n")[-2].split()) - set(before.split())
         self.assertLessEqual(added, set(
             b"_json atexit gc itertools os stat _stat posixpath genericpath _collections_abc "
-            b"_signal os.path abc _abc _bootlocale _locale".split()))
+            b"_signal os.path abc _abc _bootlocale _locale _collections _weakref _random errno".split()))
 
 
 if __name__ == "__main__":

@@ -475,6 +475,80 @@ static void test_documents_are_said_in_words(void **state)
     json_decref(o);
 }
 
+// `points` numbers make it small or large.
+static json_t *figure(size_t points, const char *with, const char *text)
+{
+    json_t *numbers = json_array();
+    for (size_t i = 0; i < points; i++)
+        (void)json_array_append_new(numbers, json_integer((json_int_t)i));
+    json_t *chart = json_pack("{s:s, s:o}", "summary", "line chart\x1b\naxes: x", "y", numbers);
+    char *json = json_dumps(chart, JSON_COMPACT);
+    json_t *o = showing(json_pack("[{s:s, s:s}]", with, text, DISPLAY_CHART, json), NULL);
+    free(json);
+    json_decref(chart);
+    return o;
+}
+
+static void test_a_figure_is_said_in_words(void **state)
+{
+    (void)state;
+    json_t *o = figure(3, "image/png", PNG_4X3), *content = shape(o, 20000, true);
+    assert_begins(text_of(content), "[image 1: image/png, 4x3, 68 bytes]\nline chart");
+    assert_null(strchr(text_of(content), '\x1b'));
+    json_t *item = json_array_get(json_object_get(o, "display"), 0);
+    json_t *chart = json_object_get(item, "chart");
+    assert_int_equal(json_array_size(json_object_get(chart, "y")), 3);
+    assert_int_equal(json_array_size(content), 2);
+    json_decref(content);
+    json_decref(o);
+}
+
+static void test_much_data_is_linked(void **state)
+{
+    (void)state;
+    json_t *o = figure(2000, "image/png", PNG_4X3), *content = shape(o, 20000, true);
+    json_t *item = json_array_get(json_object_get(o, "display"), 0);
+    assert_non_null(strstr(text_of(content), "[data of figure 1: run://" ID "/chart-1]\n"));
+    assert_null(json_object_get(item, "chart"));
+    assert_string_equal(json_string_value(json_object_get(item, "chart_uri")),
+                        "run://" ID "/chart-1");
+    assert_int_equal(json_array_size(content), 3);
+    assert_string_equal(type_at(content, 2), "resource_link");
+    json_decref(content);
+    json_decref(o);
+    // What a document says about itself is enough.
+    o = figure(3, "text/plain", "words");
+    content = shape(o, 20000, true);
+    assert_non_null(strstr(text_of(content), "words\n"));
+    assert_null(strstr(text_of(content), "line chart"));
+    json_decref(content);
+    json_decref(o);
+}
+
+static void test_a_table_takes_the_place_of_its_repr(void **state)
+{
+    (void)state;
+    for (size_t longer = 0; longer < 2; longer++) {
+        json_t *o = showing(
+            json_pack("[{s:s, s:s}]", "text/html", "<table>", DISPLAY_TABLE, "DataFrame: 2 rows"),
+            NULL);
+        (void)json_object_set_new(o, "display_value", json_integer(0));
+        (void)json_object_set_new(o, "result",
+                                  longer ? repeat("repr ", 20000) : json_string("repr"));
+        json_t *content = shape(o, 2000, true);
+        assert_begins(text_of(content), "result: DataFrame: 2 rows\n[display 1: text/html");
+        assert_null(strstr(text_of(content), "repr"));
+        assert_null(strstr(strstr(text_of(content), "[display"), "DataFrame"));
+        size_t length = json_string_length(json_object_get(o, "result"));
+        assert_in_range(length, 4, 1100);
+        json_t *cut = json_object_get(json_object_get(o, "truncated"), "result");
+        assert_int_equal(json_is_object(cut), longer);
+        assert_null(json_object_get(o, "display_value"));
+        json_decref(content);
+        json_decref(o);
+    }
+}
+
 static void test_many_are_bounded(void **state)
 {
     (void)state;
@@ -518,6 +592,9 @@ int main(void)
         TEST(test_a_hostile_report_is_bounded),
         TEST(test_a_picture_is_a_block_and_a_line),
         TEST(test_an_original_is_linked),
+        TEST(test_a_figure_is_said_in_words),
+        TEST(test_much_data_is_linked),
+        TEST(test_a_table_takes_the_place_of_its_repr),
         TEST(test_documents_are_said_in_words),
         TEST(test_many_are_bounded),
     };

@@ -29,6 +29,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_FAILED] = sizeof(struct wire_failed),
     [WIRE_FILES] = sizeof(struct wire_files),
     [WIRE_CANCEL] = sizeof(struct wire_cancel),
+    [WIRE_MEASURE] = sizeof(struct wire_measure),
+    [WIRE_MEASURED] = sizeof(struct wire_measured),
+    [WIRE_ADOPT] = sizeof(struct wire_adopt),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.
@@ -39,12 +42,16 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         .version = WIRE_VERSION, .type = (uint16_t)type, .length = (uint32_t)len};
     if (type == WIRE_ZYGOTE_READY)
         m->ready.report_length = (uint32_t)(len - sizes[type]);
-    if (type == WIRE_ACQUIRE)
+    if (type == WIRE_ACQUIRE) {
         m->acquire.ticket = 8193;
+        m->acquire.keep = 1;
+    }
     if (type == WIRE_RELEASE)
         m->release.end = END_WALL;
     if (type == WIRE_ENDED)
         m->ended.end = END_MEMORY;
+    if (type == WIRE_MEASURED)
+        m->measured.end = END_CPU;
     if (type == WIRE_FAILED)
         m->failed.error_code = ERR_ZYGOTE;
     if (type == WIRE_FILES)

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// branch: see branch.h.  Below the bar "init's side" everything runs as pid 1 and uses sys_raw() only.
+
+#include "box/branch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "box/init.h"
+#include "wire/frame.h"
+
+// What a parked process waits for.
+enum order { ORDER_SLEEP, ORDER_GO, ORDER_COPY };
+
+struct slot {
+    _Atomic uint32_t order;
+    _Atomic uint32_t kind; // enum branch_kind
+    _Atomic int32_t pid;
+    uint32_t branch;
+    uint32_t serial; // a higher one is younger
+    uint32_t keep;
+};
+
+struct board {
+    uint32_t length;
+    char data[BRANCH_BOARD_MAX];
+};
+
+static struct area {
+    struct init_mailbox mailbox;
+    _Atomic int32_t active;
+    uint32_t branch;   // of the active process
+    uint32_t why;      // enum branch_why of the last change
+    uint32_t previous; // branch before it
+    int32_t status;
+    _Atomic uint32_t settling; // 1 + slot of the one that was woken and has not settled yet
+    struct slot slots[BRANCH_SLOTS];
+    _Atomic uint32_t board; // the valid one of two: who dies while writing leaves the other
+    struct board boards[2];
+    // Address space; pages come when they are used, and those of a large run go after it.
+    _Alignas(4096) char result[FRAME_RESULT_MAX];
+    _Alignas(4096) char request[FRAME_RUN_MAX];
+} * area;
+
+static uint64_t memory_limit;
+static uint32_t process_limit;
+
+// All that wait there: one that was killed a moment ago, and whose slot somebody else has now, may still be
+// among them, and waking only one would wake that one.
+static void wake(_Atomic uint32_t *word)
+{
+    (void)sys_raw(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0, 0);
+}
+
+// ---- the user process's side ---------------------------------------------------------------------
+
+void branch_set_limits(uint64_t memory_bytes, uint32_t processes)
+{
+    memory_limit = memory_bytes;
+    process_limit = processes;
+}
+
+uint64_t branch_memory_limit(void)
+{
+    return memory_limit;
+}
+
+uint32_t branch_process_limit(void)
+{
+    return process_limit;
+}
+
+// A fork whose child is a child of init.  Raw, because libc's fork() does not know CLONE_PARENT; what it
+// does besides is for other threads' sake, of which there are none, and to correct the thread's id, which
+// the kernel is asked to do.
+static long copy_process(void)
+{
+    long tid = (long)init_tid_place();
+    long flags = CLONE_PARENT | SIGCHLD | (tid ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
+    (void)madvise(area, sizeof *area, MADV_DOFORK);
+#if defined(__x86_64__)
+    long pid = sys_raw(SYS_clone, flags, 0, 0, tid, 0, 0);
+#else
+    long pid =
+        sys_raw(SYS_clone, flags, 0, 0, 0, tid, 0); // where the last two are the other way round
+#endif
+    (void)madvise(area, sizeof *area, MADV_DONTFORK);
+    return pid;
+}
+
+// One line of /proc/self/maps at a time, without stdio, whose buffers are in the memory that goes.
+struct maps {
+    int fd;
+    size_t have, at;
+    char text[4096];
+};
+
+// Returns false at the end; what does not fit is cut, and its rest looks like no mapping.
+static bool next_line(struct maps *m, char *line, size_t size)
+{
+    size_t length = 0;
+    for (;;) {
+        if (m->at == m->have) {
+            long n = sys_raw(SYS_read, m->fd, (long)m->text, sizeof m->text, 0, 0, 0);
+            if (n <= 0)
+                return false;
+            m->have = (size_t)n;
+            m->at = 0;
+        }
+        char c = m->text[m->at++];
+        if (c == '\n') {
+            line[length] = '\0';
+            return true;
+        }
+        if (length + 1 < size)
+            line[length++] = c;
+    }
+}
+
+static const char *take_number(const char *p, uintptr_t *ret)
+{
+    uintptr_t value = 0;
+    for (;; p++) {
+        unsigned digit = *p >= '0' && *p <= '9'   ? (unsigned)(*p - '0')
+                         : *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a' + 10)
+                                                  : 16;
+        if (digit == 16)
+            break;
+        value = value << 4 | digit;
+    }
+    *ret = value;
+    return p;
+}
+
+static bool lies_in(const void *p, uintptr_t start, uintptr_t end)
+{
+    return (uintptr_t)p >= start && (uintptr_t)p < end;
+}
+
+// The memory that stays with init when the user process has moved out: all that it needs of it is this
+// library and its own stack, which is in there.  The rest would be charged to the box until its end.
+static void empty_memory(void)
+{
+    enum { WORTH_IT = 64 << 10 };
+    static struct maps m;
+    char line[256];
+    m.fd =
+        (int)sys_raw(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    while (m.fd >= 0 && next_line(&m, line, sizeof line)) {
+        uintptr_t start, end;
+        const char *p = take_number(line, &start);
+        if (*p != '-')
+            continue;
+        p = take_number(p + 1, &end);
+        // Private, writable and of no file: nothing behind the mode and the three numbers, or the heap.
+        if (strncmp(p, " rw-p 00000000 00:00 0", 22) != 0 || end - start < WORTH_IT)
+            continue;
+        for (p += 22; *p == ' '; p++)
+            ;
+        if ((*p && strcmp(p, "[heap]") != 0 && strncmp(p, "[anon", 5) != 0) ||
+            lies_in(line, start, end) || lies_in(&m, start, end) ||
+            lies_in((const void *)pthread_self(), start, end))
+            continue;
+        (void)sys_raw(SYS_madvise, (long)start, (long)(end - start), MADV_DONTNEED, 0, 0, 0);
+    }
+}
+
+static int make_area(void)
+{
+    struct area *a = mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (a == MAP_FAILED)
+        return -errno;
+    a->active = (int32_t)getpid();
+    area = a; // seen by init too
+    int r = init_share(&a->mailbox, a->request, a->result);
+    if (r < 0) {
+        area = NULL;
+        (void)munmap(a, sizeof *a);
+    }
+    return r;
+}
+
+int branch_begin(void)
+{
+    static bool moved;
+    int r = moved || area ? 0 : make_area();
+    if (moved || r < 0)
+        return r;
+    // Without a signal in between: a copy that is interrupted before it is the active one is nobody.
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    long pid = copy_process();
+    if (pid == 0) {
+        moved = true;
+        atomic_store(&area->active, (int32_t)getpid());
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        return 1;
+    }
+    if (pid > 0) {
+        atomic_store(&area->active, (int32_t)pid);
+        empty_memory();
+        for (;;)
+            (void)sys_raw(SYS_exit_group, 0, 0, 0, 0, 0, 0);
+    }
+    // It stays where it is, with the shared mailbox, and the next attempt may have more luck.
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return (int)pid;
+}
+
+static int take_slot(uint32_t branch, uint32_t serial, enum branch_kind kind, bool keep)
+{
+    for (int i = 0; i < BRANCH_SLOTS; i++) {
+        struct slot *s = &area->slots[i];
+        if (atomic_load(&s->kind) != BRANCH_FREE)
+            continue;
+        s->order = ORDER_SLEEP;
+        s->pid = 0;
+        s->branch = branch;
+        s->serial = serial;
+        s->keep = keep;
+        atomic_store(&s->kind, kind);
+        return i;
+    }
+    return -ENOSPC;
+}
+
+// Signals that somebody sent to everyone were not meant for a process that was not there.
+static void forget_signals(const sigset_t *all)
+{
+    const struct timespec now = {0};
+    for (int i = 0; i < 64 && sigtimedwait(all, NULL, &now) > 0; i++)
+        ;
+}
+
+// The life of a parked process.  All signals are blocked.
+static void sleep_in(struct slot *s, const sigset_t *all, struct branch_wake *ret)
+{
+    bool consumed = true;
+    for (;;) {
+        uint32_t order = atomic_load(&s->order);
+        if (order == ORDER_SLEEP) {
+            (void)sys_raw(SYS_futex, (long)&s->order, FUTEX_WAIT, ORDER_SLEEP, 0, 0, 0);
+            continue;
+        }
+        if (order == ORDER_GO)
+            break;
+        atomic_store(&s->order, ORDER_SLEEP);
+        long pid = copy_process();
+        if (pid > 0)
+            continue;
+        // Without a copy it goes itself, and is a checkpoint no longer.
+        consumed = pid < 0;
+        break;
+    }
+    if (consumed)
+        atomic_store(&s->kind, BRANCH_FREE);
+    atomic_store(&area->active, (int32_t)getpid());
+    forget_signals(all);
+    *ret = (struct branch_wake){.why = (enum branch_why)area->why,
+                                .status = area->status,
+                                .branch = area->previous,
+                                .asked = init_is_asked(),
+                                .consumed = consumed};
+}
+
+int branch_park(uint32_t branch, uint32_t serial, enum branch_kind kind, bool keep,
+                struct branch_wake *ret)
+{
+    if (!area)
+        return -EINVAL;
+    int i = take_slot(branch, serial, kind, keep);
+    if (i < 0)
+        return i;
+    struct slot *s = &area->slots[i];
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    long pid = copy_process();
+    if (pid == 0)
+        sleep_in(s, &all, ret);
+    else if (pid > 0)
+        atomic_store(&s->pid, (int32_t)pid);
+    else
+        atomic_store(&s->kind, BRANCH_FREE);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return pid < 0 ? (int)pid : pid == 0 ? BRANCH_WOKEN : i;
+}
+
+int branch_reserve(uint32_t branch, uint32_t serial)
+{
+    int i = area ? take_slot(branch, serial, BRANCH_TIP, false) : -EINVAL;
+    if (i >= 0)
+        atomic_store(&area->slots[i].pid, (int32_t)getpid());
+    return i;
+}
+
+static struct slot *slot_at(int i)
+{
+    return area && i >= 0 && i < BRANCH_SLOTS ? &area->slots[i] : NULL;
+}
+
+bool branch_alive(int slot)
+{
+    struct slot *s = slot_at(slot);
+    int32_t pid = s ? atomic_load(&s->pid) : 0;
+    return s && atomic_load(&s->kind) != BRANCH_FREE && pid > 0 && kill(pid, 0) == 0;
+}
+
+// Both sides: makes the one in the slot the active process.
+static void call_up(struct slot *s, enum branch_why why)
+{
+    area->why = why;
+    area->previous = area->branch;
+    area->branch = s->branch;
+    atomic_store(&area->settling, (uint32_t)(s - area->slots) + 1);
+    atomic_store(&area->active, atomic_load(&s->pid));
+    atomic_store(&s->order, s->keep ? ORDER_COPY : ORDER_GO);
+    wake(&s->order);
+}
+
+int branch_give_way(int slot, enum branch_why why, int own, struct branch_wake *ret)
+{
+    if (!branch_alive(slot))
+        return -ESRCH;
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    struct slot *s = slot_at(own);
+    call_up(slot_at(slot), why);
+    while (!s)
+        (void)sys_raw(SYS_exit_group, 0, 0, 0, 0, 0, 0);
+    sleep_in(s, &all, ret);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return 0;
+}
+
+void branch_drop(int slot)
+{
+    struct slot *s = slot_at(slot);
+    if (!s || atomic_exchange(&s->kind, BRANCH_FREE) == BRANCH_FREE)
+        return;
+    int32_t pid = atomic_load(&s->pid);
+    if (pid > 0 && pid != (int32_t)getpid())
+        (void)kill(pid, SIGKILL); // init reaps it
+}
+
+void branch_settled(void)
+{
+    if (area)
+        atomic_store(&area->settling, 0);
+}
+
+size_t branch_board(const char **ret)
+{
+    if (!area)
+        return 0;
+    const struct board *b = &area->boards[atomic_load(&area->board) & 1];
+    *ret = b->data;
+    return b->length <= BRANCH_BOARD_MAX ? b->length : 0;
+}
+
+int branch_board_set(const void *data, size_t length)
+{
+    if (!area)
+        return -EINVAL;
+    if (length > BRANCH_BOARD_MAX)
+        return -EMSGSIZE;
+    uint32_t other = (atomic_load(&area->board) & 1) ^ 1;
+    memcpy(area->boards[other].data, data, length);
+    area->boards[other].length = (uint32_t)length;
+    atomic_store(&area->board, other);
+    return 0;
+}
+
+// ---- init's side ---------------------------------------------------------------------------------
+
+long branch_active(void)
+{
+    return area ? atomic_load(&area->active) : 0;
+}
+
+// The youngest checkpoint of the branch whose process died; else the youngest other branch.
+static struct slot *find_heir(void)
+{
+    struct slot *best = NULL;
+    for (int i = 0; i < BRANCH_SLOTS; i++) {
+        struct slot *s = &area->slots[i];
+        uint32_t kind = atomic_load(&s->kind);
+        if (kind == BRANCH_FREE || atomic_load(&s->pid) <= 0 ||
+            (kind == BRANCH_CHECKPOINT && s->branch != area->branch))
+            continue;
+        uint32_t best_kind = best ? atomic_load(&best->kind) : BRANCH_FREE;
+        bool better =
+            !best || (kind == best_kind ? s->serial > best->serial : kind == BRANCH_CHECKPOINT);
+        if (better)
+            best = s;
+    }
+    return best;
+}
+
+bool branch_reaped(long pid, int status)
+{
+    for (int i = 0; i < BRANCH_SLOTS; i++)
+        if (atomic_load(&area->slots[i].pid) == pid)
+            atomic_store(&area->slots[i].kind, BRANCH_FREE);
+    if (pid != atomic_load(&area->active))
+        return true;
+    uint32_t settling = atomic_exchange(&area->settling, 0);
+    if (settling && settling <= BRANCH_SLOTS) { // (4)
+        struct slot *s = &area->slots[settling - 1];
+        if (atomic_exchange(&s->kind, BRANCH_FREE) != BRANCH_FREE && atomic_load(&s->pid) > 0)
+            (void)sys_raw(SYS_kill, atomic_load(&s->pid), SIGKILL, 0, 0, 0, 0);
+    }
+    struct slot *heir = find_heir();
+    if (!heir)
+        return false;
+    area->status = status;
+    call_up(heir, BRANCH_CRASH);
+    return true;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// files: the box's end of FILE frames (wire/frame.h): looks at, opens, replaces and removes files in the
+// scratch folder when the gate asks.  Called by box/init.c, in pid 1 or, before the first run, in the user
+// process; so it uses sys_raw() only, a few kilobytes of stack, and never waits for anything in the folder.
+//
+// SECURITY: it has the powers of user code and no others, and user code may overwrite its memory or move
+// the folder about meanwhile.  Whatever comes of that happens inside the box.
+
+#ifndef CONSTRICTOR_BOX_FILES_H
+#define CONSTRICTOR_BOX_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FILES_ROOT "/mnt/data"
+
+// Answers one FILE frame on `sock`; `root` is the folder.  False: no gate says that.
+bool files_serve(int sock, const char *root, const void *frame, size_t length);
+
+// How much there is on the file system of `root`; two that differ: something was made or removed.
+struct files_usage {
+    uint64_t inodes, blocks;
+};
+struct files_usage files_usage(const char *root);
+
+#endif

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// collector: see collector.h.
+
+#include "cli/collector.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "box/landlock.h"
+#include "gate/display.h"
+
+enum {
+    SOCK_FD = 3, // where the process has its two descriptors
+    FOLDER_FD,
+    FIRST_OTHER_FD,
+    DATAGRAM = 32 * 1024,
+    COPY = 256 * 1024,
+    NAMES_MAX = 1000, // plot.png, plot-1.png ... plot-999.png
+};
+
+enum kind { ASK_FILE = 1, ASK_BYTES }; // with a descriptor; with datagrams behind it
+
+struct ask {
+    uint32_t kind;
+    uint32_t reserved;
+    uint64_t size; // of the bytes
+    char path[SCRATCH_PATH_MAX + 1];
+};
+
+void collector_place(const char *folder, const char *saved, char ret[COLLECTOR_PLACE_MAX])
+{
+    size_t length = strlen(folder);
+    while (length > 0 && folder[length - 1] == '/')
+        length--;
+    snprintf(ret, COLLECTOR_PLACE_MAX, "%.*s/%s", (int)length, folder, saved);
+}
+
+// ---- in the collector ----------------------------------------------------------------------------
+
+struct work {
+    const char *folder; // as the caller wrote it
+    bool quiet;
+    uint64_t room; // bytes that may still be written
+    unsigned files;
+    char buffer[COPY];
+};
+
+// A file on its way.
+struct target {
+    char path[COLLECTOR_SAVED_MAX]; // as it will be
+    int folder, fd;
+    char name[COLLECTOR_SAVED_MAX]; // in `folder`
+    bool taken, hidden;             // it is not called as the code called it, because ...
+};
+
+__attribute__((format(printf, 2, 3))) static int refuse(struct collector_answer *a, const char *fmt,
+                                                        ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(a->error, sizeof a->error, fmt, args);
+    va_end(args);
+    text_sanitize(a->error);
+    return -1;
+}
+
+// SECURITY: the path is checked as if nobody had done it before.  `..`, an absolute path, a name with an
+// escape sequence for the terminal or a line's end: refused.
+static int check_path(const struct ask *ask, struct target *t, struct collector_answer *a)
+{
+    char path[SCRATCH_PATH_MAX + 1];
+    struct err e = {0};
+    size_t length = strnlen(ask->path, sizeof ask->path);
+    if (length == sizeof ask->path || scratch_path(ask->path, length, path, &e) < 0 ||
+        strcmp(path, ask->path) != 0)
+        return refuse(a, "%s", e.message[0] ? e.message : "this is no path of a file");
+    // SECURITY: into a home folder or a project, code could put .bashrc, .ssh/authorized_keys or
+    // .git/hooks/..., which others read and obey without anybody seeing them.
+    for (char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+        if (*p == '.') {
+            *p = '_';
+            t->hidden = true;
+        }
+    snprintf(t->path, sizeof t->path, "%s", path);
+    return 0;
+}
+
+// SECURITY: one step down, and only down: a symbolic link that somebody left in the folder (sub -> /etc)
+// would lead what hostile code made to where it must not be.
+static int open_step(int folder, const char *name)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve =
+                               RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    // A filter around us may not know the call; `name` has no slash, so this says the same.
+    return fd >= 0 || (errno != ENOSYS && errno != EPERM) ? fd
+                                                          : openat(folder, name, (int)how.flags);
+}
+
+// Goes down to the folder of the file and makes what is missing on the way.
+static int open_folder(struct target *t, struct collector_answer *a)
+{
+    char path[COLLECTOR_SAVED_MAX];
+    snprintf(path, sizeof path, "%s", t->path);
+    t->folder = fcntl(FOLDER_FD, F_DUPFD_CLOEXEC, FIRST_OTHER_FD);
+    char *name = path;
+    for (char *slash; t->folder >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
+        *slash = '\0';
+        (void)mkdirat(t->folder, name, 0755); // that it is there is as good
+        int next = open_step(t->folder, name), errnum = errno;
+        if (next < 0)
+            return refuse(a,
+                          errnum == ELOOP || errnum == ENOTDIR
+                              ? "'%s' is there and is no folder; a link is not followed"
+                              : "open the folder '%s': %s",
+                          path, strerror(errnum));
+        fd_close(&t->folder);
+        t->folder = next;
+        *slash = '/';
+    }
+    if (t->folder < 0)
+        return refuse(a, "open the folder: %s", strerror(errno));
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return 0;
+}
+
+// "plot.png" and 2 give "plot-2.png".
+static void number_name(const char *name, unsigned number, char *ret, size_t cap)
+{
+    const char *dot = strrchr(name, '.');
+    size_t stem = dot && dot != name ? (size_t)(dot - name) : strlen(name);
+    snprintf(ret, cap, "%.*s-%u%s", (int)stem, name, number, name + stem);
+}
+
+// SECURITY: O_EXCL: what is there is never written to, be it a file, or a link to one that somebody left
+// under the name that code was going to use.  The mode gives nobody a program to start.
+static int create(struct target *t, struct collector_answer *a)
+{
+    char name[COLLECTOR_SAVED_MAX];
+    snprintf(name, sizeof name, "%s", t->name);
+    for (unsigned i = 1; i <= NAMES_MAX; i++) {
+        t->fd = openat(t->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (t->fd >= 0) {
+            size_t folders = strlen(t->path) - strlen(t->name);
+            snprintf(t->path + folders, sizeof t->path - folders, "%s", name);
+            snprintf(t->name, sizeof t->name, "%s", name);
+            return 0;
+        }
+        if (errno != EEXIST)
+            return refuse(a, "%s", strerror(errno));
+        t->taken = true;
+        number_name(t->name, i, name, sizeof name);
+    }
+    return refuse(a, "%d files of that name are there already", NAMES_MAX);
+}
+
+// SECURITY: a descriptor that is not what it should be, such as a pipe that never ends, a device, or a
+// file of ours that was sent back to us, is not read.
+static int check_source(int fd, uint64_t *ret_size, struct collector_answer *a)
+{
+    struct stat st;
+    struct statfs fs;
+    int flags = fcntl(fd, F_GETFL);
+    if (fd < 0 || flags < 0 || (flags & (O_ACCMODE | O_PATH)) != O_RDONLY || fstat(fd, &st) < 0 ||
+        !S_ISREG(st.st_mode) || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        return refuse(a, "this is no file of a box");
+    *ret_size = (uint64_t)st.st_size;
+    return 0;
+}
+
+static int check_room(const struct work *w, uint64_t size, struct collector_answer *a)
+{
+    char text[32];
+    text_format_size(w->room, text, sizeof text);
+    // SECURITY: links and holes let a box show many times what it holds.
+    if (size > w->room)
+        return refuse(a, "it has %llu bytes, and of what --scratch allows in all %s are left",
+                      (unsigned long long)size, text);
+    return 0;
+}
+
+// Bytes from `at` to `end`; less when the file has become shorter.  Returns where it stopped, or -errno.
+static int64_t copy_range(struct work *w, int from, int to, int64_t at, int64_t end)
+{
+    while (at < end) {
+        size_t want = end - at < COPY ? (size_t)(end - at) : COPY;
+        ssize_t n = pread(from, w->buffer, want, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : at;
+        for (ssize_t done = 0, m; done < n; done += m) {
+            m = pwrite(to, w->buffer + done, (size_t)(n - done), at + done);
+            if (m < 0 && errno != EINTR)
+                return -errno;
+            m = m < 0 ? 0 : m;
+        }
+        at += n;
+    }
+    return at;
+}
+
+// SECURITY: code may go on to write while this reads: `size` was looked at once, so a file that grows
+// has no end that moves away.  Holes stay holes: a file of nothing must not fill a disk.
+static int64_t copy_file(struct work *w, int from, int to, int64_t size)
+{
+    int64_t at = 0;
+    while (at < size) {
+        int64_t data = lseek(from, at, SEEK_DATA);
+        if (data < 0 || data >= size) {
+            at = size;
+            break;
+        }
+        int64_t hole = lseek(from, data, SEEK_HOLE);
+        if (hole < 0 || hole > size)
+            hole = size;
+        at = copy_range(w, from, to, data, hole);
+        if (at < hole) // an error, or it became shorter
+            break;
+    }
+    if (at >= 0 && ftruncate(to, at) < 0)
+        return -errno;
+    return at;
+}
+
+// The datagrams behind an ask for bytes.  -EPIPE: the gate is gone.
+static int64_t copy_bytes(struct work *w, int to, uint64_t size)
+{
+    uint64_t at = 0;
+    int r = 0;
+    while (at < size) { // all of them, so that the next thing read is an ask again
+        ssize_t n = fd_recv(SOCK_FD, w->buffer, DATAGRAM, NULL, 0, NULL);
+        if (n <= 0 || (uint64_t)n > size - at)
+            return -EPIPE;
+        if (r == 0 && to >= 0)
+            r = fd_write_all(to, w->buffer, (size_t)n);
+        at += (uint64_t)n;
+    }
+    return r < 0 ? r : (int64_t)at;
+}
+
+static int save(struct work *w, const struct ask *ask, int from, struct target *t,
+                struct collector_answer *a)
+{
+    uint64_t size = ask->size;
+    bool bytes = ask->kind == ASK_BYTES;
+    int r = w->files >= COLLECTOR_FILES_MAX ? refuse(a, "these are too many files") : 0;
+    if (r == 0 && !bytes)
+        r = check_source(from, &size, a);
+    if (r == 0)
+        r = check_room(w, size, a);
+    if (r == 0)
+        r = check_path(ask, t, a);
+    if (r == 0)
+        r = open_folder(t, a);
+    if (r == 0)
+        r = create(t, a);
+    int64_t n = bytes    ? copy_bytes(w, t->fd, size)
+                : r == 0 ? copy_file(w, from, t->fd, (int64_t)size)
+                         : 0;
+    if (r == 0 && n < 0) {
+        r = refuse(a, "%s", strerror((int)-n));
+        (void)unlinkat(t->folder, t->name, 0); // half a file is worse than none
+    }
+    if (r == 0) {
+        w->room -= (uint64_t)n;
+        w->files++;
+        a->size = (uint64_t)n;
+        a->ok = 1;
+        snprintf(a->saved, sizeof a->saved, "%s", t->path);
+    }
+    return n == -EPIPE ? -EPIPE : 0;
+}
+
+static void format_size(uint64_t size, char *buf, size_t cap)
+{
+    if (size < 1000)
+        snprintf(buf, cap, "%llu byte%s", (unsigned long long)size, size == 1 ? "" : "s");
+    else if (size < 1000000)
+        snprintf(buf, cap, "%.*f kB", size < 10000, (double)size / 1e3);
+    else
+        snprintf(buf, cap, "%.1f MB", (double)size / 1e6);
+}
+
+static void tell(const struct work *w, const struct ask *ask, const struct target *t,
+                 const struct collector_answer *a)
+{
+    char size[32], name[SCRATCH_PATH_MAX + 1], place[COLLECTOR_PLACE_MAX];
+    char line[sizeof place + sizeof name + 128];
+    if (w->quiet)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)strnlen(ask->path, sizeof name - 1), ask->path);
+    format_size(a->size, size, sizeof size);
+    collector_place(w->folder, a->saved, place);
+    if (!a->ok)
+        snprintf(line, sizeof line, "could not save '%s': %s", name, a->error);
+    else
+        snprintf(line, sizeof line, "saved %s (%s)%s%s%s", place, size,
+                 t->taken || t->hidden ? "; the code named it " : "",
+                 t->taken || t->hidden ? name : "",
+                 t->taken    ? ", which was there already"
+                 : t->hidden ? ", which would be hidden"
+                             : "");
+    text_sanitize(line);
+    fprintf(stderr, "constrictor: %s\n", line);
+}
+
+// One ask and its answer.  False: the gate is gone, or says what no gate says.
+static bool serve(struct work *w)
+{
+    struct ask ask = {0};
+    struct target t = {.folder = -1, .fd = -1};
+    struct collector_answer a = {0};
+    int fd = -1;
+    size_t count = 0;
+    ssize_t n = fd_recv(SOCK_FD, &ask, sizeof ask, &fd, 1, &count);
+    _cleanup_close_ int from = n > 0 && count ? fd : -1;
+    if (n != (ssize_t)sizeof ask || (ask.kind != ASK_FILE && ask.kind != ASK_BYTES) ||
+        (ask.kind == ASK_BYTES && ask.size > DISPLAY_BYTES_MAX))
+        return false;
+    ask.path[SCRATCH_PATH_MAX] = '\0';
+    int r = save(w, &ask, from, &t, &a);
+    fd_close(&t.fd);
+    fd_close(&t.folder);
+    if (r < 0)
+        return false;
+    tell(w, &ask, &t, &a);
+    return fd_send(SOCK_FD, &a, sizeof a, NULL, 0) == 0;
+}
+
+// Keeps its two descriptors and nothing else; Ctrl-C is for the run, and what is saved is then saved whole.
+static void become_collector(int sock, int folder, const struct config *c)
+{
+    static struct work w; // large
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGXFSZ};
+    for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
+        (void)signal(ignored[i], SIG_IGN);
+    sock = fcntl(sock, F_DUPFD_CLOEXEC, FIRST_OTHER_FD);
+    folder = fcntl(folder, F_DUPFD_CLOEXEC, FIRST_OTHER_FD);
+    if (dup3(sock, SOCK_FD, O_CLOEXEC) < 0 || dup3(folder, FOLDER_FD, O_CLOEXEC) < 0 ||
+        sys_close_range(FIRST_OTHER_FD, ~0U) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        _exit(70);
+    // SECURITY: should one of the checks above be wrong: there is nothing else that could be reached.
+    // A kernel without it leaves the checks.
+    (void)landlock_seal_writer(landlock_abi(), FOLDER_FD);
+    w = (struct work){
+        .folder = c->out, .quiet = c->json, .room = c->scratch_bytes + DISPLAY_BYTES_MAX};
+    while (serve(&w))
+        ;
+    _exit(0);
+}
+
+// ---- in the first process ------------------------------------------------------------------------
+
+static int open_out(const char *path, struct err *e)
+{
+    static const char hint[] =
+        "give a folder that can be written to; the one above it has to be there";
+    const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    int fd = open(path, flags);
+    if (fd < 0 && errno == ENOENT && mkdir(path, 0777) == 0)
+        fd = open(path, flags);
+    if (fd < 0)
+        return err_set(e, ERR_OUT_FOLDER, errno, hint, "open the folder '%s' of --out", path);
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+        int r = err_set(e, ERR_OUT_FOLDER, errno, hint, "write to the folder '%s' of --out", path);
+        (void)close(fd);
+        return r;
+    }
+    return fd;
+}
+
+int collector_start(struct collector *k, const struct config *c, struct err *e)
+{
+    int pair[2];
+    *k = (struct collector){.sock = -1};
+    _cleanup_close_ int folder = open_out(c->out, e);
+    if (folder < 0)
+        return folder;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "socketpair");
+    _cleanup_close_ int theirs = pair[1];
+    (void)fflush(NULL);
+    k->pid = fork();
+    if (k->pid == 0)
+        become_collector(theirs, folder, c);
+    if (k->pid < 0) {
+        int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the collector");
+        k->pid = 0;
+        (void)close(pair[0]);
+        return r;
+    }
+    k->sock = pair[0];
+    return 0;
+}
+
+void collector_end(struct collector *k, bool now)
+{
+    if (k->pid <= 0)
+        return;
+    if (now)
+        (void)kill(k->pid, SIGKILL);
+    while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    k->pid = 0;
+}
+
+// ---- in the gate ---------------------------------------------------------------------------------
+
+static void await(int sock, int r, struct collector_answer *ret)
+{
+    ssize_t n = r < 0 ? -1 : fd_recv(sock, ret, sizeof *ret, NULL, 0, NULL);
+    if (n != (ssize_t)sizeof *ret) {
+        *ret = (struct collector_answer){0};
+        snprintf(ret->error, sizeof ret->error, "the process that saves files is gone");
+    }
+    ret->saved[sizeof ret->saved - 1] = ret->error[sizeof ret->error - 1] = '\0';
+}
+
+void collector_save_file(int sock, const char *path, int fd, struct collector_answer *ret)
+{
+    struct ask ask = {.kind = ASK_FILE};
+    snprintf(ask.path, sizeof ask.path, "%s", path);
+    await(sock, fd_send(sock, &ask, sizeof ask, &fd, 1), ret);
+}
+
+void collector_save_bytes(int sock, const char *path, const void *data, size_t length,
+                          struct collector_answer *ret)
+{
+    struct ask ask = {.kind = ASK_BYTES, .size = length};
+    snprintf(ask.path, sizeof ask.path, "%s", path);
+    int r = fd_send(sock, &ask, sizeof ask, NULL, 0);
+    for (size_t at = 0; r == 0 && at < length; at += DATAGRAM)
+        r = fd_send(sock, (const char *)data + at, length - at < DATAGRAM ? length - at : DATAGRAM,
+                    NULL, 0);
+    await(sock, r, ret);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// collector: writes what a run left behind below the folder of `--out`.
+//
+// A gate has no rights on files, for it handles what hostile code made.  So `constrictor run` forks this
+// small process before it becomes a keeper.  The collector has the caller's own rights, and of these only
+// that one folder; the gate hands it names, and descriptors or bytes, over a socket.
+//
+//   collector_start, collector_end   in the first process
+//   collector_save_...               in the gate
+//
+// SECURITY: the collector takes the gate for a gate that hostile code has taken over.  Whatever it is told,
+// it makes new files and folders below one folder, a bounded number with a bounded size, follows no link,
+// and changes nothing that was there.
+
+#ifndef CONSTRICTOR_CLI_COLLECTOR_H
+#define CONSTRICTOR_CLI_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "config.h"
+#include "gate/scratch.h"
+
+enum {
+    COLLECTOR_FILES_MAX = 256,                   // in the life of one
+    COLLECTOR_SAVED_MAX = SCRATCH_PATH_MAX + 16, // a path, and the number that a name may get
+    COLLECTOR_PLACE_MAX = CONFIG_TEXT_MAX + 1 + COLLECTOR_SAVED_MAX,
+};
+
+struct collector {
+    pid_t pid; // 0: there is none
+    int sock;  // the gate's end
+};
+
+// What became of one file.
+struct collector_answer {
+    uint32_t ok;
+    uint32_t reserved;
+    uint64_t size;
+    char saved[COLLECTOR_SAVED_MAX]; // below the folder
+    char error[256];                 // why not
+};
+
+// Opens the folder of c->out, makes it when it is missing, and starts the process.
+int collector_start(struct collector *k, const struct config *c, struct err *e);
+// Waits for its end, which comes when nobody has the gate's end any more; `now`: at once.
+void collector_end(struct collector *k, bool now);
+
+// "out/plot.png", for people.
+void collector_place(const char *folder, const char *saved, char ret[COLLECTOR_PLACE_MAX]);
+
+// Both wait for the answer.  `path` has been through scratch_path(); `fd` is borrowed, a regular file.
+void collector_save_file(int sock, const char *path, int fd, struct collector_answer *ret);
+void collector_save_bytes(int sock, const char *path, const void *data, size_t length,
+                          struct collector_answer *ret);
+
+#endif

@@ -1,0 +1,604 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec: see exec.h.  Runs in the gate, on its event loop.
+//
+// Invariants:
+//   (1) work->op is the one operation in scratch that is awaited, work->copy the one copy into the store;
+//       there is at most one of both.
+//   (2) the run is PREPARING while files are brought in and HOLDING while they are collected; when it is in
+//       neither state any more, the box is gone and nothing is begun.
+
+#include "gate/exec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "gate/encode.h"
+#include "gate/exec_input.h"
+#include "gate/source.h"
+
+enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
+
+struct exec_work {
+    char *meta;
+    struct scratch_op *op;
+    struct store_copy *copy;
+    size_t file; // the next one that is brought in
+    char path[SCRATCH_PATH_MAX + 1];
+    unsigned char *bytes; // of it, when it came as base64
+    struct scratch_list before, now;
+    bool listed; // `now` is known
+    size_t *changes;
+    size_t change_count, change; // `change`: the next one that is collected
+    json_t *files;
+    uint64_t omitted;
+    uint32_t branch; // EXEC_FORK
+    char fork[SESSION_ID_SIZE];
+    enum session_end previous; // what became of the session that had this name before
+    bool opened;               // the session was opened by this request
+    bool lost;                 // the session ended with this run
+    char name[SESSION_NAME_MAX + 1];
+    struct err file_error; // files could not be collected
+};
+
+static void write_next(struct exec *x);
+static void collect_next(struct exec *x);
+
+static void clear_work(struct exec_work *w)
+{
+    if (!w)
+        return;
+    if (w->op)
+        scratch_cancel(w->op);
+    if (w->copy)
+        store_cancel(w->copy);
+    scratch_list_clear(&w->before);
+    scratch_list_clear(&w->now);
+    json_decref(w->files);
+    free(w->changes);
+    free(w->bytes);
+    free(w->meta);
+    free(w);
+}
+
+// ---- before the code ---------------------------------------------------------------------------------
+
+// The run cannot begin: it ends with this error instead.
+static void give_up(struct exec *x, const struct err *e)
+{
+    x->error = *e;
+    run_cancel(x->run);
+}
+
+static void on_before(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    (void)b;
+    x->work->op = NULL;
+    if (reply->error.message[0]) {
+        give_up(x, &reply->error);
+        return;
+    }
+    x->work->before = reply->list;
+    reply->list = (struct scratch_list){0};
+    run_go(x->run);
+}
+
+// What there is before the code runs is not its work.
+static void list_before(struct exec *x)
+{
+    struct err e;
+    x->work->op = scratch_list(x->run->box, on_before, x, &e);
+    if (!x->work->op)
+        give_up(x, &e);
+}
+
+static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    (void)b;
+    x->work->op = NULL;
+    free(TAKE_PTR(x->work->bytes));
+    if (reply->error.message[0]) {
+        err_wrap(&reply->error, "files: '%s'", x->work->path);
+        give_up(x, &reply->error);
+        return;
+    }
+    write_next(x);
+}
+
+static void write_next(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    json_t *file = json_array_get(x->request.files, w->file++);
+    struct err e;
+    if (!file) {
+        list_before(x);
+        return;
+    }
+    json_t *text = json_object_get(file, "text"), *coded = json_object_get(file, "base64");
+    const void *data = json_string_value(text);
+    size_t length = json_string_length(text);
+    snprintf(w->path, sizeof w->path, "%s", json_string_value(json_object_get(file, "path")));
+    if (coded)
+        data = w->bytes =
+            decode_base64(json_string_value(coded), json_string_length(coded), &length);
+    if (data)
+        w->op = scratch_write(x->run->box, w->path, data, length, on_written, x, &e);
+    else
+        err_set(&e, ERR_SYSTEM, 0, "send less at once", "no memory for the file '%s'", w->path);
+    if (!w->op)
+        give_up(x, &e);
+}
+
+static bool on_box(struct run *r)
+{
+    struct exec *x = r->request.argument;
+    struct session *s = r->request.session;
+    x->run = r;
+    if (s && x->request.action == EXEC_RUN)
+        s->executions++;
+    if (json_array_size(x->request.files)) {
+        write_next(x);
+        return true;
+    }
+    if (s && x->request.collect && s->files_writes != r->box->writes) {
+        list_before(x); // somebody else has written since the last run
+        return true;
+    }
+    return false;
+}
+
+// ---- after the code ----------------------------------------------------------------------------------
+
+static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
+{
+    snprintf(buf, PLACE_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
+}
+
+static void note_file(struct exec *x, const struct artifact *a, bool kept)
+{
+    char uri[URI_MAX], url[URL_MAX] = "", place[PLACE_MAX + 1];
+    place_of(x, place);
+    exec_file_uri(place, a->path, uri, sizeof uri);
+    if (kept && x->gate->file_url)
+        x->gate->file_url(x->gate, a, url, sizeof url);
+    bool readable = kept || x->session_id[0]; // else nobody can fetch it once the box is gone
+    json_t *o =
+        json_pack("{s:s, s:I, s:s, s:o, s:o}", "path", a->path, "size", (json_int_t)a->size,
+                  "mime_type", a->mime_type, "uri", readable ? json_string(uri) : json_null(),
+                  "url", url[0] ? json_string(url) : json_null());
+    if (o)
+        (void)json_array_append_new(x->work->files, o);
+    else
+        x->work->omitted++;
+}
+
+static void on_stored(struct store *s, const struct artifact *a, const struct err *error,
+                      void *argument)
+{
+    struct exec *x = argument;
+    (void)s;
+    x->work->copy = NULL;
+    if (error)
+        x->work->file_error = *error;
+    note_file(x, a, !error);
+    collect_next(x);
+}
+
+static void keep_file(struct exec *x, const struct scratch_file *file, int fd)
+{
+    struct artifact a = {.size = file->size, .modified_ms = file->mtime_ns / 1000000};
+    struct err e;
+    char head[512];
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    snprintf(a.path, sizeof a.path, "%s", file->path);
+    snprintf(a.mime_type, sizeof a.mime_type, "%s",
+             store_mime_type(a.path, head, n > 0 ? (size_t)n : 0));
+    snprintf(a.owner, sizeof a.owner, "%s", x->owner);
+    snprintf(a.execution_id, sizeof a.execution_id, "%s", x->id);
+    place_of(x, a.place);
+    if (x->request.on_file) {
+        x->request.on_file(x, file, fd);
+        (void)close(fd);
+        note_file(x, &a, false);
+        collect_next(x);
+        return;
+    }
+    if (x->gate->store) {
+        x->work->copy = store_add(x->gate->store, &a, fd, on_stored, x, &e);
+        if (x->work->copy)
+            return;
+        x->work->file_error = e;
+    } else {
+        (void)close(fd);
+    }
+    note_file(x, &a, false);
+    collect_next(x);
+}
+
+static void on_opened(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    struct exec_work *w = x->work;
+    (void)b;
+    w->op = NULL;
+    const struct scratch_file *listed = &w->now.files[w->changes[w->change - 1]];
+    if (reply->error.message[0]) {
+        w->file_error = reply->error; // gone again, or another thing by now
+        w->omitted++;
+        collect_next(x);
+        return;
+    }
+    struct scratch_file file = reply->file;
+    file.path = listed->path;
+    int fd = reply->fd;
+    reply->fd = -1;
+    keep_file(x, &file, fd);
+}
+
+static void collect_next(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    struct err e;
+    while (x->run->state == RUN_HOLDING && w->change < w->change_count) {
+        size_t i = w->changes[w->change++];
+        w->op = scratch_read(x->run->box, w->now.files[i].path, on_opened, x, &e);
+        if (w->op)
+            return;
+        w->file_error = e;
+        w->omitted++;
+    }
+    run_let_go(x->run); // no more, or the box is gone already
+}
+
+// Branches of one box move each other's files out of the way, which changes their ctime.
+static void forget_ctime(struct scratch_list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        l->files[i].ctime_ns = 0;
+}
+
+static void on_after(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    struct exec_work *w = x->work;
+    struct session *s = x->run->request.session;
+    (void)b;
+    w->op = NULL;
+    if (reply->error.message[0]) {
+        w->file_error = reply->error;
+        run_let_go(x->run);
+        return;
+    }
+    w->now = reply->list;
+    reply->list = (struct scratch_list){0};
+    w->listed = true;
+    if (s && session_is_shared(s)) {
+        forget_ctime(&w->before);
+        forget_ctime(&s->files);
+        forget_ctime(&w->now);
+    }
+    const struct scratch_list *before = s && !w->before.count ? &s->files : &w->before;
+    ptrdiff_t n = scratch_changes(before, &w->now, &w->changes);
+    w->change_count = n > 0 ? (size_t)n : 0;
+    w->omitted += w->now.left_out;
+    if (w->change_count > EXEC_FILES_MAX) {
+        w->omitted += w->change_count - EXEC_FILES_MAX;
+        w->change_count = EXEC_FILES_MAX;
+    }
+    collect_next(x);
+}
+
+static bool on_answer(struct run *r, unsigned flags)
+{
+    struct exec *x = r->request.argument;
+    struct session *s = r->request.session;
+    bool some = flags & FRAME_HAS_FILES || x->work->before.count || (s && s->files.count);
+    if (!x->request.collect || !some)
+        return false;
+    x->work->op = scratch_list(r->box, on_after, x, &x->work->file_error);
+    return x->work->op != NULL;
+}
+
+// ---- the end -----------------------------------------------------------------------------------------
+
+static void remember_files(struct exec *x, struct session *s)
+{
+    struct exec_work *w = x->work;
+    if (!x->request.collect || !s->box)
+        return;
+    if (w->listed) {
+        scratch_list_clear(&s->files);
+        s->files = w->now;
+        w->now = (struct scratch_list){0};
+    }
+    s->files_writes = s->box->writes;
+}
+
+// The interpreter counts; a gate that was replaced may have missed some.
+static void take_count(const struct run *r, struct session *s)
+{
+    json_t *count = json_object_get(r->result, "execution_count");
+    if (json_is_integer(count) && json_integer_value(count) >= 0 &&
+        json_integer_value(count) < UINT32_MAX)
+        s->executions = (unsigned)json_integer_value(count);
+}
+
+static void on_done(struct run *r)
+{
+    struct exec *x = r->request.argument;
+    struct exec_work *w = x->work;
+    struct session *s = r->request.session; // NULL: it had none, or it is gone
+    bool failed = json_is_object(json_object_get(r->result, "error"));
+    x->run = r;
+    if (!x->error.message[0])
+        x->error = r->error;
+    w->lost = x->session_id[0] && !s;
+    x->session = s;
+    if (s)
+        take_count(r, s);
+    if (s)
+        remember_files(x, s);
+    if (s && x->request.action == EXEC_FORK && r->result && !failed && !x->error.message[0]) {
+        struct session *fork = session_fork(s, x->request.checkpoint, w->branch, &x->error);
+        if (fork)
+            snprintf(w->fork, sizeof w->fork, "%s", fork->id);
+    }
+    if (!x->error.message[0])
+        result_judge(r, &x->result);
+    x->request.on_done(x);
+}
+
+// ---- the beginning -----------------------------------------------------------------------------------
+
+static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
+
+static char *session_meta(struct exec *x, const struct session *s)
+{
+    const struct exec_request *q = &x->request;
+    json_t *o = json_pack("{s:s, s:i, s:i}", "mode", "session", "branch", (int)s->branch,
+                          "checkpoints_max", (int)x->gate->facts->config->checkpoints);
+    int failed = !o;
+    if (q->action != EXEC_RUN)
+        failed |= json_object_set_new(o, "op", json_string(action_names[q->action]));
+    else if (s->plan.checkpoint)
+        failed |= json_object_set_new(o, "checkpoint", json_true());
+    if (q->action == EXEC_FORK)
+        failed |= json_object_set_new(o, "new_branch", json_integer(x->work->branch));
+    else if (q->checkpoint)
+        failed |= json_object_set_new(o, "name", json_string(q->checkpoint));
+    if (q->steps)
+        failed |= json_object_set_new(o, "steps", json_integer(q->steps));
+    if (q->filename)
+        failed |= json_object_set_new(o, "filename", json_string(q->filename));
+    if (q->argv)
+        failed |= json_object_set(o, "argv", q->argv);
+    if (q->variables)
+        failed |= json_object_set(o, "variables", q->variables);
+    char *text = failed ? NULL : json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(o);
+    return text;
+}
+
+static char *fresh_meta(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    if (!q->variables)
+        return source_meta(q->filename ? q->filename : "<code>",
+                           q->argv ? json_incref(q->argv) : json_array());
+    json_t *o = json_pack("{s:s, s:O*, s:O}", "filename", q->filename ? q->filename : "<code>",
+                          "argv", q->argv, "variables", q->variables);
+    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(o);
+    return text;
+}
+
+// Finds the session, or opens it when it is a name that is used for the first time.
+static struct session *find_session(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    struct gate *g = x->gate;
+    struct session_plan plan;
+    int64_t when_ms;
+    struct session *s = session_find(g, x->owner, q->session, &x->error);
+    if (s || session_is_id(q->session) || q->session_must_exist || q->action != EXEC_RUN)
+        return s;
+    x->error = (struct err){0};
+    if (session_check_name(q->session, strlen(q->session), &x->error) < 0)
+        return NULL;
+    if (q->plan)
+        plan = *q->plan;
+    else
+        session_plan_init(g, &plan);
+    snprintf(plan.name, sizeof plan.name, "%s", q->session);
+    x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
+    x->work->opened = true;
+    return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
+}
+
+static bool begin(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    const struct config *c = x->gate->facts->config;
+    struct session *s = NULL;
+    if (q->session && q->session[0]) {
+        s = x->gate->sessions ? find_session(x) : NULL;
+        if (!s && !x->error.message[0])
+            err_set(&x->error, ERR_INTERNAL, 0, NULL, "there are no sessions here");
+        if (!s)
+            return false;
+        snprintf(x->session_id, sizeof x->session_id, "%s", s->id);
+        snprintf(x->work->name, sizeof x->work->name, "%s", s->plan.name);
+        if (q->action == EXEC_FORK)
+            x->work->branch = session_next_branch(s);
+    }
+    x->session = s;
+    x->work->meta = s ? session_meta(x, s) : fresh_meta(x);
+    if (!x->work->meta) {
+        err_set(&x->error, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");
+        return false;
+    }
+    uint64_t wall_ms = s ? s->plan.wall_ms : c->wall_ms, cpu_ms = s ? s->plan.cpu_ms : c->cpu_ms,
+             output = s ? s->plan.output_bytes : c->output_bytes;
+    struct run_request request = {.code = q->code ? q->code : "",
+                                  .code_length = q->code_length,
+                                  .meta = x->work->meta,
+                                  .meta_length = strlen(x->work->meta),
+                                  .limits = s ? s->plan.limits : q->limits,
+                                  .wall_ms = q->wall_ms ? q->wall_ms : wall_ms,
+                                  .cpu_ms = q->cpu_ms ? q->cpu_ms : cpu_ms,
+                                  .output_bytes = q->output_bytes ? q->output_bytes : output,
+                                  .wait_reaped = q->wait_reaped,
+                                  .session = s,
+                                  .on_box = on_box,
+                                  .on_answer = on_answer,
+                                  .on_output = q->on_output ? exec_on_output : NULL,
+                                  .on_done = on_done,
+                                  .argument = x};
+    x->run = run_start(x->gate, &request);
+    if (!x->run)
+        err_set(&x->error, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+    return x->run != NULL;
+}
+
+int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
+{
+    struct exec *x = r->request.argument;
+    return x->request.on_output(x, stream, data);
+}
+
+static void fail_soon(evutil_socket_t fd, short what, void *argument)
+{
+    struct exec *x = argument;
+    (void)fd;
+    (void)what;
+    event_free(TAKE_PTR(x->soon));
+    x->request.on_done(x);
+}
+
+struct exec *exec_start(struct gate *g, const struct exec_request *request)
+{
+    struct exec *x = calloc(1, sizeof *x);
+    struct timeval now = {0};
+    if (x) {
+        *x = (struct exec){.gate = g, .request = *request, .work = calloc(1, sizeof *x->work)};
+        snprintf(x->owner, sizeof x->owner, "%s", request->owner ? request->owner : "");
+        x->request.owner = x->owner;
+        if (x->work)
+            x->work->files = json_array();
+    }
+    if (!x || !x->work || !x->work->files || result_new_id(x->id) < 0) {
+        if (!x) {
+            json_decref(request->argv);
+            json_decref(request->files);
+            json_decref(request->variables);
+        }
+        exec_free(x);
+        return NULL;
+    }
+    if (begin(x))
+        return x;
+    // Not on_done from here: the caller does not have it yet.
+    x->soon = evtimer_new(g->base, fail_soon, x);
+    if (!x->soon || event_add(x->soon, &now) < 0) {
+        exec_free(x);
+        return NULL;
+    }
+    return x;
+}
+
+void exec_cancel(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    if (!x->run || x->soon)
+        return;
+    if (w->op)
+        scratch_cancel(TAKE_PTR(w->op));
+    if (w->copy)
+        store_cancel(TAKE_PTR(w->copy));
+    w->change_count = w->change; // nothing more is collected
+    run_cancel(x->run);
+}
+
+void exec_interrupt(struct exec *x)
+{
+    if (x->run)
+        run_interrupt(x->run);
+}
+
+void exec_free(struct exec *x)
+{
+    if (!x)
+        return;
+    if (x->soon)
+        event_free(x->soon);
+    run_free(x->run);
+    clear_work(x->work);
+    json_decref(x->request.argv);
+    json_decref(x->request.files);
+    json_decref(x->request.variables);
+    free(x);
+}
+
+// ---- the object --------------------------------------------------------------------------------------
+
+static int set_session(struct exec *x, json_t *o)
+{
+    struct exec_work *w = x->work;
+    char hint[640];
+    int failed =
+        json_object_set_new(o, "session", json_string(x->session_id)) |
+        json_object_set_new(o, "session_name", w->name[0] ? json_string(w->name) : json_null()) |
+        json_object_set_new(o, "session_state",
+                            json_string(w->lost     ? "lost"
+                                        : w->opened ? "new"
+                                                    : "open"));
+    if (w->fork[0])
+        failed |= json_object_set_new(o, "fork", json_string(w->fork));
+    const char *old = json_string_value(json_object_get(o, "hint"));
+    if (w->lost)
+        snprintf(hint, sizeof hint,
+                 "%s%sthe session has ended with this run: its variables are lost", old ? old : "",
+                 old ? "; " : "");
+    else if (w->opened && w->previous != SESSION_OPEN)
+        snprintf(hint, sizeof hint, "%s%sthis is a new session: the one of this name before %s",
+                 old ? old : "", old ? "; " : "", session_end_words[w->previous]);
+    else if (x->result.limit != LIMIT_NONE || x->result.verdict == VERDICT_CANCELLED)
+        snprintf(hint, sizeof hint, "%s%sthe session and its variables are kept", old ? old : "",
+                 old ? "; " : "");
+    else
+        return failed;
+    return failed | json_object_set_new(o, "hint", json_string(hint));
+}
+
+json_t *exec_json(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    json_t *o = result_json(x->run, &x->result);
+    if (!o)
+        return NULL;
+    int failed = json_object_set_new(o, "execution_id", json_string(x->id)) |
+                 json_object_set(o, "files", w->files);
+    if (w->omitted)
+        failed |= json_object_set_new(o, "files_omitted", json_integer((json_int_t)w->omitted));
+    if (w->file_error.message[0]) {
+        char text[ERR_MESSAGE_MAX + ERR_HINT_MAX + 8];
+        snprintf(text, sizeof text, "%s%s%s", w->file_error.message,
+                 w->file_error.hint[0] ? "; " : "", w->file_error.hint);
+        text_sanitize(text);
+        failed |= json_object_set_new(o, "files_error", json_string(text));
+    }
+    if (x->session_id[0])
+        failed |= set_session(x, o);
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// live: see live.h.
+//
+// Invariants:
+//   (1) datagrams of two frames are never mixed: only the first of `frames` is being sent, and the others
+//       wait until its last byte is out.
+//   (2) any callback may free the box; whoever called one looks at its guard before it touches the box.
+//   (3) once `silent`, nothing is read and nothing is sent: the box's end comes from the keeper.
+
+#include "gate/live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "gate/gate.h"
+#include "gate/scratch.h"
+
+enum {
+    READS_PER_EVENT = 16, // so that one flood does not starve the others
+    READS_AT_END = 1024,  // more than a socket holds, however small they are
+    PIECES_MAX = 4,       // as frame_send()
+};
+
+struct live_frame {
+    TAILQ_ENTRY(live_frame) list;
+    enum frame_kind kind;
+    bool borrowed;
+    size_t offset, count;
+    struct frame_piece pieces[PIECES_MAX];
+    char copy[];
+};
+
+// ---- guards ------------------------------------------------------------------------------------------
+
+// One for each place on the stack that calls somebody; the inner ones tell the outer.
+struct guard {
+    struct live_box *box;
+    bool freed, *outer;
+};
+
+static void guard_begin(struct guard *g, struct live_box *b)
+{
+    *g = (struct guard){.box = b, .outer = b->freed};
+    b->freed = &g->freed;
+}
+
+// True: the box is still there.
+static bool guard_end(struct guard *g)
+{
+    if (!g->freed)
+        g->box->freed = g->outer;
+    else if (g->outer)
+        *g->outer = true;
+    return !g->freed;
+}
+
+// ---- the end of it -----------------------------------------------------------------------------------
+
+static void drop_frame(struct live_box *b, struct live_frame *f)
+{
+    TAILQ_REMOVE(&b->frames, f, list);
+    b->frame_count--;
+    free(f);
+}
+
+static void drop_frames(struct live_box *b)
+{
+    for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));)
+        drop_frame(b, f);
+}
+
+// Nothing will be answered any more.  False: the box was freed meanwhile.
+static bool fall_silent(struct live_box *b)
+{
+    struct guard g;
+    b->silent = true;
+    (void)event_del(b->control_event);
+    (void)event_del(b->write_event);
+    drop_frames(b);
+    guard_begin(&g, b);
+    scratch_fail_all(b);
+    return guard_end(&g);
+}
+
+static void give_up(struct live_box *b)
+{
+    if (fall_silent(b) && b->user && b->user->on_garbage)
+        b->user->on_garbage(b);
+}
+
+// ---- reading -----------------------------------------------------------------------------------------
+
+// Returns 0, or -EBADMSG for what no box says.  The box may be gone afterwards.
+static int take_frame(struct live_box *b, int fd)
+{
+    const struct frame_reader *r = &b->reader;
+    const struct live_user *u = b->user;
+    struct frame_exit gone;
+    switch ((enum frame_kind)r->kind) {
+    case FRAME_FILED: return scratch_filed(b, r->data, r->total, fd);
+    case FRAME_RESULT:
+        if (u && u->on_result)
+            u->on_result(b, r->data, r->total, r->flags);
+        return 0;
+    case FRAME_EXIT:
+        if (r->total != sizeof gone)
+            return -EBADMSG;
+        memcpy(&gone, r->data, sizeof gone);
+        if (u && u->on_exit)
+            u->on_exit(b, gone.status);
+        return 0;
+    case FRAME_RUN:
+    case FRAME_READY:
+    case FRAME_FAILED:
+    case FRAME_FILE:
+    case FRAME_KIND_MAX: return -EBADMSG;
+    }
+    return -EBADMSG;
+}
+
+// One datagram.  True: there may be more, and the box is still there.
+static bool read_datagram(struct live_box *b)
+{
+    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
+    // SECURITY: a box cannot leave descriptors with us.  One is taken, for a FILED frame; more are closed,
+    // and are an error.
+    _cleanup_close_ int fd = -1;
+    size_t count = 0;
+    ssize_t n = fd_recv(b->control, datagram, sizeof datagram, &fd, 1, &count);
+    if (n == -EAGAIN)
+        return false;
+    if (n == 0 || n == -ECONNRESET) {
+        (void)fall_silent(b); // its init is gone: ENDED follows by itself
+        return false;
+    }
+    int complete = n < 0 ? -EBADMSG : frame_reader_feed(&b->reader, datagram, (size_t)n);
+    if (complete >= 0 && fd >= 0 && (!complete || b->reader.kind != FRAME_FILED))
+        complete = -EBADMSG;
+    if (complete == 0)
+        return true;
+    struct guard g;
+    guard_begin(&g, b);
+    int r = complete < 0 ? complete : take_frame(b, TAKE_FD(fd));
+    if (!guard_end(&g))
+        return false;
+    if (r < 0)
+        give_up(b);
+    return r == 0;
+}
+
+static void read_datagrams(struct live_box *b, int bound)
+{
+    struct guard g;
+    guard_begin(&g, b);
+    for (int i = 0; i < bound && !g.freed && !b->silent && read_datagram(b); i++)
+        ;
+    (void)guard_end(&g);
+}
+
+static void on_control(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    read_datagrams(argument, READS_PER_EVENT);
+}
+
+void live_read(struct live_box *b)
+{
+    read_datagrams(b, READS_AT_END);
+}
+
+// ---- output ------------------------------------------------------------------------------------------
+
+static void on_stream(evutil_socket_t fd, short what, void *argument)
+{
+    struct live_box *b = argument;
+    (void)what;
+    if (b->user && b->user->on_output)
+        b->user->on_output(b, fd == b->fd[LIVE_STDOUT] ? LIVE_STDOUT : LIVE_STDERR);
+}
+
+void live_listen(struct live_box *b, const struct live_user *user, void *owner)
+{
+    bool had = b->user && b->user->on_output, has = user && user->on_output;
+    b->user = user;
+    b->owner = owner;
+    for (int i = 0; had != has && i < LIVE_STREAMS; i++) {
+        if (b->fd[i] < 0)
+            continue;
+        // Without it, what is in the pipe is read at the end, and code that fills it waits for its limit.
+        (void)(has ? event_add(b->stream_event[i], NULL) : event_del(b->stream_event[i]));
+    }
+}
+
+void live_end_stream(struct live_box *b, enum live_stream stream)
+{
+    if (b->stream_event[stream])
+        (void)event_del(b->stream_event[stream]);
+    fd_close(&b->fd[stream]);
+}
+
+// ---- sending -----------------------------------------------------------------------------------------
+
+// Sends what can be sent now.  0, or a negative errno: -EAGAIN: the socket is full.  The box may be gone.
+static int send_frames(struct live_box *b)
+{
+    for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));) {
+        unsigned flags = f->kind == FRAME_RUN && b->kept ? FRAME_KEPT : 0;
+        int n = frame_send_flags(b->control, f->kind, flags, f->pieces, f->count, &f->offset);
+        if (n < 0)
+            return n;
+        bool tell = f->borrowed;
+        drop_frame(b, f);
+        if (!tell || !b->user || !b->user->on_sent)
+            continue;
+        struct guard g;
+        guard_begin(&g, b);
+        b->user->on_sent(b);
+        if (!guard_end(&g))
+            return 0;
+    }
+    return 0;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *argument)
+{
+    struct live_box *b = argument;
+    struct guard g;
+    (void)fd;
+    (void)what;
+    guard_begin(&g, b);
+    int n = send_frames(b);
+    if (!guard_end(&g) || n == -EAGAIN)
+        return;
+    (void)event_del(b->write_event);
+    if (n < 0)
+        drop_frames(b); // it is gone, and its end is on the way
+}
+
+static struct live_frame *make_frame(enum frame_kind kind, const struct frame_piece *pieces,
+                                     size_t count, bool copy)
+{
+    size_t size = 0;
+    for (size_t i = 0; copy && i < count; i++)
+        size += pieces[i].len;
+    struct live_frame *f = count <= PIECES_MAX ? malloc(sizeof *f + size) : NULL;
+    if (!f)
+        return NULL;
+    *f = (struct live_frame){.kind = kind, .borrowed = !copy, .count = copy ? 1 : count};
+    if (!copy) {
+        for (size_t i = 0; i < count; i++)
+            f->pieces[i] = pieces[i];
+        return f;
+    }
+    f->pieces[0] = (struct frame_piece){f->copy, size};
+    for (size_t i = 0, at = 0; i < count; at += pieces[i++].len)
+        if (pieces[i].len)
+            memcpy(f->copy + at, pieces[i].data, pieces[i].len);
+    return f;
+}
+
+int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
+              size_t count, bool copy)
+{
+    if (b->silent)
+        return 0;
+    struct live_frame *f = make_frame(kind, pieces, count, copy);
+    if (!f)
+        return -ENOMEM;
+    bool first = TAILQ_EMPTY(&b->frames);
+    TAILQ_INSERT_TAIL(&b->frames, f, list);
+    b->frame_count++;
+    if (!first)
+        return 0; // on_writable() comes to it
+    struct guard g;
+    guard_begin(&g, b);
+    int n = send_frames(b);
+    if (!guard_end(&g) || n == 0)
+        return 0;
+    if (n == -EAGAIN && event_add(b->write_event, NULL) == 0)
+        return 0;
+    drop_frames(b);
+    return n == -EAGAIN ? -ENOMEM : 0;
+}
+
+// ---- the beginning and the end -------------------------------------------------------------------------
+
+static bool make_events(struct live_box *b)
+{
+    struct event_base *base = b->gate->base;
+    b->control_event = event_new(base, b->control, EV_READ | EV_PERSIST, on_control, b);
+    b->write_event = event_new(base, b->control, EV_WRITE | EV_PERSIST, on_writable, b);
+    for (int i = 0; i < LIVE_STREAMS; i++)
+        b->stream_event[i] = event_new(base, b->fd[i], EV_READ | EV_PERSIST, on_stream, b);
+    return b->control_event && b->write_event && b->stream_event[LIVE_STDOUT] &&
+           b->stream_event[LIVE_STDERR] && event_add(b->control_event, NULL) == 0;
+}
+
+struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,
+                          const int fds[3])
+{
+    struct live_box *b = calloc(1, sizeof *b);
+    if (!b) {
+        for (int i = 0; i < 3; i++)
+            (void)close(fds[i]);
+        return NULL;
+    }
+    *b = (struct live_box){.gate = g,
+                           .id = id,
+                           .limits = *limits,
+                           .kept = kept,
+                           .control = fds[0],
+                           .fd = {fds[1], fds[2]},
+                           // A kept box may come from another gate, which was killed while it read.
+                           .reader = {.max = FRAME_RESULT_MAX, .midway = kept}};
+    TAILQ_INIT(&b->frames);
+    TAILQ_INIT(&b->ops);
+    // And that gate may have asked things: their answers must not look like answers to us.
+    if (kept && getrandom(&b->next_tag, sizeof b->next_tag, GRND_NONBLOCK) < 0)
+        b->next_tag = (uint32_t)id;
+    for (int i = 0; i < 3; i++)
+        (void)fd_set_nonblock(fds[i], true);
+    if (!make_events(b)) {
+        live_free(b);
+        return NULL;
+    }
+    return b;
+}
+
+void live_free(struct live_box *b)
+{
+    if (!b)
+        return;
+    if (b->freed)
+        *b->freed = true;
+    b->freed = NULL;
+    b->silent = true;
+    b->user = NULL;
+    scratch_fail_all(b);
+    drop_frames(b);
+    struct event *events[] = {b->control_event, b->write_event, b->stream_event[LIVE_STDOUT],
+                              b->stream_event[LIVE_STDERR]};
+    for (size_t i = 0; i < ARRAY_LEN(events); i++)
+        if (events[i])
+            event_free(events[i]);
+    fd_close(&b->control);
+    for (int i = 0; i < LIVE_STREAMS; i++)
+        fd_close(&b->fd[i]);
+    frame_reader_done(&b->reader);
+    free(b);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// live: a box that the gate holds: its control socket, its two pipes, and whoever listens to it.  A run
+// has one for itself; a session keeps one and lends it to its runs.
+//
+// SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c; the one
+// descriptor that a FILED frame may carry is checked by scratch.c; all others are closed.
+
+#ifndef CONSTRICTOR_GATE_LIVE_H
+#define CONSTRICTOR_GATE_LIVE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "gate/link.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
+
+struct gate;
+struct live_box;
+struct live_frame;
+struct scratch_op;
+
+enum live_stream { LIVE_STDOUT, LIVE_STDERR, LIVE_STREAMS };
+
+// Who listens.  Each may be NULL; each may end by handing the box to somebody else or freeing it.
+struct live_user {
+    void (*on_result)(struct live_box *b, const char *data, size_t length, unsigned flags);
+    void (*on_exit)(struct live_box *b, int status); // the user process is gone; ENDED follows
+    void (*on_output)(struct live_box *b, enum live_stream stream); // there is some, or its end
+    void (*on_sent)(struct live_box *b); // a borrowed frame went out, maybe from within live_send()
+    void (*on_garbage)(
+        struct live_box *b); // it said what no box says, and will not be read any more
+    void (*on_measured)(struct live_box *b, const struct wire_measured *m);
+    void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
+};
+
+struct live_box {
+    struct gate *gate;
+    uint64_t id;
+    struct wire_limits limits;
+    bool kept;
+    int control, fd[LIVE_STREAMS];
+    struct event *control_event, *write_event, *stream_event[LIVE_STREAMS];
+    struct frame_reader reader;
+    TAILQ_HEAD(, live_frame) frames; // to be sent, in order, never mixed
+    unsigned frame_count;
+    const struct live_user *user;
+    void *owner; // of `user`
+    // scratch.c: operations that are awaited, oldest first.
+    TAILQ_HEAD(, scratch_op) ops;
+    uint32_t next_tag;
+    unsigned writes; // scratch.c: writes and deletes that were done
+    bool has_ended;
+    bool silent; // it is gone, or said what no box says: nothing is read or sent any more
+    bool *freed; // live.c: set by live_free(), for those up the stack
+};
+
+// Takes the descriptors.  NULL: no memory, and they are closed.
+struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,
+                          const int fds[3]);
+// Closes our ends and fails the operations that are awaited; the box itself is the keeper's.
+void live_free(struct live_box *b);
+
+// Output is read by whoever listens; without a listener it waits in the pipes.
+void live_listen(struct live_box *b, const struct live_user *user, void *owner);
+
+// Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied (`copy`).
+// 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the way.
+int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
+              size_t count, bool copy);
+
+// No more of this stream: it is at its end, or nobody wants it.  Closes it.
+void live_end_stream(struct live_box *b, enum live_stream stream);
+
+// Reads what is there now, outside of the event loop.
+void live_read(struct live_box *b);
+
+#endif

@@ -1,0 +1,665 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// store: see store.h.  Puts bytes (files in the state folder) and rows (catalogue.c) together.
+//
+// The order of each change is what keeps the invariants, whenever the process is killed:
+//   in   bytes under an unfinished name, rename, row.  Killed in between: a file without a row, swept.
+//   out  row, bytes.  Killed in between: the same.
+// Bytes are not forced to the disk: that would hold up everybody, and only a crash of the whole machine asks for
+// it; then rows whose bytes are not what they were are dropped at the next start.
+
+#include "gate/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/utf8.h"
+#include "gate/catalogue.h"
+#include "gate/dbfolder.h"
+#include "gate/encode.h"
+#include "keeper/state.h"
+
+enum {
+    PIECE_BYTES = 1 << 20,  // of a copy, before others have their turn
+    BUFFER_BYTES = 1 << 18, //
+    HEAD_BYTES = 512,       // that tell a file's type
+    SWEEP_MAX_MS =
+        60000,         // the clock of the machine may be set: look again at the latest after this
+    SWEEP_MIN_MS = 50, //
+    NAME_SIZE = 8 + CATALOGUE_KEY_LENGTH,
+};
+
+// All copies of one owner, one behind the other; owners take turns.  So the disk holds at most one file
+// per owner beyond the quotas, and nobody waits for another's large file.
+struct lane {
+    TAILQ_ENTRY(lane) next;
+    TAILQ_HEAD(, store_copy) copies;
+    char owner[STORE_OWNER_MAX + 1];
+};
+
+struct store_copy {
+    TAILQ_ENTRY(store_copy) next;
+    struct store *store;
+    struct lane *lane;
+    struct artifact a;
+    int from, to; // `to` is -1 until its turn
+    uint64_t at;
+    bool by_hand; // the kernel cannot copy between these two
+    store_done done;
+    void *argument;
+};
+
+struct store {
+    const struct config *config;
+    struct catalogue *catalogue;
+    int folder;
+    TAILQ_HEAD(, lane) lanes;
+    unsigned copies;
+    struct event *work, *sweep;
+    char *buffer;
+};
+
+// Files whose rows are gone; they go when that is certain.
+struct doomed {
+    char (*keys)[CATALOGUE_KEY_LENGTH + 1];
+    size_t count, cap;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// ---- names ---------------------------------------------------------------------------------------
+
+static int name_of(const char *token, const char *prefix, char ret[NAME_SIZE])
+{
+    char key[CATALOGUE_KEY_LENGTH + 1];
+    if (catalogue_key(token, strlen(token), key) < 0)
+        return -1;
+    snprintf(ret, NAME_SIZE, "%s%s", prefix, key);
+    return 0;
+}
+
+static void remove_file(const struct store *s, const char *token, const char *prefix)
+{
+    char name[NAME_SIZE];
+    if (name_of(token, prefix, name) == 0)
+        (void)unlinkat(s->folder, name, 0); // what is left is swept at the next start
+}
+
+static int doom(struct doomed *d, const char *token)
+{
+    if (d->count == d->cap) {
+        size_t cap = d->cap ? d->cap * 2 : 16;
+        void *keys = realloc(d->keys, cap * sizeof *d->keys);
+        if (!keys)
+            return -1;
+        d->keys = keys;
+        d->cap = cap;
+    }
+    return catalogue_key(token, strlen(token), d->keys[d->count++]);
+}
+
+static void doomed_remove(const struct store *s, struct doomed *d)
+{
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < d->count; i++) {
+        snprintf(name, sizeof name, STATE_FILE_PREFIX "%s", d->keys[i]);
+        (void)unlinkat(s->folder, name, 0);
+    }
+    free(d->keys);
+    *d = (struct doomed){0};
+}
+
+static void doomed_spare(struct doomed *d)
+{
+    free(d->keys);
+    *d = (struct doomed){0};
+}
+
+// ---- sweeping ------------------------------------------------------------------------------------
+
+static void plan_sweep(struct store *s, int64_t least_ms)
+{
+    int64_t due_ms = catalogue_first_due(s->catalogue);
+    if (due_ms < 0) {
+        (void)event_del(s->sweep);
+        return;
+    }
+    int64_t wait_ms = due_ms - now_ms();
+    wait_ms = wait_ms < least_ms ? least_ms : wait_ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : wait_ms;
+    struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+    (void)event_add(s->sweep, &wait);
+}
+
+// Removes rows and, when they are gone for good, their files.  Returns how many, or -1.
+static int drop_rows(struct store *s, const struct catalogue_row *rows, size_t count,
+                     enum catalogue_end end, struct err *e)
+{
+    struct doomed doomed = {0};
+    int r = count ? catalogue_begin(s->catalogue, e) : 0;
+    for (size_t i = 0; i < count && r == 0; i++) {
+        r = catalogue_remove(s->catalogue, &rows[i], end, now_ms(), e);
+        if (r == 0 && doom(&doomed, rows[i].a.token) < 0)
+            r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "remove artifacts");
+    }
+    if (r == 0 && count)
+        r = catalogue_trim(s->catalogue, now_ms(), e);
+    if (r < 0)
+        catalogue_rollback(s->catalogue);
+    else if (count)
+        r = catalogue_commit(s->catalogue, e);
+    if (r < 0)
+        doomed_spare(&doomed);
+    else
+        doomed_remove(s, &doomed);
+    return r < 0 ? -1 : (int)count;
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *argument)
+{
+    struct store *s = argument;
+    struct err e;
+    (void)fd;
+    (void)what;
+    struct catalogue_row *rows = calloc(CATALOGUE_BATCH, sizeof *rows);
+    int r = -1;
+    if (rows) {
+        size_t count = catalogue_due(s->catalogue, now_ms(), rows, CATALOGUE_BATCH);
+        r = drop_rows(s, rows, count, END_EXPIRED, &e);
+        if (r < 0)
+            log_err(LOG_ERROR, &e);
+    }
+    free(rows);
+    plan_sweep(s, r < 0 ? SWEEP_MAX_MS : r == CATALOGUE_BATCH ? 0 : SWEEP_MIN_MS);
+}
+
+// Invariant (2), and what a crash of the machine may have left of (1).
+static void sweep_rows(struct store *s)
+{
+    struct catalogue_row *rows = calloc(CATALOGUE_BATCH, sizeof *rows);
+    int64_t id = INT64_MIN;
+    size_t count = 0, bad = 0, lost = 0;
+    struct err e;
+    while (rows && (count = catalogue_after(s->catalogue, id, rows, CATALOGUE_BATCH)) > 0) {
+        id = rows[count - 1].id;
+        bad = 0;
+        for (size_t i = 0; i < count; i++) {
+            char name[NAME_SIZE];
+            struct stat st;
+            if (name_of(rows[i].a.token, STATE_FILE_PREFIX, name) < 0 ||
+                fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+                (uint64_t)st.st_size != rows[i].a.size)
+                rows[bad++] = rows[i];
+        }
+        if (bad && drop_rows(s, rows, bad, END_DAMAGED, &e) < 0)
+            log_err(LOG_ERROR, &e);
+        lost += bad;
+    }
+    free(rows);
+    if (lost)
+        log_line(LOG_WARN, "%zu artifacts were lost: their files are not what they were", lost);
+}
+
+static void sweep_files(struct store *s)
+{
+    int fd = openat(s->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *names = fd < 0 ? NULL : fdopendir(fd);
+    if (!names) {
+        fd_close(&fd);
+        return;
+    }
+    for (const struct dirent *d; (d = readdir(names));) {
+        const char *key = d->d_name + strlen(STATE_FILE_PREFIX);
+        bool piece = strncmp(d->d_name, STATE_PIECE_PREFIX, strlen(STATE_PIECE_PREFIX)) == 0,
+             file = strncmp(d->d_name, STATE_FILE_PREFIX, strlen(STATE_FILE_PREFIX)) == 0;
+        if (piece || (file && !catalogue_has_key(s->catalogue, key)))
+            (void)unlinkat(s->folder, d->d_name, 0);
+    }
+    (void)closedir(names);
+}
+
+// ---- opening -------------------------------------------------------------------------------------
+
+static void on_work(evutil_socket_t fd, short what, void *argument);
+
+struct store *store_open(const struct config *c, struct event_base *base, int folder, struct err *e)
+{
+    struct err damage;
+    struct store *s = calloc(1, sizeof *s);
+    if (s) {
+        TAILQ_INIT(&s->lanes);
+        s->config = c;
+        s->folder = folder;
+        s->work = evtimer_new(base, on_work, s);
+        s->sweep = evtimer_new(base, on_sweep, s);
+    }
+    if (!s || !s->work || !s->sweep) {
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the store of artifacts");
+        store_close(s);
+        return NULL;
+    }
+    if (dbfolder_use(folder, e) < 0 || !(s->catalogue = catalogue_open(folder, &damage, e))) {
+        store_close(s);
+        return NULL;
+    }
+    if (damage.message[0])
+        log_line(LOG_ERROR,
+                 "the catalogue of artifacts was damaged (%s); it was moved aside as "
+                 "'catalogue.damaged' and a new one was begun: earlier links do not work",
+                 damage.message);
+    sweep_rows(s);
+    sweep_files(s);
+    plan_sweep(s, 0);
+    return s;
+}
+
+static void copy_free(struct store_copy *copy);
+
+void store_close(struct store *s)
+{
+    struct lane *lane;
+    if (!s)
+        return;
+    while ((lane = TAILQ_FIRST(&s->lanes)))
+        copy_free(TAILQ_FIRST(&lane->copies)); // the last one takes the lane with it
+    if (s->work)
+        event_free(s->work);
+    if (s->sweep)
+        event_free(s->sweep);
+    catalogue_close(s->catalogue);
+    free(s->buffer);
+    free(s);
+}
+
+// ---- adding --------------------------------------------------------------------------------------
+
+// Whoever calls has looked at it before; here it is looked at for the sake of the catalogue.
+static bool is_path(const char *path)
+{
+    size_t n = strnlen(path, STORE_PATH_MAX + 1);
+    if (n == 0 || n > STORE_PATH_MAX || path[0] == '/' || path[n - 1] == '/' ||
+        utf8_valid_length(path, n) != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)path[i] < ' ' || path[i] == 127)
+            return false;
+    for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
+        size_t part = strcspn(p, "/");
+        if (part == 0 || (p[0] == '.' && (part == 1 || (part == 2 && p[1] == '.'))))
+            return false;
+    }
+    return true;
+}
+
+static int no_room(const struct store *s, const struct artifact *a, struct err *e)
+{
+    char quota[32], size[32];
+    text_format_size(s->config->artifact_bytes, quota, sizeof quota);
+    text_format_size(a->size, size, sizeof size);
+    return err_set(e, ERR_QUOTA, 0,
+                   "leave smaller files, or have the operator raise --artifact-quota",
+                   "'%.200s' is larger (%s) than all artifacts of a key may be together (%s)",
+                   a->path, size, quota);
+}
+
+// What is filled in before bytes are written.
+static int prepare(const struct store *s, struct artifact *a, struct err *e)
+{
+    if (!is_path(a->path))
+        return err_set(e, ERR_BAD_VALUE, 0, NULL, "this name cannot be the name of an artifact");
+    if (a->size > s->config->artifact_bytes)
+        return no_room(s, a, e);
+    if (encode_random_id(a->token, STORE_TOKEN_LENGTH) < 0)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "make a token");
+    return 0;
+}
+
+static int disk_failed(const struct artifact *a, int errnum, struct err *e)
+{
+    bool full = errnum == ENOSPC || errnum == EDQUOT || errnum == EFBIG;
+    return full ? err_set(e, ERR_DISK_FULL, 0,
+                          "make room on that disk, or choose another folder with --state",
+                          "'%.200s' was not kept: the disk of the state folder is full", a->path)
+                : err_set(e, ERR_STATE_FOLDER, errnum, "look at the state folder and its disk",
+                          "'%.200s' was not kept", a->path);
+}
+
+static int begin_file(const struct store *s, const struct artifact *a, struct err *e)
+{
+    char name[NAME_SIZE];
+    if (name_of(a->token, STATE_PIECE_PREFIX, name) < 0)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "hash a token");
+    int fd = openat(s->folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? disk_failed(a, errno, e) : fd;
+}
+
+// The oldest of the owner go until it fits.
+static int make_room(struct store *s, const struct artifact *a, struct doomed *doomed,
+                     struct err *e)
+{
+    struct catalogue_row row;
+    for (;;) {
+        struct store_figures f = catalogue_figures(s->catalogue, a->owner);
+        if (f.files < STORE_FILES_MAX && f.bytes + a->size <= s->config->artifact_bytes)
+            return 0;
+        if (catalogue_oldest(s->catalogue, a->owner, &row, 1) == 0)
+            return no_room(s, a, e);
+        int r = catalogue_remove(s->catalogue, &row, END_QUOTA, now_ms(), e);
+        if (r == 0 && doom(doomed, row.a.token) < 0)
+            r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make room for '%.200s'", a->path);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int add_row(struct store *s, const struct artifact *a, struct err *e)
+{
+    struct doomed doomed = {0};
+    int r = catalogue_begin(s->catalogue, e);
+    if (r == 0)
+        r = make_room(s, a, &doomed, e);
+    if (r == 0)
+        r = catalogue_add(s->catalogue, a, e);
+    if (r == 0)
+        r = catalogue_commit(s->catalogue, e);
+    else
+        catalogue_rollback(s->catalogue);
+    if (r == 0)
+        doomed_remove(s, &doomed);
+    else
+        doomed_spare(&doomed);
+    return r;
+}
+
+// All bytes are in the unfinished file.  Its time becomes the time of its end, for whoever tidies up without
+// the catalogue (keeper/state.c).
+static int finish_file(struct store *s, struct artifact *a, int fd, struct err *e)
+{
+    char head[HEAD_BYTES], unfinished[NAME_SIZE], name[NAME_SIZE];
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    snprintf(a->mime_type, sizeof a->mime_type, "%s",
+             store_mime_type(a->path, head, n < 0 ? 0 : (size_t)n));
+    a->created_ms = now_ms();
+    a->expires_ms = a->created_ms + (int64_t)s->config->artifact_ms;
+    struct timespec end = {.tv_sec = a->expires_ms / 1000 + 1}, times[2] = {end, end};
+    int r = 0;
+    if (futimens(fd, times) < 0 || name_of(a->token, STATE_PIECE_PREFIX, unfinished) < 0 ||
+        name_of(a->token, STATE_FILE_PREFIX, name) < 0 ||
+        renameat(s->folder, unfinished, s->folder, name) < 0)
+        r = disk_failed(a, errno, e);
+    if (r == 0)
+        r = add_row(s, a, e);
+    if (r < 0) {
+        remove_file(s, a->token, STATE_PIECE_PREFIX);
+        remove_file(s, a->token, STATE_FILE_PREFIX);
+    } else if (!evtimer_pending(s->sweep, NULL)) {
+        plan_sweep(s, SWEEP_MIN_MS);
+    }
+    return r;
+}
+
+int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_t length,
+                    struct err *e)
+{
+    a->size = length;
+    int r = prepare(s, a, e);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int fd = begin_file(s, a, e);
+    if (fd < 0)
+        return fd;
+    r = fd_write_all(fd, data, length);
+    if (r == 0)
+        return finish_file(s, a, fd, e);
+    remove_file(s, a->token, STATE_PIECE_PREFIX);
+    return disk_failed(a, -r, e);
+}
+
+// ---- copies --------------------------------------------------------------------------------------
+
+static void copy_free(struct store_copy *copy)
+{
+    struct store *s = copy->store;
+    struct lane *lane = copy->lane;
+    TAILQ_REMOVE(&lane->copies, copy, next);
+    if (TAILQ_EMPTY(&lane->copies)) {
+        TAILQ_REMOVE(&s->lanes, lane, next);
+        free(lane);
+    }
+    s->copies--;
+    if (copy->to >= 0)
+        remove_file(s, copy->a.token, STATE_PIECE_PREFIX); // when it is finished there is none
+    fd_close(&copy->from);
+    fd_close(&copy->to);
+    free(copy);
+}
+
+static int64_t copy_by_hand(struct store_copy *copy, size_t want)
+{
+    struct store *s = copy->store;
+    if (!s->buffer && !(s->buffer = malloc(BUFFER_BYTES)))
+        return -ENOMEM;
+    // SECURITY: with an offset of our own: the position of a descriptor from a box is the box's as well.
+    ssize_t n =
+        pread(copy->from, s->buffer, want < BUFFER_BYTES ? want : BUFFER_BYTES, (off_t)copy->at);
+    if (n <= 0)
+        return n < 0 ? -errno : 0;
+    int r = fd_write_all(copy->to, s->buffer, (size_t)n);
+    return r < 0 ? r : n;
+}
+
+// Returns how much was copied, 0 at the end of the file, or a negative errno.
+static int64_t copy_some(struct store_copy *copy, size_t want)
+{
+    off_t at = (off_t)copy->at;
+    if (!copy->by_hand) {
+        ssize_t n = copy_file_range(copy->from, &at, copy->to, NULL, want, 0);
+        if (n > 0)
+            return n;
+        if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+            return -errno;
+        // Between two file systems, mostly.  Some kernels say 0 where they mean that they cannot.
+        copy->by_hand = true;
+    }
+    return copy_by_hand(copy, want);
+}
+
+// 1: all is there; 0: not yet; or a negative number and `e`.
+static int copy_piece(struct store_copy *copy, struct err *e)
+{
+    if (copy->to < 0) {
+        int fd = begin_file(copy->store, &copy->a, e);
+        if (fd < 0)
+            return fd;
+        copy->to = fd;
+    }
+    for (uint64_t end = copy->at + PIECE_BYTES; copy->at < end;) {
+        uint64_t left = copy->a.size - copy->at;
+        if (left == 0)
+            return 1;
+        int64_t n = copy_some(copy, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
+        if (n < 0)
+            return disk_failed(&copy->a, (int)-n, e);
+        if (n == 0) {
+            copy->a.size = copy->at; // it is shorter than it was
+            return 1;
+        }
+        copy->at += (uint64_t)n;
+    }
+    return copy->at == copy->a.size;
+}
+
+static void next_turn(struct store *s)
+{
+    // A timer, not event_active(): the loop looks at all descriptors before it looks at timers again.
+    struct timeval now = {0};
+    if (!TAILQ_EMPTY(&s->lanes) && !evtimer_pending(s->work, NULL))
+        (void)event_add(s->work, &now);
+}
+
+static void on_work(evutil_socket_t fd, short what, void *argument)
+{
+    struct store *s = argument;
+    struct lane *lane = TAILQ_FIRST(&s->lanes);
+    struct err e;
+    (void)fd;
+    (void)what;
+    if (!lane)
+        return;
+    TAILQ_REMOVE(&s->lanes, lane, next);
+    TAILQ_INSERT_TAIL(&s->lanes, lane, next);
+    struct store_copy *copy = TAILQ_FIRST(&lane->copies);
+    int r = copy_piece(copy, &e);
+    if (r > 0)
+        r = finish_file(s, &copy->a, copy->to, &e) < 0 ? -1 : 1;
+    next_turn(s);
+    if (r == 0)
+        return;
+    struct artifact a = copy->a;
+    store_done done = copy->done;
+    void *of = copy->argument;
+    copy_free(copy);
+    done(s, &a, r < 0 ? &e : NULL, of); // may add and cancel others
+}
+
+static struct lane *lane_of(struct store *s, const char *owner)
+{
+    struct lane *lane;
+    TAILQ_FOREACH(lane, &s->lanes, next)
+    if (strcmp(lane->owner, owner) == 0)
+        return lane;
+    lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    snprintf(lane->owner, sizeof lane->owner, "%s", owner);
+    TAILQ_INIT(&lane->copies);
+    TAILQ_INSERT_TAIL(&s->lanes, lane, next);
+    return lane;
+}
+
+struct store_copy *store_add(struct store *s, const struct artifact *a, int fd, store_done done,
+                             void *argument, struct err *e)
+{
+    _cleanup_close_ int from = fd;
+    _cleanup_free_ struct store_copy *copy = calloc(1, sizeof *copy);
+    if (!copy) {
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep '%.200s'", a->path);
+        return NULL;
+    }
+    if (s->copies >= STORE_COPIES_MAX) {
+        (void)err_set(e, ERR_BUSY, 0, "leave fewer files at once",
+                      "'%.200s' was not kept: %u files are being kept already", a->path, s->copies);
+        return NULL;
+    }
+    copy->a = *a;
+    if (prepare(s, &copy->a, e) < 0)
+        return NULL;
+    if (!(copy->lane = lane_of(s, a->owner))) {
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep '%.200s'", a->path);
+        return NULL;
+    }
+    copy->store = s;
+    copy->from = TAKE_FD(from);
+    copy->to = -1;
+    copy->done = done;
+    copy->argument = argument;
+    TAILQ_INSERT_TAIL(&copy->lane->copies, copy, next);
+    s->copies++;
+    next_turn(s);
+    return TAKE_PTR(copy);
+}
+
+void store_cancel(struct store_copy *copy)
+{
+    copy_free(copy);
+}
+
+// ---- finding -------------------------------------------------------------------------------------
+
+bool store_by_token(struct store *s, const char *token, struct artifact *ret)
+{
+    return catalogue_by_token(s->catalogue, token, now_ms(), ret);
+}
+
+bool store_by_path(struct store *s, const char *owner, const char *place, const char *path,
+                   struct artifact *ret)
+{
+    return catalogue_by_path(s->catalogue, owner, place, path, now_ms(), ret);
+}
+
+const char *store_why_gone(struct store *s, const char *token, const char *name)
+{
+    static const char *const words[] = {
+        [END_EXPIRED] = "has expired",
+        [END_QUOTA] = "had to make room for newer files of the same key",
+        [END_DELETED] = "was deleted",
+        [END_DAMAGED] = "was lost in a crash of the machine",
+    };
+    struct artifact a;
+    enum catalogue_end end;
+    // Expired, and not swept yet.
+    if (catalogue_by_token(s->catalogue, token, INT64_MIN, &a))
+        return a.expires_ms <= now_ms() && strcmp(catalogue_name(&a), name) == 0
+                   ? words[END_EXPIRED]
+                   : NULL;
+    return catalogue_ended(s->catalogue, token, name, &end) ? words[end] : NULL;
+}
+
+int store_read(struct store *s, const struct artifact *a)
+{
+    char name[NAME_SIZE];
+    return name_of(a->token, STATE_FILE_PREFIX, name) < 0
+               ? -1
+               : openat(s->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+size_t store_list(struct store *s, const char *owner, const char *place, struct artifact **ret,
+                  uint64_t *ret_more)
+{
+    int64_t now = now_ms();
+    uint64_t total = catalogue_count(s->catalogue, owner, place, now);
+    size_t cap = total < STORE_LIST_MAX ? (size_t)total : STORE_LIST_MAX, n = 0;
+    *ret = cap ? calloc(cap, sizeof **ret) : NULL;
+    if (*ret)
+        n = catalogue_list(s->catalogue, owner, place, now, *ret, cap);
+    *ret_more = total - n;
+    return n;
+}
+
+unsigned store_delete(struct store *s, const char *owner, const char *place, const char *path)
+{
+    struct catalogue_row *rows = calloc(CATALOGUE_BATCH, sizeof *rows);
+    unsigned total = 0;
+    size_t count;
+    struct err e;
+    while (rows &&
+           (count = catalogue_of(s->catalogue, owner, place, path, rows, CATALOGUE_BATCH)) > 0) {
+        if (drop_rows(s, rows, count, END_DELETED, &e) < 0) {
+            log_err(LOG_ERROR, &e);
+            break;
+        }
+        total += (unsigned)count;
+    }
+    free(rows);
+    return total;
+}
+
+struct store_figures store_figures(struct store *s, const char *owner)
+{
+    return catalogue_figures(s->catalogue, owner);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tick: the keeper looks at the limits of its boxes, again and again: part of stock.h.
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "keeper/stock.h"
+
+enum {
+    PROCESS_HITS_KILL = 256, // refused forks after which it is a fork bomb and not an accident
+    TICK_MS = 20,            // how often limits are looked at
+    TICK_WATCH_MS = 5,       // without cgroups: how often memory is summed
+    TICK_MS_MAX = 250,
+    TICK_IDLE_MS = 1000, // when all boxes are idle ...
+    IDLE_LOOKS = 64,     // ... and how many of them are looked at each time
+    MAKING_DEADLINE_MS = 30000,
+};
+
+// Code in a session may stop by itself and keep what it has; an idle one has nothing that could stop.
+static void cpu_is_over(struct stock *s, struct box *b)
+{
+    int64_t now_ms = clock_ms();
+    if (!b->terms.keep || b->state == BOX_IDLE ||
+        (b->warned_ms && now_ms - b->warned_ms >= b->terms.grace_ms)) {
+        stock_end(s, b, END_CPU);
+    } else if (!b->warned_ms) {
+        b->warned_ms = now_ms;
+        (void)sys_pidfd_send_signal(b->pidfd, SIGINT);
+    }
+}
+
+static void check_limits(struct stock *s, struct box *b)
+{
+    struct wire_usage u;
+    cgroup_usage(&b->cg, &u);
+    uint64_t cpu_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us + u.cpu_system_us;
+    uint64_t before_us = b->cpu_user_us + b->cpu_system_us;
+    if (u.memory_hits)
+        stock_end(s, b, END_MEMORY);
+    else if (u.process_hits >= b->process_hits + PROCESS_HITS_KILL)
+        stock_end(s, b, END_PROCESSES);
+    else if (cpu_us > before_us && cpu_us - before_us > b->terms.cpu_ms * 1000)
+        cpu_is_over(s, b);
+}
+
+// Threads that go on between two runs are bounded too, but a thousand sessions that do nothing must
+// cost nothing: a few at a time, in turn.
+static void check_idle(struct stock *s)
+{
+    for (unsigned n = s->counts[BOX_IDLE] < IDLE_LOOKS ? s->counts[BOX_IDLE] : IDLE_LOOKS; n; n--) {
+        struct box *b = TAILQ_FIRST(&s->lists[BOX_IDLE]);
+        stock_move(s, b, BOX_IDLE); // to the end
+        check_limits(s, b);
+    }
+}
+
+// A box that is not ready after so long never will be.  The list is in order of age.
+static void check_making(struct stock *s)
+{
+    struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]);
+    struct err e;
+    if (!b || clock_ms() - b->since_ms < MAKING_DEADLINE_MS)
+        return;
+    err_set(&e, ERR_BOX_SETUP, ETIMEDOUT, "the machine may be overloaded: run it again",
+            "a box was not ready in %d s", MAKING_DEADLINE_MS / 1000);
+    stock_fail(s, b, &e);
+}
+
+void stock_retry_groups(struct stock *s)
+{
+    for (struct box *b = TAILQ_FIRST(&s->busy_groups), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        if (cgroup_destroy(&b->cg) == 0) {
+            TAILQ_REMOVE(&s->busy_groups, b, list);
+            free(b);
+        }
+    }
+}
+
+int stock_tick_ms(const struct stock *s)
+{
+    bool busy = !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups) ||
+                !TAILQ_EMPTY(&s->lists[BOX_MAKING]);
+    if (!busy)
+        return TAILQ_EMPTY(&s->lists[BOX_IDLE]) ? 0 : TICK_IDLE_MS;
+    // With many boxes a look costs more, so there are fewer.
+    int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
+             (int)s->counts[BOX_LIVE] / 4;
+    return ms < TICK_MS_MAX ? ms : TICK_MS_MAX;
+}
+
+void stock_tick(struct stock *s)
+{
+    for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        check_limits(s, b);
+    }
+    if (clock_ms() >= s->idle_look_ms) {
+        s->idle_look_ms = clock_ms() + TICK_IDLE_MS;
+        check_idle(s);
+    }
+    check_making(s);
+    stock_retry_groups(s);
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// reach: see reach.h.  Runs in the gate, on its event loop.  Whoever asks for somebody else's place is told
+// the same as who asks for one that never was: session_find() and the store look at the owner first.
+
+#include "mcp/reach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "gate/gate.h"
+
+// One operation in a live box that a call waits for.
+struct work {
+    struct scratch_op *op;
+    char place[STORE_PLACE_MAX + 1];
+    char path[SCRATCH_PATH_MAX + 1];
+    char *data;
+    reach_opened opened;
+    reach_changed changed;
+    reach_listed listed;
+};
+
+static struct store *store_of(const struct mcp_call *c)
+{
+    return c->mcp->gate ? c->mcp->gate->store : NULL;
+}
+
+static void work_free(struct work *w)
+{
+    if (!w)
+        return;
+    free(w->data);
+    free(w);
+}
+
+static void cancel_work(struct mcp_call *c)
+{
+    struct work *w = c->work;
+    scratch_cancel(w->op);
+    work_free(w);
+}
+
+// The call is free again; what it waited for is the caller's.
+static struct work *take_work(struct mcp_call *c)
+{
+    struct work *w = c->work;
+    c->work = NULL;
+    c->cancel = NULL;
+    return w;
+}
+
+static struct work *work_new(const char *place, const char *path)
+{
+    struct work *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    snprintf(w->place, sizeof w->place, "%s", place);
+    snprintf(w->path, sizeof w->path, "%s", path);
+    return w;
+}
+
+static void wait_for(struct mcp_call *c, struct work *w)
+{
+    c->work = w;
+    c->cancel = cancel_work;
+}
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "the server is out of memory");
+}
+
+// A session that can be asked for files.  NULL and `e`.
+static struct session *find_session(const struct mcp_call *c, const char *place, struct err *e)
+{
+    if (!c->mcp->gate) {
+        err_set(e, ERR_INTERNAL, 0, NULL, "there are no sessions here");
+        return NULL;
+    }
+    struct session *s = session_find(c->mcp->gate, c->owner, place, e);
+    if (s && !s->box) {
+        err_set(e, ERR_BUSY, 0, "try again in a moment", "the session is not ready yet");
+        return NULL;
+    }
+    return s;
+}
+
+// Is the artifact what the live file is now?
+static bool is_same(const struct artifact *a, uint64_t size, int64_t modified_ms)
+{
+    return a->size == size && a->modified_ms == modified_ms;
+}
+
+// ---- open ----------------------------------------------------------------------------------------
+
+// The artifact of that path.  False: there is none.
+static bool open_stored(struct mcp_call *c, const char *place, const char *path, reach_opened then)
+{
+    struct store *store = store_of(c);
+    struct reach_file f = {.fd = -1};
+    if (!store || strlen(place) > STORE_PLACE_MAX ||
+        !store_by_path(store, c->owner, place, path, &f.artifact))
+        return false;
+    _cleanup_close_ int fd = store_read(store, &f.artifact);
+    if (fd < 0)
+        return false;
+    f.fd = fd;
+    f.size = f.artifact.size;
+    f.modified_ms = f.artifact.modified_ms;
+    f.has_link = true;
+    snprintf(f.place, sizeof f.place, "%s", place);
+    snprintf(f.path, sizeof f.path, "%s", path);
+    then(c, &f, NULL);
+    return true;
+}
+
+static void on_opened(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct mcp_call *c = argument;
+    struct work *w = take_work(c);
+    (void)b;
+    if (reply->error.message[0]) {
+        // The code removed it, but it had been announced.
+        if (!open_stored(c, w->place, w->path, w->opened))
+            w->opened(c, NULL, &reply->error);
+    } else {
+        _cleanup_close_ int fd = TAKE_FD(reply->fd);
+        struct reach_file f = {
+            .fd = fd, .size = reply->file.size, .modified_ms = reply->file.mtime_ns / 1000000};
+        snprintf(f.place, sizeof f.place, "%s", w->place);
+        snprintf(f.path, sizeof f.path, "%s", w->path);
+        f.has_link = store_of(c) &&
+                     store_by_path(store_of(c), c->owner, w->place, w->path, &f.artifact) &&
+                     is_same(&f.artifact, f.size, f.modified_ms);
+        w->opened(c, &f, NULL);
+    }
+    work_free(w);
+}
+
+void reach_open(struct mcp_call *c, const char *place, const char *path, reach_opened then)
+{
+    struct err e = {0};
+    char clean[SCRATCH_PATH_MAX + 1];
+    if (scratch_path(path, strlen(path), clean, &e) < 0) {
+        then(c, NULL, &e);
+        return;
+    }
+    struct session *s = find_session(c, place, &e);
+    if (!s) {
+        if (!open_stored(c, place, clean, then))
+            then(c, NULL, &e);
+        return;
+    }
+    struct work *w = work_new(s->id, clean);
+    if (w)
+        w->opened = then;
+    else
+        (void)no_memory(&e);
+    if (!w || !(w->op = scratch_read(s->box, w->path, on_opened, c, &e))) {
+        work_free(w);
+        then(c, NULL, &e);
+        return;
+    }
+    wait_for(c, w);
+}
+
+char *reach_slice(const struct reach_file *f, uint64_t offset, size_t max, size_t *ret_length,
+                  struct err *e)
+{
+    uint64_t left = offset < f->size ? f->size - offset : 0;
+    size_t wanted = left < max ? (size_t)left : max, have = 0;
+    char *data = malloc(wanted + 1);
+    if (!data) {
+        (void)no_memory(e);
+        return NULL;
+    }
+    while (have < wanted) {
+        ssize_t n = pread(f->fd, data + have, wanted - have, (off_t)(offset + have));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            err_set(e, ERR_SYSTEM, errno, NULL, "read the file '%s'", f->path);
+            free(data);
+            return NULL;
+        }
+        if (n == 0)
+            break; // it became shorter
+        have += (size_t)n;
+    }
+    data[have] = '\0';
+    *ret_length = have;
+    return data;
+}
+
+// ---- list ----------------------------------------------------------------------------------------
+
+static void answer_list(struct mcp_call *c, const char *place, const struct scratch_list *live,
+                        reach_listed then)
+{
+    struct artifact *artifacts = NULL;
+    uint64_t more = 0;
+    size_t count = store_of(c) ? store_list(store_of(c), c->owner, place, &artifacts, &more) : 0;
+    then(c, place, live, artifacts, count, more, NULL);
+    free(artifacts);
+}
+
+static void on_listed(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct mcp_call *c = argument;
+    struct work *w = take_work(c);
+    (void)b;
+    if (reply->error.message[0])
+        w->listed(c, w->place, NULL, NULL, 0, 0, &reply->error);
+    else
+        answer_list(c, w->place, &reply->list, w->listed);
+    work_free(w);
+}
+
+// Of a place that is not live.
+static void list_stored(struct mcp_call *c, const char *place, reach_listed then,
+                        const struct err *missing)
+{
+    struct artifact *artifacts = NULL;
+    uint64_t more = 0;
+    size_t count = store_of(c) && strlen(place) <= STORE_PLACE_MAX
+                       ? store_list(store_of(c), c->owner, place, &artifacts, &more)
+                       : 0;
+    then(c, place, NULL, artifacts, count, more, count ? NULL : missing);
+    free(artifacts);
+}
+
+void reach_list(struct mcp_call *c, const char *place, reach_listed then)
+{
+    struct err e = {0};
+    struct session *s = find_session(c, place, &e);
+    if (!s) {
+        list_stored(c, place, then, &e);
+        return;
+    }
+    struct work *w = work_new(s->id, "");
+    if (w)
+        w->listed = then;
+    else
+        (void)no_memory(&e);
+    if (!w || !(w->op = scratch_list(s->box, on_listed, c, &e))) {
+        work_free(w);
+        then(c, s->id, NULL, NULL, 0, 0, &e);
+        return;
+    }
+    wait_for(c, w);
+}
+
+// ---- change --------------------------------------------------------------------------------------
+
+static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct mcp_call *c = argument;
+    struct work *w = take_work(c);
+    (void)b;
+    struct scratch_file file = reply->file;
+    file.path = w->path;
+    w->changed(c, &file, reply->error.message[0] ? &reply->error : NULL);
+    work_free(w);
+}
+
+void reach_write(struct mcp_call *c, struct session *s, const char *path, char *data, size_t length,
+                 reach_changed then)
+{
+    struct err e = {0};
+    char clean[SCRATCH_PATH_MAX + 1];
+    _cleanup_free_ char *taken = data;
+    if (scratch_path(path, strlen(path), clean, &e) < 0) {
+        then(c, NULL, &e);
+        return;
+    }
+    struct work *w = s->box ? work_new(s->id, clean) : NULL;
+    if (w) {
+        w->changed = then;
+        w->data = TAKE_PTR(taken);
+    } else if (s->box) {
+        (void)no_memory(&e);
+    } else {
+        err_set(&e, ERR_BUSY, 0, "try again in a moment", "the session is not ready yet");
+    }
+    if (!w || !(w->op = scratch_write(s->box, w->path, w->data, length, on_written, c, &e))) {
+        work_free(w);
+        then(c, NULL, &e);
+        return;
+    }
+    wait_for(c, w);
+}
+
+// The artifact of a path and, if it was a folder, those below it.  Returns how many went.
+static unsigned forget(struct mcp_call *c, const char *place, const char *path)
+{
+    struct store *store = store_of(c);
+    if (!store || strlen(place) > STORE_PLACE_MAX)
+        return 0;
+    unsigned gone = store_delete(store, c->owner, place, path);
+    if (gone)
+        return gone;
+    struct artifact *list = NULL;
+    uint64_t more = 0;
+    size_t length = strlen(path), count = store_list(store, c->owner, place, &list, &more);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(list[i].path, path, length) == 0 && list[i].path[length] == '/')
+            gone += store_delete(store, c->owner, place, list[i].path);
+    free(list);
+    return gone;
+}
+
+static void on_deleted(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct mcp_call *c = argument;
+    struct work *w = take_work(c);
+    (void)b;
+    unsigned gone = forget(c, w->place, w->path);
+    w->changed(c, NULL, reply->error.message[0] && !gone ? &reply->error : NULL);
+    work_free(w);
+}
+
+void reach_delete(struct mcp_call *c, const char *place, const char *path, reach_changed then)
+{
+    struct err e = {0};
+    char clean[SCRATCH_PATH_MAX + 1];
+    if (scratch_path(path, strlen(path), clean, &e) < 0) {
+        then(c, NULL, &e);
+        return;
+    }
+    struct session *s = find_session(c, place, &e);
+    if (!s) {
+        then(c, NULL, forget(c, place, clean) ? NULL : &e);
+        return;
+    }
+    struct work *w = work_new(s->id, clean);
+    if (w)
+        w->changed = then;
+    else
+        (void)no_memory(&e);
+    if (!w || !(w->op = scratch_delete(s->box, w->path, on_deleted, c, &e))) {
+        work_free(w);
+        then(c, NULL, &e);
+        return;
+    }
+    wait_for(c, w);
+}
+
+void reach_describe_size(uint64_t size, char buf[REACH_SIZE_MAX])
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+    double value = (double)size;
+    size_t unit = 0;
+    for (; value >= 1000 && unit + 1 < ARRAY_LEN(units); unit++)
+        value /= 1000;
+    snprintf(buf, REACH_SIZE_MAX, "%.*f %s", unit ? 1 : 0, value, units[unit]);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// schema_kit: words to write JSON schemas with, for the tables of tools.  Only what every client and every
+// model provider understands: one type each, no references, nothing but "anyOf" to say that a value may be
+// null.
+
+#ifndef CONSTRICTOR_MCP_SCHEMA_KIT_H
+#define CONSTRICTOR_MCP_SCHEMA_KIT_H
+
+// clang-format off
+
+#define FIELD(name, schema) "\"" name "\": " schema
+#define TYPE(type) "{\"type\": \"" type "\"}"
+#define NULLABLE(schema) "{\"anyOf\": [" schema ", " TYPE("null") "]}"
+#define LIST(items) "{\"type\": \"array\", \"items\": " items "}"
+#define MAP(values) "{\"type\": \"object\", \"additionalProperties\": " values "}"
+#define OBJECT(required, fields)                                                                   \
+    "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "]}"
+#define STRING TYPE("string")
+#define INTEGER TYPE("integer")
+#define NUMBER TYPE("number")
+#define BOOLEAN TYPE("boolean")
+#define ANY                                                                                        \
+    "{\"anyOf\": [" TYPE("object") ", " TYPE("array") ", " STRING ", " NUMBER ", " BOOLEAN ", "    \
+    TYPE("null") "]}"
+
+// Arguments that several tools take.
+#define SESSION_ARGUMENT(text)                                                                     \
+    "\"session\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"" text "\"}"
+
+#define FILES_ARGUMENT                                                                             \
+    "\"files\": {\"type\": \"array\", \"maxItems\": 100, \"items\": {\"type\": \"object\", \"properties\": {" \
+    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Where, below " \
+        "/mnt/data, such as data/sales.csv.\"}, "                                                  \
+    "\"text\": {\"type\": \"string\", \"description\": \"The contents, as text.\"}, "               \
+    "\"base64\": {\"type\": \"string\", \"description\": \"The contents, as base64; instead of text.\"}" \
+    "}, \"required\": [\"path\"], \"additionalProperties\": false}, \"description\": \"Files to write into " \
+    "/mnt/data first.\"}"
+
+#define VARIABLES_ARGUMENT                                                                         \
+    "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and JSON values.\"}"
+
+// What several tools give.
+#define FILE_FIELDS                                                                                \
+    FIELD("path", STRING) ", " FIELD("size", INTEGER) ", " FIELD("mime_type", STRING) ", "         \
+    FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING))
+
+#define VARIABLE                                                                                   \
+    OBJECT("\"name\", \"change\"",                                                                 \
+           FIELD("name", STRING) ", "                                                              \
+           FIELD("change", "{\"type\": \"string\", \"enum\": [\"added\", \"changed\", \"removed\"]}") ", " \
+           FIELD("type", NULLABLE(STRING)) ", " FIELD("shape", NULLABLE(LIST(INTEGER))) ", "       \
+           FIELD("length", NULLABLE(INTEGER)) ", " FIELD("text", NULLABLE(STRING)))
+
+#define CHECKPOINT                                                                                 \
+    OBJECT("\"state\"",                                                                            \
+           FIELD("state", "{\"type\": \"string\", \"enum\": [\"made\", \"unavailable\", \"restored\"]}") ", " \
+           FIELD("reason", NULLABLE(STRING)) ", " FIELD("name", NULLABLE(STRING)) ", "             \
+           FIELD("kept", INTEGER) ", " FIELD("available", INTEGER))
+
+#define PYTHON                                                                                     \
+    OBJECT("\"python\", \"version\"",                                                              \
+           FIELD("python", STRING) ", " FIELD("version", STRING) ", "                              \
+           FIELD("preloaded", LIST(STRING)) ", "                                                   \
+           FIELD("preload_failed", LIST(MAP(STRING))))
+
+// clang-format on
+
+#endif

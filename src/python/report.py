@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report: describes a value or an error for the answer to a run.
+
+Called by runner.py and display.py in the user process of a box, among user code and under the rules
+of runner.py: a repr may raise, an exception may lie, and the standard library may be broken.
+"""
+
+import sys
+from itertools import islice
+from sys import modules
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, HERE, LINE_MAX, MESSAGE_MAX, TEXT_MAX
+from base import clip, fill_linecache, lines_of, need, to_json
+
+FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
+DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython does it
+
+
+def describe_value(value, answer):
+    try:
+        text = repr(value)
+    except Exception as exc:
+        text = f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
+    answer["result"] = clip(text, TEXT_MAX)
+    try:
+        answer["result_json"] = to_json(value)
+    except Exception:
+        # Not JSON, or another thread is changing it. What is JSON looks like nothing else.
+        if Box.rich is not None:
+            Box.rich.show_value(value)
+
+
+def type_name(exc):
+    module, name = type(exc).__module__, type(exc).__qualname__
+    return clip(name if module in ("builtins", "__main__") else f"{module}.{name}", LINE_MAX)
+
+
+def message_of(exc):
+    try:
+        return clip(str(exc), MESSAGE_MAX)
+    except Exception:
+        return "<exception str() failed>"
+
+
+def line_at(filename, number):
+    """One source line with its indentation, so that columns count in it; None if unknown."""
+    try:
+        if filename in Box.sources:
+            line = lines_of(filename)[number - 1]
+        else:
+            line = need("linecache", "getline")(filename, number)
+        return line.rstrip("\r\n") or None
+    except Exception:
+        return None
+
+
+def column_of(tb, line):
+    """Counts from 1 in characters; None before CPython 3.11, which does not record columns."""
+    if line is not None and sys.version_info >= (3, 11):
+        for position in islice(tb.tb_frame.f_code.co_positions(), tb.tb_lasti // 2, None):
+            if position[2] is not None:         # counts from 0 in bytes of UTF-8
+                return len(line.encode()[:position[2]].decode("utf-8", "ignore")) + 1
+            break
+    return None
+
+
+def user_frames(tb):
+    """The frames that are in the user's own files, outermost first."""
+    found, frames = [], []
+    while tb is not None:
+        filename = tb.tb_frame.f_code.co_filename
+        if filename in Box.sources or filename.startswith(Box.folders):
+            found.append(tb)
+        tb = tb.tb_next
+    if len(found) > FRAMES_MAX:
+        del found[FRAMES_MAX // 2:-FRAMES_MAX // 2]
+    for tb in found:
+        code, number = tb.tb_frame.f_code, tb.tb_lineno
+        line = line_at(code.co_filename, number)
+        frames.append({"file": clip(code.co_filename, LINE_MAX), "line": number,
+                       "column": column_of(tb, line), "function": clip(code.co_name, LINE_MAX),
+                       "code_line": line and clip(line, LINE_MAX)})
+    return frames
+
+
+def traceback_text(exc, tb):
+    """What python3 prints for the exception, without the frames of this file."""
+    try:
+        if "linecache" in modules:
+            fill_linecache(modules["linecache"], Box.sources)
+        shown = need("traceback", "TracebackException")(type(exc), exc, tb, limit=-DEPTH_MAX)
+        todo = [shown]
+        for item in todo:   # which grows meanwhile
+            item.stack[:] = [frame for frame in item.stack if not frame.filename.startswith(HERE)]
+            linked = item.__cause__, item.__context__, *(getattr(item, "exceptions", None) or ())
+            todo += [other for other in linked if other is not None]
+        text = "".join(shown.format() if tb is not None else shown.format_exception_only())
+    except Exception:       # user code broke traceback, or there is no memory for it
+        text = "".join([f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n'
+                        f'    {(frame["code_line"] or "").strip()}\n' for frame in user_frames(tb)])
+        text = f"Traceback (most recent call last):\n{text}{type_name(exc)}: {message_of(exc)}\n"
+    return clip(text, TEXT_MAX, tail=TEXT_MAX // 2)     # the end names the exception
+
+
+def describe_error(exc, filename, phase):
+    tb = exc.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename != filename:
+        tb = tb.tb_next     # the runner and, around a coroutine, asyncio
+    frames = user_frames(tb)
+    inner = frames[-1] if frames else {}
+    error = {"type": type_name(exc), "message": message_of(exc)}
+    if isinstance(exc, OSError) and type(exc.errno) is int:
+        error["errno"] = exc.errno      # tells the gate which limit it met
+    for key in "line", "column", "code_line":
+        error[key] = inner.get(key)
+    if phase == "syntax_check" and isinstance(exc, SyntaxError):
+        line = exc.text or line_at(filename, exc.lineno)
+        exc.text = line     # the compiler's own errors come without, and the text shall show it
+        error.update(message=clip(exc.msg, MESSAGE_MAX), line=exc.lineno, column=exc.offset or None,
+                     code_line=line and clip(line.rstrip("\r\n"), LINE_MAX))
+    error.update(traceback=frames, text=traceback_text(exc, tb), reported=call_excepthook(exc, tb))
+    return error
+
+
+def call_excepthook(exc, tb):
+    """True if user code has its own hook and that worked: then nobody else needs to print."""
+    hook = getattr(sys, "excepthook", None)
+    if hook is None or hook is Box.excepthook:
+        return False
+    try:
+        hook(type(exc), exc, tb)
+        return True
+    except BaseException as failure:
+        complain(hook, failure)
+        return False
+
+
+def complain(where, exc):
+    """For errors that are not the run's: said on stderr, as CPython does, and then ignored."""
+    try:
+        text = traceback_text(exc, exc.__traceback__)
+        sys.stderr.write(f"Exception ignored in: {where!r}\n{text}")
+    except Exception:
+        pass

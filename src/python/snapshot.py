@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snapshot: the files of a session as they were, for undo.py, which calls this in a box between runs.
+
+Copies lie in a hidden folder beside the scratch folder, on the same file system and mount, so that a
+link or a rename is enough where nothing has to be copied:
+
+    .undo/s7/          a snapshot: one file for each different file, under a name of its own
+    .undo/b2/          the files of branch 2 while another branch has the scratch folder
+
+A file is the same as before when its inode, size and both times are. The kernel's clock for those goes
+in steps, so a file that was changed a moment ago is looked into instead. A snapshot holds links to the
+copies of the one before it for all that is the same: it costs what changed. Live files are never linked
+to copies: code that writes into a file would change its past.
+
+Nothing is followed. The folder is user code's own, so what is in the way (no permission, no room, too
+many files, a path too long) ends in an OSError or Unavailable, never in a wrong state said to be right.
+"""
+
+import posix
+from errno import ENXIO
+from posix import chmod, close, ftruncate, link, listdir, lseek, lstat, mkdir, mkfifo, open as open_fd
+from posix import pread, pwrite, readlink, rename, rmdir, scandir, statvfs, symlink, unlink, utime
+from time import time_ns
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box
+
+ENTRIES_MAX = 10_000        # files and folders of a session that can be undone
+DEPTH_MAX = 64              # folders within folders
+COPY_MAX = 256 * 1024 * 1024    # bytes that one snapshot copies
+CHUNK = 1024 * 1024
+STEP_NS = 25_000_000        # the clock of the file system is at most this late: 100 Hz, and some
+BLOCK = 512                 # what st_blocks counts
+FORMAT, REGULAR, FOLDER, LINK, PIPE = 0o170000, 0o100000, 0o040000, 0o120000, 0o010000
+PERMISSIONS = 0o7777
+READ = posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_NONBLOCK
+WRITE = posix.O_WRONLY | posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_NONBLOCK
+NEW = WRITE | posix.O_CREAT | posix.O_EXCL
+SEEK_DATA, SEEK_HOLE = 3, 4
+AT_ONCE = getattr(posix, "copy_file_range", None)
+
+
+class Unavailable(Exception):
+    """A checkpoint cannot be made; the text says why."""
+
+
+class Entry:
+    """What is known of one file, folder, link or pipe."""
+    __slots__ = "kind", "mode", "signature", "mtime", "copy", "settled"
+
+    def __init__(self, stat, copy, now):
+        self.kind, self.mode = stat.st_mode & FORMAT, stat.st_mode & PERMISSIONS
+        self.signature = signature(stat)
+        self.mtime = stat.st_mtime_ns
+        self.copy = copy                # name of the copy, or target of the link
+        self.settled = stat.st_ctime_ns < now - STEP_NS     # a later change has another time
+
+
+class Files:
+    """A snapshot: entries by path (bytes, relative), and the number of its folder; 0: it has none."""
+    def __init__(self, number, entries):
+        self.number, self.entries = number, entries
+
+
+def signature(stat):
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+# ---- Where things are ----------------------------------------------------------------------------
+
+def root():
+    return Box.scratch.encode()
+
+
+def store(name=b""):
+    return root().rpartition(b"/")[0] + b"/.undo/" + name
+
+
+def folder_of(number):
+    return store(b"s%d/" % number)
+
+
+def make_folder(path):
+    for folder in store(), path:
+        try:
+            mkdir(folder, 0o700)
+        except FileExistsError:
+            pass
+
+
+# ---- Looking -------------------------------------------------------------------------------------
+
+def list_folder(path, mode):
+    """Entries of a folder with their stat, also where its owner may not look."""
+    try:
+        with scandir(path) as entries:
+            return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except PermissionError:
+        if mode & 0o500 == 0o500:
+            raise
+    chmod(path, mode | 0o700)
+    try:
+        return list_folder(path, 0o700)
+    finally:
+        chmod(path, mode)
+
+
+def walk(top, limit=ENTRIES_MAX):
+    """path -> stat of all that is below, folders before what is in them."""
+    found, folders = {}, [(b"", 0o700, 0)]
+    while folders:
+        folder, mode, depth = folders.pop()
+        for name, stat in list_folder(top + b"/" + folder, mode):
+            path = folder + name
+            found[path] = stat
+            if len(found) > limit:
+                raise Unavailable(f"there are more than {limit} files in {Box.scratch}")
+            if stat.st_mode & FORMAT == FOLDER:
+                if depth == DEPTH_MAX:
+                    raise Unavailable(f"folders lie more than {DEPTH_MAX} deep in {Box.scratch}")
+                folders.append((path + b"/", stat.st_mode & PERMISSIONS, depth + 1))
+    return found
+
+
+# ---- Copying -------------------------------------------------------------------------------------
+
+def copy_range(source, target, start, end):
+    while start < end:
+        count = 0
+        if AT_ONCE is not None:
+            try:
+                count = AT_ONCE(source, target, end - start, start, start)
+            except OSError:
+                pass                    # not between these; what really fails fails again below
+        if not count:
+            data = pread(source, min(CHUNK, end - start), start)
+            if not data:
+                return                  # somebody cut it
+            count = pwrite(target, data, start)
+        start += count
+
+
+def copy_data(source, target, size):
+    """Only what is there: a file of a petabyte may have one page of it."""
+    at = 0
+    ftruncate(target, 0)
+    while at < size:
+        try:
+            start = lseek(source, at, SEEK_DATA)
+        except OSError as exc:
+            if exc.errno != ENXIO:
+                raise
+            break
+        at = min(lseek(source, start, SEEK_HOLE), size)
+        copy_range(source, target, start, at)
+    ftruncate(target, size)
+
+
+def open_despite(path, flags, mode):
+    """Opens a file of ours that denies it to us."""
+    try:
+        return open_fd(path, flags)
+    except PermissionError:
+        chmod(path, 0o600)
+    try:
+        return open_fd(path, flags)
+    finally:
+        chmod(path, mode)
+
+
+def copy_file(path, mode, size, target, flags):
+    source = open_despite(path, READ, mode)
+    try:
+        fd = open_despite(target, flags, mode) if flags == WRITE else open_fd(target, flags, 0o600)
+        try:
+            copy_data(source, fd, size)
+        finally:
+            close(fd)
+    finally:
+        close(source)
+
+
+def same_data(path, mode, copy):
+    """Do two files hold the same? Both are as large as each other."""
+    fds = []
+    try:
+        fds.append(open_despite(path, READ, mode))
+        fds.append(open_fd(copy, READ))
+        at = 0
+        while True:
+            one, other = pread(fds[0], CHUNK, at), pread(fds[1], CHUNK, at)
+            if one != other or not one:
+                return one == other
+            at += len(one)
+    except OSError:
+        return False
+    finally:
+        for fd in fds:
+            close(fd)
+
+
+# ---- Taking --------------------------------------------------------------------------------------
+
+def unchanged(path, stat, was, before):
+    if was is None or was.kind != stat.st_mode & FORMAT or was.signature != signature(stat):
+        return False
+    if was.settled or was.kind != REGULAR:
+        return True
+    return same_data(root() + b"/" + path, was.mode, folder_of(before.number) + was.copy)
+
+
+def compare(stats, before, number):
+    """Entries of a new snapshot, and what has to be copied for it: {name of the copy: (path, stat)}."""
+    entries, copies, by_inode, now = {}, {}, {}, time_ns()
+    for path, stat in stats.items():
+        kind, was, copy = stat.st_mode & FORMAT, before.entries.get(path), None
+        if kind == REGULAR and unchanged(path, stat, was, before):
+            copy = was.copy
+        elif kind == REGULAR:
+            copy = by_inode.get(stat.st_ino) or b"%d.%d" % (number, len(copies))
+            by_inode[stat.st_ino] = copy
+            copies.setdefault(copy, (path, stat))
+        elif kind == LINK:
+            copy = readlink(root() + b"/" + path)
+        elif kind not in (FOLDER, PIPE):
+            continue                    # a socket: only its maker can bring it back
+        entries[path] = Entry(stat, copy, now)
+    return entries, copies
+
+
+def same_entries(entries, before):
+    """Also settles those of `before` that have been found the same."""
+    others = before.entries
+    if entries.keys() != others.keys():
+        return False
+    for path, entry in entries.items():
+        other = others[path]
+        if (entry.kind, entry.mode, entry.mtime, entry.copy) != \
+                (other.kind, other.mode, other.mtime, other.copy):
+            return False
+        if entry.kind == REGULAR and entry.signature != other.signature:
+            return False
+        other.settled = other.settled or entry.settled
+    return True
+
+
+def space_used():
+    """Bytes of the file system, which are memory of the box, and how many are free."""
+    stat = statvfs(root())
+    return (stat.f_blocks - stat.f_bfree) * stat.f_frsize, stat.f_bavail * stat.f_frsize
+
+
+def take(number, before, room):
+    """The files as they are now. `before`: the snapshot that they came from; returned when it still
+    holds. `room`: bytes that may be copied."""
+    if before.number and not has_copies(before.number):
+        before = Files(0, {})           # user code found and removed them
+    entries, copies = compare(walk(root()), before, number)
+    if not copies and same_entries(entries, before):
+        return before
+    size = sum([stat.st_blocks * BLOCK for _, stat in copies.values()])
+    room = max(0, min(room, COPY_MAX, space_used()[1]))
+    if size > room:
+        raise Unavailable(f"files too large: {size >> 20} MiB in {Box.scratch} changed, and there is "
+                          f"room for copies of {room >> 20} MiB")
+    names = {entry.copy for entry in entries.values() if entry.kind == REGULAR}
+    if not names:
+        return Files(0, entries)
+    make_folder(folder_of(number))
+    try:
+        for name in names:
+            if name in copies:
+                path, stat = copies[name]
+                copy_file(root() + b"/" + path, stat.st_mode & PERMISSIONS, stat.st_size,
+                          folder_of(number) + name, NEW)
+            else:
+                share(folder_of(before.number) + name, folder_of(number) + name)
+    except OSError as exc:
+        discard(number)
+        raise Unavailable(f"its files could not be copied: {exc.strerror}") from None
+    return Files(number, entries)
+
+
+def has_copies(number):
+    try:
+        return bool(lstat(folder_of(number)))
+    except OSError:
+        return False
+
+
+def share(source, target):
+    try:
+        link(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:                     # Landlock before Linux 5.19 knows no links between folders
+        copy_file(source, 0o600, lstat(source).st_size, target, NEW)
+
+
+def discard(number):
+    """Removes the copies of a snapshot."""
+    try:
+        for name in listdir(folder_of(number)):
+            unlink(folder_of(number) + name)
+        rmdir(folder_of(number))
+    except OSError:
+        pass                            # user code was there before
+
+
+def collect(numbers):
+    """Removes all snapshots but these."""
+    try:
+        names = listdir(store())
+    except OSError:
+        return
+    for name in names:
+        if name[:1] == b"s" and name[1:].isdigit() and int(name[1:]) not in numbers:
+            discard(int(name[1:]))
+
+
+# ---- Bringing back ---------------------------------------------------------------------------------
+
+def remove(top, stats):
+    """Removes what walk() found, inner things first."""
+    for path in reversed(stats):
+        whole, folder = top + b"/" + path, path.rpartition(b"/")[0]
+        action = rmdir if stats[path].st_mode & FORMAT == FOLDER else unlink
+        try:
+            action(whole)
+        except PermissionError:         # the folder may not be written to
+            chmod(top + b"/" + folder if folder else top, 0o700)
+            action(whole)
+        except FileNotFoundError:
+            pass
+
+
+def wipe(top):
+    """Empties a folder of any size."""
+    remove(top, walk(top, limit=1 << 62))
+
+
+def put_data(path, entry, number, here):
+    """Makes the file at `path` hold what the entry says; `here`: stat of what is there, or None."""
+    whole, copy = root() + b"/" + path, folder_of(number) + entry.copy
+    size = entry.signature[1]
+    if here is None:
+        copy_file(copy, 0o600, size, whole, NEW)
+        return
+    # In place, so that an open file of that name shows it.
+    if here.st_size != size or not same_data(whole, here.st_mode & PERMISSIONS, copy):
+        copy_file(copy, 0o600, size, whole, WRITE)
+
+
+def put(path, entry, number, here, by_inode):
+    """One entry, whose place is free or has one of the same kind."""
+    whole = root() + b"/" + path
+    if entry.kind == FOLDER:
+        if here is None:
+            mkdir(whole, 0o700)
+    elif entry.kind == LINK:
+        if here is None or readlink(whole) != entry.copy:
+            if here is not None:
+                unlink(whole)
+            symlink(entry.copy, whole)
+    elif entry.kind == PIPE:
+        if here is None:
+            mkfifo(whole, 0o600)
+    elif here is None and entry.signature[0] in by_inode:
+        link(by_inode[entry.signature[0]], whole, follow_symlinks=False)
+    else:
+        put_data(path, entry, number, here)
+    by_inode.setdefault(entry.signature[0], whole)
+
+
+def finish(path, entry, now):
+    """Mode and time, when nothing in it will be touched any more. Returns the entry as it is now."""
+    whole = root() + b"/" + path
+    stat = lstat(whole)
+    if entry.kind != LINK and stat.st_mode & PERMISSIONS != entry.mode:
+        chmod(whole, entry.mode)
+    if stat.st_mtime_ns != entry.mtime:
+        utime(whole, ns=(entry.mtime, entry.mtime), follow_symlinks=False)
+    return Entry(lstat(whole), entry.copy, now)
+
+
+def restore(files):
+    """Makes the scratch folder what it was; touches only what differs. Returns the snapshot as the
+    files now have it."""
+    top, entries, by_inode = root(), files.entries, {}
+    stats = walk(top, limit=1 << 62)
+    # A file that is another one now is made anew, and so is one that has got a second name.
+    wrong = {path: stat for path, stat in stats.items()
+             if path not in entries or entries[path].kind != stat.st_mode & FORMAT
+             or entries[path].kind == REGULAR and entries[path].signature[0] != stat.st_ino}
+    remove(top, wrong)
+    for path, entry in entries.items():
+        here = None if path in wrong else stats.get(path)
+        if here is not None and entry.kind == FOLDER and here.st_mode & 0o700 != 0o700:
+            chmod(top + b"/" + path, 0o700)
+        if here is not None and entry.settled and entry.signature == signature(here):
+            by_inode.setdefault(entry.signature[0], top + b"/" + path)
+        else:
+            put(path, entry, files.number, here, by_inode)
+    now, fresh = time_ns(), []
+    for path in reversed(entries):      # a folder after all that is in it
+        fresh.append((path, finish(path, entries[path], now)))
+    return Files(files.number, dict(reversed(fresh)))
+
+
+# ---- Branches --------------------------------------------------------------------------------------
+
+def swap_out(branch, files):
+    """Puts the files of the scratch folder away; not one of them is copied. Returns those that are as
+    the snapshot has them."""
+    away, clean = store(b"b%d/" % branch), set()
+    make_folder(away)
+    for name in listdir(root()):
+        entry = files.entries.get(name)
+        if entry and entry.settled and entry.signature == signature(lstat(root() + b"/" + name)):
+            clean.add(name)
+        rename(root() + b"/" + name, away + name)
+    return clean
+
+
+def swap_in(branch, files, clean):
+    """The other way round. Returns the snapshot with the times that a rename sets."""
+    away, entries, now = store(b"b%d/" % branch), dict(files.entries), time_ns()
+    for name in listdir(away):
+        whole = root() + b"/" + name
+        rename(away + name, whole)
+        if name in clean:
+            entries[name] = Entry(lstat(whole), entries[name].copy, now)
+    rmdir(away)
+    return Files(files.number, entries)
+
+
+def forget_branch(branch):
+    away = store(b"b%d" % branch)
+    try:
+        wipe(away)
+        rmdir(away)
+    except OSError:
+        pass

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""source: from the text of a run to code objects, and to a value.
+
+Called by runner.py in the user process of a box. What compiles as Python costs nothing more; only a
+text that does not is looked at for the commands of notebooks (%matplotlib inline, !ls), which models
+write out of habit: what is not needed here is left out with a note, the rest gets an error that says
+what to write instead.
+"""
+
+import sys
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, LINE_MAX, clip, need
+
+ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
+FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
+MAGICS_MAX = 100            # lines of a text that are looked at; each costs a compilation
+
+# Magics that change nothing here: name -> why.
+NEEDLESS = {
+    "matplotlib": "figures are shown without it",
+    "pylab": "figures are shown without it; import numpy and matplotlib.pyplot by name",
+    "config": "there is no IPython to configure",
+    "load_ext": "there is no IPython to extend",
+    "reload_ext": "there is no IPython to extend",
+    "autoreload": "use importlib.reload() after a module has changed",
+}
+TIMING = "measure with time.perf_counter() or the module timeit"
+SHELL = "use subprocess.run([...], capture_output=True, text=True), or os and pathlib for files"
+INSTALL = ("packages cannot be installed from code; use those that are there "
+           "(importlib.metadata.distributions() lists them)")
+# What to do instead of the others; SHELL and PLAIN for what is not named.
+INSTEAD = {
+    "time": TIMING, "timeit": TIMING, "prun": "use the module cProfile",
+    "pip": INSTALL, "conda": INSTALL, "mamba": INSTALL, "uv": INSTALL,
+    "cd": "use os.chdir()", "pwd": "use os.getcwd()", "ls": "use os.listdir()",
+    "cat": "use open(path).read()", "mkdir": "use os.makedirs()", "env": "use os.environ",
+    "who": "use dir()", "whos": "use dir()", "who_ls": "use dir()", "reset": "use del",
+    "run": "use runpy.run_path(path)", "writefile": "use open(path, 'w').write(text)",
+    "bash": SHELL, "sh": SHELL, "script": SHELL, "system": SHELL, "sx": SHELL,
+    "capture": "use contextlib.redirect_stdout()", "debug": "use print() or the module traceback",
+    "html": "use display() with an object that has _repr_html_()",
+}
+PLAIN = "write it in plain Python"
+
+
+# ---- Compiling ----------------------------------------------------------------------------------
+
+def lines_in(source):
+    """As the compiler counts them."""
+    return source.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
+def is_quiet(source, last):
+    """Does a semicolon follow the last expression? Then its value is not wanted, as in a notebook."""
+    lines = lines_in(source)
+    tail = [lines[last.end_lineno - 1][last.end_col_offset:], *lines[last.end_lineno:]]
+    # Nothing can follow but brackets, blanks and comments.
+    return any([b";" in line.partition(b"#")[0] for line in tail])
+
+
+def compile_steps(source, filename):
+    """One or two code objects, of which the last gives the result; [..., None]: there is to be none."""
+    flags = TOP_LEVEL_AWAIT | Box.futures
+    if b"\n" not in source.strip():
+        # A single expression needs no syntax tree, and loading those costs a cold start 1-2 ms.
+        try:
+            return [compile(source, filename, "eval", flags, True)]
+        except (SyntaxError, RecursionError, MemoryError):
+            pass
+    try:
+        tree = compile(source, filename, "exec", flags | ONLY_AST, True)
+        body, steps = tree.body, []
+        last = body.pop() if body and type(body[-1]) is need("_ast", "Expr") else None
+        if body or last is None:
+            steps.append(compile(tree, filename, "exec", flags, True))
+            flags |= steps[0].co_flags & FUTURES
+        if last is not None:
+            tree = need("_ast", "Expression")(last.value)
+            steps.append(compile(tree, filename, "eval", flags, True))
+            if b";" in source and is_quiet(source, last):
+                steps.append(None)
+        Box.futures = flags & FUTURES
+        return steps
+    except (RecursionError, MemoryError):
+        pass                # trees take more of both than the compiler itself does
+    return [compile(source, filename, "exec", flags, True)]
+
+
+# ---- Commands of notebooks ----------------------------------------------------------------------
+
+def name_of(command):
+    """`%%time x` -> "time"; a command of the shell gives its first word."""
+    words = command.lstrip("%!").split(None, 1)
+    return words[0] if words else ""
+
+
+def refusal(line):
+    """What to say about a line that is no Python; None: nothing, it is just wrong."""
+    if line.startswith("%"):
+        name = name_of(line)
+        return (f"magic commands of IPython such as '{clip(line, 60)}' are not available here: "
+                f"{INSTEAD.get(name, PLAIN)}") if name.isidentifier() else None
+    if line.startswith("!"):
+        name = name_of(line)
+        advice = INSTALL if name in ("pip", "pip3", "conda", "mamba", "uv") else SHELL
+        return f"shell commands such as '{clip(line, 60)}' are not available here: {advice}"
+    if "?" in (line[:1], line[-1:]) and line.strip("?").replace(".", "").isidentifier():
+        return f"'{clip(line, 60)}' is not available here: use help() or inspect.getsource()"
+    target, _, command = line.partition("=")        # files = !ls
+    return refusal(command.strip()) if target.strip().isidentifier() else None
+
+
+def leave_out(line, number):
+    try:
+        text = line.strip().decode("utf-8", "replace")
+        sys.stderr.write(f"note: line {number}, '{clip(text, LINE_MAX)}', was left out: "
+                         f"{NEEDLESS[name_of(text)]}\n")
+    except Exception:
+        pass                # no stderr
+
+
+def compile_notebook(source, filename, error):
+    """The steps of a text for which compile_steps() raised the error, without its needless magics.
+
+    The compiler says itself which line is no Python. A line that merely looks like a magic, within a
+    string or a formula, never comes up.
+    """
+    lines, left_out = lines_in(source), []
+    for _ in range(MAGICS_MAX):
+        number = error.lineno
+        if type(number) is not int or not 1 <= number <= len(lines):
+            raise error
+        line = lines[number - 1]
+        text = line.strip().decode("utf-8", "replace")
+        if not (text.startswith("%") and name_of(text) in NEEDLESS):
+            message = refusal(text)
+            if message is None:
+                raise error
+            raise SyntaxError(message, (filename, number, len(line) - len(line.lstrip()) + 1,
+                                        line.decode("utf-8", "replace"))) from None
+        left_out.append((line, number))
+        # Not an empty line: it may be all that there is in a block.
+        lines[number - 1] = line[:len(line) - len(line.lstrip())] + b"pass"
+        try:
+            steps = compile_steps(b"\n".join(lines), filename)
+        except SyntaxError as exc:
+            error = exc
+            continue
+        for line, number in sorted(left_out, key=lambda item: item[1]):
+            leave_out(line, number)
+        return steps
+    raise error
+
+
+def to_steps(source, filename):
+    try:
+        return compile_steps(source, filename)
+    except SyntaxError as exc:
+        if b"%" not in source and b"!" not in source and b"?" not in source:
+            raise
+        error = exc
+    return compile_notebook(source, filename, error)

@@ -1,0 +1,668 @@
+# SPDX-License-Identifier: Apache-2.0
+"""undo: checkpoints of a session, going back to them, and forks of a session.
+
+Called by runner.handle() in the user process of a box, before the code of a run, when that run or an
+earlier one asked for any of this; a session that never asks never comes here. A checkpoint is a copy of
+this process that sleeps (box/branch.h) and a snapshot of its files (snapshot.py). Whoever is woken finds
+itself inside park() or give_way() of an old run, makes files, descriptors and random numbers what they
+were, and answers the run that waits now.
+
+  Here          what this process knows; goes back with the process
+  the board     what must not go back: which copies there are; shared by all processes of the box
+
+Steps of undo are counted in runs: a checkpoint knows how many came before it. One without a name is used
+up by going back to it; one with a name stays and can be gone back to again. Younger ones go.
+
+A crash (os._exit, a signal, a mistake of an extension) wakes the youngest checkpoint of the same branch:
+the run is an error and the session is as it was before it. Without a checkpoint the branch is lost; the
+other branches of the box go on, and one of them says so.
+"""
+
+import _constrictor as native
+import _signal
+import marshal
+import posix
+from _random import Random
+from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+from posix import chdir, close, dup2, fstat, getcwd, getpid, listdir, lseek, lstat
+from posix import open as open_fd, read, readlink, waitid
+from sys import modules
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, LINE_MAX, PAYLOAD_MAX, clip, to_json
+import snapshot
+from snapshot import Files, Unavailable
+
+KEPT = 8                    # checkpoints of a branch, unless the gate says otherwise
+KEPT_MAX = 64
+NAME_MAX = 128              # characters
+BRANCHES_MAX = 64
+CHECKPOINT, TIP = 1, 2      # enum branch_kind
+UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum branch_why
+NO_ANSWER = False           # another process will answer
+FORMAT, SOCKET, FOLDER, REGULAR, CHARACTER = 0o170000, 0o140000, 0o040000, 0o100000, 0o020000
+OPEN_AGAIN = 3 | posix.O_APPEND | posix.O_NONBLOCK      # the flags that a file is opened again with
+DELETED = " (deleted)"
+HOW_TO = ("open the session with checkpoint=true, or make a checkpoint before the run that is to be "
+          "undone")
+
+
+class CheckpointError(Exception):
+    """What was asked for cannot be done; the text says why and what can."""
+
+
+class Here:
+    """What this process knows of itself."""
+    branch = 0
+    files = Files(0, {})    # the last snapshot: what a new one is compared with
+    notice = None           # for the answer of this run
+    dropped = 0             # checkpoints that made room in this run
+    common = None           # bytes of memory that are the zygote's, and most likely stay so
+
+
+Here = Here()
+
+
+# ---- The board -----------------------------------------------------------------------------------
+
+def load():
+    """points: checkpoints, oldest first; tips: branches that sleep; bases: snapshot by branch."""
+    data = native.board()
+    board = marshal.loads(data) if data else {"serial": 0, "points": [], "tips": {}, "bases": {}}
+    gone = [point for point in board["points"] if not native.alive(point["slot"])]
+    for point in gone:      # killed by user code, or for memory
+        board["points"].remove(point)
+    return board
+
+
+def save(board):
+    native.board(marshal.dumps(board))
+
+
+def next_serial(board):
+    """Before it is used: whatever happens then, no number is given twice."""
+    board["serial"] += 1
+    save(board)
+    return board["serial"]
+
+
+def own_points(board, branch=None):
+    branch = Here.branch if branch is None else branch
+    return [point for point in board["points"] if point["branch"] == branch]
+
+
+def drop_point(board, point):
+    native.drop(point["slot"])
+    board["points"].remove(point)
+
+
+def collect(board):
+    """Removes snapshots that nobody can go back to."""
+    board["bases"][Here.branch] = Here.files.number
+    save(board)
+    used = {point["files"] for point in board["points"]}
+    snapshot.collect(used.union(board["bases"].values()))
+
+
+# ---- Is it safe? ---------------------------------------------------------------------------------
+
+def read_proc(name):
+    """A small file of /proc/self."""
+    try:
+        fd = open_fd(f"/proc/self/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        raise Unavailable("this box has no /proc, so what a copy would miss cannot be seen") from None
+    try:
+        parts = []
+        while not parts or parts[-1]:
+            parts.append(read(fd, 1 << 16))
+        return b"".join(parts).decode("utf-8", "surrogateescape")
+    finally:
+        close(fd)
+
+
+def thread_names():
+    try:
+        threads = list(modules["threading"]._active.values())
+        return ", ".join([clip(thread._name, 40) for thread in threads[:8]
+                          if type(thread).__name__ != "_MainThread"])
+    except Exception:
+        return ""           # threads of a library, or a module that user code changed
+
+
+def refuse_threads():
+    others = len(listdir("/proc/self/task")) - 1
+    if others > 0:
+        names = thread_names()
+        raise Unavailable(f"{others} other thread{'s' * (others > 1)} would not be in the copy"
+                          + (f" ({names})" if names else ""))
+
+
+def refuse_children():
+    try:
+        waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
+    except ChildProcessError:
+        return
+    raise Unavailable("child processes are running or were not waited for, and would not be in the copy")
+
+
+def loop_fds():
+    """Those of the session's own event loop, which is at rest: it works in any copy."""
+    loop = Box.loop
+    try:
+        if loop is None or loop.is_closed() or loop.is_running() or \
+                len(loop._selector.get_map()) > 1:
+            return ()
+        return loop._selector.fileno(), loop._ssock.fileno(), loop._csock.fileno()
+    except Exception:
+        return ()           # a loop of another kind
+
+
+def look_at(fd):
+    """(fd, path, inode, flags, offset) of an open file; None: nothing that a copy has to care about."""
+    try:
+        stat = fstat(fd)
+    except OSError:
+        return None         # the one that listed them
+    kind = stat.st_mode & FORMAT
+    if kind == SOCKET:
+        raise Unavailable(f"a socket is open (descriptor {fd}), whose other end would not go back")
+    if kind in (FOLDER, CHARACTER):
+        return None
+    path = readlink(f"/proc/self/fd/{fd}")
+    if kind != REGULAR:
+        what = "a pipe" if path.startswith("pipe:") else clip(path, 60)
+        raise Unavailable(f"{what} is open (descriptor {fd}), whose state would not go back")
+    fields = dict([line.split(":\t") for line in read_proc(f"fdinfo/{fd}").splitlines()
+                   if ":\t" in line])
+    flags = int(fields["flags"], 8)
+    if path.endswith(DELETED) and stat.st_nlink == 0 and flags & 3:
+        raise Unavailable(f"a file without a name is open for writing (descriptor {fd}), such as "
+                          "tempfile makes, and could not be brought back")
+    return fd, path, stat.st_ino, flags, int(fields["pos"])
+
+
+def refuse_maps(files):
+    """Whoever writes to a mapped file changes it without anybody seeing it."""
+    if not any([flags & 3 for _, _, _, flags, _ in files]) or "mmap" not in modules:
+        return
+    for line in read_proc("maps").splitlines():
+        words = line.split(None, 5)
+        if len(words) == 6 and words[1].startswith("rw-s") and words[5].startswith(Box.scratch):
+            raise Unavailable(f"{clip(words[5], LINE_MAX)} is mapped into memory for writing")
+
+
+def open_files():
+    """Files that are open, if nothing is in the way of a copy."""
+    refuse_threads()
+    refuse_children()
+    known = loop_fds()
+    numbers = [int(name) for name in listdir("/proc/self/fd")]
+    files = [look_at(fd) for fd in numbers if fd > 2 and fd not in known]
+    files = [file for file in files if file is not None]
+    refuse_maps(files)
+    return files
+
+
+# ---- Room ----------------------------------------------------------------------------------------
+
+def sizes():
+    """Bytes of memory that a copy may come to have for itself, and the most that this process had."""
+    if Here.common is None: # once, before the first copy: what is shared now is shared with the zygote
+        Here.common = shared_size()
+    fields = dict([line.split(":", 1) for line in read_proc("status").splitlines() if ":" in line])
+    size = {key: int(fields[key].split()[0]) * 1024 for key in ("VmHWM", "RssAnon", "RssFile")}
+    now = max(0, size["RssAnon"] - Here.common)
+    return now, max(now, size["VmHWM"] - size["RssFile"] - Here.common)
+
+
+def shared_size():
+    """How much of this process's memory is still shared with copies."""
+    fields = dict([line.split(":", 1) for line in read_proc("smaps_rollup").splitlines()[1:]])
+    size = {key: int(fields[key].split()[0]) * 1024 for key in ("Anonymous", "Private_Dirty")}
+    return size["Anonymous"] - size["Private_Dirty"]
+
+
+def oldest(points):
+    """The next to make room: without a name before those with one."""
+    unnamed = [point for point in points if point["name"] is None]
+    return (unnamed or points or [None])[0]
+
+
+def room_left(board, size, peak, memory):
+    """Bytes that another copy would leave, should everything be written to that it shares with this
+    process. Copies may have half of the box's memory, and must leave what this process ever had."""
+    if not memory:
+        return snapshot.COPY_MAX
+    copies = size + sum([copy["cost"] for copy in (*board["points"], *board["tips"].values())])
+    return min(memory // 2 - copies, memory - snapshot.space_used()[0] - peak - copies)
+
+
+def make_room(board, most):
+    """Drops checkpoints until another copy fits. Returns its size and the room for copies of files."""
+    memory, processes = native.limits()
+    own, (size, peak) = own_points(board), sizes()
+
+    def too_many():
+        return len(own) >= most or \
+            len(board["points"]) + len(board["tips"]) >= max(1, processes // 2)
+
+    def drop_oldest(otherwise):
+        if not own:
+            raise Unavailable(otherwise)
+        point = oldest(own)
+        own.remove(point)
+        drop_point(board, point)
+        Here.dropped += 1
+
+    while too_many():
+        drop_oldest(f"half of the {processes} processes of the box are copies already")
+    if own and room_left(board, size, peak, memory) < 0:
+        # The costs are what the copies may come to; what the youngest has come to can be seen.
+        own[-1]["cost"] = max(0, own[-1]["size"] + Here.common - shared_size())
+    while room_left(board, size, peak, memory) < 0:
+        drop_oldest(f"the session has {size >> 20} MiB in memory, and a copy of it would not fit into "
+                    f"the {memory >> 20} MiB of its box")
+    return size, room_left(board, size, peak, memory)
+
+
+# ---- Going to sleep ------------------------------------------------------------------------------
+
+class Parked:
+    """What a process that goes to sleep has to find again."""
+    def __init__(self, kind, branch, serial, name=None, open_files=(), fresh=False):
+        self.kind, self.branch, self.serial, self.name = kind, branch, serial, name
+        self.open_files, self.fresh = open_files, fresh
+        self.clean = ()
+        try:
+            self.folder = getcwd()
+        except OSError:
+            self.folder = Box.scratch
+        generator = getattr(modules.get("random"), "_inst", None)
+        self.generator = generator if isinstance(generator, Random) else None
+        if self.generator is not None:  # which its hook sows anew in every child
+            self.numbers = Random.getstate(generator), getattr(generator, "gauss_next", None)
+
+
+def begin():
+    try:
+        native.begin()
+    except OSError as exc:
+        raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
+    finally:
+        Box.pid = getpid()
+    Box.branched = True
+
+
+def park(board, parked, keep, extra):
+    """Makes the copy. In this process: the copy's place on the board; in the copy, later: its answer."""
+    try:
+        slot = native.park(parked.branch, parked.serial, parked.kind, keep)
+    except OSError as exc:
+        collect(board)
+        raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
+    if type(slot) is tuple:
+        return wake_up(slot, parked)
+    return {"slot": slot, "branch": parked.branch, "serial": parked.serial, **extra}
+
+
+def prepare(board, meta):
+    """All that can be in the way of a copy, and the snapshot of the files that belongs to it."""
+    files = open_files()
+    most = meta.get("checkpoints_max")
+    size, room = make_room(board, min(most, KEPT_MAX) if type(most) is int and most > 0 else KEPT)
+    begin()
+    try:
+        Here.files = snapshot.take(next_serial(board), Here.files, room)
+    except OSError as exc:
+        raise Unavailable(f"its files could not be looked at: {exc.strerror}") from None
+    return files, size
+
+
+def make_point(board, meta, name):
+    """A checkpoint of this branch. None, or in the copy an answer."""
+    files, size = prepare(board, meta)
+    parked = Parked(CHECKPOINT, Here.branch, next_serial(board), name, files)
+    point = park(board, parked, name is not None,
+                 {"name": name, "runs": Box.runs, "files": Here.files.number,
+                  "size": size, "cost": size})
+    if type(point) is not dict:
+        return point
+    for other in own_points(board):
+        if name is not None and other["name"] == name:
+            drop_point(board, other)
+    board["points"].append(point)
+    collect(board)
+    return None
+
+
+# ---- Waking up -----------------------------------------------------------------------------------
+
+def bring_back_place(parked):
+    """Folder, open files, random numbers."""
+    if parked.generator is not None:
+        Random.setstate(parked.generator, parked.numbers[0])
+        parked.generator.gauss_next = parked.numbers[1]
+    for folder in parked.folder, Box.scratch:
+        try:
+            chdir(folder)
+            break
+        except OSError:
+            pass
+    for fd, path, inode, flags, offset in parked.open_files:
+        try:
+            if path.startswith(Box.scratch + "/") and lstat(path).st_ino != inode:
+                again = open_fd(path, flags & OPEN_AGAIN | posix.O_NOFOLLOW | posix.O_CLOEXEC)
+                dup2(again, fd, not flags & posix.O_CLOEXEC)
+                close(again)
+            lseek(fd, offset, 0)
+        except OSError:
+            pass            # it was removed before the checkpoint, or is not there to be read
+
+
+def bring_back_files(board, parked, why, previous):
+    if parked.kind == CHECKPOINT:
+        Here.files = snapshot.restore(Here.files)
+        return
+    if why != SWITCHED:     # the branch that had the folder is no more
+        snapshot.wipe(snapshot.root())
+    if parked.fresh:
+        parked.fresh = False
+        Here.files = snapshot.restore(Here.files)
+    else:
+        Here.files = snapshot.swap_in(parked.branch, Here.files, parked.clean)
+
+
+def forget_branch(board, branch):
+    for point in own_points(board, branch):
+        drop_point(board, point)
+    board["bases"].pop(branch, None)
+    tip = board["tips"].pop(branch, None)
+    if tip is not None:
+        native.drop(tip["slot"])
+
+
+def take_place(board, parked, why, previous, consumed):
+    """What the board has to say now that this process is the active one."""
+    if parked.kind == TIP:
+        board["tips"].pop(parked.branch, None)
+        if why != SWITCHED:
+            forget_branch(board, previous)
+        return
+    for point in own_points(board, parked.branch):
+        if point["serial"] > parked.serial or consumed and point["serial"] == parked.serial:
+            drop_point(board, point)
+
+
+def wake_up(woken, parked):
+    """Makes this process the active one of its branch. Returns what it has to answer."""
+    why, status, previous, asked, consumed = woken
+    Box.pid = getpid()
+    Here.branch, Here.dropped, problem = parked.branch, 0, None
+    board = load()
+    take_place(board, parked, why, previous, consumed)
+    try:
+        bring_back_files(board, parked, why, previous)
+    except (OSError, Unavailable) as exc:
+        problem = exc.strerror if isinstance(exc, OSError) else str(exc)
+    bring_back_place(parked)
+    collect(board)
+    native.settled()
+    if why == SWITCHED or not asked:
+        return NO_ANSWER    # the run that waits is for this branch: it is received again
+    if why == CRASHED:
+        return tell_crash(status, parked, problem)
+    if problem:
+        return failure(f"the variables were brought back, but not all files: {problem}")
+    return success("restored" if why == UNDONE else None, parked.name)
+
+
+# ---- Answers -------------------------------------------------------------------------------------
+
+def notice(state, name=None, reason=None):
+    try:
+        points = own_points(load())
+    except Exception:
+        points = []
+    steps = {Box.runs - point["runs"] for point in points if point["runs"] < Box.runs}
+    told = {"state": state, "kept": len(points), "available": len(steps)}
+    if name is not None:
+        told["name"] = clip(name, NAME_MAX)
+    if reason is not None:
+        told["reason"] = clip(reason, LINE_MAX)
+    if Here.dropped:
+        told["dropped"] = Here.dropped
+    return told
+
+
+def encode(answer):
+    return to_json(answer).encode()
+
+
+def success(state, name=None):
+    answer = {"exit_code": 0, "phase": "execution", "execution_count": Box.runs}
+    if state is not None:
+        answer["checkpoint"] = notice(state, name)
+    return encode(answer)
+
+
+def failure(message, kind="CheckpointError", exit_code=1, told=None):
+    message = clip(message, 4 * LINE_MAX)
+    answer = {"exit_code": exit_code, "phase": "execution", "execution_count": Box.runs,
+              "error": {"type": kind, "message": message, "line": None, "column": None,
+                        "code_line": None, "traceback": [], "text": f"{kind}: {message}\n",
+                        "reported": False}}
+    if told is not None:
+        answer["checkpoint"] = told
+    return encode(answer)
+
+
+def signal_name(number):
+    for name, value in vars(_signal).items():
+        if name.startswith("SIG") and "_" not in name and value == number:
+            return name
+    return f"signal {number}"
+
+
+def tell_crash(status, parked, problem):
+    number = status & 0x7F
+    code = 128 + number if number else status >> 8 & 0xFF
+    cause = f"was ended by {signal_name(number)}" if number else f"ended itself with status {code}"
+    if parked.kind == TIP:
+        message = (f"the interpreter {cause} and had no checkpoint: its variables and files are lost; "
+                   "open a new session")
+        return failure(message, "InterpreterCrash", code or 1, notice("lost"))
+    message = (f"the interpreter {cause}; the session is as it was before run {Box.runs + 1}")
+    if problem:
+        message = f"{message}, but for files: {problem}"
+    return failure(message, "InterpreterCrash", code or 1, notice("restored", parked.name, "crash"))
+
+
+# ---- Operations ----------------------------------------------------------------------------------
+
+def run(board, meta):
+    if not meta.get("checkpoint"):
+        return None
+    try:
+        Here.notice = "made", None
+        return make_point(board, meta, None)
+    except Unavailable as exc:
+        Here.notice = "unavailable", f"checkpoint unavailable: {exc}"
+        return None
+
+
+def checkpoint(board, meta):
+    name = meta.get("name")
+    if name is not None and (type(name) is not str or not 0 < len(name) <= NAME_MAX):
+        raise CheckpointError(f"the name of a checkpoint has 1 to {NAME_MAX} characters")
+    try:
+        answer = make_point(board, meta, name)
+    except Unavailable as exc:
+        reason = f"checkpoint unavailable: {exc}"
+        return failure(reason, told=notice("unavailable", name, reason))
+    return success("made", name) if answer is None else answer
+
+
+def find_named(points, name):
+    for point in points:
+        if point["name"] == name:
+            return point
+    names = ", ".join([repr(point["name"]) for point in points if point["name"] is not None])
+    raise CheckpointError(f"no checkpoint is named {clip(repr(name), NAME_MAX)}: "
+                          + (f"there are {names}" if names else "none has a name"))
+
+
+def find_steps(points, steps):
+    if type(steps) is not int or steps < 1:
+        raise CheckpointError("steps is a number of runs, 1 or more")
+    back = {}               # steps -> checkpoint; of two states that are the same, the one to be used up
+    for point in points:
+        if point["runs"] < Box.runs and (point["name"] is None or Box.runs - point["runs"] not in back):
+            back[Box.runs - point["runs"]] = point
+    if steps in back:
+        return back[steps]
+    if not back:
+        raise CheckpointError(f"no run of this session can be undone: {HOW_TO}")
+    known = ", ".join([str(number) for number in sorted(back)])
+    raise CheckpointError(f"there is no checkpoint {steps} runs back: steps can be {known}")
+
+
+def undo(board, meta):
+    points = own_points(board)
+    if not points:
+        raise CheckpointError(f"this session has no checkpoint: {HOW_TO}")
+    name = meta.get("name")
+    if name is not None:
+        point = find_named(points, name)
+    else:
+        point = find_steps(points, meta.get("steps", 1))
+    save(board)
+    try:
+        native.give_way(point["slot"], UNDONE, -1)      # the end of this process
+    except OSError:
+        raise CheckpointError("the checkpoint is gone: its process was ended") from None
+
+
+def fork(board, meta):
+    branch = meta.get("new_branch")
+    if type(branch) is not int or not 0 <= branch < 1 << 32 or branch == Here.branch or \
+            branch in board["tips"]:
+        raise CheckpointError("new_branch is the number of a branch that does not exist yet")
+    if len(board["tips"]) + 1 >= BRANCHES_MAX:
+        raise CheckpointError(f"a session can have {BRANCHES_MAX} forks at one time: close one")
+    try:
+        files, size = prepare(board, {"checkpoints_max": KEPT_MAX})
+        parked = Parked(TIP, branch, next_serial(board), open_files=files, fresh=True)
+        tip = park(board, parked, False, {"cost": size})
+    except Unavailable as exc:
+        reason = f"checkpoint unavailable: {exc}"
+        return failure(f"the session cannot be forked: {reason}",
+                       told=notice("unavailable", reason=reason))
+    if type(tip) is not dict:
+        return tip
+    board["tips"][branch] = tip
+    board["bases"][branch] = Here.files.number
+    collect(board)
+    return success("made")
+
+
+def switch(board, branch):
+    """Lets another branch go on; returns when this one shall."""
+    tip = board["tips"].get(branch)
+    if tip is None or not native.alive(tip["slot"]):
+        raise CheckpointError("the interpreter of this session is gone, with its variables and files: "
+                              "open a new session")
+    parked = Parked(TIP, Here.branch, next_serial(board), open_files=descriptors())
+    slot = native.reserve(Here.branch, parked.serial)
+    parked.clean = snapshot.swap_out(Here.branch, Here.files)
+    board["tips"].pop(branch)
+    board["tips"][Here.branch] = {"slot": slot, "branch": Here.branch, "serial": parked.serial,
+                                  "cost": sizes()[0]}
+    save(board)
+    try:
+        woken = native.give_way(tip["slot"], SWITCHED, slot)
+    except OSError:
+        native.drop(slot)
+        board["tips"].pop(Here.branch)
+        Here.files = snapshot.swap_in(Here.branch, Here.files, parked.clean)
+        save(board)
+        raise CheckpointError("the interpreter of this session was ended") from None
+    return wake_up(woken, parked)
+
+
+def descriptors():
+    """Open files, for a process that goes to sleep itself and keeps whatever else it has."""
+    files = []
+    for name in listdir("/proc/self/fd"):
+        try:
+            file = look_at(int(name)) if int(name) > 2 else None
+        except (OSError, Unavailable):
+            continue
+        if file is not None:
+            files.append(file)
+    return files
+
+
+def drop(board, meta):
+    branch = meta.get("branch", 0)
+    if branch == Here.branch:
+        others = [tip for tip in board["tips"].values() if native.alive(tip["slot"])]
+        if not others:
+            raise CheckpointError("this is the last branch of its box, which ends with its session")
+        forget_branch(board, branch)
+        save(board)
+        native.give_way(others[-1]["slot"], DROPPED, -1)
+    if branch not in board["tips"]:
+        raise CheckpointError("there is no such branch")
+    forget_branch(board, branch)
+    snapshot.forget_branch(branch)
+    collect(board)
+    return success(None)
+
+
+def select(board, meta):
+    return success(None)
+
+
+OPERATIONS = {"run": run, "checkpoint": checkpoint, "undo": undo, "fork": fork, "select": select}
+
+
+def operate(meta):
+    board, op = load(), meta.get("op", "run")
+    if op == "drop":        # which a branch must not be woken for
+        return drop(board, meta)
+    if op not in OPERATIONS:
+        raise CheckpointError("op is one of run, checkpoint, undo, fork, select, drop")
+    branch = meta.get("branch", 0)
+    if branch != Here.branch:
+        return switch(board, branch)
+    return OPERATIONS[op](board, meta)
+
+
+def before(meta):
+    """Called before a run. None: the run goes on; else what is to be answered, or NO_ANSWER."""
+    Here.notice, Here.dropped = None, 0
+    answer, mask = None, pthread_sigmask(SIG_BLOCK, (SIGINT,))
+    try:
+        answer = operate(meta)
+    except CheckpointError as exc:
+        answer = failure(str(exc))
+    except Exception as exc:
+        answer = failure(f"{type(exc).__name__}: {clip(str(exc), LINE_MAX)}")
+    try:
+        pthread_sigmask(SIG_SETMASK, mask)
+    except KeyboardInterrupt:           # it came meanwhile
+        return answer if answer is not None else failure("", "KeyboardInterrupt", 130)
+    return answer
+
+
+def extend(payload):
+    """The answer of a run with what became of its checkpoint."""
+    if Here.notice is None:
+        return payload
+    state, reason = Here.notice
+    Here.notice = None
+    text = to_json(notice(state, None, reason)).encode()
+    if len(payload) + len(text) + 20 > PAYLOAD_MAX:
+        return payload
+    return b'%b,"checkpoint":%b}' % (payload[:-1], text)

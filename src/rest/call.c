@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// call: see call.h.  Called by the HTTP server of the gate for every request below /api/v1; runs on the
+// gate's event loop.
+
+#include "rest/call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "rest/ndjson.h"
+
+enum {
+    HELD_MAX = 256 << 20,   // bytes of bodies that all calls together hold
+    LOOK_MS = 5,            // how often a session that somebody else opens is looked at
+    WATCH_MS = 200,         // the same for our own: it may be closed before it is open
+    OPENING_MS = 30 * 1000, // longest wait for it
+    RETRY_AFTER_S = 1,
+};
+
+// ---- answers -------------------------------------------------------------------------------------
+
+void rest_free(struct rest_call *c)
+{
+    if (!c)
+        return;
+    TAILQ_REMOVE(&c->rest->calls, c, list);
+    if (c->x) {
+        c->x->work = NULL;
+        c->x->on_close = NULL;
+    }
+    if (c->op)
+        scratch_cancel(c->op);
+    if (c->timer)
+        event_free(c->timer);
+    ndjson_free(c->stream);
+    json_decref(c->body);
+    c->rest->held -= c->held;
+    free(c);
+}
+
+struct http_exchange *rest_let_go(struct rest_call *c)
+{
+    struct http_exchange *x = TAKE_PTR(c->x);
+    if (x) {
+        x->work = NULL;
+        x->on_close = NULL;
+        x->on_drained = NULL;
+    }
+    return x;
+}
+
+void rest_answer(struct rest_call *c, int status, json_t *body)
+{
+    struct http_exchange *x = rest_let_go(c);
+    if (x && body) {
+        http_add_header(x, "Cache-Control", "no-store");
+        http_reply_json(x, status, body);
+    } else if (x) {
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+    }
+    json_decref(body);
+    rest_free(c);
+}
+
+static void fail(struct rest_call *c, int status, json_t *error)
+{
+    char seconds[16];
+    if (c->x && status == 503) {
+        snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
+        http_add_header(c->x, "Retry-After", seconds);
+    }
+    rest_answer(c, status, error ? json_pack("{s:o}", "error", error) : NULL);
+}
+
+static json_t *error_json(const char *code, const char *message, const char *hint)
+{
+    return json_pack("{s:s, s:s, s:s*}", "code", code, "message", message, "hint",
+                     hint && hint[0] ? hint : NULL);
+}
+
+void rest_fail(struct rest_call *c, int status, const char *code, const char *hint, const char *fmt,
+               ...)
+{
+    char message[ERR_MESSAGE_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    text_sanitize(message); // perhaps cut within a character
+    fail(c, status, error_json(code, message, hint));
+}
+
+int rest_status(const struct err *e)
+{
+    static const struct {
+        enum err_code code;
+        int status;
+    } by_code[] = {
+        {ERR_USAGE, 400},
+        {ERR_BAD_VALUE, 400},
+        {ERR_UNKNOWN_OPTION, 400},
+        {ERR_SOURCE_NUL, 400},
+        {ERR_SOURCE_ENCODING, 400},
+        {ERR_SOURCE_TOO_LARGE, 413},
+        {ERR_SESSION_UNKNOWN, 404},
+        {ERR_SESSION_ENDED, 410},
+        {ERR_SESSION_BUSY, 409},
+        {ERR_QUOTA, 507},
+        {ERR_DISK_FULL, 507},
+        {ERR_INTERPRETER, 503},
+        {ERR_ZYGOTE, 503},
+        {ERR_LAYER_MISSING, 503},
+        {ERR_BOX_SETUP, 503},
+        {ERR_INTERPRETER_TOO_OLD, 503},
+        {ERR_BUSY, 503},
+        {ERR_STATE_FOLDER, 503},
+        {ERR_FILE_PATH, 400},
+        {ERR_FILE_UNKNOWN, 404},
+        {ERR_FILE_KIND, 409},
+        {ERR_FILE_REFUSED, 409},
+        {ERR_FILE_TOO_LARGE, 413},
+        {ERR_FILE_TIMEOUT, 503},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(by_code); i++)
+        if (by_code[i].code == e->code)
+            return by_code[i].status;
+    return 500;
+}
+
+void rest_fail_err(struct rest_call *c, const struct err *e)
+{
+    rest_fail(c, rest_status(e), err_code_name(e->code), e->hint, "%s", e->message);
+}
+
+void rest_fail_session(struct rest_call *c, const char *text, const struct err *e)
+{
+    int64_t when_ms = 0;
+    char when[TEXT_TIME_MAX];
+    enum session_end end = session_epitaph(c->rest->gate, c->owner, text, &when_ms);
+    if (end == SESSION_OPEN) {
+        rest_fail_err(c, e);
+        return;
+    }
+    text_format_time(when_ms, when);
+    json_t *error = error_json(err_code_name(ERR_SESSION_ENDED), e->message, e->hint);
+    if (error)
+        (void)json_object_update_new(
+            error, json_pack("{s:s, s:s}", "reason", session_end_codes[end], "ended_at", when));
+    fail(c, 410, error);
+}
+
+// ---- the request ---------------------------------------------------------------------------------
+
+static bool is_json(const struct http_exchange *x)
+{
+    const char *type = http_header(x, "Content-Type");
+    size_t n = type ? strcspn(type, "; \t") : 0;
+    return n == 16 && strncasecmp(type, "application/json", 16) == 0;
+}
+
+// Reads and checks a JSON body.  -1: answered.
+static int read_json(struct rest_call *c)
+{
+    size_t length;
+    const char *data = http_body(c->x, &length);
+    struct rest *rest = c->rest;
+    json_error_t fault;
+    struct err e;
+    if (length == 0 && c->route->body == BODY_JSON_OPTIONAL)
+        return (c->body = json_object()) ? 0 : (rest_answer(c, 503, NULL), -1);
+    if (!is_json(c->x)) {
+        rest_fail(c, 415, "unsupported_media_type",
+                  "send the header Content-Type: application/json",
+                  "the body of this request must be JSON");
+        return -1;
+    }
+    if (rest->held + length > HELD_MAX) {
+        rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
+                  "too many large requests are being worked on");
+        return -1;
+    }
+    c->body = json_loadb(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
+    if (!c->body) {
+        rest_fail(c, 400, "bad_json", "send one JSON object in UTF-8",
+                  "the body is not JSON: line %d, column %d: %s", fault.line, fault.column,
+                  fault.text);
+        return -1;
+    }
+    c->held = length;
+    rest->held += length;
+    http_body_done(c->x);
+    if (fields_check(c->route->fields, rest->config, c->body, &e) == 0)
+        return 0;
+    rest_fail_err(c, &e);
+    return -1;
+}
+
+// The client is gone.
+static void on_close(struct http_exchange *x)
+{
+    struct rest_call *c = x->work;
+    c->x = NULL;
+    if (c->exec)
+        exec_cancel(c->exec); // on_done() follows, perhaps at once, and frees the call
+    else if (!c->opening[0])  // else on_opened() does
+        rest_free(c);
+}
+
+static void format_allow(unsigned methods, char *buf, size_t cap)
+{
+    static const struct {
+        enum http_method method;
+        const char *name;
+    } names[] = {{HTTP_GET, "GET, "},
+                 {HTTP_HEAD, "HEAD, "},
+                 {HTTP_POST, "POST, "},
+                 {HTTP_PUT, "PUT, "},
+                 {HTTP_DELETE, "DELETE, "}};
+    size_t at = 0;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (methods & names[i].method && at < cap)
+            at += (size_t)snprintf(buf + at, cap - at, "%s", names[i].name);
+    if (at < cap)
+        snprintf(buf + at, cap - at, "OPTIONS");
+}
+
+// Answers what has no row.
+static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
+{
+    char text[64];
+    switch (found) {
+    case ROUTE_METHOD:
+        format_allow(allow, text, sizeof text);
+        http_add_header(c->x, "Allow", text);
+        rest_fail(c, 405, "method_not_allowed", "see the header Allow",
+                  "this path does not take this method");
+        return;
+    case ROUTE_ENCODING:
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode the path as UTF-8 with %XX",
+                  "the path is not well encoded, or has a control character");
+        return;
+    case ROUTE_TOO_LONG:
+        rest_fail(c, 414, err_code_name(ERR_BAD_VALUE), "use a shorter one",
+                  "a name of a session may have %d bytes, the path of a file %d", SESSION_NAME_MAX,
+                  SCRATCH_PATH_MAX);
+        return;
+    case ROUTE_FOUND:
+    case ROUTE_UNKNOWN: break;
+    }
+    rest_fail(c, 404, "not_found", "see " REST_BASE "/openapi.json for what there is",
+              "there is nothing at this path");
+}
+
+void rest_handle(struct http_exchange *x, void *argument)
+{
+    struct rest *rest = argument;
+    struct rest_call *c = calloc(1, sizeof *c);
+    struct route_match m;
+    struct err e;
+    unsigned allow;
+    if (!c) {
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+        return;
+    }
+    *c = (struct rest_call){.rest = rest, .x = x};
+    TAILQ_INSERT_TAIL(&rest->calls, c, list);
+    x->work = c;
+    x->on_close = on_close;
+    snprintf(c->owner, sizeof c->owner, "%s", x->owner);
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(x->ev));
+    enum route_found found =
+        route_find(rest_routes, x->method, path ? path : "", path ? strlen(path) : 0, &m, &allow);
+    if (found != ROUTE_FOUND) {
+        refuse(c, found, allow);
+        return;
+    }
+    c->route = m.route;
+    memcpy(c->id, m.id, sizeof c->id);
+    if (m.path[0] && scratch_path(m.path, strlen(m.path), c->path, &e) < 0) {
+        rest_fail_err(c, &e);
+        return;
+    }
+    if (c->route->fields && read_json(c) < 0)
+        return;
+    c->route->handle(c);
+}
+
+// ---- sessions ------------------------------------------------------------------------------------
+
+static void set_timer(struct rest_call *c, int ms, event_callback_fn on_timer)
+{
+    struct timeval wait = {.tv_usec = ms * 1000};
+    if (c->timer)
+        event_free(c->timer);
+    c->timer = evtimer_new(c->rest->gate->base, on_timer, c);
+    if (c->timer)
+        (void)evtimer_add(c->timer, &wait);
+}
+
+static void clear_timer(struct rest_call *c)
+{
+    if (c->timer)
+        event_free(c->timer);
+    c->timer = NULL;
+}
+
+// A session that was closed before it was open says nothing: somebody has to look.
+static void on_watch(evutil_socket_t fd, short what, void *argument)
+{
+    struct rest_call *c = argument;
+    struct err e;
+    (void)fd;
+    (void)what;
+    if (session_find(c->rest->gate, c->owner, c->opening, &e)) {
+        set_timer(c, WATCH_MS, on_watch);
+        return;
+    }
+    char id[SESSION_ID_SIZE];
+    memcpy(id, c->opening, sizeof id);
+    c->opening[0] = '\0';
+    if (c->x)
+        rest_fail_session(c, id, &e);
+    else
+        rest_free(c);
+}
+
+static void on_opened(struct session *s, const struct err *error, void *argument)
+{
+    struct rest_call *c = argument;
+    c->opening[0] = '\0';
+    clear_timer(c);
+    if (!c->x) {
+        if (s && !s->plan.name[0])
+            session_close(s, SESSION_CLOSED); // nobody knows its handle
+        rest_free(c);
+    } else if (!s)
+        rest_fail_err(c, error);
+    else
+        c->then(c, s);
+}
+
+void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *, struct session *))
+{
+    struct err e;
+    c->then = then;
+    struct session *s = session_open(c->rest->gate, c->owner, &c->plan, on_opened, c, &e);
+    if (!s) {
+        rest_fail_err(c, &e);
+        return;
+    }
+    memcpy(c->opening, s->id, sizeof c->opening);
+    set_timer(c, WATCH_MS, on_watch);
+}
+
+static void find_session(struct rest_call *c, bool create);
+
+static void on_look(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    find_session(argument, false);
+}
+
+static void find_session(struct rest_call *c, bool create)
+{
+    struct err e;
+    struct session *s = session_find(c->rest->gate, c->owner, c->id, &e);
+    if (s && s->state == SESSION_OPENING && clock_ms() < c->until_ms) {
+        set_timer(c, LOOK_MS, on_look);
+    } else if (s && s->state == SESSION_OPENING) {
+        rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
+                  "the session is still being opened");
+    } else if (s) {
+        clear_timer(c);
+        c->then(c, s);
+    } else if (create && !session_is_id(c->id)) {
+        if (rest_make_plan(c, c->id) == 0)
+            rest_open_session(c, c->then);
+    } else {
+        rest_fail_session(c, c->id, &e);
+    }
+}
+
+void rest_with_session(struct rest_call *c, bool create,
+                       void (*then)(struct rest_call *, struct session *))
+{
+    c->then = then;
+    c->until_ms = clock_ms() + OPENING_MS;
+    find_session(c, create);
+}
+
+int rest_make_plan(struct rest_call *c, const char *name)
+{
+    struct session_plan *plan = &c->plan;
+    json_t *memory = field_get(c->body, "memory_mb", NULL);
+    struct err e;
+    session_plan_init(c->rest->gate, plan);
+    if (name && session_check_name(name, strlen(name), &e) < 0) {
+        rest_fail_err(c, &e);
+        return -1;
+    }
+    snprintf(plan->name, sizeof plan->name, "%s", name ? name : "");
+    if (memory)
+        plan->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
+    return 0;
+}

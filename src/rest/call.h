@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// call: one request to the REST API from its head to its answer: what the handlers share.
+//
+//   1. A call is in the list of its server from the request until rest_free().
+//   2. call->x is NULL as soon as the client is gone or has its answer; nothing is sent then.
+//   3. Whatever goes on for a call (exec, op, timer) is its own and ends with it; only an exec, and a session
+//      that is being opened, outlive their client for a moment.
+
+#ifndef CONSTRICTOR_REST_CALL_H
+#define CONSTRICTOR_REST_CALL_H
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "config.h"
+#include "gate/exec.h"
+#include "gate/gate.h"
+#include "gate/http.h"
+#include "gate/scratch.h"
+#include "gate/session.h"
+#include "rest/route.h"
+
+struct ndjson;
+
+struct rest {
+    struct gate *gate;
+    struct http *http;
+    const struct config *config;
+    int64_t since_ms;
+    size_t held; // bytes of bodies that were read and are still needed
+    json_t *openapi;
+    TAILQ_HEAD(, rest_call) calls;
+};
+
+struct rest_call {
+    struct rest *rest;
+    struct http_exchange *x;
+    const struct rest_route *route;
+    char owner[65];
+    char id[SESSION_NAME_MAX + 1];   // {id}
+    char path[SCRATCH_PATH_MAX + 1]; // {path}, normalised
+    json_t *body;                    // BODY_JSON, checked
+    size_t held;                     // its share of rest->held
+    // What goes on.
+    struct exec *exec;
+    struct scratch_op *op;
+    struct event *timer;
+    struct ndjson *stream;
+    struct session_plan plan;
+    char opening[SESSION_ID_SIZE]; // a session that is being opened for this call
+    char session[SESSION_ID_SIZE]; // the one whose files are looked at
+    void (*then)(struct rest_call *c, struct session *s); // goes on when the session is there
+    void (*finish)(struct rest_call *c, struct exec *x);  // answers when the execution is done
+    int64_t until_ms;
+    TAILQ_ENTRY(rest_call) list;
+};
+
+void rest_handle(struct http_exchange *x, void *rest); // every route
+void rest_free(struct rest_call *c);
+// The exchange is about to end: the call forgets it.
+struct http_exchange *rest_let_go(struct rest_call *c);
+
+// ---- answers; the call is gone afterwards --------------------------------------------------------------
+
+void rest_answer(struct rest_call *c, int status, json_t *body); // taken; NULL: memory is out
+void rest_fail(struct rest_call *c, int status, const char *code, const char *hint, const char *fmt,
+               ...) __attribute__((format(printf, 5, 6)));
+void rest_fail_err(struct rest_call *c, const struct err *e);
+// A session of this name is not there: 404, or 410 and what became of it.
+void rest_fail_session(struct rest_call *c, const char *text, const struct err *e);
+
+// The HTTP status for an error.
+int rest_status(const struct err *e);
+
+// ---- sessions ------------------------------------------------------------------------------------------
+
+// Calls `then` with the session of c->id when it is open; `create`: a name that is not there is opened.
+// Answers itself when there is none.
+void rest_with_session(struct rest_call *c, bool create,
+                       void (*then)(struct rest_call *c, struct session *s));
+// Opens one by c->plan; the same.
+void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *c, struct session *s));
+// Fills c->plan from the configuration and the fields of a body.  -1: answered.
+int rest_make_plan(struct rest_call *c, const char *name);
+
+// ---- handlers ------------------------------------------------------------------------------------------
+
+void rest_execute(struct rest_call *c);
+void rest_list_sessions(struct rest_call *c);
+void rest_post_session(struct rest_call *c);
+void rest_get_session(struct rest_call *c);
+void rest_delete_session(struct rest_call *c);
+void rest_interrupt(struct rest_call *c);
+void rest_undo(struct rest_call *c);
+void rest_checkpoint(struct rest_call *c);
+void rest_fork(struct rest_call *c);
+void rest_list_files(struct rest_call *c);
+void rest_put_file(struct rest_call *c);
+void rest_get_file(struct rest_call *c);
+void rest_delete_file(struct rest_call *c);
+void rest_list_artifacts(struct rest_call *c);
+void rest_delete_artifacts(struct rest_call *c);
+void rest_health(struct rest_call *c);
+void rest_openapi(struct rest_call *c);
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// execute: POST /execute, and what other handlers need to have something executed.
+
+#ifndef CONSTRICTOR_REST_EXECUTE_H
+#define CONSTRICTOR_REST_EXECUTE_H
+
+#include "rest/call.h"
+
+// Starts an execution for a call: fills in what is the same for all.  `finish` answers, in on_done, and is
+// not called when the client is gone.
+void rest_start(struct rest_call *c, struct exec_request *request,
+                void (*finish)(struct rest_call *c, struct exec *x));
+
+// Takes files and variables of the body into a request.  -1: answered.
+int rest_bring(struct rest_call *c, struct exec_request *request);
+
+#endif

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fields: see fields.h.  SECURITY: bodies are hostile; a value is quoted in a message only shortened and
+// cleaned, and what is looked at is bounded by the size of the body, each value once.
+
+#include "rest/fields.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+enum {
+    QUOTE_MAX = 60,  // characters of a foreign text in a message
+    PLACE_MAX = 160, // "files[3].path"
+    NEAR = 3,        // edits between a misspelt name and a right one
+};
+
+static const struct {
+    const char *schema, *words;
+} types[FIELD_TYPE_MAX] = {
+    [FIELD_STRING] = {"string", "a string"},
+    [FIELD_NUMBER] = {"number", "a number"},
+    [FIELD_INTEGER] = {"integer", "a whole number"},
+    [FIELD_BOOLEAN] = {"boolean", "true or false"},
+    [FIELD_OBJECT] = {"object", "an object"},
+    [FIELD_OBJECTS] = {"array", "an array of objects"},
+    [FIELD_STRINGS] = {"array", "an array of strings"},
+};
+
+// ---- bounds --------------------------------------------------------------------------------------
+
+static double larger(uint64_t a, uint64_t b)
+{
+    return (double)(a > b ? a : b);
+}
+
+struct field_range field_range(const struct field *f, const struct config *c)
+{
+    struct field_range r = {.min = f->min, .max = f->max};
+    double wall_s = larger(c->timeout_max_ms, c->wall_ms) / 1000;
+    switch (f->bound) {
+    case BOUND_FIXED: return r;
+    case BOUND_WALL: r = (struct field_range){0.1, wall_s, true, (double)c->wall_ms / 1000}; break;
+    case BOUND_CPU: {
+        double cpu_s = (double)c->cpu_ms / 1000;
+        r = (struct field_range){0.1, cpu_s > wall_s ? cpu_s : wall_s, true, cpu_s};
+        break;
+    }
+    case BOUND_MEMORY:
+        r = (struct field_range){16,
+                                 larger(c->memory_max_bytes / TEXT_MIB, c->memory_bytes / TEXT_MIB),
+                                 true, (double)(c->memory_bytes / TEXT_MIB)};
+        break;
+    case BOUND_IDLE: {
+        double idle_s = (double)c->session_idle_ms / 1000;
+        r = (struct field_range){1, idle_s > f->max ? idle_s : f->max, true, idle_s};
+        break;
+    }
+    case BOUND_SOURCE: break; // source_check() says more about it
+    }
+    return r;
+}
+
+// ---- words ---------------------------------------------------------------------------------------
+
+// The first characters of a foreign text, fit to be shown.
+static void quote(const char *text, size_t length, char *buf, size_t cap)
+{
+    size_t at = 0;
+    for (size_t n = 0; at < length && n < QUOTE_MAX; n++) {
+        size_t step = utf8_sequence((const unsigned char *)text + at, length - at);
+        at += step ? step : 1;
+    }
+    snprintf(buf, cap, "%.*s%s", (int)at, text, at < length ? "..." : "");
+    text_sanitize(buf);
+}
+
+static void describe(json_t *value, char *buf, size_t cap)
+{
+    char text[QUOTE_MAX * 4 + 8];
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: snprintf(buf, cap, "an object"); return;
+    case JSON_ARRAY: snprintf(buf, cap, "an array of %zu items", json_array_size(value)); return;
+    case JSON_STRING:
+        quote(json_string_value(value), json_string_length(value), text, sizeof text);
+        snprintf(buf, cap, "the string '%s'", text);
+        return;
+    case JSON_INTEGER:
+        snprintf(buf, cap, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        return;
+    case JSON_REAL: snprintf(buf, cap, "%.15g", json_real_value(value)); return;
+    case JSON_TRUE: snprintf(buf, cap, "true"); return;
+    case JSON_FALSE: snprintf(buf, cap, "false"); return;
+    case JSON_NULL: snprintf(buf, cap, "null"); return;
+    }
+}
+
+enum { DESCRIBED_MAX = QUOTE_MAX * 4 + 32 };
+
+// "code, session, ...": the names of a table, for a hint.
+static void list_names(const struct field *table, char *buf, size_t cap)
+{
+    size_t at = 0;
+    buf[0] = '\0';
+    for (const struct field *f = table; f->name && at < cap; f++)
+        at += (size_t)snprintf(buf + at, cap - at, "%s%s", f == table ? "" : ", ", f->name);
+}
+
+static int unknown_field(const struct field *table, const char *place, const char *name,
+                         struct err *e)
+{
+    char shown[QUOTE_MAX * 4 + 8], names[ERR_HINT_MAX - 64];
+    const struct field *nearest = NULL;
+    unsigned best = NEAR + 1;
+    for (const struct field *f = table; f->name; f++) {
+        unsigned distance = text_distance(f->name, name);
+        if (distance < best) {
+            best = distance;
+            nearest = f;
+        }
+    }
+    quote(name, strlen(name), shown, sizeof shown);
+    list_names(table, names, sizeof names);
+    (void)err_set(e, ERR_BAD_VALUE, 0, NULL, "unknown field '%s%s'", place, shown);
+    if (nearest)
+        err_hint(e, "did you mean '%s'? the fields are: %s", nearest->name, names);
+    else
+        err_hint(e, "the fields are: %s", names);
+    return -1;
+}
+
+static int bad(const struct field *f, const char *place, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int bad(const struct field *f, const char *place, struct err *e, const char *fmt, ...)
+{
+    char text[ERR_MESSAGE_MAX - 200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    (void)err_set(e, ERR_BAD_VALUE, 0, f->help, "field '%s%s' %s", place, f->name, text);
+    if (e)
+        text_sanitize(e->message); // a cut may have left half a character
+    return -1;
+}
+
+// ---- one value -----------------------------------------------------------------------------------
+
+// 5.0 is a whole number too.  From 2^53 on every double is one.
+static bool is_whole_number(double d)
+{
+    return d >= 0x1p53 || d <= -0x1p53 || (double)(int64_t)d == d;
+}
+
+static bool is_whole(json_t *value)
+{
+    return json_is_integer(value) ||
+           (json_is_real(value) && is_whole_number(json_real_value(value)));
+}
+
+static size_t count_characters(json_t *text)
+{
+    const char *s = json_string_value(text);
+    size_t length = json_string_length(text), n = 0;
+    for (size_t i = 0; i < length; i++)
+        n += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static bool has_type(const struct field *f, json_t *value)
+{
+    switch (f->type) {
+    case FIELD_STRING: return json_is_string(value);
+    case FIELD_NUMBER: return json_is_number(value);
+    case FIELD_INTEGER: return is_whole(value);
+    case FIELD_BOOLEAN: return json_is_boolean(value);
+    case FIELD_OBJECT: return json_is_object(value);
+    case FIELD_OBJECTS:
+    case FIELD_STRINGS: return json_is_array(value);
+    case FIELD_TYPE_MAX: break;
+    }
+    return false;
+}
+
+// What min and max are about: the number itself, or how much there is of it.
+static double measure(const struct field *f, json_t *value, const char **ret_unit)
+{
+    *ret_unit = "";
+    switch (f->type) {
+    case FIELD_STRING: *ret_unit = " characters"; return (double)count_characters(value);
+    case FIELD_OBJECT: *ret_unit = " keys"; return (double)json_object_size(value);
+    case FIELD_OBJECTS:
+    case FIELD_STRINGS: *ret_unit = " items"; return (double)json_array_size(value);
+    case FIELD_NUMBER:
+    case FIELD_INTEGER: return json_number_value(value);
+    case FIELD_BOOLEAN:
+    case FIELD_TYPE_MAX: break;
+    }
+    return 0;
+}
+
+static int check_range(const struct field *f, const char *place, const struct config *c,
+                       json_t *value, struct err *e)
+{
+    struct field_range r = field_range(f, c);
+    const char *unit;
+    if (f->type == FIELD_BOOLEAN || (r.min == 0 && r.max == 0))
+        return 0;
+    double amount = measure(f, value, &unit);
+    if (amount < r.min)
+        return bad(f, place, e, "%s %.15g%s, but must %s at least %.15g", unit[0] ? "has" : "is",
+                   amount, unit, unit[0] ? "have" : "be", r.min);
+    // SECURITY: NaN is not JSON, but a comparison that it fails would let it pass.
+    if (!(amount <= r.max))
+        return bad(f, place, e, "%s %.15g%s, but may %s at most %.15g", unit[0] ? "has" : "is",
+                   amount, unit, unit[0] ? "have" : "be", r.max);
+    return 0;
+}
+
+static bool is_choice(const char *choices, const char *text, size_t length)
+{
+    for (const char *p = choices; *p;) {
+        size_t n = strcspn(p, "|");
+        if (n == length && memcmp(p, text, n) == 0)
+            return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+static int check_strings(const struct field *f, const char *place, json_t *list, struct err *e)
+{
+    size_t i;
+    json_t *item;
+    char text[DESCRIBED_MAX];
+    json_array_foreach(list, i, item)
+    {
+        if (json_is_string(item))
+            continue;
+        describe(item, text, sizeof text);
+        return bad(f, place, e, "has %s at position %zu, but must be an array of strings", text, i);
+    }
+    return 0;
+}
+
+static int check_table(const struct field *table, const char *place, const struct config *c,
+                       json_t *body, struct err *e);
+
+// Tables are our own, so the depth is theirs.
+static int check_objects(const struct field *f, const char *place, const struct config *c,
+                         json_t *list, struct err *e)
+{
+    size_t i;
+    json_t *item;
+    char deeper[PLACE_MAX], text[DESCRIBED_MAX];
+    json_array_foreach(list, i, item)
+    {
+        if (!json_is_object(item)) {
+            describe(item, text, sizeof text);
+            return bad(f, place, e, "has %s at position %zu, but must be an array of objects", text,
+                       i);
+        }
+        snprintf(deeper, sizeof deeper, "%s%s[%zu].", place, f->name, i);
+        int r = check_table(f->items, deeper, c, item, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int check_value(const struct field *f, const char *place, const struct config *c,
+                       json_t *value, struct err *e)
+{
+    char text[DESCRIBED_MAX];
+    if (!has_type(f, value)) {
+        describe(value, text, sizeof text);
+        return bad(f, place, e, "is %s, but must be %s", text, types[f->type].words);
+    }
+    int r = check_range(f, place, c, value, e);
+    if (r < 0)
+        return r;
+    if (f->choices && !is_choice(f->choices, json_string_value(value), json_string_length(value))) {
+        describe(value, text, sizeof text);
+        return bad(f, place, e, "is %s, but must be one of %s", text, f->choices);
+    }
+    if (f->type == FIELD_STRINGS)
+        return check_strings(f, place, value, e);
+    return f->type == FIELD_OBJECTS ? check_objects(f, place, c, value, e) : 0;
+}
+
+// ---- a body --------------------------------------------------------------------------------------
+
+static const struct field *find(const struct field *table, const char *name)
+{
+    for (const struct field *f = table; f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+static bool is_given(json_t *body, const char *name)
+{
+    json_t *value = json_object_get(body, name);
+    return value && !json_is_null(value);
+}
+
+// Required by one of its names is enough.
+static bool is_missing(const struct field *table, const struct field *f, json_t *body)
+{
+    if (!f->required || is_given(body, f->name))
+        return false;
+    for (const struct field *other = table; other->name; other++)
+        if (other->same_as && strcmp(other->same_as, f->name) == 0 && is_given(body, other->name))
+            return false;
+    return true;
+}
+
+static int check_table(const struct field *table, const char *place, const struct config *c,
+                       json_t *body, struct err *e)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(body, name, value)
+    {
+        const struct field *f = find(table, name);
+        if (!f)
+            return unknown_field(table, place, name, e);
+        int r = json_is_null(value) && !f->required ? 0 : check_value(f, place, c, value, e);
+        if (r < 0)
+            return r;
+        if (f->same_as && is_given(body, name) && is_given(body, f->same_as))
+            return bad(f, place, e, "and '%s' are the same: give one of them", f->same_as);
+    }
+    for (const struct field *f = table; f->name; f++)
+        if (is_missing(table, f, body))
+            return bad(f, place, e, "is missing");
+    return 0;
+}
+
+int fields_check(const struct field *table, const struct config *c, json_t *body, struct err *e)
+{
+    if (!json_is_object(body))
+        return err_set(e, ERR_BAD_VALUE, 0, "send one object, such as {\"code\": \"1 + 1\"}",
+                       "the body is not a JSON object");
+    return check_table(table, "", c, body, e);
+}
+
+// ---- the schema ----------------------------------------------------------------------------------
+
+// A number without a point where it has no fraction.
+static json_t *number(double d)
+{
+    return d < 0x1p53 && is_whole_number(d) ? json_integer((json_int_t)d) : json_real(d);
+}
+
+static int set_range(json_t *o, const struct field *f, const struct config *c)
+{
+    static const struct {
+        const char *min, *max;
+    } words[FIELD_TYPE_MAX] = {
+        [FIELD_STRING] = {"minLength", "maxLength"},
+        [FIELD_NUMBER] = {"minimum", "maximum"},
+        [FIELD_INTEGER] = {"minimum", "maximum"},
+        [FIELD_OBJECT] = {"minProperties", "maxProperties"},
+        [FIELD_OBJECTS] = {"minItems", "maxItems"},
+        [FIELD_STRINGS] = {"minItems", "maxItems"},
+    };
+    struct field_range r = field_range(f, c);
+    int failed = 0;
+    if (!words[f->type].min)
+        return 0;
+    if (r.min > 0)
+        failed |= json_object_set_new(o, words[f->type].min, number(r.min));
+    if (r.max > 0)
+        failed |= json_object_set_new(o, words[f->type].max, number(r.max));
+    if (f->bound == BOUND_SOURCE)
+        failed |= json_object_set_new(o, "x-maximum-bytes", number((double)c->source_bytes));
+    if (r.has_fallback)
+        failed |= json_object_set_new(o, "default", number(r.fallback));
+    return failed;
+}
+
+static json_t *choices_schema(const char *choices, bool nullable)
+{
+    json_t *list = json_array();
+    for (const char *p = choices; *p;) {
+        size_t n = strcspn(p, "|");
+        (void)json_array_append_new(list, json_stringn(p, n));
+        p += n + (p[n] == '|');
+    }
+    if (nullable)
+        (void)json_array_append_new(list, json_null());
+    return list;
+}
+
+static json_t *field_schema(const struct field *f, const struct config *c)
+{
+    // What may be left out may be null as well.
+    json_t *type = f->required ? json_string(types[f->type].schema)
+                               : json_pack("[s, s]", types[f->type].schema, "null");
+    json_t *o = json_pack("{s:o, s:s}", "type", type, "description", f->help);
+    if (!o)
+        return NULL;
+    int failed = set_range(o, f, c);
+    if (f->choices)
+        failed |= json_object_set_new(o, "enum", choices_schema(f->choices, !f->required));
+    if (f->type == FIELD_STRINGS)
+        failed |= json_object_set_new(o, "items", json_pack("{s:s}", "type", "string"));
+    else if (f->type == FIELD_OBJECTS)
+        failed |= json_object_set_new(o, "items", fields_schema(f->items, c));
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+json_t *fields_schema(const struct field *table, const struct config *c)
+{
+    json_t *properties = json_object(), *required = json_array();
+    int failed = !properties || !required;
+    for (const struct field *f = table; f->name && !failed; f++) {
+        failed |= json_object_set_new(properties, f->name, field_schema(f, c));
+        if (f->required)
+            failed |= json_array_append_new(required, json_string(f->name));
+    }
+    json_t *o = failed ? NULL
+                       : json_pack("{s:s, s:O, s:b}", "type", "object", "properties", properties,
+                                   "additionalProperties", 0);
+    if (o && json_array_size(required))
+        failed = json_object_set(o, "required", required);
+    json_decref(properties);
+    json_decref(required);
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+// ---- reading a body ------------------------------------------------------------------------------
+
+json_t *field_get(json_t *body, const char *name, const char *other)
+{
+    json_t *value = json_object_get(body, name);
+    if ((!value || json_is_null(value)) && other)
+        value = json_object_get(body, other);
+    return value && !json_is_null(value) ? value : NULL;
+}
+
+const char *field_text(json_t *body, const char *name, const char *other)
+{
+    return json_string_value(field_get(body, name, other));
+}
+
+uint64_t field_ms(json_t *body, const char *name, uint64_t fallback_ms)
+{
+    json_t *value = field_get(body, name, NULL);
+    return value ? (uint64_t)(json_number_value(value) * 1000 + 0.5) : fallback_ms;
+}

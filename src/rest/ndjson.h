@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ndjson: the answer to an execution as lines of JSON, each sent as soon as there is something to say:
+//
+//   {"text": "...", "stream": "stdout"}      output as it comes; the value of the last expression ("result")
+//   {"image": "...", "format": "png", ...}   what was shown: pictures in base64
+//   {"display": {"text/html": "..."}}        and everything else
+//   {"error": "NameError: ...", "traceback": ["...", ...]}
+//   {"file": {"path", "size", ...}}          what it left behind
+//   {"verdict": "ok", "success": true, "execution_id": ..., "execution": {...}}   the last one: the whole object
+//
+// An empty line every now and then keeps an idle connection alive.
+//
+//   1. Output goes through here and is kept, so that the last line has all of it; both are bounded by the
+//      run's output limit.
+//   2. What waits for a slow client in the connection is bounded by NDJSON_BACKLOG and one line.
+//   3. No half character is sent: its bytes wait for the rest of it.
+
+#ifndef CONSTRICTOR_REST_NDJSON_H
+#define CONSTRICTOR_REST_NDJSON_H
+
+#include <event2/buffer.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gate/run.h"
+
+struct rest_call;
+struct ndjson;
+
+enum {
+    NDJSON_BACKLOG = 256 * 1024, // above it the client is slow, and output waits
+    NDJSON_PIECE = 32 * 1024,    // bytes of output in one line
+    NDJSON_ALIVE_S = 15,         // proxies cut idle connections, some after 30 s
+};
+
+struct ndjson *ndjson_new(struct rest_call *c); // NULL: memory is out
+void ndjson_free(struct ndjson *n);
+
+// Whether anything was sent: from then on the status of the answer is 200.
+bool ndjson_begun(const struct ndjson *n);
+
+// Takes output.  0, or -1: memory is out.
+int ndjson_output(struct ndjson *n, enum run_stream stream, struct evbuffer *data);
+
+// The run is done: gives it all output back, for its object.
+int ndjson_give_back(struct ndjson *n, struct run *r);
+
+// Sends what is left and then these messages; ends the exchange and frees the call.  Takes the array; NULL:
+// memory is out, and the stream is cut off.
+void ndjson_finish(struct ndjson *n, json_t *messages);
+
+// All messages but the output, for the object of an execution; new.  NULL: memory is out.
+json_t *ndjson_messages(json_t *object);
+// The same for an execution that had no run.
+json_t *ndjson_refusal(const char *execution_id, const struct err *e);
+
+// How many of the bytes end with a whole character.
+size_t ndjson_whole(const char *data, size_t length);
+
+#endif

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// openapi: see openapi.h.  Pure; called once by rest/rest.c, and by the unit tests.
+
+#include "rest/openapi.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+// ---- answers -------------------------------------------------------------------------------------
+
+// A type is a JSON type, the name of an object below, or "[NAME]" for an array of them; a '?' at its end: may
+// be null.  A field whose help begins with '-' is not always there.
+struct answer_field {
+    const char *name, *type, *help;
+};
+
+struct answer {
+    const char *name, *help;
+    struct answer_field fields[32];
+};
+
+// clang-format off
+static const struct answer answers[] = {
+    {"Error", "What went wrong", {
+        {"error", "ErrorBody", "what went wrong"}}},
+    {"ErrorBody", "", {
+        {"code", "string", "stable code"},
+        {"message", "string", "a sentence for people"},
+        {"hint", "string", "-what to do next"},
+        {"reason", "string", "-of a session that ended: closed, expired, evicted, crashed, out_of_memory, ..."},
+        {"ended_at", "string", "-when the session ended"}}},
+    {"Execution", "How an execution ended", {
+        {"execution_id", "string", "unique id of this execution"},
+        {"verdict", "string", "ok, error, timeout_wall, timeout_cpu, out_of_memory, too_many_processes, "
+                              "disk_full, output_limit, denied, cancelled or lost"},
+        {"success", "boolean", "whether the verdict is ok"},
+        {"exit_code", "integer?", "exit status of the code"},
+        {"signal", "integer?", "signal that ended it"},
+        {"phase", "string", "execution or syntax_check"},
+        {"stdout", "string", "what it printed"},
+        {"stderr", "string", "what it printed there"},
+        {"result", "string?", "text of the value of the last expression"},
+        {"result_json", "any", "-that value, where it is JSON"},
+        {"error", "object?", "type, message, line, column, code_line, traceback, text"},
+        {"display", "[object]", "what was shown: bundles of MIME types; pictures are base64"},
+        {"files", "[File]", "files that are new or changed"},
+        {"variables", "[object]", "-names that were added, changed or removed: name, change, type, shape or length"},
+        {"usage", "object", "wall_ms, queue_ms, start_ms, cpu_user_ms, cpu_system_ms, peak_memory_bytes, "
+                            "processes, output_bytes"},
+        {"isolation", "object", "state of each isolation layer"},
+        {"truncated", "object", "streams that were cut: kept and total bytes"},
+        {"limit", "object?", "the limit that was met"},
+        {"environment", "object", "the interpreter"},
+        {"execution_count", "integer", "-how many runs the session has had"},
+        {"checkpoint", "object", "-state of the checkpoint of this run"},
+        {"session", "string", "-handle of the session"},
+        {"session_name", "string?", "-its name"},
+        {"session_state", "string", "-open, new (opened by this run) or lost (ended with it)"},
+        {"fork", "string", "-handle of the new session, of a fork"},
+        {"hint", "string?", "what to do next"}}},
+    {"Message", "A line of the stream; a key says what it is, and the last line has 'verdict' and 'execution'", {
+        {"text", "string", "-output, or the value of the last expression"},
+        {"stream", "string", "-stdout, stderr or result"},
+        {"image", "string", "-a picture, base64"},
+        {"format", "string", "-png, jpeg or svg"},
+        {"display", "object", "-other representations of what was shown, by MIME type"},
+        {"error", "string", "-what went wrong, in one line"},
+        {"traceback", "[string]", "-lines of the traceback"},
+        {"file", "File", "-a file that is new or changed"},
+        {"verdict", "string", "-how it ended"},
+        {"success", "boolean", "-whether the verdict is ok"},
+        {"execution_id", "string", "-unique id of this execution"},
+        {"session", "string", "-handle of the session"},
+        {"execution", "Execution", "-the whole object"}}},
+    {"Session", "A session", {
+        {"session", "string", "handle"},
+        {"session_id", "string", "the same"},
+        {"name", "string?", "name that the caller chose"},
+        {"state", "string", "opening, idle or busy"},
+        {"is_busy", "boolean", "whether something runs in it"},
+        {"execution_count", "integer", "runs so far"},
+        {"waiting", "integer", "runs that wait for their turn"},
+        {"created_at", "string", "time"},
+        {"last_used_at", "string", "time"},
+        {"last_activity", "string", "the same"},
+        {"expires_in_seconds", "number?", "when it ends by itself if nobody uses it"},
+        {"checkpoint", "boolean", "whether every run keeps a checkpoint"},
+        {"limits", "object", "memory_bytes, scratch_bytes, timeout, cpu_seconds, idle_timeout"},
+        {"forked_from", "string", "-handle of the session that it is a copy of"}}},
+    {"Sessions", "Sessions of the caller", {
+        {"sessions", "object", "open ones: name, or handle where there is no name -> Session"},
+        {"total", "integer", "how many are open"},
+        {"ended", "[object]", "those that ended lately, and why"}}},
+    {"Closed", "", {
+        {"session", "string", "handle"},
+        {"closed", "boolean", "true"}}},
+    {"Interrupted", "", {
+        {"session", "string", "handle"},
+        {"interrupted", "boolean", "false: nothing was running"}}},
+    {"File", "A file", {
+        {"path", "string", "below /mnt/data"},
+        {"size", "integer", "bytes"},
+        {"mime_type", "string", "by its name or its first bytes"},
+        {"modified_at", "string", "-time"},
+        {"uri", "string?", "name of it as an MCP resource"},
+        {"url", "string?", "link that needs no key and expires; null: it was not kept"}}},
+    {"Files", "Files of a session", {
+        {"session", "string", "handle"},
+        {"live", "boolean", "false: it has ended, and these are its artifacts"},
+        {"files", "[File]", "by path"},
+        {"folders", "[string]", "paths"},
+        {"left_out", "integer", "further files"},
+        {"not_shown", "integer", "links, pipes, sockets, devices and names that are not text"}}},
+    {"Deleted", "", {
+        {"deleted", "integer", "how many"},
+        {"path", "string", "-which"}}},
+    {"Artifact", "A file that a run left behind", {
+        {"path", "string", "below /mnt/data"},
+        {"size", "integer", "bytes"},
+        {"mime_type", "string", "by its name or its first bytes"},
+        {"modified_at", "string", "time"},
+        {"uri", "string", "name of it as an MCP resource"},
+        {"url", "string?", "link that needs no key and expires"},
+        {"session", "string", "handle of the session, or execution_id of the run"},
+        {"execution_id", "string", "the run that left it"},
+        {"created_at", "string", "time"},
+        {"expires_at", "string", "time"}}},
+    {"Artifacts", "Artifacts of the caller", {
+        {"artifacts", "[Artifact]", "newest first"},
+        {"left_out", "integer", "further ones"},
+        {"total_bytes", "integer", "size of all"},
+        {"quota_bytes", "integer", "how much there may be; the oldest make room"}}},
+    {"Health", "State of the server", {
+        {"name", "string", "constrictor"},
+        {"version", "string", "of the server"},
+        {"status", "string", "ok, starting or unavailable"},
+        {"active_sessions", "integer", "open sessions"},
+        {"active_runs", "integer", "runs that go on"},
+        {"uptime", "integer", "seconds"},
+        {"mcp_endpoint", "string", "address of MCP"},
+        {"api_endpoint", "string", "address of this API"},
+        {"docs", "string", "address of this document"},
+        {"error", "object", "-why there are no boxes"}}},
+};
+// clang-format on
+
+static json_t *reference(const char *name, size_t length)
+{
+    return json_pack("{s:o}", "$ref", json_sprintf("#/components/schemas/%.*s", (int)length, name));
+}
+
+static json_t *type_schema(const char *type, size_t length)
+{
+    if (type[0] == '[')
+        return json_pack("{s:s, s:o}", "type", "array", "items", type_schema(type + 1, length - 2));
+    if (isupper((unsigned char)type[0]))
+        return reference(type, length);
+    if (strncmp(type, "any", length) == 0)
+        return json_object();
+    return json_pack("{s:o}", "type", json_stringn(type, length));
+}
+
+static json_t *answer_field_schema(const struct answer_field *f)
+{
+    size_t length = strlen(f->type);
+    bool nullable = f->type[length - 1] == '?';
+    json_t *schema = type_schema(f->type, length - nullable);
+    if (nullable)
+        (void)json_object_set_new(schema, "type",
+                                  json_pack("[o, s]", json_stringn(f->type, length - 1), "null"));
+    (void)json_object_set_new(schema, "description", json_string(f->help + (f->help[0] == '-')));
+    return schema;
+}
+
+static json_t *answer_schema(const struct answer *a)
+{
+    json_t *properties = json_object(), *required = json_array();
+    for (const struct answer_field *f = a->fields; f->name; f++) {
+        (void)json_object_set_new(properties, f->name, answer_field_schema(f));
+        if (f->help[0] != '-')
+            (void)json_array_append_new(required, json_string(f->name));
+    }
+    json_t *o = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
+    if (a->help[0])
+        (void)json_object_set_new(o, "description", json_string(a->help));
+    if (json_array_size(required))
+        (void)json_object_set(o, "required", required);
+    json_decref(required);
+    return o;
+}
+
+// ---- routes --------------------------------------------------------------------------------------
+
+static const char *method_name(enum http_method method)
+{
+    switch (method) {
+    case HTTP_GET: return "get";
+    case HTTP_POST: return "post";
+    case HTTP_DELETE: return "delete";
+    case HTTP_PUT: return "put";
+    case HTTP_HEAD: return "head";
+    }
+    return "get";
+}
+
+static json_t *parameter(const char *name, const char *in, bool required, const char *help)
+{
+    return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", in, "required", required,
+                     "description", help, "schema", "type", "string");
+}
+
+static json_t *parameters(const struct rest_route *r)
+{
+    json_t *list = json_array();
+    if (strstr(r->path, "{id}"))
+        (void)json_array_append_new(list,
+                                    parameter("id", "path", true, "handle or name of a session"));
+    if (strstr(r->path, "{path}"))
+        (void)json_array_append_new(list, parameter("path", "path", true,
+                                                    "path below /mnt/data; slashes may be sent as "
+                                                    "they are"));
+    for (const struct field *f = r->query; f && f->name; f++)
+        (void)json_array_append_new(list, parameter(f->name, "query", f->required, f->help));
+    return list;
+}
+
+static json_t *content(const char *type, json_t *schema)
+{
+    return json_pack("{s:{s:o}}", type, "schema", schema);
+}
+
+static json_t *bytes_schema(void)
+{
+    return json_pack("{s:s, s:s}", "type", "string", "format", "binary");
+}
+
+static json_t *request_body(const struct rest_route *r, const struct config *c)
+{
+    json_t *kinds = r->body == BODY_RAW ? content("application/octet-stream", bytes_schema())
+                                        : content("application/json", fields_schema(r->fields, c));
+    return json_pack("{s:b, s:o}", "required", r->body != BODY_JSON_OPTIONAL, "content", kinds);
+}
+
+static json_t *answer_content(const struct rest_route *r)
+{
+    if (strchr(r->answer, '/'))
+        return content(r->answer,
+                       strcmp(r->answer, "application/json") == 0 ? json_object() : bytes_schema());
+    json_t *kinds = content("application/json", reference(r->answer, strlen(r->answer)));
+    for (const struct field *f = r->fields; f && f->name; f++)
+        if (strcmp(f->name, "stream") == 0)
+            (void)json_object_update_new(
+                kinds, content("application/x-ndjson", reference("Message", strlen("Message"))));
+    return kinds;
+}
+
+static json_t *responses(const struct rest_route *r)
+{
+    char status[8];
+    json_t *o = json_object();
+    snprintf(status, sizeof status, "%d", r->status);
+    (void)json_object_set_new(
+        o, status,
+        json_pack("{s:s, s:o}", "description", r->summary, "content", answer_content(r)));
+    for (size_t i = 0; i < ROUTE_ERRORS_MAX && r->errors[i]; i++) {
+        snprintf(status, sizeof status, "%d", r->errors[i]);
+        (void)json_object_set_new(o, status,
+                                  json_pack("{s:s}", "$ref", "#/components/responses/Failure"));
+    }
+    if (!r->open)
+        (void)json_object_set_new(o, "401",
+                                  json_pack("{s:s}", "$ref", "#/components/responses/Failure"));
+    return o;
+}
+
+static json_t *operation(const struct rest_route *r, const struct config *c)
+{
+    json_t *o = json_pack("{s:s, s:s, s:o}", "operationId", r->operation, "summary", r->summary,
+                          "responses", responses(r));
+    json_t *list = parameters(r);
+    if (json_array_size(list))
+        (void)json_object_set(o, "parameters", list);
+    json_decref(list);
+    if (r->body != BODY_NONE)
+        (void)json_object_set_new(o, "requestBody", request_body(r, c));
+    if (r->open)
+        (void)json_object_set_new(o, "security", json_array());
+    return o;
+}
+
+static json_t *paths(const struct rest_route *routes, const struct config *c)
+{
+    json_t *o = json_object();
+    for (const struct rest_route *r = routes; r->path; r++) {
+        char path[128];
+        snprintf(path, sizeof path, REST_BASE "%s", r->path);
+        if (!json_object_get(o, path))
+            (void)json_object_set_new(o, path, json_object());
+        (void)json_object_set_new(json_object_get(o, path), method_name(r->method),
+                                  operation(r, c));
+    }
+    return o;
+}
+
+static json_t *components(void)
+{
+    json_t *schemas = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++)
+        (void)json_object_set_new(schemas, answers[i].name, answer_schema(&answers[i]));
+    return json_pack(
+        "{s:o, s:{s:{s:s, s:o}}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}", "schemas", schemas,
+        "responses", "Failure", "description", "It did not work; the object says why", "content",
+        content("application/json", reference("Error", 5)), "securitySchemes", "bearer", "type",
+        "http", "scheme", "bearer", "key", "type", "apiKey", "in", "header", "name", "X-API-Key");
+}
+
+json_t *openapi_json(const struct rest_route *routes, const struct config *c, const char *base_url)
+{
+    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:[{s:[]}, {s:[]}], s:o, s:o}", "openapi",
+                     "3.1.0", "info", "title", "Constrictor", "version", CONSTRICTOR_VERSION,
+                     "description", "Runs Python code in isolated boxes", "servers", "url",
+                     base_url[0] ? base_url : "/", "security", "bearer", "key", "paths",
+                     paths(routes, c), "components", components());
+}

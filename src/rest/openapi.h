@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// openapi: the OpenAPI 3.1 document of the REST API, made of the table of routes and the tables of fields
+// that requests are checked with.
+
+#ifndef CONSTRICTOR_REST_OPENAPI_H
+#define CONSTRICTOR_REST_OPENAPI_H
+
+#include <jansson.h>
+
+#include "config.h"
+#include "rest/route.h"
+
+// New; NULL: memory is out.
+json_t *openapi_json(const struct rest_route *routes, const struct config *c, const char *base_url);
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rest: see rest.h.  Also the two routes that are about the server itself: health and the OpenAPI document.
+
+#include "rest/rest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "rest/call.h"
+#include "rest/openapi.h"
+
+enum { ALL_METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE };
+
+static struct rest *the_rest; // there is one in a gate
+
+// ---- the server itself ---------------------------------------------------------------------------
+
+const char *rest_status_word(const struct gate *g)
+{
+    static const char *const words[] = {
+        [KEEPER_WARMING] = "starting", [KEEPER_READY] = "ok", [KEEPER_FAILED] = "unavailable"};
+    return words[g->facts->state];
+}
+
+void rest_health(struct rest_call *c)
+{
+    const struct gate *g = c->rest->gate;
+    const char *base = g->base_url ? g->base_url : "";
+    bool failed = g->facts->state == KEEPER_FAILED;
+    json_t *body =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:o, s:o, s:o}", "name", "constrictor", "version",
+                  CONSTRICTOR_VERSION, "status", rest_status_word(g), "active_sessions",
+                  g->sessions ? (int)sessions_count(g, NULL) : 0, "active_runs", (int)g->running,
+                  "uptime", (json_int_t)(clock_ms() - c->rest->since_ms) / 1000, "mcp_endpoint",
+                  json_sprintf("%s/mcp", base), "api_endpoint", json_sprintf("%s" REST_BASE, base),
+                  "docs", json_sprintf("%s" REST_BASE "/openapi.json", base));
+    if (failed && body && g->facts->error)
+        (void)json_object_set_new(body, "error",
+                                  json_pack("{s:s}", "code", err_code_name(g->facts->error->code)));
+    rest_answer(c, failed ? 503 : 200, body);
+}
+
+void rest_openapi(struct rest_call *c)
+{
+    rest_answer(c, 200, json_incref(c->rest->openapi));
+}
+
+// /health, for monitors that look there.
+static void handle_health(struct http_exchange *x, void *argument)
+{
+    struct rest *rest = argument;
+    struct rest_call *c = calloc(1, sizeof *c);
+    if (!c) {
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+        return;
+    }
+    *c = (struct rest_call){.rest = rest, .x = x};
+    TAILQ_INSERT_TAIL(&rest->calls, c, list);
+    rest_health(c);
+}
+
+// ---- the beginning and the end -------------------------------------------------------------------
+
+// A row for each path that is open without a key, and one for all others: rest/route.c tells them apart.
+static const struct http_route *make_routes(struct rest *rest)
+{
+    enum { OPEN_MAX = 8, PATH_MAX_ = 64 };
+    static struct http_route routes[OPEN_MAX + 4];
+    static char paths[OPEN_MAX][PATH_MAX_];
+    size_t count = 0;
+    for (const struct rest_route *r = rest_routes; r->path && count < OPEN_MAX; r++)
+        if (r->open) {
+            snprintf(paths[count], PATH_MAX_, REST_BASE "%s", r->path);
+            routes[count] = (struct http_route){.path = paths[count],
+                                                .methods = HTTP_GET | HTTP_HEAD,
+                                                .open = true,
+                                                .handle = rest_handle,
+                                                .argument = rest};
+            count++;
+        }
+    routes[count++] =
+        (struct http_route){"/health", HTTP_GET | HTTP_HEAD, true, handle_health, rest};
+    routes[count++] = (struct http_route){REST_BASE "/*", ALL_METHODS, false, rest_handle, rest};
+    routes[count] = (struct http_route){0};
+    return routes;
+}
+
+int rest_open(struct gate *g, struct http *h, const struct config *c, struct err *e)
+{
+    struct rest *rest = calloc(1, sizeof *rest);
+    if (rest) {
+        *rest = (struct rest){.gate = g, .http = h, .config = c, .since_ms = clock_ms()};
+        TAILQ_INIT(&rest->calls);
+        rest->openapi = openapi_json(rest_routes, c, g->base_url ? g->base_url : "");
+    }
+    if (!rest || !rest->openapi) {
+        free(rest);
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the REST API");
+    }
+    the_rest = rest;
+    http_add_routes(h, make_routes(rest));
+    return 0;
+}
+
+// Nobody waits for the session any more.
+static void give_up_opening(struct rest_call *c)
+{
+    struct rest *rest = c->rest;
+    struct err e;
+    struct session *s = session_find(rest->gate, c->owner, c->opening, &e);
+    rest_let_go(c);
+    if (s)
+        session_close(s, SESSION_CLOSED); // which says so to the call, and that ends it
+    if (TAILQ_FIRST(&rest->calls) == c)
+        rest_free(c);
+}
+
+void rest_close(void)
+{
+    struct rest *rest = TAKE_PTR(the_rest);
+    struct rest_call *c;
+    if (!rest)
+        return;
+    while ((c = TAILQ_FIRST(&rest->calls))) {
+        if (c->opening[0]) {
+            give_up_opening(c);
+            continue;
+        }
+        struct exec *x = TAKE_PTR(c->exec);
+        if (x) {
+            x->request.argument = NULL; // on_done() finds nothing to do
+            exec_cancel(x);
+            exec_free(x);
+        }
+        rest_free(c);
+    }
+    json_decref(rest->openapi);
+    free(rest);
+}

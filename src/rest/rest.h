@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rest: the REST API below /api/v1, on top of exec, sessions, scratch and the store.  docs/rest.md is for
+// those who use it.  Runs in the gate; opened by cli/serve.c.
+
+#ifndef CONSTRICTOR_REST_REST_H
+#define CONSTRICTOR_REST_REST_H
+
+#include "base/err.h"
+#include "config.h"
+#include "gate/gate.h"
+#include "gate/http.h"
+
+// Adds all routes; what a gate has besides (sessions, store) is open already.  There is one in a gate.
+int rest_open(struct gate *g, struct http *h, const struct config *c, struct err *e);
+// Ends what goes on; before http_close().
+void rest_close(void);
+
+// "starting", "ok" or "unavailable".
+const char *rest_status_word(const struct gate *g);
+
+#endif

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// route: see route.h.  Pure but for the handlers that it names.  SECURITY: paths are hostile; a segment is
+// decoded exactly once, after the path was cut at its slashes, into a buffer of a fixed size.
+
+#include "rest/route.h"
+
+#include <string.h>
+
+#include "rest/call.h"
+
+// ---- bodies --------------------------------------------------------------------------------------
+
+static const struct field file_fields[] = {
+    {.name = "path",
+     .type = FIELD_STRING,
+     .required = true,
+     .min = 1,
+     .max = SCRATCH_PATH_MAX + 16,
+     .help = "path below /mnt/data, such as data/sales.csv; folders on the way are made"},
+    {.name = "text", .type = FIELD_STRING, .help = "the content as text"},
+    {.name = "content", .type = FIELD_STRING, .same_as = "text", .help = "another name of 'text'"},
+    {.name = "encoding",
+     .type = FIELD_STRING,
+     .choices = "utf-8|text|base64",
+     .help = "how the content is written: utf-8 or text (default), or base64"},
+    {.name = "base64",
+     .type = FIELD_STRING,
+     .same_as = "text",
+     .help = "the content as base64, instead of 'text'"},
+    {0},
+};
+
+#define SESSION_HELP                                                                               \
+    "session to use: the handle of one that is open, or a name of your choice, which is opened "   \
+    "on first "                                                                                    \
+    "use; variables and files stay between runs"
+#define FILES_HELP "files to put into /mnt/data first: path and text, or base64"
+#define VARIABLES_HELP "values to set in the code's global names first"
+#define LIMIT_FIELDS                                                                               \
+    {.name = "timeout",                                                                            \
+     .type = FIELD_NUMBER,                                                                         \
+     .bound = BOUND_WALL,                                                                          \
+     .help = "longest wall time of a run in seconds"},                                             \
+        {.name = "cpu_seconds",                                                                    \
+         .type = FIELD_NUMBER,                                                                     \
+         .bound = BOUND_CPU,                                                                       \
+         .help = "processor time in seconds, all processes together; not less than the timeout "   \
+                 "unless it is "                                                                   \
+                 "given"},                                                                         \
+    {                                                                                              \
+        .name = "memory_mb", .type = FIELD_INTEGER, .bound = BOUND_MEMORY,                         \
+        .help = "memory in MiB, files in scratch included; a session has what it was opened with"  \
+    }
+#define BRING_FIELDS                                                                               \
+    {.name = "files",                                                                              \
+     .type = FIELD_OBJECTS,                                                                        \
+     .max = EXEC_FILES_MAX,                                                                        \
+     .items = file_fields,                                                                         \
+     .help = FILES_HELP},                                                                          \
+    {                                                                                              \
+        .name = "variables", .type = FIELD_OBJECT, .max = EXEC_VARIABLES_MAX,                      \
+        .help = VARIABLES_HELP                                                                     \
+    }
+
+static const struct field execute_fields[] = {
+    {.name = "code",
+     .type = FIELD_STRING,
+     .required = true,
+     .bound = BOUND_SOURCE,
+     .help = "Python source to run; the value of its last expression is the result"},
+    {.name = "session", .type = FIELD_STRING, .max = SESSION_NAME_MAX, .help = SESSION_HELP},
+    {.name = "session_id",
+     .type = FIELD_STRING,
+     .max = SESSION_NAME_MAX,
+     .same_as = "session",
+     .help = "another name of 'session'"},
+    {.name = "stream",
+     .type = FIELD_BOOLEAN,
+     .help = "true (default): NDJSON, a line as soon as there is one; false: one JSON object at "
+             "the end"},
+    LIMIT_FIELDS,
+    BRING_FIELDS,
+    {.name = "args",
+     .type = FIELD_STRINGS,
+     .max = 256,
+     .help = "arguments for the code: sys.argv[1:]"},
+    {0},
+};
+
+static const struct field session_fields[] = {
+    {.name = "name",
+     .type = FIELD_STRING,
+     .max = SESSION_NAME_MAX,
+     .help = "a name of your choice; it can be used wherever the handle can"},
+    {.name = "session_id",
+     .type = FIELD_STRING,
+     .max = SESSION_NAME_MAX,
+     .same_as = "name",
+     .help = "another name of 'name'"},
+    {.name = "idle_timeout",
+     .type = FIELD_NUMBER,
+     .bound = BOUND_IDLE,
+     .max = 86400,
+     .help = "seconds without a run after which the session ends by itself"},
+    {.name = "checkpoint",
+     .type = FIELD_BOOLEAN,
+     .help = "keep a checkpoint before every run, for undo"},
+    LIMIT_FIELDS,
+    BRING_FIELDS,
+    {0},
+};
+
+static const struct field undo_fields[] = {
+    {.name = "steps",
+     .type = FIELD_INTEGER,
+     .min = 1,
+     .max = 64,
+     .help = "how many runs to go back; 1 when nothing is given"},
+    {.name = "checkpoint",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = SESSION_NAME_MAX,
+     .help = "name of the checkpoint to go back to, instead of steps"},
+    {0},
+};
+
+static const struct field checkpoint_fields[] = {
+    {.name = "name",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = SESSION_NAME_MAX,
+     .help = "name of the checkpoint, for undo"},
+    {0},
+};
+
+static const struct field fork_fields[] = {
+    {.name = "name",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = SESSION_NAME_MAX,
+     .help = "name of the new session"},
+    {0},
+};
+
+static const struct field artifact_query[] = {
+    {.name = "session",
+     .type = FIELD_STRING,
+     .max = STORE_PLACE_MAX,
+     .help = "handle of the session, or execution_id of the run, that left them"},
+    {.name = "path",
+     .type = FIELD_STRING,
+     .max = STORE_PATH_MAX,
+     .help = "only the file of this path"},
+    {0},
+};
+
+// ---- the table -----------------------------------------------------------------------------------
+
+// clang-format off
+const struct rest_route rest_routes[] = {
+    {HTTP_POST, "/execute", .body = BODY_JSON, .fields = execute_fields, .status = 200,
+     .answer = "Execution", .errors = {400, 404, 409, 410, 413, 415, 503}, .handle = rest_execute,
+     .operation = "execute", .summary = "Run code in a fresh box or in a session"},
+    {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
+     .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
+    {HTTP_POST, "/sessions", .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
+     .answer = "Session", .errors = {400, 409, 413, 415, 503}, .handle = rest_post_session,
+     .operation = "open_session", .summary = "Open a session"},
+    {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 410},
+     .handle = rest_get_session, .operation = "get_session", .summary = "What is known of a session"},
+    {HTTP_DELETE, "/sessions/{id}", .status = 200, .answer = "Closed", .errors = {404, 410},
+     .handle = rest_delete_session, .operation = "close_session",
+     .summary = "Close a session; its artifacts stay until they expire"},
+    {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .errors = {404, 410},
+     .handle = rest_interrupt, .operation = "interrupt_session",
+     .summary = "Raise KeyboardInterrupt in what runs now; variables stay"},
+    {HTTP_POST, "/sessions/{id}/undo", .body = BODY_JSON_OPTIONAL, .fields = undo_fields, .status = 200,
+     .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503}, .handle = rest_undo,
+     .operation = "undo", .summary = "Return variables and files to an earlier state"},
+    {HTTP_POST, "/sessions/{id}/checkpoint", .body = BODY_JSON_OPTIONAL, .fields = checkpoint_fields,
+     .status = 200, .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503},
+     .handle = rest_checkpoint, .operation = "checkpoint", .summary = "Keep the state as it is now"},
+    {HTTP_POST, "/sessions/{id}/fork", .body = BODY_JSON_OPTIONAL, .fields = fork_fields, .status = 201,
+     .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503}, .handle = rest_fork,
+     .operation = "fork_session", .summary = "Make an independent copy of a live session"},
+    {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 410, 503},
+     .handle = rest_list_files, .operation = "list_files",
+     .summary = "Files of a session; of one that ended, its artifacts"},
+    {HTTP_PUT, "/sessions/{id}/files/{path}", .body = BODY_RAW, .status = 200, .answer = "File",
+     .errors = {400, 404, 409, 410, 413, 503, 507}, .handle = rest_put_file, .operation = "write_file",
+     .summary = "Replace a file by the bytes of the body; a session name is opened on first use"},
+    {HTTP_GET, "/sessions/{id}/files/{path}", .status = 200, .answer = "application/octet-stream",
+     .errors = {400, 404, 409, 410, 416, 503}, .handle = rest_get_file, .operation = "read_file",
+     .summary = "The bytes of a file, or a Range of them"},
+    {HTTP_DELETE, "/sessions/{id}/files/{path}", .status = 200, .answer = "Deleted",
+     .errors = {400, 404, 410, 503}, .handle = rest_delete_file, .operation = "delete_file",
+     .summary = "Remove a file, or a folder with all that is in it"},
+    {HTTP_GET, "/artifacts", .query = artifact_query, .status = 200, .answer = "Artifacts",
+     .errors = {400, 503}, .handle = rest_list_artifacts, .operation = "list_artifacts",
+     .summary = "Files that your runs left behind, with their links"},
+    {HTTP_DELETE, "/artifacts", .query = artifact_query, .status = 200, .answer = "Deleted",
+     .errors = {400, 404, 503}, .handle = rest_delete_artifacts, .operation = "delete_artifacts",
+     .summary = "Remove the artifacts of one session or run, or one of them"},
+    {HTTP_GET, "/health", .open = true, .status = 200, .answer = "Health", .errors = {503},
+     .handle = rest_health, .operation = "health", .summary = "Whether the server can run code"},
+    {HTTP_GET, "/openapi.json", .status = 200, .answer = "application/json", .handle = rest_openapi,
+     .operation = "openapi", .summary = "This document"},
+    {0},
+};
+// clang-format on
+
+// ---- finding a row -------------------------------------------------------------------------------
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static enum route_found decode(const char *s, size_t n, char *buf, size_t cap)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        int c = (unsigned char)s[i];
+        if (c == '%') {
+            int high = i + 2 < n ? hex_value(s[i + 1]) : -1,
+                low = high < 0 ? -1 : hex_value(s[i + 2]);
+            c = low < 0 ? -1 : high * 16 + low;
+            i += 2;
+        }
+        if (c < ' ' || c == 127)
+            return ROUTE_ENCODING;
+        if (at + 1 >= cap)
+            return ROUTE_TOO_LONG;
+        buf[at++] = (char)c;
+    }
+    buf[at] = '\0';
+    return ROUTE_FOUND;
+}
+
+// Compares segment by segment.  ROUTE_UNKNOWN: another path; the others as in the header.
+static enum route_found match(const char *pattern, const char *path, size_t length,
+                              struct route_match *ret)
+{
+    size_t at = 0;
+    while (*pattern) {
+        size_t want = 1 + strcspn(pattern + 1, "/"); // with its slash
+        const char *slash = NULL;
+        if (at >= length || path[at] != '/')
+            return ROUTE_UNKNOWN;
+        bool rest = strncmp(pattern + 1, "{path}", want - 1) == 0 && want == 7;
+        if (!rest)
+            slash = memchr(path + at + 1, '/', length - at - 1);
+        size_t have = slash ? (size_t)(slash - path) - at : length - at;
+        if (have == 1)
+            return ROUTE_UNKNOWN; // an empty segment
+        enum route_found r = ROUTE_FOUND;
+        if (rest)
+            r = decode(path + at + 1, have - 1, ret->path, sizeof ret->path);
+        else if (want == 5 && strncmp(pattern + 1, "{id}", 4) == 0)
+            r = decode(path + at + 1, have - 1, ret->id, sizeof ret->id);
+        else if (have != want || memcmp(pattern, path + at, want) != 0)
+            return ROUTE_UNKNOWN;
+        if (r != ROUTE_FOUND)
+            return r;
+        at += have;
+        pattern += want;
+    }
+    // A slash at the end changes nothing.
+    return at == length || (at + 1 == length && path[at] == '/') ? ROUTE_FOUND : ROUTE_UNKNOWN;
+}
+
+static unsigned methods_of(const struct rest_route *r)
+{
+    return r->method == HTTP_GET ? HTTP_GET | HTTP_HEAD : r->method;
+}
+
+enum route_found route_find(const struct rest_route *table, enum http_method method,
+                            const char *path, size_t length, struct route_match *ret,
+                            unsigned *ret_allow)
+{
+    const size_t base = sizeof REST_BASE - 1;
+    enum route_found worst = ROUTE_UNKNOWN;
+    *ret_allow = 0;
+    if (length < base || memcmp(path, REST_BASE, base) != 0)
+        return ROUTE_UNKNOWN;
+    for (const struct rest_route *r = table; r->path; r++) {
+        *ret = (struct route_match){.route = r};
+        enum route_found found = match(r->path, path + base, length - base, ret);
+        if (found == ROUTE_UNKNOWN)
+            continue;
+        if (found != ROUTE_FOUND)
+            worst = found;
+        else if (methods_of(r) & method)
+            return ROUTE_FOUND;
+        else
+            *ret_allow |= methods_of(r);
+    }
+    return *ret_allow ? ROUTE_METHOD : worst;
+}

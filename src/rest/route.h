@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// route: the table of everything the REST API answers, and how a request finds its row.  The rows also
+// make the OpenAPI document (rest/openapi.c): to add something to the API, add a row.
+
+#ifndef CONSTRICTOR_REST_ROUTE_H
+#define CONSTRICTOR_REST_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gate/http.h"
+#include "gate/scratch.h"
+#include "gate/session.h"
+#include "rest/fields.h"
+
+struct rest_call;
+
+#define REST_BASE "/api/v1"
+
+enum { ROUTE_ERRORS_MAX = 8, ROUTE_PATH_MAX = SCRATCH_PATH_MAX };
+
+// What a body is.
+enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };
+
+struct rest_route {
+    enum http_method method; // GET stands for HEAD as well
+    const char
+        *path; // below REST_BASE; {id} is one segment, {path} all the rest; NULL ends the table
+    bool open; // no key needed
+    enum route_body body;
+    const struct field *fields; // BODY_JSON
+    const struct field *query;  // NULL: none
+    int status;                 // when it worked
+    const char *answer;         // name of a schema in openapi.c, or a MIME type
+    short errors[ROUTE_ERRORS_MAX];
+    const char *operation, *summary;
+    void (*handle)(struct rest_call *c);
+};
+
+extern const struct rest_route rest_routes[];
+
+struct route_match {
+    const struct rest_route *route;
+    char id[SESSION_NAME_MAX + 1];
+    char path[ROUTE_PATH_MAX + 1]; // decoded, not yet looked at
+};
+
+enum route_found {
+    ROUTE_FOUND,
+    ROUTE_UNKNOWN,  // there is nothing there
+    ROUTE_METHOD,   // not with this method; *ret_allow: with which
+    ROUTE_ENCODING, // '%' without two hexadecimal digits, or a control character
+    ROUTE_TOO_LONG,
+};
+
+// Finds the row for a path as it was sent, still encoded, without query.  A '/' that is encoded within a
+// segment belongs to the name; in {path} it is a '/' like any other.
+enum route_found route_find(const struct rest_route *table, enum http_method method,
+                            const char *path, size_t length, struct route_match *ret,
+                            unsigned *ret_allow);
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// show_file: see show_file.h.  Runs in the gate.
+
+#include "rest/show_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "gate/exec_input.h"
+#include "rest/files.h"
+
+enum { URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096, HEAD_BYTES = 512 };
+
+// ---- objects -------------------------------------------------------------------------------------
+
+static json_t *time_json(int64_t ms)
+{
+    char text[TEXT_TIME_MAX];
+    text_format_time(ms, text);
+    return json_string(text);
+}
+
+static json_t *file_json(struct rest_call *c, const char *place, const char *path, uint64_t size,
+                         const char *mime_type, int64_t modified_ms, const struct artifact *kept)
+{
+    const struct gate *g = c->rest->gate;
+    char uri[URI_MAX], url[URL_MAX] = "";
+    exec_file_uri(place, path, uri, sizeof uri);
+    if (kept && g->file_url)
+        g->file_url(g, kept, url, sizeof url);
+    return json_pack("{s:s, s:I, s:s, s:o, s:s, s:o}", "path", path, "size", (json_int_t)size,
+                     "mime_type", mime_type, "modified_at", time_json(modified_ms), "uri", uri,
+                     "url", url[0] ? json_string(url) : json_null());
+}
+
+json_t *show_scratch_file(struct rest_call *c, const char *session, const struct scratch_file *f,
+                          const struct artifact *kept)
+{
+    const char *type = kept ? kept->mime_type : store_mime_type(f->path, NULL, 0);
+    return file_json(c, session, f->path, f->size, type, f->mtime_ns / 1000000, kept);
+}
+
+json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t count)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct artifact *a = &list[i];
+        json_t *o = file_json(c, a->place, a->path, a->size, a->mime_type, a->modified_ms, a);
+        json_t *more = json_pack("{s:s, s:s, s:o, s:o}", "session", a->place, "execution_id",
+                                 a->execution_id, "created_at", time_json(a->created_ms),
+                                 "expires_at", time_json(a->expires_ms));
+        if (!o || !more || json_object_update_new(o, more) < 0 ||
+            json_array_append_new(all, json_incref(o)) < 0) {
+            json_decref(o);
+            json_decref(all);
+            return NULL;
+        }
+        json_decref(o);
+    }
+    return all;
+}
+
+// ---- bytes ---------------------------------------------------------------------------------------
+
+static void set_modified(struct http_exchange *x, int64_t ms)
+{
+    char text[64];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm) && strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm))
+        http_add_header(x, "Last-Modified", text);
+}
+
+void show_bytes(struct rest_call *c, const char *path, const char *mime_type, int fd, uint64_t size,
+                int64_t modified_ms, const char *etag)
+{
+    struct http_exchange *x = rest_let_go(c);
+    char head[HEAD_BYTES], type[STORE_MIME_MAX + 1], shown[STORE_MIME_MAX + 32];
+    ssize_t n = mime_type ? 0 : pread(fd, head, sizeof head, 0);
+    snprintf(type, sizeof type, "%s",
+             mime_type ? mime_type : store_mime_type(path, head, n > 0 ? (size_t)n : 0));
+    rest_file_headers(x, path, type); // SECURITY: hostile code wrote it
+    set_modified(x, modified_ms);
+    bool text = strncmp(type, "text/", 5) == 0;
+    snprintf(shown, sizeof shown, "%s%s", type, text ? "; charset=utf-8" : "");
+    http_serve_file(x, shown, fd, size, etag);
+    rest_free(c);
+}

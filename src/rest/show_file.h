@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// show_file: files and artifacts as clients see them: as objects, and as bytes with the headers that keep a
+// browser from doing anything with them.
+
+#ifndef CONSTRICTOR_REST_SHOW_FILE_H
+#define CONSTRICTOR_REST_SHOW_FILE_H
+
+#include "gate/scratch.h"
+#include "gate/store.h"
+#include "rest/call.h"
+
+// {"path", "size", "mime_type", "modified_at", "uri", "url"}: new; `kept`: the artifact of it, or NULL.
+json_t *show_scratch_file(struct rest_call *c, const char *session, const struct scratch_file *f,
+                          const struct artifact *kept);
+// The same and "session", "execution_id", "created_at", "expires_at" for each: a new array.
+json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t count);
+
+// Answers with the bytes of a file, or what a Range asks of them.  `mime_type` NULL: by the name.  Takes the
+// descriptor; the call is gone afterwards.
+void show_bytes(struct rest_call *c, const char *path, const char *mime_type, int fd, uint64_t size,
+                int64_t modified_ms, const char *etag);
+
+#endif

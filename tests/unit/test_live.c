@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of gate/live: the test plays the box on the other ends of the socket and the pipes, and
+// whoever listens.  Numbers in names are those of the invariants in live.c.
+
+#include "unit.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "gate/gate.h"
+#include "gate/live.h"
+#include "gate/scratch.h"
+
+static struct gate gate;
+static struct live_box *b;
+static int box, out[LIVE_STREAMS], fds_before; // the box's ends
+
+static struct {
+    int results, exits, outputs[LIVE_STREAMS], sent, garbage, failed;
+    char result[64];
+    unsigned flags;
+    int status;
+} saw;
+
+// ---- listeners ---------------------------------------------------------------------------------------------
+
+static void on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
+{
+    assert_ptr_equal(live->owner, &saw);
+    saw.results++;
+    saw.flags = flags;
+    memcpy(saw.result, data, length < sizeof saw.result ? length : sizeof saw.result - 1);
+}
+
+static void on_exit_frame(struct live_box *live, int status)
+{
+    (void)live;
+    saw.exits++;
+    saw.status = status;
+}
+
+static void on_output(struct live_box *live, enum live_stream stream)
+{
+    char text[16];
+    if (read(live->fd[stream], text, sizeof text) == 0)
+        live_end_stream(live, stream);
+    saw.outputs[stream]++;
+}
+
+static void on_sent(struct live_box *live)
+{
+    (void)live;
+    saw.sent++;
+}
+
+static void on_garbage(struct live_box *live)
+{
+    (void)live;
+    saw.garbage++;
+}
+
+static const struct live_user listener = {.on_result = on_result,
+                                          .on_exit = on_exit_frame,
+                                          .on_output = on_output,
+                                          .on_sent = on_sent,
+                                          .on_garbage = on_garbage};
+
+// Those that free the box from wherever they are called.
+static void free_it(struct live_box *live)
+{
+    assert_ptr_equal(live, b);
+    live_free(TAKE_PTR(b));
+}
+static void free_on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
+{
+    (void)data;
+    (void)length;
+    (void)flags;
+    saw.results++;
+    free_it(live);
+}
+static void free_on_exit(struct live_box *live, int status)
+{
+    (void)status;
+    free_it(live);
+}
+static void free_on_output(struct live_box *live, enum live_stream stream)
+{
+    (void)stream;
+    free_it(live);
+}
+
+static const struct live_user destroyer = {.on_result = free_on_result,
+                                           .on_exit = free_on_exit,
+                                           .on_output = free_on_output,
+                                           .on_sent = free_it,
+                                           .on_garbage = free_it};
+
+static const struct live_user nobody;
+
+// ---- a box -----------------------------------------------------------------------------------------------
+
+static int begin_with(bool kept)
+{
+    int pair[2], fds[3];
+    memset(&saw, 0, sizeof saw);
+    fds_before = unit_fd_count();
+    gate = (struct gate){.base = event_base_new()};
+    unit_socketpair(pair);
+    fds[0] = pair[0];
+    box = pair[1];
+    for (int i = 0; i < LIVE_STREAMS; i++) {
+        assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+        fds[1 + i] = pair[0];
+        out[i] = pair[1];
+    }
+    struct wire_limits limits = {.file_bytes = 1 << 20, .scratch_bytes = 1 << 20};
+    b = live_new(&gate, 5, &limits, kept, fds);
+    assert_non_null(b);
+    live_listen(b, &listener, &saw);
+    return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_with(false);
+}
+
+static int begin_kept(void **state)
+{
+    (void)state;
+    return begin_with(true);
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    live_free(TAKE_PTR(b));
+    event_base_free(gate.base);
+    fd_close(&box);
+    fd_close(&out[0]);
+    fd_close(&out[1]);
+    return unit_fd_count() == fds_before ? 0 : -1;
+}
+
+static void turn(void)
+{
+    assert_true(event_base_loop(gate.base, EVLOOP_NONBLOCK) >= 0);
+}
+
+static void say_part(unsigned kind, uint32_t total, uint32_t offset, const char *data,
+                     size_t length)
+{
+    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
+    struct frame_header h = {.magic = FRAME_MAGIC,
+                             .kind = (uint16_t)kind,
+                             .flags = FRAME_HAS_FILES,
+                             .total = total,
+                             .offset = offset};
+    memcpy(datagram, &h, sizeof h);
+    memcpy(datagram + sizeof h, data, length);
+    assert_int_equal(send(box, datagram, sizeof h + length, MSG_NOSIGNAL), sizeof h + length);
+}
+
+static void say(unsigned kind, const char *data, size_t length)
+{
+    say_part(kind, (uint32_t)length, 0, data, length);
+}
+
+// ---- reading -----------------------------------------------------------------------------------------------
+
+static void frames_reach_whoever_listens(void **state)
+{
+    (void)state;
+    struct frame_exit gone = {.status = 0x100};
+    say(FRAME_RESULT, "{}", 2);
+    say(FRAME_EXIT, (const char *)&gone, sizeof gone);
+    turn();
+    assert_int_equal(saw.results, 1);
+    assert_string_equal(saw.result, "{}");
+    assert_int_equal(saw.flags, FRAME_HAS_FILES);
+    assert_true(saw.exits == 1 && saw.status == 0x100);
+    live_listen(b, &nobody, NULL); // nothing to call is fine
+    say(FRAME_RESULT, "{}", 2);
+    say(FRAME_EXIT, (const char *)&gone, sizeof gone);
+    turn();
+    live_listen(b, NULL, NULL);
+    say(FRAME_RESULT, "{}", 2);
+    turn();
+    assert_true(saw.results == 1 && !b->silent);
+}
+
+static void one_event_reads_no_more_than_its_share(void **state)
+{
+    (void)state;
+    int sent = 0;
+    assert_int_equal(fd_set_nonblock(box, true), 0);
+    struct frame_header h = {.magic = FRAME_MAGIC, .kind = FRAME_RESULT};
+    while (send(box, &h, sizeof h, MSG_NOSIGNAL) > 0)
+        sent++;
+    assert_true(sent > 20);
+    assert_true(event_base_loop(gate.base, EVLOOP_NONBLOCK | EVLOOP_ONCE) >= 0);
+    assert_int_equal(saw.results, 16);
+    live_read(b); // all that is there
+    assert_int_equal(saw.results, sent);
+}
+
+static void the_end_of_the_socket_is_not_garbage(void **state)
+{
+    (void)state;
+    say(FRAME_RESULT, "{}", 2);
+    fd_close(&box);
+    turn();
+    assert_true(saw.results == 1 && saw.garbage == 0 && b->silent);
+    turn(); // and does not turn for ever
+    live_read(b);
+    struct frame_piece piece = {"x", 1};
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    assert_int_equal(saw.sent, 0);
+}
+
+static void a_socket_that_was_reset(void **state)
+{
+    (void)state;
+    struct frame_piece piece = {"x", 1};
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, true), 0);
+    fd_close(&box); // with a datagram unread: ECONNRESET here
+    turn();
+    assert_true(saw.garbage == 0 && b->silent);
+}
+
+static void what_no_box_says_ends_the_reading(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned kind;
+        size_t length;
+    } cases[] = {{FRAME_RUN, 8},   {FRAME_READY, 0},    {FRAME_FAILED, 8},
+                 {FRAME_FILE, 16}, {FRAME_KIND_MAX, 1}, {0, 1},
+                 {FRAME_EXIT, 3},  {FRAME_EXIT, 5},     {FRAME_FILED, 3}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        say(cases[i].kind, "0123456789abcdef", cases[i].length);
+        say(FRAME_RESULT, "{}", 2);
+        turn();
+        if (saw.garbage != 1 || saw.results || !b->silent)
+            fail_msg("case %zu: %d %d", i, saw.garbage, saw.results);
+        assert_int_equal(finish(NULL), 0);
+        assert_int_equal(begin(NULL), 0);
+    }
+    assert_int_equal(send(box, "x", 1, 0), 1);
+    turn();
+    assert_true(saw.garbage == 1 && b->silent);
+}
+
+static void descriptors_that_nobody_asked_for_are_closed(void **state)
+{
+    (void)state;
+    struct {
+        struct frame_header h;
+        char text[2];
+    } m = {{.magic = FRAME_MAGIC, .kind = FRAME_RESULT, .total = 2}, "{}"};
+    for (size_t count = 1; count <= 3; count++) {
+        const int fds[3] = {box, box, box};
+        int before = unit_fd_count();
+        unit_send_raw(box, &m, sizeof m.h + 2, fds, count);
+        turn();
+        assert_true(saw.garbage == 1 && saw.results == 0);
+        assert_int_equal(unit_fd_count(), before);
+        assert_int_equal(finish(NULL), 0);
+        assert_int_equal(begin(NULL), 0);
+    }
+}
+
+static void a_frame_that_was_cut_off_gives_way(void **state)
+{
+    (void)state;
+    say_part(FRAME_RESULT, 500, 0, "abc", 3);
+    say(FRAME_RESULT, "{}", 2);
+    turn();
+    assert_true(saw.results == 1 && saw.garbage == 0);
+}
+
+// The gate before this one had read its beginning.
+static void a_kept_box_may_be_in_the_middle_of_a_frame(void **state)
+{
+    (void)state;
+    say_part(FRAME_RESULT, 500, 400, "abc", 3);
+    say_part(FRAME_RESULT, 500, 403, "abc", 3);
+    say(FRAME_RESULT, "{}", 2);
+    turn();
+    assert_true(saw.results == 1 && saw.garbage == 0);
+    say_part(FRAME_RESULT, 500, 403, "abc", 3); // but only at first
+    turn();
+    assert_int_equal(saw.garbage, 1);
+}
+
+// ---- output --------------------------------------------------------------------------------------------------
+
+static void output_waits_until_somebody_listens(void **state)
+{
+    (void)state;
+    live_listen(b, &nobody, NULL);
+    assert_int_equal(write(out[LIVE_STDERR], "x", 1), 1);
+    turn();
+    assert_int_equal(saw.outputs[LIVE_STDERR], 0);
+    live_listen(b, &listener, &saw);
+    turn();
+    assert_true(saw.outputs[LIVE_STDERR] == 1 && saw.outputs[LIVE_STDOUT] == 0);
+    live_listen(b, &listener, &saw); // the same again changes nothing
+    assert_int_equal(write(out[LIVE_STDOUT], "x", 1), 1);
+    turn();
+    assert_int_equal(saw.outputs[LIVE_STDOUT], 1);
+    fd_close(&out[LIVE_STDOUT]);
+    turn();
+    assert_true(saw.outputs[LIVE_STDOUT] == 2 && b->fd[LIVE_STDOUT] < 0);
+    live_listen(b, NULL, NULL);
+    live_listen(b, &listener, &saw);
+    live_end_stream(b, LIVE_STDOUT);
+    turn();
+    assert_int_equal(saw.outputs[LIVE_STDOUT], 2);
+}
+
+// ---- sending ---------------------------------------------------------------------------------------------------
+
+// Reads what was sent; true: a frame is complete.
+static bool receive(struct frame_reader *r)
+{
+    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
+    for (ssize_t n; (n = recv(box, datagram, sizeof datagram, MSG_DONTWAIT)) > 0;) {
+        int complete = frame_reader_feed(r, datagram, (size_t)n);
+        assert_true(complete >= 0); // a datagram of another frame in between would be an error
+        if (complete)
+            return true;
+    }
+    return false;
+}
+
+static void inv1_frames_are_never_mixed(void **state)
+{
+    (void)state;
+    enum { SIZE = 3 << 20 };
+    char *code = malloc(SIZE), small[] = "first";
+    assert_non_null(code);
+    memset(code, 'c', SIZE);
+    struct frame_reader r = {.max = FRAME_RUN_MAX};
+    struct frame_piece pieces[] = {{"head", 4}, {code, SIZE}}, piece = {small, 5};
+    assert_int_equal(live_send(b, FRAME_RUN, pieces, 2, false), 0);
+    pieces[0].data = "none"; // the array itself is not kept
+    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), 0);
+    memcpy(small, "later", 5); // a copy was made
+    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), 0);
+    assert_true(saw.sent == 0 && b->frame_count == 3);
+    int rounds = 0;
+    while (!receive(&r)) {
+        turn();
+        assert_true(++rounds < 1000);
+    }
+    assert_true(r.kind == FRAME_RUN && r.total == SIZE + 4 && r.flags == 0);
+    assert_memory_equal(r.data, "head", 4);
+    assert_true(memcmp(r.data + 4, code, SIZE) == 0);
+    turn();
+    assert_int_equal(saw.sent, 1); // for the borrowed one alone
+    free(code);
+    assert_true(receive(&r) && r.kind == FRAME_FILE && memcmp(r.data, "first", 5) == 0);
+    assert_true(receive(&r) && r.kind == FRAME_FILE && memcmp(r.data, "later", 5) == 0);
+    assert_true(!receive(&r) && b->frame_count == 0);
+    frame_reader_done(&r);
+}
+
+static void a_small_frame_goes_at_once(void **state)
+{
+    (void)state;
+    struct frame_reader r = {.max = 100};
+    struct frame_piece piece = {"x", 1};
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    assert_int_equal(saw.sent, 1);
+    assert_true(receive(&r));
+    struct frame_piece five[5] = {{0}};
+    assert_int_equal(live_send(b, FRAME_RUN, five, 5, true), -ENOMEM);
+    frame_reader_done(&r);
+}
+
+static void runs_in_a_kept_box_say_so(void **state)
+{
+    (void)state;
+    struct frame_reader r = {.max = 100};
+    struct frame_piece piece = {"x", 1};
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    assert_true(receive(&r) && r.flags == FRAME_KEPT);
+    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), 0);
+    assert_true(receive(&r) && r.flags == 0);
+    frame_reader_done(&r);
+}
+
+static void a_box_that_dies_while_it_is_sent_to(void **state)
+{
+    (void)state;
+    static char code[1 << 20];
+    struct frame_piece piece = {code, sizeof code};
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    fd_close(&box);
+    turn();
+    turn();
+    assert_true(saw.sent == 0 && saw.garbage == 0 && b->frame_count == 0);
+}
+
+// ---- freeing -----------------------------------------------------------------------------------------------
+
+static void inv2_on_result_may_free(void **state)
+{
+    (void)state;
+    live_listen(b, &destroyer, NULL);
+    say(FRAME_RESULT, "{}", 2);
+    say(FRAME_RESULT, "{}", 2);
+    turn();
+    assert_true(!b && saw.results == 1);
+}
+
+static void inv2_on_result_may_free_in_live_read(void **state)
+{
+    (void)state;
+    live_listen(b, &destroyer, NULL);
+    say(FRAME_RESULT, "{}", 2);
+    say(FRAME_RESULT, "{}", 2);
+    live_read(b);
+    assert_true(!b && saw.results == 1);
+}
+
+static void inv2_on_exit_may_free(void **state)
+{
+    (void)state;
+    live_listen(b, &destroyer, NULL);
+    say(FRAME_EXIT, "0123", 4);
+    turn();
+    assert_null(b);
+}
+
+static void inv2_on_garbage_may_free(void **state)
+{
+    (void)state;
+    live_listen(b, &destroyer, NULL);
+    say(FRAME_READY, "", 0);
+    turn();
+    assert_null(b);
+}
+
+static void inv2_on_output_may_free(void **state)
+{
+    (void)state;
+    live_listen(b, &destroyer, NULL);
+    assert_int_equal(write(out[0], "x", 1), 1);
+    assert_int_equal(write(out[1], "x", 1), 1);
+    turn();
+    assert_null(b);
+}
+
+static void inv2_on_sent_may_free(void **state)
+{
+    (void)state;
+    struct frame_piece piece = {"x", 1};
+    live_listen(b, &destroyer, NULL);
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    assert_null(b);
+}
+
+static void inv2_on_sent_may_free_later(void **state)
+{
+    (void)state;
+    static char code[1 << 20];
+    struct frame_piece piece = {code, sizeof code};
+    struct frame_reader r = {.max = FRAME_RUN_MAX};
+    live_listen(b, &destroyer, NULL);
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), 0);
+    for (int i = 0; i < 1000 && b; i++) {
+        (void)receive(&r);
+        turn();
+    }
+    assert_null(b);
+    frame_reader_done(&r);
+}
+
+// The listener of a result asks for what is there already, and frees the box in there.
+static void nested_result(struct live_box *live, const char *data, size_t length, unsigned flags)
+{
+    (void)data;
+    (void)length;
+    (void)flags;
+    live_listen(live, &destroyer, NULL);
+    live_read(live);
+}
+
+static void inv2_nested_reading_may_free(void **state)
+{
+    (void)state;
+    static const struct live_user nested = {.on_result = nested_result};
+    live_listen(b, &nested, NULL);
+    for (int i = 0; i < 3; i++)
+        say(FRAME_RESULT, "{}", 2);
+    turn();
+    assert_true(!b && saw.results == 1);
+}
+
+static void on_list(const struct live_box *live, struct scratch_reply *reply, void *argument)
+{
+    assert_true(live == b && reply->error.message[0]);
+    saw.failed++;
+    if (argument)
+        free_it(b);
+}
+
+static void inv2_a_failed_operation_may_free(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_non_null(scratch_list(b, on_list, NULL, &e));
+    assert_non_null(scratch_list(b, on_list, &saw, &e));
+    fd_close(&box);
+    turn();
+    assert_true(!b && saw.failed == 2);
+}
+
+static void inv3_garbage_fails_what_is_awaited(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_non_null(scratch_list(b, on_list, NULL, &e));
+    say(FRAME_READY, "", 0);
+    turn();
+    assert_true(saw.failed == 1 && saw.garbage == 1);
+    assert_null(scratch_list(b, on_list, NULL, &e));
+    assert_int_equal(e.code, ERR_SESSION_ENDED);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
+#define TEST_KEPT(f) cmocka_unit_test_setup_teardown(f, begin_kept, finish)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(frames_reach_whoever_listens),
+        TEST(one_event_reads_no_more_than_its_share),
+        TEST(the_end_of_the_socket_is_not_garbage),
+        TEST(a_socket_that_was_reset),
+        TEST(what_no_box_says_ends_the_reading),
+        TEST(descriptors_that_nobody_asked_for_are_closed),
+        TEST(a_frame_that_was_cut_off_gives_way),
+        TEST_KEPT(a_kept_box_may_be_in_the_middle_of_a_frame),
+        TEST(output_waits_until_somebody_listens),
+        TEST(inv1_frames_are_never_mixed),
+        TEST(a_small_frame_goes_at_once),
+        TEST_KEPT(runs_in_a_kept_box_say_so),
+        TEST(a_box_that_dies_while_it_is_sent_to),
+        TEST(inv2_on_result_may_free),
+        TEST(inv2_on_result_may_free_in_live_read),
+        TEST(inv2_on_exit_may_free),
+        TEST(inv2_on_garbage_may_free),
+        TEST(inv2_on_output_may_free),
+        TEST(inv2_on_sent_may_free),
+        TEST(inv2_on_sent_may_free_later),
+        TEST(inv2_nested_reading_may_free),
+        TEST(inv2_a_failed_operation_may_free),
+        TEST(inv3_garbage_fails_what_is_awaited),
+    };
+    return cmocka_run_group_tests_name("live", tests, NULL, NULL);
+}
