@@ -31,6 +31,7 @@ enum {
     DENTS_SIZE = 16 * 1024,
     PENDING_SIZE = 64 * 1024, // paths of folders that a list has still to look into
     TEMPORARY_SIZE = 32,
+    TEMPORARY_MAX_S = 60, // without a write for so long, nobody writes to it any more
     FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
     PLACE_FLAGS = O_PATH | O_DIRECTORY | O_CLOEXEC,
 };
@@ -46,6 +47,7 @@ struct dent {
 
 struct request {
     int sock, root; // the folder, open for reading
+    bool busy;
     struct frame_file f;
     char path[FRAME_PATH_MAX + 1];
 };
@@ -201,6 +203,22 @@ static bool is_temporary(const char *name)
            strcmp(name + BEGIN_LENGTH + DIGITS, temporary_end) == 0;
 }
 
+static time_t now_s(void)
+{
+    struct timespec now = {0};
+    (void)sys_raw(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
+    return now.tv_sec;
+}
+
+// One that a gate left behind which was killed while it wrote would take up room for ever, unseen.
+static void sweep_temporary(long folder, const char *name)
+{
+    struct statx st;
+    if (look(folder, name, 0, &st) == 0 && S_ISREG(st.stx_mode) &&
+        st.stx_mtime.tv_sec < now_s() - TEMPORARY_MAX_S)
+        (void)unlink_at(folder, name, 0);
+}
+
 // Makes the folders of `path` that are not there, and opens the last.  Writes into `path`.
 static long make_folders(long root, char *path)
 {
@@ -293,8 +311,10 @@ static void see_entry(struct walk *w, long folder, const struct dent *d, char *p
 {
     size_t n = strnlen(d->name, FRAME_NAME_MAX + 1);
     struct statx st = {.stx_mode = d->type == DT_DIR ? S_IFDIR : S_IFREG};
-    if (is_temporary(d->name) && d->type == DT_REG)
-        return; // on its way here
+    if (is_temporary(d->name) && d->type == DT_REG) {
+        sweep_temporary(folder, d->name); // else it is on its way here
+        return;
+    }
     bool usable = (d->type == DT_REG || d->type == DT_DIR || d->type == DT_UNKNOWN) &&
                   length + n <= FRAME_PATH_MAX && depth < FRAME_DEPTH_MAX &&
                   is_showable(d->name, n);
@@ -410,9 +430,7 @@ static void serve_create(struct request *r)
 // it gets another one, and the change is seen.
 static long commit(long parent, const char *name, const char *temporary, struct statx *ret)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
-    (void)sys_raw(SYS_clock_gettime, CLOCK_REALTIME, (long)&times[1], 0, 0, 0, 0);
-    times[1].tv_nsec = 0;
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = now_s()}};
     long n =
         sys_raw(SYS_utimensat, parent, (long)temporary, (long)times, AT_SYMLINK_NOFOLLOW, 0, 0);
     if (n == 0)
@@ -580,16 +598,26 @@ static void serve_delete(struct request *r)
     (void)send_reply(r->sock, &filed, 0, -1);
 }
 
+// ---- BUSY ------------------------------------------------------------------------------------------
+
+static void serve_busy(struct request *r)
+{
+    struct frame_filed filed = answer(r, 0);
+    filed.count = r->busy;
+    (void)send_reply(r->sock, &filed, 0, -1);
+}
+
 // ---- all of them -----------------------------------------------------------------------------------
 
 static void (*const serve[FILE_OP_MAX])(struct request *r) = {
     [FILE_LIST] = serve_list,     [FILE_OPEN] = serve_open,   [FILE_CREATE] = serve_create,
     [FILE_COMMIT] = serve_commit, [FILE_ABORT] = serve_abort, [FILE_DELETE] = serve_delete,
+    [FILE_BUSY] = serve_busy,
 };
 
-bool files_serve(int sock, const char *root, const void *frame, size_t length)
+bool files_serve(int sock, const char *root, bool busy, const void *frame, size_t length)
 {
-    struct request r = {.sock = sock};
+    struct request r = {.sock = sock, .root = -1, .busy = busy};
     if (length < sizeof r.f)
         return false;
     memcpy(&r.f, frame, sizeof r.f);
@@ -597,9 +625,10 @@ bool files_serve(int sock, const char *root, const void *frame, size_t length)
     if (r.f.op == 0 || r.f.op >= FILE_OP_MAX || r.f.path_length > FRAME_PATH_MAX ||
         r.f.path_length != length - sizeof r.f)
         return false;
-    long n = r.f.op == FILE_LIST || is_plain(path, r.f.path_length) ? 0 : -EINVAL;
+    bool pathless = r.f.op == FILE_LIST || r.f.op == FILE_BUSY;
+    long n = pathless || is_plain(path, r.f.path_length) ? 0 : -EINVAL;
     memcpy(r.path, path, r.f.path_length);
-    if (n == 0)
+    if (n == 0 && r.f.op != FILE_BUSY)
         n = r.root =
             (int)sys_raw(SYS_openat, AT_FDCWD, (long)root, FOLDER_FLAGS | O_NOFOLLOW, 0, 0, 0);
     if (n >= 0) {

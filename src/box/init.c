@@ -62,6 +62,7 @@ static char datagrams[2][sizeof(struct frame_header) + FRAME_CHUNK];
 static unsigned current;      // the one that is received into
 static size_t stalled_length; // of the run that waits in it
 static bool kept;             // FRAME_KEPT
+static bool running;          // a run was taken, and its result is not out yet
 static struct files_usage usage_before;
 static _Alignas(64) char init_stack[64 * 1024];
 static _Alignas(64) char split_stack[16 * 1024];
@@ -96,6 +97,7 @@ static void publish(const char *data, size_t length)
         leave(1);
     mailbox->request_data = room.request ? memcpy(room.request, data, length) : data;
     mailbox->request_length = length;
+    running = true;
     atomic_store(&mailbox->request, FULL);
     (void)futex(&mailbox->request, FUTEX_WAKE, 1);
 }
@@ -152,7 +154,8 @@ static void take_payload(size_t length)
     if (h.magic != FRAME_MAGIC)
         leave(1);
     if (h.kind == FRAME_FILE) {
-        if (!files_serve(BOX_CONTROL_FD, FILES_ROOT, payload, length - sizeof h))
+        bool busy = running || atomic_load(&mailbox->stalled);
+        if (!files_serve(BOX_CONTROL_FD, FILES_ROOT, busy, payload, length - sizeof h))
             leave(1);
     } else if (h.kind != FRAME_RUN) {
         leave(1);
@@ -257,7 +260,8 @@ int init_share(struct init_mailbox *to, char *request, char *result)
     atomic_store(&share.state, SHARE_ASKED);
     wake_init();
     while (atomic_load(&share.state) == SHARE_ASKED)
-        (void)sys_raw(SYS_futex, (long)&share.state, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, SHARE_ASKED, 0, 0, 0);
+        (void)sys_raw(SYS_futex, (long)&share.state, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, SHARE_ASKED,
+                      0, 0, 0);
     return atomic_load(&share.state) == SHARE_DONE ? 0 : -EBUSY;
 }
 
@@ -338,6 +342,7 @@ static void serve_outgoing(void)
         return;
     size_t length = mailbox->outgoing_length;
     uint32_t kind = mailbox->outgoing_kind;
+    running = running && kind != FRAME_RESULT;
     if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
         (void)send_frame(kind, kind == FRAME_RESULT ? result_flags() : 0, mailbox->outgoing_data,
                          length, -1);

@@ -367,10 +367,10 @@ static const char kernel_code[] =
     "        times.append(time.perf_counter() - begin)\n"
     "    time.sleep(1)\n"
     "    bare = weigh()\n"
-    "    for manager, client in kernels if sys.argv[2] == '1' else ():\n"
-    "        client.execute_interactive('import ' + sys.argv[3], timeout=60, output_hook=id)\n"
-    "        data = -1\n"
-    "    data = data and weigh()\n"
+    "    code = f'import sys; sys.path.append({sys.argv[2]!r}); import {sys.argv[3]}'\n"
+    "    replies = [client.execute(code, reply=True, timeout=60) for _, client in kernels]\n"
+    "    if all(reply['content']['status'] == 'ok' for reply in replies):\n"
+    "        data = weigh()\n"
     "finally:\n"
     "    for manager, client in kernels:\n"
     "        client.stop_channels()\n"
@@ -426,43 +426,54 @@ static json_t *ask_helper(const char *python, const char *code, const char *cons
     return r == 0 && status == 0 ? json_loadb(text, have, 0, NULL) : NULL;
 }
 
-static bool can_import(const char *python, const char *modules)
+// Which interpreter has an ipykernel: one of its own, or that of the boxes.
+static const char *find_kernel(const struct plan *p)
 {
-    static const char code[] = "import sys, json\n"
-                               "for name in sys.argv[1].split(','): __import__(name)\n"
-                               "print('{}')";
-    const char *const arguments[] = {modules, NULL};
-    json_t *o = ask_helper(python, code, arguments);
-    json_decref(o);
-    return o != NULL;
+    static const char code[] = "import ipykernel, jupyter_client\nprint('{}')";
+    static const char *const none[] = {NULL};
+    const char *places[] = {"build/venv-ipykernel/bin/python", p->python};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        json_t *o = access(places[i], X_OK) == 0 ? ask_helper(places[i], code, none) : NULL;
+        json_decref(o);
+        if (o)
+            return places[i];
+    }
+    return NULL;
+}
+
+// Where the boxes have the data stack from: the kernels are given the same.
+static json_t *find_packages(const struct plan *p)
+{
+    static const char code[] = "import json, sysconfig\n"
+                               "print(json.dumps({'path': sysconfig.get_paths()['platlib']}))";
+    static const char *const none[] = {NULL};
+    return ask_helper(p->python, code, none);
 }
 
 static void measure_kernels(struct plan *p)
 {
-    const char *places[] = {p->python, "build/venv-data/bin/python", "build/venv/bin/python"};
-    const char *python = NULL;
-    for (size_t i = 0; i < ARRAY_LEN(places) && !python; i++)
-        if (access(places[i], X_OK) == 0 && can_import(places[i], "ipykernel,jupyter_client"))
-            python = places[i];
+    const char *python = find_kernel(p);
     if (!python) {
         snprintf(p->ret->missing, sizeof p->ret->missing,
                  "ipykernel is missing: 'tools/setup data' installs it");
         return;
     }
-    bool data = can_import(python, stack);
-    const char *const arguments[] = {p->config->quick ? "2" : "5", data ? "1" : "0", stack, NULL};
+    json_t *packages = find_packages(p);
+    const char *path = json_string_value(json_object_get(packages, "path"));
+    const char *const arguments[] = {p->config->quick ? "2" : "5", path ? path : "", stack, NULL};
     json_t *o = ask_helper(python, kernel_code, arguments);
     const char *version = json_string_value(json_object_get(o, "version"));
-    if (!version) {
+    if (version) {
+        snprintf(p->ret->kernel, sizeof p->ret->kernel, "ipykernel %s", version);
+        p->ret->kernel_open_us = json_number_value(json_object_get(o, "open_us"));
+        p->ret->kernel_mib = json_number_value(json_object_get(o, "mib"));
+        p->ret->kernel_data_mib =
+            json_number_value(json_object_get(o, "data_mib")); // 0: it has none
+    } else {
         snprintf(p->ret->missing, sizeof p->ret->missing, "the ipykernel did not start");
-        return;
     }
-    snprintf(p->ret->kernel, sizeof p->ret->kernel, "ipykernel %s", version);
-    p->ret->kernel_open_us = json_number_value(json_object_get(o, "open_us"));
-    p->ret->kernel_mib = json_number_value(json_object_get(o, "mib"));
-    if (data)
-        p->ret->kernel_data_mib = json_number_value(json_object_get(o, "data_mib"));
     json_decref(o);
+    json_decref(packages);
 }
 
 static void measure_plot(struct plan *p)

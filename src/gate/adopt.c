@@ -136,6 +136,7 @@ void home_adopt(const struct wire_adopt *m, const int *fds, void *argument)
         return;
     }
     link_hold(&all->gate->link, h->box);
+    h->active = UINT32_MAX; // not known here
     h->box->reader.resync = true;
     for (unsigned i = first; i < all->entry_count && all->entries[i]->box == m->box; i++) {
         busy |= all->entries[i]->busy != 0;

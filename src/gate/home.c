@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+
 enum { NOWHERE_MAX = 65536 }; // bytes of an orphan's output that are thrown away at a time
 
 static const struct live_user idle_user;
@@ -158,6 +160,7 @@ static void enter(struct home *h, struct run *r)
 {
     struct session *s = r->request.session;
     h->running = r;
+    h->active = s->branch;
     s->state = SESSION_BUSY;
     ledger_touch(s, true);
     run_enter(r, h->box);
@@ -237,6 +240,7 @@ static void drained(struct home *h)
 {
     struct session *s;
     h->draining = false;
+    scratch_cancel(TAKE_PTR(h->asked));
     if (h->timer)
         (void)event_del(h->timer);
     home_rest(h);
@@ -251,6 +255,16 @@ static void on_drain_result(struct live_box *b, const char *data, size_t length,
     (void)length;
     (void)flags;
     drained(b->owner);
+}
+
+// The run of the gate before this one may never have been sent to its end, or its result may have been read.
+static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct home *h = argument;
+    (void)b;
+    h->asked = NULL;
+    if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
+        drained(h);
 }
 
 static void on_drain_output(struct live_box *b, enum live_stream stream)
@@ -285,6 +299,8 @@ void home_drain(struct home *h)
     if (!h->timer)
         h->timer = evtimer_new(h->all->gate->base, on_drain_over, h);
     (void)link_interrupt(&h->all->gate->link, h->box->id);
+    if (!h->asked)
+        h->asked = scratch_busy(h->box, on_drain_busy, h, NULL); // NULL: then without it
     if (!h->timer || event_add(h->timer, &grace) < 0)
         on_drain_over(-1, 0, h);
 }
@@ -320,4 +336,70 @@ static void forget_branch(struct session *s)
                                   .on_done = on_dropped};
     if (!run_start(h->all->gate, &request))
         free(meta); // its memory goes with the box
+}
+
+// ---- files of a fork -----------------------------------------------------------------------------------
+
+struct session_visit {
+    struct run *run;
+    char meta[80];
+    void (*then)(struct session *s, const struct err *error, void *argument);
+    void *argument;
+};
+
+static void on_visited(struct run *r)
+{
+    struct session_visit *v = r->request.argument;
+    struct session *s = r->request.session;
+    struct err e = r->error;
+    bool failed = !s || !r->result || json_is_object(json_object_get(r->result, "error"));
+    if (failed && !e.message[0])
+        err_set(&e, ERR_SESSION_ENDED, 0,
+                "run something in the session to see what is wrong with it",
+                "the files of the session cannot be had");
+    if (v->then)
+        v->then(failed ? NULL : s, failed ? &e : NULL, v->argument);
+    run_free(r);
+    free(v);
+}
+
+struct session_visit *session_visit(struct session *s,
+                                    void (*then)(struct session *s, const struct err *error,
+                                                 void *argument),
+                                    void *argument)
+{
+    struct err e;
+    if (s->home->next_branch == 1 || s->home->active == s->branch) {
+        then(s, NULL, argument);
+        return NULL;
+    }
+    struct session_visit *v = calloc(1, sizeof *v);
+    if (v) {
+        v->then = then;
+        v->argument = argument;
+        snprintf(v->meta, sizeof v->meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
+                 s->branch);
+        struct run_request request = {.code = "",
+                                      .meta = v->meta,
+                                      .meta_length = strlen(v->meta),
+                                      .limits = s->plan.limits,
+                                      .wall_ms = s->plan.wall_ms,
+                                      .cpu_ms = s->plan.cpu_ms,
+                                      .output_bytes = NOWHERE_MAX,
+                                      .session = s,
+                                      .on_done = on_visited,
+                                      .argument = v};
+        v->run = run_start(s->all->gate, &request);
+        if (v->run)
+            return v;
+        free(v);
+    }
+    err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "reach the files of a fork");
+    then(NULL, &e, argument);
+    return NULL;
+}
+
+void session_visit_cancel(struct session_visit *v)
+{
+    v->then = NULL; // it goes on, and tells nobody
 }

@@ -24,6 +24,7 @@ enum {
     READS_PER_EVENT = 16, // so that one flood does not starve the others
     READS_AT_END = 1024,  // more than a socket holds, however small they are
     PIECES_MAX = 4,       // as frame_send()
+    SMALL_MAX = 16,
 };
 
 struct live_frame {
@@ -32,6 +33,7 @@ struct live_frame {
     bool borrowed;
     size_t offset, count;
     struct frame_piece pieces[PIECES_MAX];
+    char small[PIECES_MAX][SMALL_MAX]; // of a borrowed one: heads, which stand on somebody's stack
     char copy[];
 };
 
@@ -184,8 +186,21 @@ static void on_stream(evutil_socket_t fd, short what, void *argument)
         b->user->on_output(b, fd == b->fd[LIVE_STDOUT] ? LIVE_STDOUT : LIVE_STDERR);
 }
 
+// What the one before had lent us may be gone with it.  Half a frame that is out already does no harm: the
+// box begins anew with the next one.
+static void drop_borrowed(struct live_box *b)
+{
+    for (struct live_frame *f = TAILQ_FIRST(&b->frames), *next; f; f = next) {
+        next = TAILQ_NEXT(f, list);
+        if (f->borrowed)
+            drop_frame(b, f);
+    }
+}
+
 void live_listen(struct live_box *b, const struct live_user *user, void *owner)
 {
+    if (owner != b->owner)
+        drop_borrowed(b);
     bool had = b->user && b->user->on_output, has = user && user->on_output;
     b->user = user;
     b->owner = owner;
@@ -253,8 +268,11 @@ static struct live_frame *make_frame(enum frame_kind kind, const struct frame_pi
         return NULL;
     *f = (struct live_frame){.kind = kind, .borrowed = !copy, .count = copy ? 1 : count};
     if (!copy) {
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
             f->pieces[i] = pieces[i];
+            if (pieces[i].len > 0 && pieces[i].len <= SMALL_MAX)
+                f->pieces[i].data = memcpy(f->small[i], pieces[i].data, pieces[i].len);
+        }
         return f;
     }
     f->pieces[0] = (struct frame_piece){f->copy, size};
@@ -317,7 +335,7 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
                            .control = fds[0],
                            .fd = {fds[1], fds[2]},
                            // A kept box may come from another gate, which was killed while it read.
-                           .reader = {.max = FRAME_RESULT_MAX, .midway = kept}};
+                           .reader = {.max = FRAME_RESULT_MAX, .resync = kept}};
     TAILQ_INIT(&b->frames);
     TAILQ_INIT(&b->ops);
     // And that gate may have asked things: their answers must not look like answers to us.

@@ -64,7 +64,8 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
 // Closes our ends and fails the operations that are awaited; the box itself is the keeper's.
 void live_free(struct live_box *b);
 
-// Output is read by whoever listens; without a listener it waits in the pipes.
+// Output is read by whoever listens; without a listener it waits in the pipes.  A frame that another owner
+// had lent, and that is not out yet, is dropped.
 void live_listen(struct live_box *b, const struct live_user *user, void *owner);
 
 // Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied (`copy`).

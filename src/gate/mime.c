@@ -20,6 +20,7 @@ static const struct {
     {"arrow", "application/vnd.apache.arrow.file"},
     {"avif", "image/avif"},
     {"avi", "video/x-msvideo"},
+    {"bin", "application/octet-stream"},
     {"bmp", "image/bmp"},
     {"bz2", "application/x-bzip2"},
     {"c", "text/x-c"},

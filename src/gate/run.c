@@ -258,7 +258,10 @@ void run_let_go(struct run *r)
         return;
     }
     r->state = RUN_MEASURING;
-    if (link_measure(&r->gate->link, r->box->id, 0) < 0 || !set_timer(r, MEASURE_MS, on_overdue))
+    // A box that hangs up is dead, and its ENDED on the way: the session must not look alive.
+    bool is_dead = r->box->silent;
+    if ((!is_dead && link_measure(&r->gate->link, r->box->id, 0) < 0) ||
+        !set_timer(r, MEASURE_MS, on_overdue))
         release(r, END_CANCELLED);
 }
 

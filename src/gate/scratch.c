@@ -218,9 +218,10 @@ static int on_create(struct scratch_op *op, int fd)
     return 0;
 }
 
-static int on_done(struct scratch_op *op, const struct frame_stat *stat)
+static int on_done(struct scratch_op *op, const struct frame_filed *f)
 {
-    struct scratch_reply reply = {.fd = -1};
+    const struct frame_stat *stat = &f->stat;
+    struct scratch_reply reply = {.fd = -1, .busy = op->first == FILE_BUSY && f->count};
     if (op->first == FILE_CREATE)
         reply.file = (struct scratch_file){.size = stat->size,
                                            .mtime_ns = stat->mtime_ns,
@@ -266,7 +267,8 @@ static int on_filed(struct scratch_op *op, const struct frame_filed *f, const ch
     case FILE_OPEN: return on_open(op, TAKE_FD(*fd));
     case FILE_CREATE: return on_create(op, TAKE_FD(*fd));
     case FILE_COMMIT:
-    case FILE_DELETE: return on_done(op, &f->stat);
+    case FILE_DELETE:
+    case FILE_BUSY: return on_done(op, f);
     case FILE_ABORT:
     case FILE_OP_MAX: break;
     }
@@ -365,4 +367,10 @@ struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_
                                   void *argument, struct err *e)
 {
     return begin(b, FILE_DELETE, path, NULL, 0, done, argument, e);
+}
+
+struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
+                                struct err *e)
+{
+    return begin(b, FILE_BUSY, NULL, NULL, 0, done, argument, e);
 }

@@ -59,6 +59,7 @@ struct scratch_reply {
     struct scratch_list list; // LIST; the callee may take it (and zero it)
     struct scratch_file file; // READ, WRITE: what it is now; path is the caller's own, normalised
     int fd;                   // READ: the callee may take it (and set -1)
+    bool busy;                // BUSY
 };
 typedef void (*scratch_done)(const struct live_box *b, struct scratch_reply *reply, void *argument);
 
@@ -80,6 +81,10 @@ struct scratch_op *scratch_write(struct live_box *b, const char *path, const voi
 // A file, or a folder with all that is in it.
 struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
                                   void *argument, struct err *e);
+// Has a run not been answered yet?  For a gate that took the box over and cannot know: the run of the one
+// before may never have been sent to its end, or its result may have been read.
+struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
+                                struct err *e);
 void scratch_cancel(struct scratch_op *op);
 
 // For live.c: a FILED frame came; `fd` is taken, -1: none.  -EBADMSG: no box says that.

@@ -122,8 +122,9 @@ bool scratch_check(const char *data, size_t length, bool has_fd, struct frame_fi
         f.reserved || has_fd != (carries && worked))
         return false;
     bool plain = f.op != FILE_LIST || !worked;
+    uint32_t most = f.op == FILE_BUSY; // else nothing is counted
     // A list that goes on must get on.
-    if (plain ? f.more || f.count || length != sizeof f : f.more && !f.count)
+    if (plain ? f.more || f.count > most || length != sizeof f : f.more && !f.count)
         return false;
     *ret = f;
     return true;

@@ -50,15 +50,17 @@ enum session_end {
 #undef X
         SESSION_END_MAX
 };
-extern const char *const session_end_codes[SESSION_END_MAX], *const session_end_words[SESSION_END_MAX];
+extern const char *const session_end_codes[SESSION_END_MAX],
+    *const session_end_words[SESSION_END_MAX];
 
 enum session_state { SESSION_OPENING, SESSION_IDLE, SESSION_BUSY, SESSION_ENDING };
 
 struct session_plan {
     char name[SESSION_NAME_MAX + 1]; // "": none
     struct wire_limits limits;
-    uint64_t idle_ms, wall_ms, cpu_ms, output_bytes; // the last three: of its runs, unless they say otherwise
-    bool checkpoint;                                 // before every run
+    uint64_t idle_ms, wall_ms, cpu_ms,
+        output_bytes; // the last three: of its runs, unless they say otherwise
+    bool checkpoint;  // before every run
 };
 
 struct home; // session.c: a box, the session that it was opened for, and its forks
@@ -105,17 +107,28 @@ int session_check_name(const char *text, size_t length, struct err *e);
 // the gate is closed before.  NULL and `e`: refused at once.  At the cap the longest idle session makes
 // room, first one of the same owner; with none idle: ERR_BUSY.
 struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,
-                             void (*done)(struct session *s, const struct err *error, void *argument),
+                             void (*done)(struct session *s, const struct err *error,
+                                          void *argument),
                              void *argument, struct err *e);
 // By handle or by name, of this owner only.  NULL and `e`, which says what became of it if it ever was.
 struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e);
 // The same for an id that has ended: SESSION_OPEN: never heard of it.  `ret_ms`: when it ended.
-enum session_end session_epitaph(struct gate *g, const char *owner, const char *text, int64_t *ret_ms);
+enum session_end session_epitaph(struct gate *g, const char *owner, const char *text,
+                                 int64_t *ret_ms);
 
 // A fork of `s`, in the same box, which has made the branch.  NULL and `e`.
 struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e);
 uint32_t session_next_branch(struct session *s); // a number for it
-bool session_is_shared(const struct session *s);  // it has forks, or is one
+bool session_is_shared(const struct session *s); // it has forks, or is one
+
+// The files in the box's scratch are those of whichever branch ran last.  Calls `then` when they are this
+// session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they cannot be had.
+struct session_visit;
+struct session_visit *session_visit(struct session *s,
+                                    void (*then)(struct session *s, const struct err *error,
+                                                 void *argument),
+                                    void *argument);
+void session_visit_cancel(struct session_visit *v);
 
 // Ends it; whatever runs or waits in it is cancelled.
 void session_close(struct session *s, enum session_end why);

@@ -34,12 +34,12 @@
 
 enum {
     REFILL_DELAY_MS = 2,
-    LOOK_DELAY_MS = 1000,     // at a zygote that is not warm, or not there
-    RETRY_FIRST_MS = 1000,    // before a zygote that failed is tried again; doubles
-    RETRY_LAST_MS = 30000,    //
-    HELD_MAX = 4096,          // acquires that wait for the zygote; more are refused
-    RESTARTS_MAX = 5,         // of the gate within ...
-    RESTART_PERIOD_MS = 60000 //
+    LOOK_DELAY_MS = 1000,  // at a zygote that is not warm, or not there
+    RETRY_FIRST_MS = 1000, // before a zygote that failed is tried again; doubles
+    RETRY_LAST_MS = 30000, //
+    HELD_MAX = 4096,       // acquires that wait for the zygote; more are refused
+    SHORT_LIFE_MS = 1000,  // of a gate that never came to serve ...
+    SHORT_LIVES_MAX = 100  // ... and how many of them in a row are one too many
 };
 enum { EVENTS = 64 };
 
@@ -58,11 +58,11 @@ struct keeper {
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
     int64_t timer_ms; // when it fires
-    pid_t gate;  // 0: there is none
+    pid_t gate;       // 0: there is none
     int gate_status;
     bool gate_gone, stopping;
-    int64_t restarts_ms[RESTARTS_MAX]; // when; the oldest is at `restarts` % RESTARTS_MAX
-    unsigned restarts;
+    int64_t gate_since_ms;
+    unsigned restarts, short_lives;
     struct ledger *ledger;
     struct wire_acquire held[HELD_MAX];
     unsigned held_count;
@@ -223,12 +223,13 @@ static void on_gate(struct keeper *k)
         case WIRE_INTERRUPT: stock_interrupt(&k->stock, &m.interrupt); break;
         case WIRE_MEASURE: stock_measure(&k->stock, &m.measure); break;
         case WIRE_STATUS: {
-            union wire_message reply = {.status_reply = {
-                                            .parked = k->stock.counts[BOX_PARKED],
-                                            .live = k->stock.counts[BOX_LIVE] + k->stock.counts[BOX_IDLE],
-                                            .dying = k->stock.counts[BOX_DYING],
-                                            .zygote_pid = (uint32_t)k->zygote.pid,
-                                        }};
+            union wire_message reply = {
+                .status_reply = {
+                    .parked = k->stock.counts[BOX_PARKED],
+                    .live = k->stock.counts[BOX_LIVE] + k->stock.counts[BOX_IDLE],
+                    .dying = k->stock.counts[BOX_DYING],
+                    .zygote_pid = (uint32_t)k->zygote.pid,
+                }};
             stock_send(&k->stock, WIRE_STATUS_REPLY, &reply, NULL, 0);
             break;
         }
@@ -445,6 +446,7 @@ static int start_gate(struct keeper *k, struct err *e)
     for (unsigned i = 0; i < k->plan->keep_count && !k->plan->restart; i++)
         (void)close(k->plan->keep[i]); // the gate's alone
     k->gate = pid;
+    k->gate_since_ms = clock_ms();
     k->gate_sock = sock[0];
     (void)fd_set_nonblock(k->gate_sock, true);
     k->stock.gate_sock = k->gate_sock;
@@ -453,18 +455,17 @@ static int start_gate(struct keeper *k, struct err *e)
     return 0;
 }
 
-// Not more than a few times a minute: what breaks it at once would break it for ever.
+// What breaks it at once would break it for ever; what breaks it now and then is survived.
 static bool may_restart(struct keeper *k)
 {
-    int64_t *oldest = &k->restarts_ms[k->restarts % RESTARTS_MAX], now_ms = clock_ms();
     if (!k->plan->restart || k->stopping)
         return false;
-    if (k->restarts >= RESTARTS_MAX && now_ms - *oldest < RESTART_PERIOD_MS) {
-        log_line(LOG_ERROR, "the gate crashed %d times within a minute; giving up",
-                 RESTARTS_MAX + 1);
+    k->short_lives = clock_ms() - k->gate_since_ms < SHORT_LIFE_MS ? k->short_lives + 1 : 0;
+    if (k->short_lives >= SHORT_LIVES_MAX) {
+        log_line(LOG_ERROR, "the gate crashed %d times in a row as soon as it began; giving up",
+                 SHORT_LIVES_MAX);
         return false;
     }
-    *oldest = now_ms;
     k->restarts++;
     return true;
 }

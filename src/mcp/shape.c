@@ -33,7 +33,7 @@ enum {
     HEAD_PERCENT = 40,
     TYPE_MAX = 200, // characters of error fields in the object
     LINE_MAX = 500,
-    TABLE_MAX = 2000, // characters of a table in the place of a result
+    TABLE_MAX = 2000,      // characters of a table in the place of a result
     RESULT_LINE_MAX = 200, // a result up to this long stands beside its label
 };
 
@@ -130,9 +130,9 @@ struct section {
     json_t *value;
     size_t length, count; // bytes, characters
     size_t room;          // characters for it, with its note
-    bool cut, instead; // instead: the text stands for a longer one, which the object has
-    size_t head, tail; // offsets: the end of the first piece, the begin of the last
-    size_t left_out;   // characters
+    bool cut, instead;    // instead: the text stands for a longer one, which the object has
+    size_t head, tail;    // offsets: the end of the first piece, the begin of the last
+    size_t left_out;      // characters
     bool kept;
     char uri[KEPT_URI_MAX];
 };
@@ -559,7 +559,8 @@ static int say_table(const struct shape *s, json_t *object, struct section *resu
     if (result->count > s->budget / 2) {
         bool kept = s->keep && s->keep(s->argument, KEPT_RESULT, "text/plain", result->text,
                                        result->length, uri);
-        failed |= note_truncated(object, "result", s->budget / 2, result->length, kept ? uri : NULL);
+        failed |=
+            note_truncated(object, "result", s->budget / 2, result->length, kept ? uri : NULL);
         failed |= json_object_set_new(object, "result",
                                       shape_clip(result->text, result->length, s->budget / 2));
     }

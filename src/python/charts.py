@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """charts: what a figure of matplotlib shows, as data that can be read without seeing the picture.
 
-figures.py calls of_figure() in the user process of a box, after the figure was drawn: nothing is drawn
-or laid out here, the artists are only asked for what they were given. All of them are user code's to
-change, so whoever calls expects an exception; numbers are finite or null, texts and lists have a bound.
-plotly_charts.py makes the same form of figures of plotly.
+figures.py calls of_figure() in the user process of a box, after the figure was drawn: nothing is
+drawn or laid out here, the artists are only asked for what they were given. All of them are user
+code's to change, so whoever calls expects an exception; numbers are finite or null, texts and lists
+have a bound. plotly_charts.py makes the same form of figures of plotly.
 """
 
 from sys import modules
@@ -518,8 +518,8 @@ def finish(title, axes, omitted):
 
 
 def fit(make, count):
-    """JSON text of a chart within its bound: make(points), with fewer points if need be. None: it is
-    too large in any case. `count` is about how many series there are."""
+    """JSON text of a chart within its bound: make(points), with fewer points if need be. None: it
+    is too large in any case. `count` is about how many series there are."""
     points = max(POINTS_LEAST, min(POINTS_MAX, POINTS_ALL // max(1, count)))
     while True:
         try:
@@ -552,7 +552,7 @@ def of_figure(figure):
 
 
 def watch_boxes(axes_class):
-    """A box plot is a handful of lines when it is drawn: its numbers are kept where they come by."""
+    """A box plot is a handful of lines once it is drawn: its numbers are kept when they come by."""
     draw = axes_class.bxp
 
     def bxp(self, bxpstats, *args, **kwargs):

@@ -6,8 +6,8 @@ user code, under the rules of runner.py. A value says itself what it looks like,
 notebooks call: _repr_png_() and so on. Figures of matplotlib are drawn on plt.show() and at the end
 of a run: figures.py. A figure is there as data as well, charts.py, and a table as a short text,
 tables.py. A library is used when user code has imported it; only to make a picture smaller is PIL
-imported for once. Every method may raise, lie, or return a gigabyte: what comes is checked before it
-is copied, what does not fit is counted, and what was wrong is said on stderr.
+imported for once. Every method may raise, lie, or return a gigabyte: what comes is checked before
+it is copied, what does not fit is counted, and what was wrong is said on stderr.
 """
 
 import builtins
@@ -44,8 +44,9 @@ SCRIPT = "application/javascript"
 METHODS = {
     "_repr_png_": PNG, "_repr_jpeg_": JPEG, "_repr_svg_": "image/svg+xml",
     "_repr_html_": "text/html", "_repr_markdown_": "text/markdown", "_repr_latex_": "text/latex",
-    "_repr_json_": "application/json", "_repr_javascript_": SCRIPT,
+    "_repr_json_": "application/json", "_repr_javascript_": SCRIPT, "_repr_pdf_": "application/pdf",
 }
+CANARY = "_ipython_canary_method_should_not_exist_"     # whoever has it has everything
 BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other files, and what makes us need them: figures.ADOPT has a function for each.
 OTHERS = "charts", "figures", "plotly_charts", "tables"
@@ -255,10 +256,22 @@ def name_of(value):
     return clip(type.__getattribute__(type(value), "__name__"), 100)
 
 
+def has(value, method):
+    """Does the value have a method: by its class, by itself, or by handing on to something else?"""
+    kind = type(value)
+    if getattr(kind, method, None) is not None:
+        return True
+    if isinstance(value, type):
+        return False
+    if getattr(kind, "__getattr__", None) is None:
+        return method in getattr(value, "__dict__", ())
+    return callable(getattr(value, method, None)) and getattr(value, CANARY, None) is None
+
+
 def ask(value, method, **arguments):
-    """What a method of the value's class returns, without metadata; None: nothing."""
+    """What a method of the value returns, without metadata; None: nothing."""
     try:
-        if getattr(type(value), method, None) is None:
+        if not has(value, method):
             return None
         given = getattr(value, method)(**arguments)
         return given[0] if type(given) is tuple and len(given) == 2 else given
@@ -278,8 +291,8 @@ def ask_animation(animation):
 
 
 def exact(bundle):
-    """A dictionary whatever its class; nothing of one that is too large. Not dict.copy(), which asks
-    a subclass for its keys."""
+    """A dictionary whatever its class; nothing of one that is too large. Not dict.copy(), which
+    asks a subclass for its keys."""
     return dict(dict.items(bundle)) if dict.__len__(bundle) <= TYPES_MAX else {}
 
 
@@ -409,10 +422,8 @@ def pack(bundle, name):
 
 
 def is_rich(value):
-    kind = type(value)
-    return (getattr(kind, BUNDLE, None) is not None or is_figure(value) or
-            getattr(kind, BY_ITSELF, None) is not None or
-            any([getattr(kind, method, None) is not None for method in METHODS]))
+    return has(value, BUNDLE) or has(value, BY_ITSELF) or is_figure(value) or \
+        any([has(value, method) for method in METHODS])
 
 
 def plain_of(value):
@@ -513,9 +524,9 @@ def filter_of(include, exclude):
 
 def shows_itself(value):
     """True if the value has done so, by the method that notebooks call."""
-    if getattr(type(value), BY_ITSELF, None) is None or is_plotly(value):
-        return False
     try:
+        if is_plotly(value) or not has(value, BY_ITSELF):
+            return False
         getattr(value, BY_ITSELF)()
         return True
     except NotImplementedError:
@@ -573,8 +584,8 @@ def publish_display_data(data, metadata=None, *, transient=None, update=False, *
 
 
 def clear_output(wait=False):
-    """Take back what this run has shown so far; with wait=True when there is something new. What was
-    printed stays."""
+    """Take back what this run has shown so far; with wait=True when there is something new. What
+    was printed stays."""
     if wait:
         Shown.clear = True
     else:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """figures: figures of matplotlib and plotly, how they are drawn and when they are shown.
 
-display.py calls adopt() for a library when it was imported, and the rest for what the library makes;
-all of it runs in the user process of a box, or, for a library that is preloaded, in the zygote. There
-is no screen and no browser: whatever would open a window shows the figure in the result instead.
+display.py calls a function of ADOPT for a library when it was imported, and the rest for what the
+library makes; all of it runs in the user process of a box, or, for a library that is preloaded, in
+the zygote. There is no screen and no browser: whatever would open a window shows the figure in the
+result instead.
 """
 
 from _io import BytesIO

@@ -282,7 +282,8 @@ def name_of_run(meta, session):
 def handle(meta, source):
     """One run from the gate; returns the payload to answer with."""
     meta = scan_json(meta.decode(), 0)[0] if meta else {}
-    if Box.branched or "checkpoint" in meta or "op" in meta:
+    undoing = Box.branched or Box.undo and ("checkpoint" in meta or "op" in meta)
+    if undoing:
         payload = Box.undo.before(meta)
         if payload is not None:
             return payload
@@ -316,7 +317,7 @@ def handle(meta, source):
     if forked:
         _exit(answer["exit_code"] if answer else 1)
     payload = encode(answer) if answer else LAST_RESORT
-    return Box.undo.extend(payload) if Box.branched or "checkpoint" in meta else payload
+    return Box.undo.extend(payload) if undoing else payload
 
 
 # ---- A new box ----------------------------------------------------------------------------------

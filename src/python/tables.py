@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tables: a table of pandas or polars as a short text: its shape, its columns with their types, first
-and last rows, everything aligned. For readers that pay for every character.
+"""tables: a table of pandas or polars as a short text: its shape, its columns with their types,
+first and last rows, everything aligned. For readers that pay for every character.
 
 display.py calls text_of() in the user process of a box, with whatever user code calls a table: the
 caller expects exceptions. Only the rows and columns that are shown are looked at.

@@ -257,8 +257,9 @@ def make_room(board, most):
 
     while too_many():
         drop_oldest(f"half of the {processes} processes of the box are copies already")
-    if own and room_left(board, size, peak, memory) < 0:
-        # The costs are what the copies may come to; what the youngest has come to can be seen.
+    if own and (most + 1) * size > memory // 2:
+        # The costs are what the copies may come to. What the youngest has come to can be seen, but only
+        # now, and for a millisecond: not when even all of them in full would fit.
         own[-1]["cost"] = max(0, own[-1]["size"] + Here.common - shared_size())
     while room_left(board, size, peak, memory) < 0:
         drop_oldest(f"the session has {size >> 20} MiB in memory, and a copy of it would not fit into "

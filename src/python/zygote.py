@@ -26,20 +26,21 @@ WARM = """
 """.split()
 
 # What is beside this file; each after those that it imports.
-OWN = "_constrictor base report source session variables runner display snapshot undo".split()
+OWN = "_constrictor base report source session variables runner display".split()
+OF_SESSIONS = ["snapshot", "undo"]      # of which a cold zygote has none: half a millisecond
 
 POOL_HEAD = 48              # bytes before the first object of a pool; a pool begins with a page
 POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end of holes
 
 
-def import_own():
+def import_own(names):
     """Our modules, without leaving their folder or names in the way of user code's own."""
     sys.path.insert(0, __file__.rpartition("/")[0])
-    modules = {name: __import__(name) for name in OWN}
+    modules = {name: __import__(name) for name in names}
     del sys.path[0]
-    for name in OWN:
+    for name in names:
         del sys.modules[name]
-    modules["base"].Box.undo = modules["undo"]
+    modules["base"].Box.undo = modules.get("undo")
     return modules["_constrictor"], modules["runner"], modules["display"]
 
 
@@ -94,7 +95,7 @@ def begin_pools():
 def main():
     names = sys.argv[1:]
     cold = names[:1] == ["--cold"]
-    constrictor, runner, display = import_own()
+    constrictor, runner, display = import_own(OWN if cold else OWN + OF_SESSIONS)
     failed = []
     if cold:
         del names[0]

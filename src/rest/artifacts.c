@@ -28,7 +28,7 @@ static int query(struct rest_call *c, const char *name, char *buf, size_t cap)
     for (const char *p = c->x->query; *p;) {
         size_t length = strcspn(p, "&");
         if (length >= n && strncmp(p, name, n) == 0 && (p[n] == '=' || length == n)) {
-            if (http_query(c->x, name, buf, cap))
+            if (http_query(c->x, name, buf, cap) && buf[0])
                 return 1;
             rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode it as UTF-8 with %XX",
                       "the query parameter '%s' is empty, too long or not well encoded", name);

@@ -351,6 +351,10 @@ void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *, str
     struct err e;
     c->then = then;
     struct session *s = session_open(c->rest->gate, c->owner, &c->plan, on_opened, c, &e);
+    if (!s && e.code == ERR_BAD_VALUE) { // the plan is good, so it is the name
+        rest_fail(c, 409, "session_exists", e.hint, "%s", e.message);
+        return;
+    }
     if (!s) {
         rest_fail_err(c, &e);
         return;

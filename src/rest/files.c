@@ -136,7 +136,12 @@ static void serve_link(struct http_exchange *x, void *argument)
     const char *token = x->path + strlen("/files/"), *slash = strchr(token, '/');
     char copy[STORE_TOKEN_LENGTH + 1] = "";
     struct artifact a;
-    if (!s || !slash || slash - token != STORE_TOKEN_LENGTH || strchr(slash + 1, '/')) {
+    if (!s) {
+        http_reply_error(x, 404, "not_found", "the server's log says why; see --state",
+                         "this server keeps no artifacts");
+        return;
+    }
+    if (!slash || slash - token != STORE_TOKEN_LENGTH || strchr(slash + 1, '/')) {
         reply_unknown(x);
         return;
     }

@@ -297,7 +297,8 @@ static json_t *lines_of(json_t *text)
     return list;
 }
 
-// What went wrong, in one line, for a client that knows nothing but "error".
+// What went wrong, in one line, for a client that knows nothing but "error": the exception; or the limit that
+// it met, whatever exception came of that.
 static json_t *error_line(json_t *object, json_t *error)
 {
     const char *type = json_string_value(json_object_get(error, "type"));
@@ -305,9 +306,10 @@ static json_t *error_line(json_t *object, json_t *error)
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
     const char *hint = json_string_value(json_object_get(object, "hint"));
     json_t *exit_code = json_object_get(object, "exit_code");
-    if (type && message)
+    bool own = verdict && strcmp(verdict, "error") == 0;
+    if (type && message && (own || !hint))
         return message[0] ? json_sprintf("%s: %s", type, message) : json_string(type);
-    if (verdict && strcmp(verdict, "error") == 0 && json_is_integer(exit_code))
+    if (own && json_is_integer(exit_code))
         return json_sprintf("SystemExit: exit status %d", (int)json_integer_value(exit_code));
     return json_sprintf("%s: %s", verdict ? verdict : "lost",
                         hint ? hint : "the run did not succeed");

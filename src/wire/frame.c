@@ -34,9 +34,6 @@ static int feed(struct frame_reader *r, const void *datagram, size_t len)
     if (r->resync && h.offset != 0)
         return 0;
     r->resync = false;
-    if (r->midway && h.offset != 0)
-        return 0;
-    r->midway = false;
     if (h.offset == 0) {
         // A new frame begins; an unfinished one was cut off when its sender was killed.
         char *data = realloc(r->data, h.total ? h.total : 1);

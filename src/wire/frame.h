@@ -87,6 +87,7 @@ enum frame_file_op {
     FILE_COMMIT,
     FILE_ABORT,
     FILE_DELETE, // a file, or a folder with all that is in it
+    FILE_BUSY,   // no path: `count` is 1 when a run has not been answered yet, else 0
     FILE_OP_MAX
 };
 
@@ -110,7 +111,7 @@ struct frame_filed {
     uint32_t more;          // LIST: 1: another frame of the same tag follows
     uint64_t left_out, odd; // LIST, in its last frame: see gate/scratch.h
     struct frame_stat stat; // OPEN, COMMIT
-    uint32_t count;         // LIST: how many entries follow
+    uint32_t count;         // LIST: how many entries follow; BUSY: see there
     uint32_t reserved;      // 0
     // `count` times: struct frame_entry, and its path
 };
@@ -132,9 +133,6 @@ struct frame_reader {
     uint32_t total;
     uint32_t have;
     bool broken; // there was an error
-    // Set by a gate that takes over from another: what may be the rest of a frame that the other had begun
-    // to read is left out.
-    bool midway;
     bool resync; // somebody else read the beginning: what belongs to it is passed over
 };
 

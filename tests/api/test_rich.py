@@ -107,9 +107,31 @@ handle
 
 def test_update_of_a_large_item_gives_its_room_back(cli):
     code = "h = display({'a/b': 'x' * 120_000}, raw=True, display_id=True)\n"
-    code += "for i in range(50): display({'a/b': str(i % 10) * 120_000}, raw=True, display_id=h.display_id, update=True)"
+    code += "for i in range(50):\n display({'a/b': str(i % 10) * 120_000}, raw=True, "
+    code += "display_id=h.display_id, update=True)"
     shown = run(cli, code)
-    assert [item["a/b"][:1] for item in shown.items] == ["9"] and "display_omitted" not in shown.json
+    assert [item["a/b"][:1] for item in shown.items] == ["9"]
+    assert "display_omitted" not in shown.json
+
+
+def test_methods_of_other_kinds(cli):
+    code = """
+from types import SimpleNamespace
+from unittest.mock import MagicMock, Mock
+class Page:
+    def _repr_html_(self): return "page"
+    def _repr_pdf_(self): return b"%PDF-1.7"
+class Proxy:
+    def __getattr__(self, name): return getattr(Page(), name)
+class All:
+    def __getattr__(self, name): return lambda *a, **k: "anything"
+display(SimpleNamespace(_repr_html_=lambda: "own"), Proxy(), Page, Mock(), MagicMock(), All())
+Proxy()
+"""
+    shown = run(cli, code)
+    pages = [item.get("text/html") for item in shown.items]
+    assert pages == ["own", "page"] + [None] * 4 + ["page"]
+    assert shown.items[1]["application/pdf"] == "JVBERi0xLjc=" and shown.err == ""
 
 
 def test_shows_itself(cli):

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { MAX = 1 << 16 }; // smaller than the gate's, so that its edge is reached
     // One that takes over from another gate leaves out what belongs to no beginning.
-    struct frame_reader r = {.max = MAX, .midway = size && data[size - 1] & 1};
+    struct frame_reader r = {.max = MAX, .resync = size && data[size - 1] & 1};
     size_t at = 0;
     while (size - at >= 2) {
         size_t n = (size_t)data[at] | (size_t)data[at + 1] << 8;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(result == 0 || result == 1 || result == -EBADMSG || result == -EMSGSIZE ||
                result == -ENOMEM);
         assert(r.total <= MAX && r.have <= r.total);
-        if (r.midway) {
+        if (r.resync) {
             assert(result <= 0 && !r.data);
         } else if (result >= 0) {
             assert(r.data && r.kind > 0 && r.kind < FRAME_KIND_MAX);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of the run:// URIs of mcp/kept: what is taken is exactly what would be written.  Built
-// and run by `make fuzz`.
+// Fuzz target of the URIs of resources.  run:// (mcp/kept): what is taken is exactly what would be written.
+// sandbox:// (mcp/sandbox): what is taken is a path below scratch, and what is written for it leads to it
+// again.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>
@@ -9,9 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gate/exec_input.h"
 #include "mcp/kept.h"
+#include "mcp/sandbox.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_sandbox(const char *uri)
+{
+    char place[SANDBOX_PLACE_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[SANDBOX_URI_MAX];
+    char place2[SANDBOX_PLACE_MAX + 1], path2[SCRATCH_PATH_MAX + 1];
+    if (sandbox_parse_uri(uri, place, path) < 0)
+        return;
+    assert(place[0] && path[0] && path[0] != '/' && strncmp(path, "../", 3) != 0);
+    exec_file_uri("ses_x", path, own, sizeof own);
+    assert(sandbox_parse_uri(own, place2, path2) == 0);
+    assert(strcmp(place2, "ses_x") == 0 && strcmp(path, path2) == 0);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -25,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         mcp_kept_uri(id, part, again);
         assert(strcmp(uri, again) == 0);
     }
+    check_sandbox(uri);
     free(uri);
     return 0;
 }

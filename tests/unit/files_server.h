@@ -51,7 +51,7 @@ static _Noreturn void serve(int from)
         if (!exact)
             _exit(3);
         memcpy(exact, request, (size_t)n);
-        bool fine = files_serve(from, root, exact, (size_t)n);
+        bool fine = files_serve(from, root, true, exact, (size_t)n);
         free(exact);
         if (!fine)
             _exit(2);
@@ -141,7 +141,8 @@ static int ask_raw(enum frame_file_op op, const char *path, size_t length, uint3
         assert_true(h.magic == FRAME_MAGIC && h.kind == FRAME_FILED && h.offset == 0);
         assert_int_equal(h.total, (size_t)n - sizeof h);
         assert_true(got.filed.op == op && got.filed.tag == tag && got.filed.reserved == 0);
-        take_entries(datagram + sizeof h + sizeof got.filed, datagram + n);
+        if (op == FILE_LIST)
+            take_entries(datagram + sizeof h + sizeof got.filed, datagram + n);
         assert_true(++got.frames < FRAMES_MAX);
     } while (got.filed.more);
     bool carries = got.filed.errnum == 0 && (op == FILE_OPEN || op == FILE_CREATE);

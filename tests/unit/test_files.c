@@ -347,6 +347,15 @@ static void what_another_gate_left_behind_is_in_nobodys_way(void **state)
     write_got("new");
     assert_int_equal(ask(FILE_COMMIT, "file"), 0);
     assert_true(holds("file", "new"));
+    // Nobody asks for its name: a list sweeps it, once it is old.
+    put(".constrictor-0000000a.part", "half of");
+    assert_int_equal(ask(FILE_LIST, ""), 0);
+    assert_int_equal(access(".constrictor-0000000a.part", F_OK), 0);
+    struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    assert_int_equal(utimensat(AT_FDCWD, ".constrictor-0000000a.part", times, 0), 0);
+    assert_int_equal(ask(FILE_LIST, ""), 0);
+    assert_int_equal(access(".constrictor-0000000a.part", F_OK), -1);
+    assert_int_equal(got.count, 1);
     // Code that takes the name for itself gets an error and nothing else.
     assert_int_equal(mkdir(".constrictor-00000007.part", 0755), 0);
     assert_int_equal(ask(FILE_CREATE, "file"), EEXIST);
@@ -426,7 +435,7 @@ static void a_tree_without_permissions(void **state)
         char frame[sizeof f + 4], answer[256];
         memcpy(frame, &f, sizeof f);
         memcpy(frame + sizeof f, "mine", 4);
-        fine = fine && files_serve(pair[0], root, frame, sizeof frame);
+        fine = fine && files_serve(pair[0], root, true, frame, sizeof frame);
         struct frame_filed filed;
         fine = fine && recv(pair[1], answer, sizeof answer, 0) ==
                            (ssize_t)(sizeof(struct frame_header) + sizeof filed);
@@ -448,7 +457,7 @@ static void requests_that_no_gate_makes(void **state)
     int pair[2];
     unit_socketpair(pair);
     for (size_t n = 0; n < sizeof f; n++)
-        assert_false(files_serve(pair[0], root, frame, n));
+        assert_false(files_serve(pair[0], root, true, frame, n));
     const struct frame_file bad[] = {
         {.op = 0},
         {.op = FILE_OP_MAX},
@@ -460,7 +469,7 @@ static void requests_that_no_gate_makes(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         memcpy(frame, &bad[i], sizeof f);
-        assert_false(files_serve(pair[0], root, frame, sizeof frame));
+        assert_false(files_serve(pair[0], root, true, frame, sizeof frame));
     }
     char answer[256];
     assert_int_equal(recv(pair[1], answer, sizeof answer, MSG_DONTWAIT), -1);
@@ -472,11 +481,31 @@ static void without_the_folder_there_is_an_answer(void **state)
 {
     (void)state;
     assert_int_equal(rmdir(root), 0);
-    for (int op = FILE_LIST; op < FILE_OP_MAX; op++)
+    for (int op = FILE_LIST; op <= FILE_DELETE; op++)
         assert_int_equal(ask((enum frame_file_op)op, op == FILE_LIST ? "" : "x"), ENOENT);
     assert_int_equal(symlink("/etc", root), 0);
     assert_int_equal(ask(FILE_LIST, ""), ENOTDIR); // not even there is a link followed
     assert_int_equal(unlink(root), 0);
+}
+
+static void whether_a_run_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(rmdir(root), 0); // needs no folder
+    assert_int_equal(ask(FILE_BUSY, ""), 0);
+    assert_int_equal(got.filed.count, 1);
+    int pair[2];
+    unit_socketpair(pair);
+    struct frame_file f = {.op = FILE_BUSY};
+    struct {
+        struct frame_header h;
+        struct frame_filed filed;
+    } m;
+    assert_true(files_serve(pair[0], root, false, &f, sizeof f));
+    assert_int_equal(recv(pair[1], &m, sizeof m, 0), sizeof m.h + sizeof m.filed);
+    assert_int_equal(m.filed.count, 0);
+    fd_close(&pair[0]);
+    fd_close(&pair[1]);
 }
 
 static void usage_tells_that_something_was_made(void **state)
@@ -521,6 +550,7 @@ int main(void)
         TEST(a_tree_without_permissions),
         TEST(requests_that_no_gate_makes),
         TEST(without_the_folder_there_is_an_answer),
+        TEST(whether_a_run_goes_on),
         TEST(usage_tells_that_something_was_made),
     };
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);

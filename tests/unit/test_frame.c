@@ -73,7 +73,7 @@ static void an_unfinished_frame_gives_way_to_the_next(void **state)
 static void a_reader_that_comes_in_the_middle(void **state)
 {
     (void)state;
-    struct frame_reader r = {.max = 1000, .midway = true};
+    struct frame_reader r = {.max = 1000, .resync = true};
     assert_int_equal(feed(&r, header(FRAME_RESULT, 600, 300), "abc", 3), 0);
     assert_int_equal(feed(&r, header(FRAME_RESULT, 600, 303), "def", 3), 0);
     assert_null(r.data);
@@ -83,9 +83,9 @@ static void a_reader_that_comes_in_the_middle(void **state)
     assert_int_equal(feed(&r, header(FRAME_RESULT, 600, 303), "def", 3), -EBADMSG);
     frame_reader_done(&r);
     // What is wrong in itself is an error from the beginning.
-    r = (struct frame_reader){.max = 1000, .midway = true};
+    r = (struct frame_reader){.max = 1000, .resync = true};
     assert_int_equal(feed(&r, header(FRAME_RESULT, 2000, 300), "abc", 3), -EMSGSIZE);
-    r = (struct frame_reader){.max = 1000, .midway = true};
+    r = (struct frame_reader){.max = 1000, .resync = true};
     assert_int_equal(feed(&r, header(FRAME_KIND_MAX, 600, 300), "abc", 3), -EBADMSG);
 }
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,10 +52,59 @@ static void a_sealed_process_has_what_is_open_and_nothing_else(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+// The same with a folder: ordinary files in it, and nothing else of it or beside it.
+static int sealed_with(int folder, int beside)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_seal(landlock_abi(), folder) < 0)
+        return __LINE__;
+    int fd = openat(folder, "a", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, "x", 1) != 1 || ftruncate(fd, 0) < 0)
+        return __LINE__;
+    if (renameat(folder, "a", folder, "b") < 0 || openat(folder, ".", O_RDONLY | O_CLOEXEC) < 0)
+        return __LINE__;
+    if (symlinkat("/etc/passwd", folder, "link") == 0 || mkdirat(folder, "sub", 0700) == 0 ||
+        mkfifoat(folder, "pipe", 0600) == 0)
+        return __LINE__;
+    if (openat(folder, "../outside", O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES)
+        return __LINE__;
+    if (renameat(folder, "b", beside, "b") == 0 || linkat(folder, "b", beside, "b", 0) == 0)
+        return __LINE__;
+    if (open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0)
+        return __LINE__;
+    return unlinkat(folder, "b", 0) == 0 ? 0 : __LINE__;
+}
+
+static void a_sealed_process_has_the_files_of_one_folder(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/constrictor-landlock-XXXXXX";
+    int status;
+    if (landlock_abi() == 0)
+        skip(); // the test before has judged that
+    assert_non_null(mkdtemp(path));
+    int beside = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(beside, "folder", 0700), 0);
+    int folder = openat(beside, "folder", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+        outside = openat(beside, "outside", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(sealed_with(folder, beside));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    (void)unlinkat(beside, "outside", 0);
+    (void)unlinkat(beside, "folder", AT_REMOVEDIR);
+    (void)rmdir(path);
+    (void)close(outside);
+    (void)close(folder);
+    (void)close(beside);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sealed_process_has_what_is_open_and_nothing_else),
+        cmocka_unit_test(a_sealed_process_has_the_files_of_one_folder),
     };
     return cmocka_run_group_tests_name("landlock", tests, NULL, NULL);
 }

@@ -374,6 +374,49 @@ static void inv1_frames_are_never_mixed(void **state)
     frame_reader_done(&r);
 }
 
+// Who listens next does not have the bytes.  The box sees a frame that was cut off.
+static void what_another_had_lent_is_dropped(void **state)
+{
+    (void)state;
+    enum { SIZE = 1 << 20 };
+    char *code = calloc(1, SIZE), head[] = "head";
+    assert_non_null(code);
+    struct frame_reader r = {.max = FRAME_RUN_MAX};
+    struct frame_piece pieces[] = {{head, 4}, {code, SIZE}}, piece = {"file", 4};
+    assert_int_equal(live_send(b, FRAME_RUN, pieces, 2, false), 0);
+    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), 0);
+    assert_int_equal(live_send(b, FRAME_RUN, pieces, 1, false), 0);
+    live_listen(b, &listener, &saw); // the same
+    assert_int_equal(b->frame_count, 3);
+    live_listen(b, &listener, &r); // another
+    free(code);
+    memset(head, 0, sizeof head);
+    assert_int_equal(b->frame_count, 1);
+    for (int i = 0; i < 100 && !receive(&r); i++)
+        turn();
+    assert_true(r.kind == FRAME_FILE && r.total == 4);
+    assert_int_equal(saw.sent, 0);
+    frame_reader_done(&r);
+}
+
+// Heads stand on the stack of whoever sends, and may have to wait.
+static void small_pieces_are_not_borrowed(void **state)
+{
+    (void)state;
+    static char code[1 << 20];
+    char head[] = "head";
+    struct frame_reader r = {.max = FRAME_RUN_MAX};
+    struct frame_piece piece = {code, sizeof code}, second = {head, 4};
+    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
+    assert_int_equal(live_send(b, FRAME_RUN, &second, 1, false), 0);
+    memset(head, 0, sizeof head);
+    for (int i = 0; i < 100 && !receive(&r); i++)
+        turn();
+    turn();
+    assert_true(receive(&r) && r.total == 4 && memcmp(r.data, "head", 4) == 0);
+    frame_reader_done(&r);
+}
+
 static void a_small_frame_goes_at_once(void **state)
 {
     (void)state;
@@ -555,6 +598,8 @@ int main(void)
         TEST_KEPT(a_kept_box_may_be_in_the_middle_of_a_frame),
         TEST(output_waits_until_somebody_listens),
         TEST(inv1_frames_are_never_mixed),
+        TEST(what_another_had_lent_is_dropped),
+        TEST(small_pieces_are_not_borrowed),
         TEST(a_small_frame_goes_at_once),
         TEST_KEPT(runs_in_a_kept_box_say_so),
         TEST(a_box_that_dies_while_it_is_sent_to),

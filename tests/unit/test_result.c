@@ -649,16 +649,16 @@ static void the_value_is_one_of_the_items(void **state)
     static const struct {
         const char *value;
         int wanted;
-    } cases[] = {{"1", 0},   {"2", 1},           {"0", -1},     {"3", -1},
-                 {"-1", -1}, {"4294967297", -1}, {"\"1\"", -1}, {"1.5", -1}};
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    } numbers[] = {{"1", 0},   {"2", 1},           {"0", -1},     {"3", -1},
+                   {"-1", -1}, {"4294967297", -1}, {"\"1\"", -1}, {"1.5", -1}};
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         char report[256];
         snprintf(report, sizeof report,
                  "{\"display\": [{}, {\"a/b\": \"x\"}, {\"a/b\": \"y\"}], \"display_value\": %s}",
-                 cases[i].value);
+                 numbers[i].value);
         set_result(report);
         json_t *o = object(), *value = json_object_get(o, "display_value");
-        assert_int_equal(value ? (int)json_integer_value(value) : -1, cases[i].wanted);
+        assert_int_equal(value ? (int)json_integer_value(value) : -1, numbers[i].wanted);
         json_decref(o);
     }
 }

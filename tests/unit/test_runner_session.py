@@ -199,7 +199,8 @@ class Cases(Boxes):
                     seen.append(i)
                     await asyncio.sleep(.01)
                 return "done"
-            task = asyncio.create_task(work())""", "seen", "await asyncio.sleep(.1)\nseen", "await task",
+            task = asyncio.create_task(work())""", "seen[:1]",
+                           "while len(seen) < 3: await asyncio.sleep(.01)\nseen", "await task",
                            "asyncio.get_running_loop() is task.get_loop()")
         self.assertEqual([a.get("result") for a in out.answers],
                          [None, "[0]", "[0, 1, 2]", "'done'", "True"])
@@ -375,12 +376,24 @@ class Cases(Boxes):
                              f"x = {old}; del x; x = {new}")
             self.assertEqual(out[1], [("x", "added")])
 
-    def test_address_is_really_reused(self):
-        # Else the test above would show nothing. What is kept alive has its place to itself.
-        out = self.session("x = [len]; before = id(x)", "del x; x = [abs]; id(x) == before")
-        self.assertEqual(out.result, "True")
-        out = self.session("x = [1]; before = id(x)", "del x; x = [2]; id(x) == before")
-        self.assertEqual(out.result, "False")
+    def test_address_is_reused(self):
+        classes = "class A: pass\nclass S: __slots__ = ()\nfrom collections import deque"
+        again = """
+            before, others = id(x), []
+            del x
+            for _ in range(100_000):
+                x = {}
+                if id(x) == before:
+                    break
+                others.append(x)
+            id(x) == before"""
+        # The second are kept alive, so their place is taken.
+        for made, reused in (("A()", "True"), ("S()", "True"), ("[len]", "True"), ("deque()", "True"),
+                             ("[1.5]", "False"), ("float(str(2.5))", "False")):
+            out = self.session(classes, f"x = {made}", again.format(made))
+            self.assertEqual(out.result, reused, made)
+            self.assertIn(("x", "changed"),
+                          [(v["name"], v["change"]) for v in out.answers[2]["variables"]], made)
 
     def test_values_are_not_kept_alive(self):
         out = self.session("class A:\n    def __del__(self): print('gone')\na = A()\nb = [A()]\n"

@@ -130,6 +130,7 @@ static void frames_that_no_box_sends(void **state)
         {.op = FILE_CREATE},
         {.op = FILE_DELETE, .more = 1},
         {.op = FILE_DELETE, .count = 1},
+        {.op = FILE_BUSY, .count = 2},
     };
     ask_list();
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

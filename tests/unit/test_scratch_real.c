@@ -21,7 +21,7 @@ static _Noreturn void serve(void)
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
     enum { HEAD = sizeof(struct frame_header) };
     for (ssize_t n; (n = recv(box, datagram, sizeof datagram, 0)) > HEAD;)
-        if (!files_serve(box, root, datagram + HEAD, (size_t)n - HEAD))
+        if (!files_serve(box, root, true, datagram + HEAD, (size_t)n - HEAD))
             _exit(2);
     _exit(0);
 }
@@ -98,6 +98,11 @@ static void a_file_goes_in_and_comes_out(void **state)
     assert_string_equal(f->path, "in/put.txt");
     // The same by every way, or it would look like a change.
     assert_true(f->size == 5 && f->inode == inode && f->mtime_ns == mtime && f->ctime_ns == ctime);
+
+    forget();
+    assert_non_null(scratch_busy(b, on_done, &saw, &e));
+    until_called(1);
+    assert_true(worked() && saw.reply.busy);
 
     forget();
     assert_non_null(scratch_delete(b, "in", on_done, &saw, &e));
