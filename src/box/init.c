@@ -31,6 +31,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -377,9 +378,10 @@ static void serve_children(void)
     }
 }
 
+// Between two runs there is nothing to interrupt, and the next one must not be hit for the last.
 static void serve_interrupt(void)
 {
-    if (atomic_exchange(&mailbox->interrupt, 0))
+    if (atomic_exchange(&mailbox->interrupt, 0) && running)
         (void)sys_raw(SYS_kill, branch_active() ? branch_active() : user_pid, SIGINT, 0, 0, 0, 0);
 }
 
@@ -414,6 +416,13 @@ static void serve_share(void)
     (void)sys_raw(SYS_futex, (long)&share.state, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, 0, 0, 0);
 }
 
+static bool interrupt_is_pending(void)
+{
+    uint64_t set = 1ULL << (SIGINT - 1);
+    struct timespec now = {0};
+    return sys_raw(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof set, 0, 0) == SIGINT;
+}
+
 static _Noreturn void init_loop(void)
 {
     uint64_t none = 0; // signal mask while asleep: everything open
@@ -430,7 +439,11 @@ static _Noreturn void init_loop(void)
         long r = sys_raw(SYS_ppoll, (long)&p, 1, 0, (long)&none, sizeof none, 0);
         if (r <= 0)
             continue; // a signal: see what it was about
-        if (p.revents & POLLIN)
+        // ppoll prefers a datagram to a signal that was there before it; a signal is about the run before
+        // the one that the datagram brings.
+        if (interrupt_is_pending())
+            atomic_store(&mailbox->interrupt, 1);
+        else if (p.revents & POLLIN)
             take_datagram(MSG_DONTWAIT);
         else
             leave(0);

@@ -403,16 +403,16 @@ static void add_kernel_figures(struct bench *b)
     bool there = s->kernel[0];
     char(*notes)[sizeof b->session_notes[0]] = b->session_notes;
     snprintf(notes[1], sizeof notes[1], "%s, %.0f ms", s->kernel, s->kernel_open_us / 1000);
-    snprintf(notes[2], sizeof notes[2], "%s, %.1f MiB", s->kernel, s->kernel_mib);
-    snprintf(notes[3], sizeof notes[3], "%s, %.1f MiB", s->kernel, s->kernel_data_mib);
+    snprintf(notes[2], sizeof notes[2], "%s with the same, %.1f MiB", s->kernel,
+             s->kernel_data_mib);
+    snprintf(notes[3], sizeof notes[3], "%s, %.1f MiB", s->kernel, s->kernel_mib);
     set_session(add(b, "session_open_kernel", "opening a session, beside ipykernel", "us", 100),
                 s->open_us, s->kernel_open_us, false, there ? notes[1] : s->missing);
     set_session(add(b, "session_pss", "memory of an idle session, data stack", "MiB", 20),
-                s->session_mib, s->kernel_mib, false, there ? notes[2] : s->missing);
-    if (s->kernel_data_mib > 0)
-        set_session(
-            add(b, "session_pss_data", "the same, ipykernel with the data stack", "MiB", 20),
-            s->session_mib, s->kernel_data_mib, false, notes[3]);
+                s->session_mib, s->kernel_data_mib, false, there ? notes[2] : s->missing);
+    set_session(
+        add(b, "session_pss_bare", "memory of an idle session, nothing preloaded", "MiB", 20),
+        s->bare_mib, s->kernel_mib, false, there ? notes[3] : s->missing);
 }
 
 static void measure_session(struct bench *b)

@@ -188,7 +188,7 @@ static size_t add_children(pid_t pid, pid_t *list, size_t count)
 }
 
 // All processes of a server.  An init shares its memory with the user process, which counts once.
-static double weigh(struct plan *p, pid_t server, int *ret_processes)
+static double weigh(struct plan *p, pid_t server)
 {
     static pid_t list[PROCESSES_MAX], parents[PROCESSES_MAX];
     double sum = 0;
@@ -210,7 +210,6 @@ static double weigh(struct plan *p, pid_t server, int *ret_processes)
         }
         sum += kib > 0 ? kib : 0;
     }
-    *ret_processes = (int)count;
     return sum / 1024;
 }
 
@@ -227,26 +226,37 @@ static bool open_idle(struct plan *p, const struct side *s, int from, int to)
     return true;
 }
 
-static void measure_memory(struct plan *p)
+// What one more session costs, in MiB, with `count` of them; -1: not known.
+static double weigh_sessions(struct plan *p, bool preload, int count, double *ret_total)
 {
-    int count = p->config->quick ? SESSIONS_QUICK : SESSIONS, few = 10, processes;
+    int few = 10;
+    double each = -1;
     struct side s;
-    if (!p->data || !open_side(p, &s, 4, 0, true))
-        return;
+    if (!open_side(p, &s, 4, 0, preload))
+        return -1;
     if (open_idle(p, &s, 0, few)) {
         (void)usleep(500000);
-        double before = weigh(p, s.server.pid, &processes);
+        double before = weigh(p, s.server.pid);
         if (before > 0 && open_idle(p, &s, few, count)) {
             (void)usleep(1000000); // let the stock settle
-            double after = weigh(p, s.server.pid, &processes);
+            double after = weigh(p, s.server.pid);
             if (after > before) {
-                p->ret->sessions = count;
-                p->ret->total_mib = after;
-                p->ret->session_mib = (after - before) / (count - few);
+                *ret_total = after;
+                each = (after - before) / (count - few);
             }
         }
     }
     close_side(&s);
+    return each;
+}
+
+static void measure_memory(struct plan *p)
+{
+    double ignored;
+    p->ret->sessions = p->config->quick ? SESSIONS_QUICK : SESSIONS;
+    p->ret->bare_mib = weigh_sessions(p, false, SESSIONS_QUICK, &ignored);
+    if (p->data)
+        p->ret->session_mib = weigh_sessions(p, true, p->ret->sessions, &p->ret->total_mib);
 }
 
 // ---- files over REST -----------------------------------------------------------------------------
@@ -502,6 +512,7 @@ void bench_session(const struct config *c, const char *program, const char *pyth
         .plain_us = -1,
         .total_mib = -1,
         .session_mib = -1,
+        .bare_mib = -1,
         .upload = -1,
         .download = -1,
         .plot_us = -1,

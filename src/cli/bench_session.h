@@ -14,9 +14,10 @@ struct bench_session {
     double open_us;                     // opening one, over stdio, p50
     double checkpoint_us;               // a run that makes a checkpoint of 120 MiB first, p50
     double plain_us;                    // the same run without
-    int sessions;                       // how many idle ones were weighed
+    int sessions;                       // how many idle ones were weighed, with the data stack
     double total_mib;                   // server, zygote and that many sessions together
-    double session_mib;                 // one of them: what one more costs
+    double session_mib;                 // what one more costs
+    double bare_mib;                    // the same without the data stack
     double upload, download;            // MB/s
     double plot_us, matplotlib_us;      // a simple figure: in a session, and by itself
     double kernel_open_us;              // p50

@@ -490,6 +490,8 @@ def main():
 def forget():
     """What practice left behind."""
     Box.main = modules["__main__"] = None
+    for filename in Box.sources:
+        modules["linecache"].cache.pop(filename, None)
     Box.sources.clear()
     Box.runs, Box.session, Box.codes, Box.on_interrupt = 0, True, (), None
     forget_history()

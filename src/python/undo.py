@@ -25,7 +25,8 @@ import posix
 from _random import Random
 from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from posix import chdir, close, dup2, fstat, getcwd, getpid, listdir, lseek, lstat
-from posix import open as open_fd, read, readlink, waitid
+from posix import open as open_fd, read, readlink, sysconf, waitid
+from resource import RUSAGE_SELF, getrusage
 from sys import modules
 
 from base import __builtins__           # first: functions look builtins up there
@@ -40,6 +41,7 @@ BRANCHES_MAX = 64
 CHECKPOINT, TIP = 1, 2      # enum branch_kind
 UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum branch_why
 NO_ANSWER = False           # another process will answer
+PAGE = sysconf("SC_PAGE_SIZE")
 FORMAT, SOCKET, FOLDER, REGULAR, CHARACTER = 0o170000, 0o140000, 0o040000, 0o100000, 0o020000
 OPEN_AGAIN = 3 | posix.O_APPEND | posix.O_NONBLOCK      # the flags that a file is opened again with
 DELETED = " (deleted)"
@@ -58,6 +60,8 @@ class Here:
     notice = None           # for the answer of this run
     dropped = 0             # checkpoints that made room in this run
     common = None           # bytes of memory that are the zygote's, and most likely stay so
+    faults = 0              # of this process, when the costs were settled the last time
+    huge = False            # it has huge pages
 
 
 Here = Here()
@@ -209,18 +213,37 @@ def open_files():
 def sizes():
     """Bytes of memory that a copy may come to have for itself, and the most that this process had."""
     if Here.common is None: # once, before the first copy: what is shared now is shared with the zygote
-        Here.common = shared_size()
-    fields = dict([line.split(":", 1) for line in read_proc("status").splitlines() if ":" in line])
-    size = {key: int(fields[key].split()[0]) * 1024 for key in ("VmHWM", "RssAnon", "RssFile")}
-    now = max(0, size["RssAnon"] - Here.common)
-    return now, max(now, size["VmHWM"] - size["RssFile"] - Here.common)
+        Here.common, _ = shared_size()
+    words = read_proc("statm").split()
+    file = int(words[2]) * PAGE
+    now = max(0, int(words[1]) * PAGE - file - Here.common)
+    return now, max(now, getrusage(RUSAGE_SELF).ru_maxrss * 1024 - file - Here.common)
 
 
 def shared_size():
-    """How much of this process's memory is still shared with copies."""
+    """How much of this process's memory is shared with others, and how much is in huge pages. Takes a
+    millisecond or two where there is much of it."""
     fields = dict([line.split(":", 1) for line in read_proc("smaps_rollup").splitlines()[1:]])
-    size = {key: int(fields[key].split()[0]) * 1024 for key in ("Anonymous", "Private_Dirty")}
-    return size["Anonymous"] - size["Private_Dirty"]
+    size = [int(fields[key].split()[0]) * 1024
+            for key in ("Anonymous", "Private_Dirty", "AnonHugePages")]
+    return size[0] - size[1], size[2]
+
+
+def settle_cost(point, size):
+    """What the youngest checkpoint has for itself by now, because this process wrote to it or let go of
+    it. Every page that was written to or came new was a fault, so they need not be looked for; unless
+    there are huge pages, of which 512 come with one fault, and then looking is quick."""
+    faults = getrusage(RUSAGE_SELF).ru_minflt
+    written, Here.faults = (faults - Here.faults) * PAGE, faults
+    if size - point["now"] > written:
+        Here.huge = True
+    if Here.huge:
+        shared, huge = shared_size()
+        cost = max(0, point["size"] + Here.common - shared)
+        Here.huge = huge > 0
+    else:
+        cost = point["cost"] + written + max(0, point["now"] - size)
+    point["cost"], point["now"] = min(cost, point["size"]), size
 
 
 def oldest(points):
@@ -231,7 +254,8 @@ def oldest(points):
 
 def room_left(board, size, peak, memory):
     """Bytes that another copy would leave, should everything be written to that it shares with this
-    process. Copies may have half of the box's memory, and must leave what this process ever had."""
+    process. Copies may have half of the box's memory, and must leave what this process ever had. The
+    cost of a checkpoint is what it does not share with the next one."""
     if not memory:
         return snapshot.COPY_MAX
     copies = size + sum([copy["cost"] for copy in (*board["points"], *board["tips"].values())])
@@ -242,6 +266,8 @@ def make_room(board, most):
     """Drops checkpoints until another copy fits. Returns its size and the room for copies of files."""
     memory, processes = native.limits()
     own, (size, peak) = own_points(board), sizes()
+    if own:
+        settle_cost(own[-1], size)
 
     def too_many():
         return len(own) >= most or \
@@ -257,10 +283,6 @@ def make_room(board, most):
 
     while too_many():
         drop_oldest(f"half of the {processes} processes of the box are copies already")
-    if own and (most + 1) * size > memory // 2:
-        # The costs are what the copies may come to. What the youngest has come to can be seen, but only
-        # now, and for a millisecond: not when even all of them in full would fit.
-        own[-1]["cost"] = max(0, own[-1]["size"] + Here.common - shared_size())
     while room_left(board, size, peak, memory) < 0:
         drop_oldest(f"the session has {size >> 20} MiB in memory, and a copy of it would not fit into "
                     f"the {memory >> 20} MiB of its box")
@@ -326,7 +348,7 @@ def make_point(board, meta, name):
     parked = Parked(CHECKPOINT, Here.branch, next_serial(board), name, files)
     point = park(board, parked, name is not None,
                  {"name": name, "runs": Box.runs, "files": Here.files.number,
-                  "size": size, "cost": size})
+                  "size": size, "now": size, "cost": 0})
     if type(point) is not dict:
         return point
     for other in own_points(board):
@@ -400,6 +422,7 @@ def wake_up(woken, parked):
     why, status, previous, asked, consumed = woken
     Box.pid = getpid()
     Here.branch, Here.dropped, problem = parked.branch, 0, None
+    Here.faults = getrusage(RUSAGE_SELF).ru_minflt
     board = load()
     take_place(board, parked, why, previous, consumed)
     try:

@@ -47,7 +47,7 @@ def run(client, code, **options):
 
 
 def main():
-    manager = KernelManager(kernel_name="python3")
+    manager = KernelManager(kernel_name="python3", transport="ipc")
     manager.kernel_spec.argv[0] = sys.executable
     manager.start_kernel()
     client = manager.client()

@@ -172,6 +172,27 @@ static void box_answers(struct fake_box *b)
     turn();
 }
 
+// It is asked whether a run goes on in it; returns the tag for the answer.
+static uint32_t box_is_asked(struct fake_box *b)
+{
+    struct {
+        struct frame_header h;
+        struct frame_file f;
+    } m;
+    assert_int_equal(recv(b->control, &m, sizeof m, MSG_DONTWAIT), sizeof m);
+    assert_true(m.h.kind == FRAME_FILE && m.f.op == FILE_BUSY);
+    return m.f.tag;
+}
+
+static void box_says_busy(struct fake_box *b, uint32_t tag, bool busy)
+{
+    struct frame_filed filed = {.op = FILE_BUSY, .tag = tag, .count = busy};
+    struct frame_piece piece = {&filed, sizeof filed};
+    size_t offset = 0;
+    assert_int_equal(frame_send(b->control, FRAME_FILED, &piece, 1, &offset), 0);
+    turn();
+}
+
 static void keeper_measures(struct fake_box *b)
 {
     union wire_message m;
@@ -467,6 +488,13 @@ static void crash_and_adopt(const struct fake_box *alive, bool busy)
         assert_true(hear(WIRE_INTERRUPT, &m));
 }
 
+static void note_busy(uint64_t box)
+{
+    for (unsigned i = 0; i < LEDGER_ENTRIES; i++)
+        if (facts.ledger->entries[i].live && facts.ledger->entries[i].box == box)
+            facts.ledger->entries[i].busy = 1;
+}
+
 static void sessions_go_on_in_the_next_gate(void **state)
 {
     (void)state;
@@ -489,9 +517,7 @@ static void sessions_go_on_in_the_next_gate(void **state)
     // `w` is on the stack of this test: let the run end before the crash, but not the ledger know of it.
     box_answers(b);
     keeper_measures(b);
-    for (unsigned i = 0; i < LEDGER_ENTRIES; i++)
-        if (facts.ledger->entries[i].live && facts.ledger->entries[i].box == before.id)
-            facts.ledger->entries[i].busy = 1;
+    note_busy(before.id);
     crash_and_adopt(&before, true);
     s = session_find(&gate, "key", "work", &e);
     assert_non_null(s);
@@ -505,9 +531,28 @@ static void sessions_go_on_in_the_next_gate(void **state)
     struct watched next = {0};
     assert_non_null(start(s, "after", &next, 9000));
     turn();
+    box_says_busy(now, box_is_asked(now), true);
     box_has_nothing(now);
     box_answers(now);
+    box_has_nothing(now);
+    keeper_measures(now); // by then the interruption is through
     box_takes_run(now, "after");
+    box_answers(now);
+    keeper_measures(now);
+    assert_true(next.calls == 1 && next.end == END_DONE);
+    // Once more; but the gate was killed before the whole run was sent, or after it had read the result.
+    before = *now;
+    note_busy(before.id);
+    crash_and_adopt(&before, true);
+    assert_non_null(s = session_find(&gate, "key", "work", &e));
+    now = &boxes[box_count - 1];
+    next = (struct watched){0};
+    assert_non_null(start(s, "later", &next, 9000));
+    turn();
+    uint32_t tag = box_is_asked(now);
+    box_has_nothing(now);
+    box_says_busy(now, tag, false);
+    box_takes_run(now, "later");
     box_answers(now);
     keeper_measures(now);
     assert_true(next.calls == 1 && next.end == END_DONE);

@@ -81,8 +81,8 @@ ssize_t __wrap_copy_file_range(int from, off_t *at, int to, off_t *to_at, size_t
     return copy_errno ? -1 : __real_copy_file_range(from, at, to, to_at, n, flags);
 }
 
-static ssize_t (*sqlite_pwrite)(int, const void *, size_t, off_t);
-static ssize_t (*sqlite_pwrite64)(int, const void *, size_t, off_t);
+typedef ssize_t (*pwrite_call)(int, const void *, size_t, off_t);
+static pwrite_call sqlite_pwrite, sqlite_pwrite64;
 
 static ssize_t ticking_pwrite(int fd, const void *data, size_t n, off_t at)
 {
@@ -100,8 +100,8 @@ static ssize_t ticking_pwrite64(int fd, const void *data, size_t n, off_t at)
 static void tick_in_sqlite(void)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
-    *(sqlite3_syscall_ptr *)&sqlite_pwrite = vfs->xGetSystemCall(vfs, "pwrite");
-    *(sqlite3_syscall_ptr *)&sqlite_pwrite64 = vfs->xGetSystemCall(vfs, "pwrite64");
+    sqlite_pwrite = (pwrite_call)(void *)vfs->xGetSystemCall(vfs, "pwrite");
+    sqlite_pwrite64 = (pwrite_call)(void *)vfs->xGetSystemCall(vfs, "pwrite64");
     if (sqlite_pwrite)
         (void)vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)(void *)ticking_pwrite);
     if (sqlite_pwrite64)
