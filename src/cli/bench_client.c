@@ -572,6 +572,9 @@ static void serve_client(struct load *l, struct client *c)
         }
         if (!f.length || l->failed)
             break;
+        if (f.answer && l->calls->on_answer)
+            l->calls->on_answer(c->answer + at, f.length, bench_now_us() - c->sent_us,
+                                l->calls->argument);
         answers += f.answer;
     }
     consume(c, at);

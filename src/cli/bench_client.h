@@ -60,6 +60,9 @@ struct bench_calls {
     int requests;                // at most, all clients together; 0: no bound
     int pause_us;                // before the next request of a client
     double seconds;              // at most
+    // Sees each answer, when in_flight is 1; or NULL.
+    void (*on_answer)(const char *answer, size_t length, double us, void *argument);
+    void *argument;
     // The results; they add up when the struct is used again.
     struct bench_samples *latency; // the newest ones, when in_flight is 1; or NULL
     long done;

@@ -11,6 +11,7 @@
 // -1: not measured.
 struct bench_session {
     double run_us;                      // one run in a live session, over stdio, p50
+    double rest_us;                     // of it, beyond the time that the code had the box, p50
     double open_us;                     // opening one, over stdio, p50
     double checkpoint_us;               // a run that makes a checkpoint of 120 MiB first, p50
     double plain_us;                    // the same run without

@@ -25,6 +25,7 @@
 #include "gate/store.h"
 #include "keeper/keeper.h"
 #include "mcp/http.h"
+#include "mcp/session.h"
 #include "mcp/sse.h"
 #include "mcp/stdio.h"
 #include "rest/files.h"
@@ -301,11 +302,15 @@ static void on_state(struct gate *g, void *argument)
         log_line(LOG_INFO, "boxes are ready");
 }
 
+static bool knows(const char *owner, void *http)
+{
+    return http_knows(http, owner);
+}
+
 static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argument)
 {
     struct server *s = argument;
     struct err e;
-    (void)g;
     bool missing =
         (s->config->api_key_file[0] && fds[0] < 0) || (s->config->oauth_keys[0] && fds[1] < 0);
     s->files_came = true;
@@ -314,6 +319,8 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
         return;
     }
     s->has_files = !missing;
+    mcp_sessions_dismiss(&s->mcp, knows, s->http);
+    sessions_dismiss(g, knows, s->http);
     log_line(LOG_WARN, "keys were read again");
 }
 

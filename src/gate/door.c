@@ -434,6 +434,18 @@ int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e)
     return 0;
 }
 
+bool door_knows(const struct door *d, const char *owner)
+{
+    if (!owner[0])
+        return d->keys.count == 0 && !d->token_keys;
+    if (strchr(owner, ':')) // jwt.c; the name of a key has none
+        return d->token_keys != NULL;
+    for (size_t i = 0; i < d->keys.count; i++)
+        if (strcmp(d->keys.items[i].name, owner) == 0)
+            return true;
+    return false;
+}
+
 // ---- Host and Origin -----------------------------------------------------------------------------
 
 static int refuse(struct door_refusal *ret, int status, const char *code, const char *hint,

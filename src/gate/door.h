@@ -42,6 +42,9 @@ void door_close(struct door *d);
 // On failure nothing changes.
 int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e);
 
+// Is this owner, whom the door let in once, still one?  Owners by token are, as long as tokens are taken.
+bool door_knows(const struct door *d, const char *owner);
+
 // ---- a request at the door ---------------------------------------------------------------------
 
 struct door_refusal {

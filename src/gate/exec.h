@@ -44,16 +44,20 @@ struct exec_request {
     enum exec_action action;
     const char *code; // borrowed until on_done
     size_t code_length;
-    json_t *argv;      // array of strings, taken; NULL: none
-    const char *filename; // as tracebacks show it; NULL: "<code>"
-    const char *session;  // handle or name; NULL or "": a fresh box
+    json_t *argv;            // array of strings, taken; NULL: none
+    const char *filename;    // as tracebacks show it; NULL: "<code>"
+    const char *session;     // handle or name; NULL or "": a fresh box
     bool session_must_exist; // a name is not opened on first use
-    const struct session_plan *plan; // for a session that is opened on first use; NULL: the configuration's
-    const char *checkpoint; // EXEC_CHECKPOINT, EXEC_UNDO: its name; EXEC_FORK: name of the new session; NULL
-    unsigned steps;         // EXEC_UNDO: how many runs, when no checkpoint is named
-    json_t *files;     // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none
-    json_t *variables; // object: name -> JSON value, checked by exec_check_variables(); taken; NULL: none
-    struct wire_limits limits; // of a fresh box; a session has its own
+    const struct session_plan
+        *plan; // for a session that is opened on first use; NULL: the configuration's
+    const char *
+        checkpoint; // EXEC_CHECKPOINT, EXEC_UNDO: its name; EXEC_FORK: name of the new session; NULL
+    unsigned steps; // EXEC_UNDO: how many runs, when no checkpoint is named
+    json_t
+        *files; // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none
+    json_t *
+        variables; // object: name -> JSON value, checked by exec_check_variables(); taken; NULL: none
+    struct wire_limits limits;              // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
     bool wait_reaped;
     bool collect; // files that are new or changed become artifacts, or go to on_file
@@ -70,11 +74,11 @@ struct exec {
     struct exec_request request;
     char id[RESULT_ID_SIZE];
     char owner[65];
-    struct session *session; // NULL: a fresh box, or it has ended
+    struct session *session;          // NULL: a fresh box, or it has ended
     char session_id[SESSION_ID_SIZE]; // "" without one
-    struct run *run;         // NULL before it began
-    struct err error;        // message[0] != 0: there was no run, and why
-    struct result result;    // valid in on_done, when there was a run
+    struct run *run;                  // NULL before it began
+    struct err error;                 // message[0] != 0: there was no run, and why
+    struct result result;             // valid in on_done, when there was a run
     // The rest is exec.c's.
     struct exec_work *work;
     struct event *soon;

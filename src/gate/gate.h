@@ -28,7 +28,7 @@ struct gate {
     struct run_list held; // runs that wait until the keeper is rid of what was cancelled
     unsigned held_count;  // counted in `running` as well
     struct keeper_facts own;
-    struct interp *interp; // owned, when it came later
+    struct interp *interp;     // owned, when it came later
     struct sessions *sessions; // NULL: this gate has none
     struct store *store;       // NULL: artifacts are not kept
     const char *base_url;      // of this server, "" when it has none

@@ -42,9 +42,9 @@ struct home {
     struct run_list queue;
     struct session_list mates;
     uint32_t next_branch;
-    uint32_t active; // the branch that ran last
-    bool draining, ending; // draining: an orphan's code is in the box
-    struct event *timer;   // draining: the end of its grace
+    uint32_t active;          // the branch that ran last
+    bool draining, ending;    // draining: an orphan's code is in the box
+    struct event *timer;      // draining: the end of its grace
     struct scratch_op *asked; // draining: whether there is any
 };
 

@@ -240,9 +240,28 @@ void http_add_routes(struct http *h, const struct http_route *routes)
         log_line(LOG_ERROR, "too many tables of routes"); // a mistake of the program
 }
 
+bool http_knows(const struct http *h, const char *owner)
+{
+    return door_knows(h->door, owner);
+}
+
+// SECURITY: a stream can be open for hours; a key that was taken away must not be good for that long.
+static void dismiss(struct http *h)
+{
+    struct conn *c, *next;
+    for (c = TAILQ_FIRST(&h->all); c; c = next) {
+        next = TAILQ_NEXT(c, all);
+        if (c->x && c->x->route && !c->x->route->open && !door_knows(h->door, c->x->x.owner))
+            conn_kill(c);
+    }
+}
+
 int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e)
 {
-    return door_reload(h->door, key_file, oauth_keys, e);
+    int r = door_reload(h->door, key_file, oauth_keys, e);
+    if (r == 0)
+        dismiss(h);
+    return r;
 }
 
 unsigned http_exchanges(const struct http *h)

@@ -57,6 +57,8 @@ void http_close(struct http *h);
 // Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure what was
 // in force stays.
 int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
+// Is this owner still let in?  After a reload http.c has ended the connections of those that are not.
+bool http_knows(const struct http *h, const char *owner);
 
 // ---- for handlers ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 struct ledger *ledger_new(void)
 {
     // Pages that no session ever used are never there.
-    void *at = mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *at = mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                    -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }

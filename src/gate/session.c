@@ -440,6 +440,16 @@ int sessions_open(struct gate *g, const struct config *c, struct err *e)
     return 0;
 }
 
+void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *argument),
+                      void *argument)
+{
+    for (struct session *s = TAILQ_FIRST(&g->sessions->open), *next; s; s = next) {
+        next = TAILQ_NEXT(s, all_list);
+        if (!knows(s->owner, argument))
+            session_close(s, SESSION_REVOKED);
+    }
+}
+
 void sessions_close(struct gate *g)
 {
     struct sessions *all = g->sessions;

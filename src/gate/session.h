@@ -41,6 +41,7 @@ enum {
     X(SESSION_TIMEOUT, "timeout", "did not stop when its time was over and was ended")             \
     X(SESSION_CANCELLED, "cancelled", "did not stop when its run was cancelled and was ended")     \
     X(SESSION_OUTPUT, "output_limit", "printed more than its limit and was ended")                 \
+    X(SESSION_REVOKED, "revoked", "was closed because its key was taken away")                     \
     X(SESSION_FAILED, "failed", "could not be opened")                                             \
     X(SESSION_LOST, "lost", "was lost because the server had to be restarted")
 
@@ -141,6 +142,10 @@ json_t *session_json(const struct session *s);
 // Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended": [...]}: new.
 json_t *sessions_json(struct gate *g, const char *owner);
 unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
+
+// Closes those whose owner `knows` says no to: their key was taken away.
+void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *argument),
+                      void *argument);
 
 // ---- for run.c -------------------------------------------------------------------------------------
 

@@ -15,13 +15,18 @@
 #include "base/text.h"
 #include "gate/gate.h"
 
-// One operation in a live box that a call waits for.
+// One operation in a live box that a call waits for: for the box to have this session's files, then for
+// the operation itself.
 struct work {
+    struct mcp_call *call;
+    struct session_visit *visit;
     struct scratch_op *op;
+    struct scratch_op *(*start)(struct work *w, struct live_box *b, struct err *e);
     char place[STORE_PLACE_MAX + 1];
     char path[SCRATCH_PATH_MAX + 1];
-    char *data;
-    reach_opened opened;
+    char *data; // WRITE
+    size_t length;
+    reach_opened opened; // one of the three is set
     reach_changed changed;
     reach_listed listed;
 };
@@ -42,7 +47,10 @@ static void work_free(struct work *w)
 static void cancel_work(struct mcp_call *c)
 {
     struct work *w = c->work;
-    scratch_cancel(w->op);
+    if (w->visit)
+        session_visit_cancel(w->visit);
+    if (w->op)
+        scratch_cancel(w->op);
     work_free(w);
 }
 
@@ -53,22 +61,6 @@ static struct work *take_work(struct mcp_call *c)
     c->work = NULL;
     c->cancel = NULL;
     return w;
-}
-
-static struct work *work_new(const char *place, const char *path)
-{
-    struct work *w = calloc(1, sizeof *w);
-    if (!w)
-        return NULL;
-    snprintf(w->place, sizeof w->place, "%s", place);
-    snprintf(w->path, sizeof w->path, "%s", path);
-    return w;
-}
-
-static void wait_for(struct mcp_call *c, struct work *w)
-{
-    c->work = w;
-    c->cancel = cancel_work;
 }
 
 static int no_memory(struct err *e)
@@ -89,6 +81,59 @@ static struct session *find_session(const struct mcp_call *c, const char *place,
         return NULL;
     }
     return s;
+}
+
+static bool open_stored(struct mcp_call *c, const char *place, const char *path, reach_opened then);
+
+static void tell_failure(const struct work *w, const struct err *e)
+{
+    struct mcp_call *c = w->call;
+    if (w->listed)
+        w->listed(c, w->place, NULL, NULL, 0, 0, e);
+    else if (w->changed)
+        w->changed(c, NULL, e);
+    else if (!open_stored(c, w->place, w->path, w->opened)) // it may have been announced
+        w->opened(c, NULL, e);
+}
+
+static void fail(struct work *w, const struct err *e)
+{
+    (void)take_work(w->call);
+    tell_failure(w, e);
+    work_free(w);
+}
+
+static void on_visited(struct session *s, const struct err *error, void *argument)
+{
+    struct work *w = argument;
+    struct err e;
+    w->visit = NULL;
+    if (!error)
+        w->op = w->start(w, s->box, &e);
+    if (!w->op)
+        fail(w, error ? error : &e);
+}
+
+// Takes the data of `plan`.
+static void begin(struct mcp_call *c, struct session *s, const char *path, struct work *plan)
+{
+    struct err e;
+    plan->call = c;
+    snprintf(plan->place, sizeof plan->place, "%s", s->id);
+    snprintf(plan->path, sizeof plan->path, "%s", path);
+    struct work *w = malloc(sizeof *w);
+    if (!w) {
+        (void)no_memory(&e);
+        tell_failure(plan, &e);
+        free(plan->data);
+        return;
+    }
+    *w = *plan;
+    c->work = w;
+    c->cancel = cancel_work;
+    struct session_visit *visit = session_visit(s, on_visited, w);
+    if (visit) // else the operation began, or failed and `w` is gone
+        w->visit = visit;
 }
 
 // Is the artifact what the live file is now?
@@ -143,6 +188,11 @@ static void on_opened(const struct live_box *b, struct scratch_reply *reply, voi
     work_free(w);
 }
 
+static struct scratch_op *start_read(struct work *w, struct live_box *b, struct err *e)
+{
+    return scratch_read(b, w->path, on_opened, w->call, e);
+}
+
 void reach_open(struct mcp_call *c, const char *place, const char *path, reach_opened then)
 {
     struct err e = {0};
@@ -157,17 +207,7 @@ void reach_open(struct mcp_call *c, const char *place, const char *path, reach_o
             then(c, NULL, &e);
         return;
     }
-    struct work *w = work_new(s->id, clean);
-    if (w)
-        w->opened = then;
-    else
-        (void)no_memory(&e);
-    if (!w || !(w->op = scratch_read(s->box, w->path, on_opened, c, &e))) {
-        work_free(w);
-        then(c, NULL, &e);
-        return;
-    }
-    wait_for(c, w);
+    begin(c, s, clean, &(struct work){.start = start_read, .opened = then});
 }
 
 char *reach_slice(const struct reach_file *f, uint64_t offset, size_t max, size_t *ret_length,
@@ -235,6 +275,11 @@ static void list_stored(struct mcp_call *c, const char *place, reach_listed then
     free(artifacts);
 }
 
+static struct scratch_op *start_list(struct work *w, struct live_box *b, struct err *e)
+{
+    return scratch_list(b, on_listed, w->call, e);
+}
+
 void reach_list(struct mcp_call *c, const char *place, reach_listed then)
 {
     struct err e = {0};
@@ -243,17 +288,7 @@ void reach_list(struct mcp_call *c, const char *place, reach_listed then)
         list_stored(c, place, then, &e);
         return;
     }
-    struct work *w = work_new(s->id, "");
-    if (w)
-        w->listed = then;
-    else
-        (void)no_memory(&e);
-    if (!w || !(w->op = scratch_list(s->box, on_listed, c, &e))) {
-        work_free(w);
-        then(c, s->id, NULL, NULL, 0, 0, &e);
-        return;
-    }
-    wait_for(c, w);
+    begin(c, s, "", &(struct work){.start = start_list, .listed = then});
 }
 
 // ---- change --------------------------------------------------------------------------------------
@@ -269,6 +304,11 @@ static void on_written(const struct live_box *b, struct scratch_reply *reply, vo
     work_free(w);
 }
 
+static struct scratch_op *start_write(struct work *w, struct live_box *b, struct err *e)
+{
+    return scratch_write(b, w->path, w->data, w->length, on_written, w->call, e);
+}
+
 void reach_write(struct mcp_call *c, struct session *s, const char *path, char *data, size_t length,
                  reach_changed then)
 {
@@ -279,21 +319,14 @@ void reach_write(struct mcp_call *c, struct session *s, const char *path, char *
         then(c, NULL, &e);
         return;
     }
-    struct work *w = s->box ? work_new(s->id, clean) : NULL;
-    if (w) {
-        w->changed = then;
-        w->data = TAKE_PTR(taken);
-    } else if (s->box) {
-        (void)no_memory(&e);
-    } else {
+    if (!s->box) {
         err_set(&e, ERR_BUSY, 0, "try again in a moment", "the session is not ready yet");
-    }
-    if (!w || !(w->op = scratch_write(s->box, w->path, w->data, length, on_written, c, &e))) {
-        work_free(w);
         then(c, NULL, &e);
         return;
     }
-    wait_for(c, w);
+    begin(c, s, clean,
+          &(struct work){
+              .start = start_write, .changed = then, .data = TAKE_PTR(taken), .length = length});
 }
 
 // The artifact of a path and, if it was a folder, those below it.  Returns how many went.
@@ -325,6 +358,11 @@ static void on_deleted(const struct live_box *b, struct scratch_reply *reply, vo
     work_free(w);
 }
 
+static struct scratch_op *start_delete(struct work *w, struct live_box *b, struct err *e)
+{
+    return scratch_delete(b, w->path, on_deleted, w->call, e);
+}
+
 void reach_delete(struct mcp_call *c, const char *place, const char *path, reach_changed then)
 {
     struct err e = {0};
@@ -338,17 +376,7 @@ void reach_delete(struct mcp_call *c, const char *place, const char *path, reach
         then(c, NULL, forget(c, place, clean) ? NULL : &e);
         return;
     }
-    struct work *w = work_new(s->id, clean);
-    if (w)
-        w->changed = then;
-    else
-        (void)no_memory(&e);
-    if (!w || !(w->op = scratch_delete(s->box, w->path, on_deleted, c, &e))) {
-        work_free(w);
-        then(c, NULL, &e);
-        return;
-    }
-    wait_for(c, w);
+    begin(c, s, clean, &(struct work){.start = start_delete, .changed = then});
 }
 
 void reach_describe_size(uint64_t size, char buf[REACH_SIZE_MAX])

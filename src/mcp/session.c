@@ -148,6 +148,16 @@ struct mcp_session *mcp_session_find(struct mcp *m, const char *id, const char *
     return *found;
 }
 
+void mcp_sessions_dismiss(struct mcp *m, bool (*knows)(const char *owner, void *argument),
+                          void *argument)
+{
+    for (struct mcp_session *s = m->oldest, *next; s; s = next) {
+        next = s->newer;
+        if (!knows(s->owner, argument))
+            mcp_session_end(s);
+    }
+}
+
 void mcp_session_end(struct mcp_session *s)
 {
     struct mcp *m = s->mcp;

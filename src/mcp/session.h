@@ -43,6 +43,9 @@ struct mcp_session *mcp_session_new_private(struct mcp *m, const char *owner);
 // Finds by id, only for the same owner; marks it used.
 struct mcp_session *mcp_session_find(struct mcp *m, const char *id, const char *owner);
 void mcp_session_touch(struct mcp_session *s);
+// Ends those whose owner `knows` says no to: their key was taken away.
+void mcp_sessions_dismiss(struct mcp *m, bool (*knows)(const char *owner, void *argument),
+                          void *argument);
 // Cancels its calls, forgets its subscriptions, calls on_end, frees.
 void mcp_session_end(struct mcp_session *s);
 

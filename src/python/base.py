@@ -88,6 +88,8 @@ def lines_of(filename):
     if type(source) is bytes:
         # Not str.splitlines(): it also splits at form feeds and U+2028, where a line goes on.
         text = source.decode("utf-8", "replace").lstrip("\ufeff")
+        # The last line ends as well, as in linecache: else traceback puts its marks a place too far.
+        text = text if text.endswith(("\n", "\r")) or not text else text + "\n"
         source = Box.sources[filename] = StringIO(text, newline=None).readlines()
     return source
 

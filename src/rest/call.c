@@ -37,6 +37,8 @@ void rest_free(struct rest_call *c)
     }
     if (c->op)
         scratch_cancel(c->op);
+    if (c->visit)
+        session_visit_cancel(c->visit);
     if (c->timer)
         event_free(c->timer);
     ndjson_free(c->stream);
@@ -398,6 +400,30 @@ void rest_with_session(struct rest_call *c, bool create,
     c->then = then;
     c->until_ms = clock_ms() + OPENING_MS;
     find_session(c, create);
+}
+
+static void on_visit(struct session *s, const struct err *error, void *argument)
+{
+    struct rest_call *c = argument;
+    c->visit = NULL;
+    if (s)
+        c->look(c, s);
+    else
+        rest_fail_err(c, error);
+}
+
+static void visit(struct rest_call *c, struct session *s)
+{
+    struct session_visit *v = session_visit(s, on_visit, c);
+    if (v) // else the call may be gone
+        c->visit = v;
+}
+
+void rest_with_files(struct rest_call *c, bool create,
+                     void (*then)(struct rest_call *, struct session *))
+{
+    c->look = then;
+    rest_with_session(c, create, visit);
 }
 
 int rest_make_plan(struct rest_call *c, const char *name)

@@ -48,12 +48,14 @@ struct rest_call {
     // What goes on.
     struct exec *exec;
     struct scratch_op *op;
+    struct session_visit *visit;
     struct event *timer;
     struct ndjson *stream;
     struct session_plan plan;
     char opening[SESSION_ID_SIZE]; // a session that is being opened for this call
     char session[SESSION_ID_SIZE]; // the one whose files are looked at
     void (*then)(struct rest_call *c, struct session *s); // goes on when the session is there
+    void (*look)(struct rest_call *c, struct session *s); // the same, when its files are there
     void (*finish)(struct rest_call *c, struct exec *x);  // answers when the execution is done
     int64_t until_ms;
     TAILQ_ENTRY(rest_call) list;
@@ -82,6 +84,9 @@ int rest_status(const struct err *e);
 // Answers itself when there is none.
 void rest_with_session(struct rest_call *c, bool create,
                        void (*then)(struct rest_call *c, struct session *s));
+// The same, and its files are the ones that its box shows (a fork has others).
+void rest_with_files(struct rest_call *c, bool create,
+                     void (*then)(struct rest_call *c, struct session *s));
 // Opens one by c->plan; the same.
 void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *c, struct session *s));
 // Fills c->plan from the configuration and the fields of a body.  -1: answered.

@@ -306,10 +306,10 @@ static json_t *error_line(json_t *object, json_t *error)
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
     const char *hint = json_string_value(json_object_get(object, "hint"));
     json_t *exit_code = json_object_get(object, "exit_code");
-    bool own = verdict && strcmp(verdict, "error") == 0;
-    if (type && message && (own || !hint))
+    bool met = json_is_object(json_object_get(object, "limit")) && hint;
+    if (type && message && !met)
         return message[0] ? json_sprintf("%s: %s", type, message) : json_string(type);
-    if (own && json_is_integer(exit_code))
+    if (verdict && strcmp(verdict, "error") == 0 && !met && json_is_integer(exit_code))
         return json_sprintf("SystemExit: exit status %d", (int)json_integer_value(exit_code));
     return json_sprintf("%s: %s", verdict ? verdict : "lost",
                         hint ? hint : "the run did not succeed");

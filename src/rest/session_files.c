@@ -103,7 +103,7 @@ void rest_list_files(struct rest_call *c)
 {
     struct err e;
     if (find_live(c, &e))
-        rest_with_session(c, false, list_live);
+        rest_with_files(c, false, list_live);
     else
         list_kept(c, &e);
 }
@@ -137,7 +137,7 @@ static void write_live(struct rest_call *c, struct session *s)
 
 void rest_put_file(struct rest_call *c)
 {
-    rest_with_session(c, true, write_live);
+    rest_with_files(c, true, write_live);
 }
 
 // ---- reading -------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ void rest_get_file(struct rest_call *c)
     struct artifact a;
     struct err e;
     if (find_live(c, &e)) {
-        rest_with_session(c, false, read_live);
+        rest_with_files(c, false, read_live);
         return;
     }
     int fd = -1;
@@ -213,7 +213,7 @@ void rest_delete_file(struct rest_call *c)
     struct store *store = c->rest->gate->store;
     struct err e;
     if (find_live(c, &e))
-        rest_with_session(c, false, delete_live);
+        rest_with_files(c, false, delete_live);
     else if (store && store_delete(store, c->owner, c->id, c->path))
         rest_answer(c, 200, json_pack("{s:s, s:i}", "path", c->path, "deleted", 1));
     else

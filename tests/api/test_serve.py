@@ -362,6 +362,52 @@ def test_a_key_that_was_taken_away_stays_so_after_a_crash(cli, serve, tools):
     assert server.process.wait(timeout=10) != 0
 
 
+def test_a_key_that_is_taken_away_ends_what_it_has_open(cli, serve, tools):
+    """Streams, MCP sessions and Python sessions: not only the next request is refused."""
+    keys = cli.folder / "keys"
+    keys.write_text("alice:first-first-key\nbob:second-second-key\n")
+    keys.chmod(0o600)
+    server = serve("--api-key-file", keys)
+    first, second = ({"Authorization": f"Bearer {k}-{k}-key"} for k in ("first", "second"))
+    start = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}
+    streams = {}
+    for who, key in (("alice", first), ("bob", second)):
+        answer = server.ask("POST", "/mcp", json.dumps(start), Content_Type="application/json",
+                            Accept="application/json, text/event-stream", **key)
+        session = answer.getheader("Mcp-Session-Id")
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
+        connection.request("GET", "/mcp", headers={
+            "Accept": "text/event-stream", "Mcp-Session-Id": session,
+            "MCP-Protocol-Version": "2025-06-18", **key})
+        streams[who] = connection.getresponse()
+        assert streams[who].status == 200
+        body = json.dumps({"code": "x = 1", "session": "mine", "stream": False})
+        ran = server.ask("POST", "/api/v1/execute", body, Content_Type="application/json", **key)
+        assert ran.status == 200, ran.text
+    assert server.health()["active_sessions"] == 2
+    keys.write_text("bob:second-second-key\n")
+    server.process.send_signal(signal.SIGHUP)
+    with contextlib.suppress(http.client.IncompleteRead):
+        streams["alice"].read()     # ends
+    assert tools.wait_until(lambda: server.health()["active_sessions"] == 1, guard=5)
+    listed = json.loads(server.ask("GET", "/api/v1/sessions", **second).text)
+    assert list(listed["sessions"]) == ["mine"]
+    streams["bob"].fp.raw._sock.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        while streams["bob"].read(1):   # a comment to keep it alive, perhaps; but no end
+            pass
+    keys.write_text("alice:first-first-key\nbob:second-second-key\n")
+    server.process.send_signal(signal.SIGHUP)
+    body = json.dumps({"code": "x", "session": "mine", "stream": False})
+
+    def told():
+        answer = server.ask("POST", "/api/v1/execute", body, Content_Type="application/json", **first)
+        return answer.status == 200 and "taken away" in answer.text.decode()
+
+    assert tools.wait_until(told, guard=5)
+
+
 # ---- crashes -------------------------------------------------------------------------------------
 
 
