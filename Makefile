@@ -42,8 +42,8 @@ test-v2: ## the cgroup v2 driver, in a qemu guest
 	@$(MAKE) --no-print-directory all
 	@tests/run v2
 
-bench: ## latency, throughput and memory against a cold python3 and the MCP reference server
-	@tools/setup build data npm
+bench: ## latency, throughput and memory against a cold python3, ipykernel and the MCP reference server
+	@tools/setup build data kernel npm
 	@$(MAKE) --no-print-directory all
 	@$(PROGRAM) bench --python $(BUILD)/venv-data/bin/python $(BENCH_ARGS)
 

@@ -126,6 +126,7 @@ class Cli:
         }
         env["TMPDIR"] = str(self.folder)
         env["LANG"] = "C.UTF-8"
+        env["CONSTRICTOR_STATE"] = str(self.folder / "state")  # not the machine's own
         env.update(extra or {})
         return env
 

@@ -185,12 +185,12 @@ static void measure_checkpoints(struct plan *p)
 
 // ---- memory --------------------------------------------------------------------------------------
 
-static double pss_kib(pid_t pid)
+static double proc_kib(pid_t pid, const char *file, const char *key)
 {
     char path[64];
     uint64_t kib = 0;
-    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
-    return file_read_key_at(AT_FDCWD, path, "Pss", &kib) < 0 ? -1 : (double)kib;
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    return file_read_key_at(AT_FDCWD, path, key, &kib) < 0 ? -1 : (double)kib;
 }
 
 static size_t add_children(pid_t pid, pid_t *list, size_t count)
@@ -209,11 +209,12 @@ static size_t add_children(pid_t pid, pid_t *list, size_t count)
     return count;
 }
 
-// All processes of a server.  An init shares its memory with the user process, which counts once.
-static double weigh(struct plan *p, pid_t server)
+// All processes of a server, in MiB; page tables, which nobody shares, beside it.  An init shares its
+// memory with the user process, which counts once.
+static double weigh(struct plan *p, pid_t server, double *ret_tables)
 {
     static pid_t list[PROCESSES_MAX], parents[PROCESSES_MAX];
-    double sum = 0;
+    double sum = 0, tables = 0;
     size_t count = 1;
     list[0] = server;
     parents[0] = 0;
@@ -224,14 +225,17 @@ static double weigh(struct plan *p, pid_t server)
             parents[k] = list[i];
         if (parents[i] && syscall(SYS_kcmp, list[i], parents[i], KCMP_VM, 0, 0) == 0)
             continue;
-        double kib = pss_kib(list[i]);
+        double kib = proc_kib(list[i], "smaps_rollup", "Pss");
         if (kib < 0 && kill(list[i], 0) == 0) {
             snprintf(p->why, sizeof p->why, "the memory of process %d cannot be read", list[i]);
             (void)note(p, false);
             return -1;
         }
         sum += kib > 0 ? kib : 0;
+        kib = proc_kib(list[i], "status", "VmPTE");
+        tables += kib > 0 ? kib : 0;
     }
+    *ret_tables = tables / 1024;
     return sum / 1024;
 }
 
@@ -252,18 +256,18 @@ static bool open_idle(struct plan *p, const struct side *s, int from, int to)
 static double weigh_sessions(struct plan *p, bool preload, int count, double *ret_total)
 {
     int few = 10;
-    double each = -1;
+    double each = -1, tables;
     struct side s;
     if (!open_side(p, &s, 4, 0, preload))
         return -1;
     if (open_idle(p, &s, 0, few)) {
         (void)usleep(500000);
-        double before = weigh(p, s.server.pid);
+        double before = weigh(p, s.server.pid, &tables);
         if (before > 0 && open_idle(p, &s, few, count)) {
             (void)usleep(1000000); // let the stock settle
-            double after = weigh(p, s.server.pid);
+            double after = weigh(p, s.server.pid, &tables);
             if (after > before) {
-                *ret_total = after;
+                *ret_total = after + tables;
                 each = (after - before) / (count - few);
             }
         }
@@ -487,7 +491,7 @@ static void measure_kernels(struct plan *p)
     const char *python = find_kernel(p);
     if (!python) {
         snprintf(p->ret->missing, sizeof p->ret->missing,
-                 "ipykernel is missing: 'tools/setup data' installs it");
+                 "ipykernel is missing: 'tools/setup kernel' installs it");
         return;
     }
     json_t *packages = find_packages(p);

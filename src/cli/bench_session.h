@@ -16,8 +16,8 @@ struct bench_session {
     double checkpoint_us;               // a run that makes a checkpoint of 120 MiB first, p50
     double plain_us;                    // the same run without
     int sessions;                       // how many idle ones were weighed, with the data stack
-    double total_mib;                   // server, zygote and that many sessions together
-    double session_mib;                 // what one more costs
+    double total_mib;                   // server, zygote and that many sessions, with page tables
+    double session_mib;                 // what one more costs, PSS
     double bare_mib;                    // the same without the data stack
     double upload, download;            // MB/s
     double plot_us, matplotlib_us;      // a simple figure: in a session, and by itself

@@ -264,7 +264,8 @@ static int add_items(struct work *w, json_t *display)
     json_array_foreach(display, i, item)
     {
         struct picture p;
-        bool said = value && json_object_get(item, DISPLAY_TABLE) == value;
+        bool said = value && (json_object_get(item, DISPLAY_TABLE) == value ||
+                              json_object_get(item, "text/plain") == value);
         failed |=
             json_array_append_new(list, display_picture(item, &p) ? add_picture(w, i, item, &p)
                                                                   : add_document(w, i, item, said));
@@ -286,6 +287,8 @@ json_t *shape_display_value(json_t *object)
     json_t *item = json_array_get(json_object_get(object, "display"),
                                   json_is_integer(at) ? (size_t)json_integer_value(at) : SIZE_MAX);
     json_t *text = json_object_get(item, DISPLAY_TABLE);
+    if (!text && json_object_get(item, DISPLAY_CHART))
+        text = json_object_get(item, "text/plain");
     return json_string_length(text) ? text : NULL;
 }
 

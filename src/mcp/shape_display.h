@@ -14,7 +14,7 @@ struct shape_display {
 };
 
 // The value of the last expression as a short text, where that is better to read than its repr: a
-// table.  Borrowed; NULL: it is not.
+// table, or a figure that says what it shows.  Borrowed; NULL: it is not.
 json_t *shape_display_value(json_t *object);
 
 // Puts a description in the place of the object's "display", without the contents, which are kept

@@ -25,10 +25,11 @@ def describe_value(value, answer):
     answer["result"] = clip(text, TEXT_MAX)
     try:
         answer["result_json"] = to_json(value)
+        return
     except Exception:
-        # Not JSON, or another thread is changing it. What is JSON looks like nothing else.
-        if Box.rich is not None:
-            Box.rich.show_value(value)
+        pass                # not JSON, or another thread is changing it
+    if Box.rich is not None:            # what is JSON looks like nothing else
+        Box.rich.show_value(value)
 
 
 def type_name(exc):

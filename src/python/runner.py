@@ -104,7 +104,7 @@ def reopen_stdin():
 
 def perform(source, filename, namespace, session=False):
     """Runs a source to its last line or first error; the answer without the end of the script."""
-    answer = {"exit_code": 0, "phase": "syntax_check"}
+    answer, Box.codes = {"exit_code": 0, "phase": "syntax_check"}, ()
     try:
         if Box.on_interrupt is not None:
             heed_interrupts()

@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snapshot: the files of a session as they were, for undo.py, which calls this in a box between runs.
+"""snapshot: the files of a session as they were, for undo.py, which calls this in a box between
+runs.
 
-Copies lie in a hidden folder beside the scratch folder, on the same file system and mount, so that a
-link or a rename is enough where nothing has to be copied:
+Copies lie in a hidden folder beside the scratch folder, on the same file system and mount, so that
+a link or a rename is enough where nothing has to be copied:
 
     .undo/s7/          a snapshot: one file for each different file, under a name of its own
     .undo/b2/          the files of branch 2 while another branch has the scratch folder
 
-A file is the same as before when its inode, size and both times are. The kernel's clock for those goes
-in steps, so a file that was changed a moment ago is looked into instead. A snapshot holds links to the
-copies of the one before it for all that is the same: it costs what changed. Live files are never linked
-to copies: code that writes into a file would change its past.
+A file is the same as before when its inode, size and both times are. The kernel's clock for those
+goes in steps, so a file that was changed a moment ago is looked into instead. A snapshot holds
+links to the copies of the one before it for all that is the same: it costs what changed. Live
+files are never linked to copies: code that writes into a file would change its past.
 
-Nothing is followed. The folder is user code's own, so what is in the way (no permission, no room, too
-many files, a path too long) ends in an OSError or Unavailable, never in a wrong state said to be right.
+Nothing is followed. The folder is user code's own, so what is in the way (no permission, no room,
+too many files, a path too long) ends in an OSError or Unavailable, never in a wrong state said to
+be right.
 """
 
 import posix
 from errno import ENXIO
-from posix import chmod, close, ftruncate, link, listdir, lseek, lstat, mkdir, mkfifo, open as open_fd
-from posix import pread, pwrite, readlink, rename, rmdir, scandir, statvfs, symlink, unlink, utime
+from posix import chmod, close, ftruncate, link, listdir, lseek, lstat, mkdir, mkfifo
+from posix import open as open_fd, pread, pwrite, readlink, rename, rmdir, scandir, statvfs
+from posix import symlink, unlink, utime
 from time import time_ns
 
 from base import __builtins__           # first: functions look builtins up there
@@ -57,7 +60,7 @@ class Entry:
 
 
 class Files:
-    """A snapshot: entries by path (bytes, relative), and the number of its folder; 0: it has none."""
+    """A snapshot: entries by path (bytes, relative), and the number of its folder, or 0."""
     def __init__(self, number, entries):
         self.number, self.entries = number, entries
 
@@ -210,7 +213,7 @@ def unchanged(path, stat, was, before):
 
 
 def compare(stats, before, number):
-    """Entries of a new snapshot, and what has to be copied for it: {name of the copy: (path, stat)}."""
+    """Entries of a new snapshot, and what has to be copied: {name of the copy: (path, stat)}."""
     entries, copies, by_inode, now = {}, {}, {}, time_ns()
     for path, stat in stats.items():
         kind, was, copy = stat.st_mode & FORMAT, before.entries.get(path), None
@@ -261,8 +264,8 @@ def take(number, before, room):
     size = sum([stat.st_blocks * BLOCK for _, stat in copies.values()])
     room = max(0, min(room, COPY_MAX, space_used()[1]))
     if size > room:
-        raise Unavailable(f"files too large: {size >> 20} MiB in {Box.scratch} changed, and there is "
-                          f"room for copies of {room >> 20} MiB")
+        raise Unavailable(f"files too large: {size >> 20} MiB in {Box.scratch} changed, and there "
+                          f"is room for copies of {room >> 20} MiB")
     names = {entry.copy for entry in entries.values() if entry.kind == REGULAR}
     if not names:
         return Files(0, entries)
@@ -318,7 +321,7 @@ def collect(numbers):
             discard(int(name[1:]))
 
 
-# ---- Bringing back ---------------------------------------------------------------------------------
+# ---- Bringing back -------------------------------------------------------------------------------
 
 def remove(top, stats):
     """Removes what walk() found, inner things first."""
@@ -373,7 +376,7 @@ def put(path, entry, number, here, by_inode):
 
 
 def finish(path, entry, now):
-    """Mode and time, when nothing in it will be touched any more. Returns the entry as it is now."""
+    """Mode and time, when nothing in it will be touched any more. Returns what it is now."""
     whole = root() + b"/" + path
     stat = lstat(whole)
     if entry.kind != LINK and stat.st_mode & PERMISSIONS != entry.mode:
@@ -407,11 +410,11 @@ def restore(files):
     return Files(files.number, dict(reversed(fresh)))
 
 
-# ---- Branches --------------------------------------------------------------------------------------
+# ---- Branches ------------------------------------------------------------------------------------
 
 def swap_out(branch, files):
-    """Puts the files of the scratch folder away; not one of them is copied. Returns those that are as
-    the snapshot has them."""
+    """Puts the files of the scratch folder away; not one of them is copied. Returns those that are
+    as the snapshot has them."""
     away, clean = store(b"b%d/" % branch), set()
     make_folder(away)
     for name in listdir(root()):

@@ -35,7 +35,7 @@ INSTEAD = {
     "pip": INSTALL, "conda": INSTALL, "mamba": INSTALL, "uv": INSTALL,
     "cd": "use os.chdir()", "pwd": "use os.getcwd()", "ls": "use os.listdir()",
     "cat": "use open(path).read()", "mkdir": "use os.makedirs()", "env": "use os.environ",
-    "who": "use dir()", "whos": "use dir()", "who_ls": "use dir()", "reset": "use del",
+    "who": "use dir()", "who_ls": "use dir()", "reset": "use del",
     "run": "use runpy.run_path(path)", "writefile": "use open(path, 'w').write(text)",
     "bash": SHELL, "sh": SHELL, "script": SHELL, "system": SHELL, "sx": SHELL,
     "capture": "use contextlib.redirect_stdout()", "debug": "use print() or the module traceback",

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """undo: checkpoints of a session, going back to them, and forks of a session.
 
-Called by runner.handle() in the user process of a box, before the code of a run, when that run or an
-earlier one asked for any of this; a session that never asks never comes here. A checkpoint is a copy of
-this process that sleeps (box/branch.h) and a snapshot of its files (snapshot.py). Whoever is woken finds
-itself inside park() or give_way() of an old run, makes files, descriptors and random numbers what they
-were, and answers the run that waits now.
+Called by runner.handle() in the user process of a box, before the code of a run, when that run or
+an earlier one asked for any of this; a session that never asks never comes here. A checkpoint is a
+copy of this process that sleeps (box/branch.h) and a snapshot of its files (snapshot.py). Whoever
+is woken finds itself inside park() or give_way() of an old run, makes files, descriptors and
+random numbers what they were, and answers the run that waits now.
 
   Here          what this process knows; goes back with the process
   the board     what must not go back: which copies there are; shared by all processes of the box
 
-Steps of undo are counted in runs: a checkpoint knows how many came before it. One without a name is used
-up by going back to it; one with a name stays and can be gone back to again. Younger ones go.
+Steps of undo are counted in runs: a checkpoint knows how many came before it. One without a name
+is used up by going back to it; one with a name stays and can be gone back to again. Younger ones
+go.
 
-A crash (os._exit, a signal, a mistake of an extension) wakes the youngest checkpoint of the same branch:
-the run is an error and the session is as it was before it. Without a checkpoint the branch is lost; the
-other branches of the box go on, and one of them says so.
+A crash (os._exit, a signal, a mistake of an extension) wakes the youngest checkpoint of the same
+branch: the run is an error and the session is as it was before it. Without a checkpoint the branch
+is lost; the other branches of the box go on, and one of them says so.
 """
 
 import _constrictor as native
@@ -24,13 +25,13 @@ import marshal
 import posix
 from _random import Random
 from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
-from posix import chdir, close, dup2, fstat, getcwd, getpid, listdir, lseek, lstat
-from posix import open as open_fd, read, readlink, sysconf, waitid
+from posix import chdir, close, dup2, getcwd, getpid, lseek, lstat, open as open_fd, sysconf
 from resource import RUSAGE_SELF, getrusage
 from sys import modules
 
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, LINE_MAX, PAYLOAD_MAX, clip, to_json
+from safety import descriptors, open_files, read_proc
 import snapshot
 from snapshot import Files, Unavailable
 
@@ -42,11 +43,9 @@ CHECKPOINT, TIP = 1, 2      # enum branch_kind
 UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum branch_why
 NO_ANSWER = False           # another process will answer
 PAGE = sysconf("SC_PAGE_SIZE")
-FORMAT, SOCKET, FOLDER, REGULAR, CHARACTER = 0o170000, 0o140000, 0o040000, 0o100000, 0o020000
 OPEN_AGAIN = 3 | posix.O_APPEND | posix.O_NONBLOCK      # the flags that a file is opened again with
-DELETED = " (deleted)"
-HOW_TO = ("open the session with checkpoint=true, or make a checkpoint before the run that is to be "
-          "undone")
+HOW_TO = ("open the session with checkpoint=true, or make a checkpoint before the run that is to "
+          "be undone")
 
 
 class CheckpointError(Exception):
@@ -97,8 +96,8 @@ def own_points(board, branch=None):
 
 
 def drop_point(board, point):
-    """Its process ends with the next collect(): while the kernel takes it apart, making a copy of what
-    it shares takes twice the time."""
+    """Its process ends with the next collect(): while the kernel takes it apart, making a copy of
+    what it shares takes twice the time."""
     board["points"].remove(point)
     Here.ending.append(point["slot"])
 
@@ -113,111 +112,11 @@ def collect(board):
     snapshot.collect(used.union(board["bases"].values()))
 
 
-# ---- Is it safe? ---------------------------------------------------------------------------------
-
-def read_proc(name):
-    """A small file of /proc/self."""
-    try:
-        fd = open_fd(f"/proc/self/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
-    except OSError:
-        raise Unavailable("this box has no /proc, so what a copy would miss cannot be seen") from None
-    try:
-        parts = []
-        while not parts or parts[-1]:
-            parts.append(read(fd, 1 << 16))
-        return b"".join(parts).decode("utf-8", "surrogateescape")
-    finally:
-        close(fd)
-
-
-def thread_names():
-    try:
-        threads = list(modules["threading"]._active.values())
-        return ", ".join([clip(thread._name, 40) for thread in threads[:8]
-                          if type(thread).__name__ != "_MainThread"])
-    except Exception:
-        return ""           # threads of a library, or a module that user code changed
-
-
-def refuse_threads():
-    others = len(listdir("/proc/self/task")) - 1
-    if others > 0:
-        names = thread_names()
-        raise Unavailable(f"{others} other thread{'s' * (others > 1)} would not be in the copy"
-                          + (f" ({names})" if names else ""))
-
-
-def refuse_children():
-    try:
-        waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
-    except ChildProcessError:
-        return
-    raise Unavailable("child processes are running or were not waited for, and would not be in the copy")
-
-
-def loop_fds():
-    """Those of the session's own event loop, which is at rest: it works in any copy."""
-    loop = Box.loop
-    try:
-        if loop is None or loop.is_closed() or loop.is_running() or \
-                len(loop._selector.get_map()) > 1:
-            return ()
-        return loop._selector.fileno(), loop._ssock.fileno(), loop._csock.fileno()
-    except Exception:
-        return ()           # a loop of another kind
-
-
-def look_at(fd):
-    """(fd, path, inode, flags, offset) of an open file; None: nothing that a copy has to care about."""
-    try:
-        stat = fstat(fd)
-    except OSError:
-        return None         # the one that listed them
-    kind = stat.st_mode & FORMAT
-    if kind == SOCKET:
-        raise Unavailable(f"a socket is open (descriptor {fd}), whose other end would not go back")
-    if kind in (FOLDER, CHARACTER):
-        return None
-    path = readlink(f"/proc/self/fd/{fd}")
-    if kind != REGULAR:
-        what = "a pipe" if path.startswith("pipe:") else clip(path, 60)
-        raise Unavailable(f"{what} is open (descriptor {fd}), whose state would not go back")
-    fields = dict([line.split(":\t") for line in read_proc(f"fdinfo/{fd}").splitlines()
-                   if ":\t" in line])
-    flags = int(fields["flags"], 8)
-    if path.endswith(DELETED) and stat.st_nlink == 0 and flags & 3:
-        raise Unavailable(f"a file without a name is open for writing (descriptor {fd}), such as "
-                          "tempfile makes, and could not be brought back")
-    return fd, path, stat.st_ino, flags, int(fields["pos"])
-
-
-def refuse_maps(files):
-    """Whoever writes to a mapped file changes it without anybody seeing it."""
-    if not any([flags & 3 for _, _, _, flags, _ in files]) or "mmap" not in modules:
-        return
-    for line in read_proc("maps").splitlines():
-        words = line.split(None, 5)
-        if len(words) == 6 and words[1].startswith("rw-s") and words[5].startswith(Box.scratch):
-            raise Unavailable(f"{clip(words[5], LINE_MAX)} is mapped into memory for writing")
-
-
-def open_files():
-    """Files that are open, if nothing is in the way of a copy."""
-    refuse_threads()
-    refuse_children()
-    known = loop_fds()
-    numbers = [int(name) for name in listdir("/proc/self/fd")]
-    files = [look_at(fd) for fd in numbers if fd > 2 and fd not in known]
-    files = [file for file in files if file is not None]
-    refuse_maps(files)
-    return files
-
-
 # ---- Room ----------------------------------------------------------------------------------------
 
 def sizes():
-    """Bytes of memory that a copy may come to have for itself, and the most that this process had."""
-    if Here.common is None: # once, before the first copy: what is shared now is shared with the zygote
+    """Bytes of memory that a copy may come to have for itself, and the most this process had."""
+    if Here.common is None: # once, before the first copy: what is shared now is the zygote's
         Here.common, _ = shared_size()
     words = read_proc("statm").split()
     file = int(words[2]) * PAGE
@@ -226,8 +125,8 @@ def sizes():
 
 
 def shared_size():
-    """How much of this process's memory is shared with others, and how much is in huge pages. Takes a
-    millisecond or two where there is much of it."""
+    """How much of this process's memory is shared with others, and how much is in huge pages.
+    Takes a millisecond or two where there is much of it."""
     fields = dict([line.split(":", 1) for line in read_proc("smaps_rollup").splitlines()[1:]])
     size = [int(fields[key].split()[0]) * 1024
             for key in ("Anonymous", "Private_Dirty", "AnonHugePages")]
@@ -235,9 +134,9 @@ def shared_size():
 
 
 def settle_cost(point, size):
-    """What the youngest checkpoint has for itself by now, because this process wrote to it or let go of
-    it. Every page that was written to or came new was a fault, so they need not be looked for; unless
-    there are huge pages, of which 512 come with one fault, and then looking is quick."""
+    """What the youngest checkpoint has for itself by now, because this process wrote to it or let
+    go of it. Every page that was written to or came new was a fault, so they need not be looked
+    for; unless there are huge pages, of which 512 come with one fault; then looking is quick."""
     faults = getrusage(RUSAGE_SELF).ru_minflt
     written, Here.faults = (faults - Here.faults) * PAGE, faults
     if size - point["now"] > written:
@@ -258,9 +157,9 @@ def oldest(points):
 
 
 def room_left(board, size, peak, memory):
-    """Bytes that another copy would leave, should everything be written to that it shares with this
-    process. Copies may have half of the box's memory, and must leave what this process ever had. The
-    cost of a checkpoint is what it does not share with the next one."""
+    """Bytes that another copy would leave, should everything be written to that it shares with
+    this process. Copies may have half of the box's memory, and must leave what this process ever
+    had. The cost of a checkpoint is what it does not share with the next one."""
     if not memory:
         return snapshot.COPY_MAX
     copies = size + sum([copy["cost"] for copy in (*board["points"], *board["tips"].values())])
@@ -268,7 +167,7 @@ def room_left(board, size, peak, memory):
 
 
 def make_room(board, most):
-    """Drops checkpoints until another copy fits. Returns its size and the room for copies of files."""
+    """Drops checkpoints until another copy fits. Returns its size and the room for files."""
     memory, processes = native.limits()
     own, (size, peak) = own_points(board), sizes()
     if own:
@@ -289,8 +188,8 @@ def make_room(board, most):
     while too_many():
         drop_oldest(f"half of the {processes} processes of the box are copies already")
     while room_left(board, size, peak, memory) < 0:
-        drop_oldest(f"the session has {size >> 20} MiB in memory, and a copy of it would not fit into "
-                    f"the {memory >> 20} MiB of its box")
+        drop_oldest(f"the session has {size >> 20} MiB in memory, and a copy of it would not fit "
+                    f"into the {memory >> 20} MiB of its box")
     return size, room_left(board, size, peak, memory)
 
 
@@ -323,11 +222,10 @@ def begin():
 
 
 def park(board, parked, keep, extra):
-    """Makes the copy. In this process: the copy's place on the board; in the copy, later: its answer."""
+    """Makes the copy. Here: the copy's place on the board; in the copy, later: its answer."""
     try:
         slot = native.park(parked.branch, parked.serial, parked.kind, keep)
     except OSError as exc:
-        collect(board)
         raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
     if type(slot) is tuple:
         return wake_up(slot, parked)
@@ -428,6 +326,7 @@ def wake_up(woken, parked):
     Box.pid = getpid()
     Here.branch, Here.dropped, problem = parked.branch, 0, None
     Here.faults = getrusage(RUSAGE_SELF).ru_minflt
+    Here.ending = []        # those of the one that this is a copy of
     board = load()
     take_place(board, parked, why, previous, consumed)
     try:
@@ -498,13 +397,19 @@ def tell_crash(status, parked, problem):
     code = 128 + number if number else status >> 8 & 0xFF
     cause = f"was ended by {signal_name(number)}" if number else f"ended itself with status {code}"
     if parked.kind == TIP:
-        message = (f"the interpreter {cause} and had no checkpoint: its variables and files are lost; "
-                   "open a new session")
+        message = (f"the interpreter {cause} and had no checkpoint: its variables and files are "
+                   "lost; open a new session")
         return failure(message, "InterpreterCrash", code or 1, notice("lost"))
     message = (f"the interpreter {cause}; the session is as it was before run {Box.runs + 1}")
     if problem:
         message = f"{message}, but for files: {problem}"
     return failure(message, "InterpreterCrash", code or 1, notice("restored", parked.name, "crash"))
+
+
+def tidy(board):
+    """After a checkpoint that did not come about: those that made room are gone all the same."""
+    if Here.ending:
+        collect(board)
 
 
 # ---- Operations ----------------------------------------------------------------------------------
@@ -516,6 +421,7 @@ def run(board, meta):
         Here.notice = "made", None
         return make_point(board, meta, None)
     except Unavailable as exc:
+        tidy(board)
         Here.notice = "unavailable", f"checkpoint unavailable: {exc}"
         return None
 
@@ -527,6 +433,7 @@ def checkpoint(board, meta):
     try:
         answer = make_point(board, meta, name)
     except Unavailable as exc:
+        tidy(board)
         reason = f"checkpoint unavailable: {exc}"
         return failure(reason, told=notice("unavailable", name, reason))
     return success("made", name) if answer is None else answer
@@ -544,10 +451,11 @@ def find_named(points, name):
 def find_steps(points, steps):
     if type(steps) is not int or steps < 1:
         raise CheckpointError("steps is a number of runs, 1 or more")
-    back = {}               # steps -> checkpoint; of two states that are the same, the one to be used up
+    back = {}               # steps -> checkpoint; of two of one state, the one to be used up
     for point in points:
-        if point["runs"] < Box.runs and (point["name"] is None or Box.runs - point["runs"] not in back):
-            back[Box.runs - point["runs"]] = point
+        distance = Box.runs - point["runs"]
+        if distance > 0 and (point["name"] is None or distance not in back):
+            back[distance] = point
     if steps in back:
         return back[steps]
     if not back:
@@ -584,6 +492,7 @@ def fork(board, meta):
         parked = Parked(TIP, branch, next_serial(board), open_files=files, fresh=True)
         tip = park(board, parked, False, {"cost": size})
     except Unavailable as exc:
+        tidy(board)
         reason = f"checkpoint unavailable: {exc}"
         return failure(f"the session cannot be forked: {reason}",
                        told=notice("unavailable", reason=reason))
@@ -599,8 +508,8 @@ def switch(board, branch):
     """Lets another branch go on; returns when this one shall."""
     tip = board["tips"].get(branch)
     if tip is None or not native.alive(tip["slot"]):
-        raise CheckpointError("the interpreter of this session is gone, with its variables and files: "
-                              "open a new session")
+        raise CheckpointError("the interpreter of this session is gone, with its variables and "
+                              "files: open a new session")
     parked = Parked(TIP, Here.branch, next_serial(board), open_files=descriptors())
     slot = native.reserve(Here.branch, parked.serial)
     parked.clean = snapshot.swap_out(Here.branch, Here.files)
@@ -619,19 +528,6 @@ def switch(board, branch):
     return wake_up(woken, parked)
 
 
-def descriptors():
-    """Open files, for a process that goes to sleep itself and keeps whatever else it has."""
-    files = []
-    for name in listdir("/proc/self/fd"):
-        try:
-            file = look_at(int(name)) if int(name) > 2 else None
-        except (OSError, Unavailable):
-            continue
-        if file is not None:
-            files.append(file)
-    return files
-
-
 def drop(board, meta):
     branch = meta.get("branch", 0)
     if branch == Here.branch:
@@ -639,7 +535,7 @@ def drop(board, meta):
         if not others:
             raise CheckpointError("this is the last branch of its box, which ends with its session")
         forget_branch(board, branch)
-        save(board)
+        collect(board)
         native.give_way(others[-1]["slot"], DROPPED, -1)
     if branch not in board["tips"]:
         raise CheckpointError("there is no such branch")

@@ -157,16 +157,18 @@ def bound_names(codes):
     return found
 
 
-def is_same(name, known, value, codes):
+def is_same(name, known, value, codes, used):
+    """Is the value the one that it was, as far as can be seen? used: all names in the run's code."""
     kept, identity, size, _ = known
     if identity != id(value):
         return False
-    if kept is None:
-        if any([name in code.co_names for code in codes]) and name in bound_names(codes):
+    if kept is not value:   # then it is None or a weak reference
+        if kept is None:
+            if name in used and name in bound_names(codes):
+                return False
+        elif kept() is not value:
             return False
-    elif kept is not value and not (type(kept) is ref and kept() is value):
-        return False
-    return size is None or size == size_of(value)
+    return size is None or size == (len(value) if type(size) is int else size_of(value))
 
 
 def is_variable(name, value):
@@ -205,15 +207,16 @@ def describe_removed(name, known):
 
 def list_changes(namespace, codes, again):
     """A piece of JSON for the report, "" when nothing has changed. again: another run may follow."""
-    known, entries, omitted, met = Known.names, [], 0, 0
+    known, own, entries, omitted, met = Known.names, Box.own_names, [], 0, 0
+    used = set([name for code in codes for name in code.co_names])
     # As a list, or a thread could change it meanwhile.
-    for name in [name for name in list(namespace) if name not in Box.own_names]:
+    for name in [name for name in list(namespace) if name not in own]:
         if type(name) is not str or name[:1] == "_":
             continue
         value = namespace.get(name, Known)
         before = known.get(name)
         if before is not None and (before[0] is value and before[2] is None or
-                                   is_same(name, before, value, codes)):
+                                   is_same(name, before, value, codes, used)):
             met += 1        # most of them
             continue
         if not is_variable(name, value):

@@ -27,7 +27,7 @@ WARM = """
 
 # What is beside this file; each after those that it imports.
 OWN = "_constrictor base report source session variables runner display".split()
-OF_SESSIONS = ["snapshot", "undo"]      # of which a cold zygote has none: half a millisecond
+OF_SESSIONS = ["snapshot", "safety", "undo"]      # of which a cold zygote has none: half a millisecond
 
 POOL_HEAD = 48              # bytes before the first object of a pool; a pool begins with a page
 POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end of holes

@@ -335,6 +335,70 @@ def test_too_much_output_keeps_the_variables(c):
     assert run(c, "kept", session="chatty")["result"] == "3"
 
 
+# ---- back in time --------------------------------------------------------------------------------
+
+
+def content(c, session, path):
+    return use(c, "read_file", session=session, path=path)["text"]
+
+
+def test_undo_takes_back_variables_and_files(c):
+    use(c, "open_session", name="undo", checkpoint=True)
+    for i in range(4):
+        found = run(c, f"n = {i}\nopen('n.txt', 'w').write(str(n))", session="undo")
+        assert found["checkpoint"]["state"] == "made", found["said"]
+    back = use(c, "undo_session", session="undo")
+    assert back["checkpoint"]["state"] == "restored"
+    assert run(c, "n", session="undo")["result"] == "2"
+    assert content(c, "undo", "n.txt") == "2"
+    answer = c.call("undo_session", session="undo", steps=3)  # the look at n is a run, too
+    assert "checkpoint restored" in text(answer), text(answer)
+    assert content(c, "undo", "n.txt") == "0"
+    assert run(c, "n", session="undo")["result"] == "0"
+    answer = c.call("undo_session", session="undo", steps=50)
+    assert answer["isError"] and "CheckpointError" in text(answer)
+    assert run(c, "n", session="undo")["result"] == "0"
+
+
+def test_a_named_checkpoint(c):
+    run(c, "n = 1\nopen('n.txt', 'w').write('one')", session="named")
+    made = use(c, "checkpoint_session", session="named", name="first")
+    assert made["checkpoint"]["state"] == "made" and made["checkpoint"]["name"] == "first"
+    run(c, "n = 2\nopen('n.txt', 'w').write('two')", session="named")
+    back = use(c, "undo_session", session="named", checkpoint="first")
+    assert back["checkpoint"]["state"] == "restored"
+    assert run(c, "n", session="named")["result"] == "1" and content(c, "named", "n.txt") == "one"
+    answer = c.call("undo_session", session="named", checkpoint="never made")
+    assert answer["isError"] and "never made" in text(answer)
+
+
+def test_a_checkpoint_that_cannot_be_made_says_why(c):
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
+    run(c, code, session="threads")
+    answer = c.call("checkpoint_session", session="threads", name="x")
+    assert "checkpoint unavailable" in text(answer) and "thread" in text(answer), text(answer)
+
+
+def test_a_fork_is_independent(c):
+    run(c, "n = [1]\nopen('f.txt', 'w').write('both')", session="trunk")
+    made = use(c, "fork_session", session="trunk", name="branch")
+    assert HANDLE.match(made["fork"])
+    run(c, "n.append(2)\nopen('f.txt', 'w').write('branch')", session="branch")
+    assert run(c, "n", session="trunk")["result"] == "[1]"
+    assert run(c, "n", session=made["fork"])["result"] == "[1, 2]"
+    # files, whichever of the two ran last
+    for _ in range(2):
+        assert content(c, "trunk", "f.txt") == "both"
+        assert content(c, "branch", "f.txt") == "branch"
+    use(c, "write_file", session="trunk", path="g.txt", text="trunk only")
+    paths = [f["path"] for f in use(c, "list_files", session="branch")["files"]]
+    assert paths == ["f.txt"]
+    use(c, "close_session", session="trunk")
+    assert run(c, "n", session="branch")["result"] == "[1, 2]"
+    [listed] = [s for s in use(c, "list_sessions")["sessions"] if s["name"] == "branch"]
+    assert listed["forked_from"] == made["session"]
+
+
 # ---- bad input -----------------------------------------------------------------------------------
 
 

@@ -122,7 +122,8 @@ def test_the_list_is_the_same_each_time(c):
         assert tool["title"] and len(tool["description"]) > 50
         assert tool["icons"][0]["src"].startswith("data:image/png;base64,")
         assert tool["annotations"]["openWorldHint"] is False
-        assert tool["annotations"]["destructiveHint"] is False
+        destroys = ("close_session", "undo_session", "write_file", "delete_file")
+        assert tool["annotations"]["destructiveHint"] is (tool["name"] in destroys)
         for schema in tool["inputSchema"], tool["outputSchema"]:
             assert schema["type"] == "object" and "$ref" not in json.dumps(schema)
             assert not {"oneOf", "anyOf", "allOf", "if", "not"} & set(schema)

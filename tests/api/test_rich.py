@@ -568,6 +568,16 @@ def test_model_and_a_wide_table(model):
     assert len(json.dumps(answer["structuredContent"])) < 40_000
 
 
+def test_model_reads_a_figure_of_plotly(model):
+    answer = model.python("import plotly.express as px\npx.bar(x=['a', 'b'], y=[1, 2], title='T')")
+    said = text(answer)
+    assert 'result:\nbar chart "T"\n' in said and said.count("bar chart") == 1
+    assert "hovertemplate" not in said and "text/html" in said
+    assert answer["structuredContent"]["result"].startswith("Figure({")
+    (item,) = answer["structuredContent"]["display"]
+    assert item["chart"]["axes"][0]["series"][0]["y"] == [1, 2]
+
+
 def test_forged_chart(model):
     """What a box says is a chart is checked before anybody takes it apart."""
     code = f"for bad in '[]', '{{', '\"x\"', '{{}}' + ' ' * 40_000, '[' * 30_000: " \

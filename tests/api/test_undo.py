@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints, undo and forks of sessions, over MCP: variables and files are what they were.
 
-The long walk compares every state with the one that was recorded when it was first there. The others
-take one thing each: what a checkpoint must bring back, what makes it unavailable, what a crash leaves,
-what bounds it.
+The long walk compares every state with the one that was recorded when it was first there. The
+others take one thing each: what a checkpoint must bring back, what makes it unavailable, what a
+crash leaves, what bounds it.
 """
 
 import json

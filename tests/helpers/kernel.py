@@ -42,8 +42,11 @@ def run(client, code, **options):
             cell["error"] = error_of(content)
         elif kind == "status" and content["execution_state"] == "idle":
             break
-    cell["count"] = client.get_shell_msg(timeout=GUARD_S)["content"].get("execution_count")
-    return cell
+    while True:
+        reply = client.get_shell_msg(timeout=GUARD_S)
+        if reply["parent_header"].get("msg_id") == wanted:
+            cell["count"] = reply["content"].get("execution_count")
+            return cell
 
 
 def main():

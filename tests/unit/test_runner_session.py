@@ -397,7 +397,7 @@ class Cases(Boxes):
 
     def test_values_are_not_kept_alive(self):
         out = self.session("class A:\n    def __del__(self): print('gone')\na = A()\nb = [A()]\n"
-                           "c = {'k': A()}\nd = (A(),)",
+                           "c = {'k': A()}; d = (A(),)",
                            "for name in 'abcd':\n    print(name); del globals()[name]\nprint('end')")
         self.assertEqual(out.stdout, "a\ngone\nb\ngone\nc\ngone\nd\ngone\nend\n")
 
@@ -415,6 +415,8 @@ class Cases(Boxes):
         self.assertEqual(self.brief(code, "print(rows, table, text, s, pair)",
                                     "for row in rows: row.append(1)", "def f(): rows = 1")[1:],
                          [[], [("row", "added")], [("f", "added")]])
+        self.assertEqual(self.brief("x = [[1]]", "if", "x;", "x = [[1]]", "1 +")[1:],
+                         [[], [], [("x", "changed")], []])
 
     def test_rebinding_in_functions(self):
         self.assertEqual(self.brief("x = [[1]]\ndef f():\n    global x\n    x = [[1], [2]]", "f()")[1],

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""safety: what a copy of this process would miss or share, for undo.py.
+
+Called in the user process of a box between runs. A copy has one thread, no children, and shares
+open files with the original: their offsets are written down here and set again by undo.py.
+Whatever cannot be brought back makes a checkpoint unavailable, and the reason says what it is.
+"""
+
+import posix
+from posix import close, fstat, listdir, open as open_fd, read, readlink, waitid
+from sys import modules
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, LINE_MAX, clip
+from snapshot import Unavailable
+
+FORMAT, SOCKET, FOLDER, REGULAR, CHARACTER = 0o170000, 0o140000, 0o040000, 0o100000, 0o020000
+DELETED = " (deleted)"
+
+
+def read_proc(name):
+    """A small file of /proc/self."""
+    try:
+        fd = open_fd(f"/proc/self/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        raise Unavailable("this box has no /proc to see what a copy would miss") from None
+    try:
+        parts = []
+        while not parts or parts[-1]:
+            parts.append(read(fd, 1 << 16))
+        return b"".join(parts).decode("utf-8", "surrogateescape")
+    finally:
+        close(fd)
+
+
+def thread_names():
+    try:
+        threads = list(modules["threading"]._active.values())
+        return ", ".join([clip(thread._name, 40) for thread in threads[:8]
+                          if type(thread).__name__ != "_MainThread"])
+    except Exception:
+        return ""           # threads of a library, or a module that user code changed
+
+
+def refuse_threads():
+    others = len(listdir("/proc/self/task")) - 1
+    if others > 0:
+        names = thread_names()
+        raise Unavailable(f"{others} other thread{'s' * (others > 1)} would not be in the copy"
+                          + (f" ({names})" if names else ""))
+
+
+def refuse_children():
+    try:
+        waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
+    except ChildProcessError:
+        return
+    raise Unavailable("child processes are running or were not waited for, and would not be in the "
+                      "copy")
+
+
+def loop_fds():
+    """Those of the session's own event loop, which is at rest: it works in any copy."""
+    loop = Box.loop
+    try:
+        if loop is None or loop.is_closed() or loop.is_running() or \
+                len(loop._selector.get_map()) > 1:
+            return ()
+        return loop._selector.fileno(), loop._ssock.fileno(), loop._csock.fileno()
+    except Exception:
+        return ()           # a loop of another kind
+
+
+def look_at(fd):
+    """(fd, path, inode, flags, offset) of an open file; None: nothing to care about."""
+    try:
+        stat = fstat(fd)
+    except OSError:
+        return None         # the one that listed them
+    kind = stat.st_mode & FORMAT
+    if kind == SOCKET:
+        raise Unavailable(f"a socket is open (descriptor {fd}), whose other end would not go back")
+    if kind in (FOLDER, CHARACTER):
+        return None
+    path = readlink(f"/proc/self/fd/{fd}")
+    if kind != REGULAR:
+        what = "a pipe" if path.startswith("pipe:") else clip(path, 60)
+        raise Unavailable(f"{what} is open (descriptor {fd}), whose state would not go back")
+    fields = dict([line.split(":\t") for line in read_proc(f"fdinfo/{fd}").splitlines()
+                   if ":\t" in line])
+    flags = int(fields["flags"], 8)
+    if path.endswith(DELETED) and stat.st_nlink == 0 and flags & 3:
+        raise Unavailable(f"a file without a name is open for writing (descriptor {fd}), such as "
+                          "tempfile makes, and could not be brought back")
+    return fd, path, stat.st_ino, flags, int(fields["pos"])
+
+
+def refuse_maps(files):
+    """Whoever writes to a mapped file changes it without anybody seeing it."""
+    if not any([flags & 3 for _, _, _, flags, _ in files]) or "mmap" not in modules:
+        return
+    for line in read_proc("maps").splitlines():
+        words = line.split(None, 5)
+        if len(words) == 6 and words[1].startswith("rw-s") and words[5].startswith(Box.scratch):
+            raise Unavailable(f"{clip(words[5], LINE_MAX)} is mapped into memory for writing")
+
+
+def open_files():
+    """Files that are open, if nothing is in the way of a copy."""
+    refuse_threads()
+    refuse_children()
+    known = loop_fds()
+    numbers = [int(name) for name in listdir("/proc/self/fd")]
+    files = [look_at(fd) for fd in numbers if fd > 2 and fd not in known]
+    files = [file for file in files if file is not None]
+    refuse_maps(files)
+    return files
+
+
+def descriptors():
+    """Open files, for a process that goes to sleep itself and keeps whatever else it has."""
+    files = []
+    for name in listdir("/proc/self/fd"):
+        try:
+            file = look_at(int(name)) if int(name) > 2 else None
+        except (OSError, Unavailable):
+            continue
+        if file is not None:
+            files.append(file)
+    return files
