@@ -330,6 +330,14 @@ static void take_count(const struct run *r, struct session *s)
         s->executions = (unsigned)json_integer_value(count);
 }
 
+// The interpreter of a fork crashed, and had no checkpoint; the box goes on for the others in it.
+static bool branch_is_lost(const struct run *r)
+{
+    const char *state =
+        json_string_value(json_object_get(json_object_get(r->result, "checkpoint"), "state"));
+    return state && strcmp(state, "lost") == 0;
+}
+
 static void on_done(struct run *r)
 {
     struct exec *x = r->request.argument;
@@ -352,6 +360,12 @@ static void on_done(struct run *r)
     }
     if (!x->error.message[0])
         result_judge(r, &x->result);
+    if (s && branch_is_lost(r)) {
+        w->lost = true;
+        x->session = NULL;
+        r->request.session = NULL;
+        session_close(s, SESSION_CRASHED);
+    }
     x->request.on_done(x);
 }
 

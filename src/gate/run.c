@@ -26,6 +26,7 @@ enum {
 };
 
 static const struct live_user run_user;
+static void leave_queue(struct run *r);
 
 // ---- timers ----------------------------------------------------------------------------------------
 
@@ -343,6 +344,21 @@ void run_go(struct run *r)
         (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms);
 }
 
+// Nothing of it is in the session's box yet.
+static void give_up(struct run *r)
+{
+    leave_queue(r);
+    r->end = END_CANCELLED;
+    done(r);
+}
+
+static void on_given_up(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    give_up(argument);
+}
+
 // The box is here.
 static void begin(struct run *r, struct live_box *b)
 {
@@ -351,12 +367,17 @@ static void begin(struct run *r, struct live_box *b)
     r->state = RUN_PREPARING;
     stop_timer(r);
     live_listen(b, &run_user, r);
-    if (r->request.on_box && r->request.on_box(r)) {
-        if (r->state == RUN_PREPARING && !set_timer(r, PREPARE_MS, on_overdue))
-            release(r, END_CANCELLED);
+    r->entering = true;
+    bool later = r->request.on_box && r->request.on_box(r);
+    r->entering = false;
+    if (!later) {
+        run_go(r);
         return;
     }
-    run_go(r);
+    bool given_up = r->end == END_CANCELLED; // from within on_box
+    if (r->state == RUN_PREPARING &&
+        !set_timer(r, given_up ? 0 : PREPARE_MS, given_up ? on_given_up : on_overdue))
+        release(r, END_CANCELLED);
 }
 
 void run_enter(struct run *r, struct live_box *b)
@@ -538,10 +559,10 @@ void run_cancel(struct run *r)
         leave_queue(r);
         r->end = END_CANCELLED;
         done(r);
+    } else if (r->state == RUN_PREPARING && r->entering && r->request.session) {
+        r->end = END_CANCELLED; // begin() sees to it: those above still use this run
     } else if (r->state == RUN_PREPARING && r->request.session) {
-        leave_queue(r); // nothing of it is in the box yet
-        r->end = END_CANCELLED;
-        done(r);
+        give_up(r);
     } else if (r->state == RUN_PREPARING) {
         release(r, END_CANCELLED);
     } else if (r->state == RUN_SENDING || r->state == RUN_RUNNING) {

@@ -73,7 +73,7 @@ struct run {
     bool parked;
     bool held;     // WAITING: in gate->held, the keeper does not know of it yet
     bool has_turn; // in a session: its box is ours
-    bool prepared; // PREPARING is over
+    bool entering; // on_box is being called
     TAILQ_ENTRY(run) list;
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];

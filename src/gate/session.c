@@ -290,9 +290,10 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
         session_become_idle(s);
     void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
     s->on_open = NULL;
-    if (on_open)
-        on_open(s, NULL, s->open_argument);
+    void *argument = s->open_argument;
     home_next(h);
+    if (on_open)
+        on_open(s, NULL, argument); // may close it, and then the home is gone
 }
 
 // The longest idle session makes room: of this owner when it has its share already, else of anybody.

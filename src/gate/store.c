@@ -35,7 +35,8 @@ enum {
     BUFFER_BYTES = 1 << 18, //
     HEAD_BYTES = 512,       // that tell a file's type
     SWEEP_MAX_MS =
-        60000,         // the clock of the machine may be set: look again at the latest after this
+        60000, // the clock of the machine may be set: look again at the latest after this
+    NOTE_MS = 60000,
     SWEEP_MIN_MS = 50, //
     NAME_SIZE = 8 + CATALOGUE_KEY_LENGTH,
 };
@@ -68,6 +69,7 @@ struct store {
     unsigned copies;
     struct event *work, *sweep;
     char *buffer;
+    int64_t noted_ms; // when the operator was last told of a failure
 };
 
 // Files whose rows are gone; they go when that is certain.
@@ -386,6 +388,16 @@ static int add_row(struct store *s, const struct artifact *a, struct err *e)
     return r;
 }
 
+// For the operator, who alone can do something about it; once a minute, because runs may be many.
+static void note_failure(struct store *s, const struct err *e)
+{
+    int64_t now = now_ms();
+    if (s->noted_ms && now - s->noted_ms < NOTE_MS)
+        return;
+    s->noted_ms = now;
+    log_err(LOG_WARN, e);
+}
+
 // All bytes are in the unfinished file.  Its time becomes the time of its end, for whoever tidies up without
 // the catalogue (keeper/state.c).
 static int finish_file(struct store *s, struct artifact *a, int fd, struct err *e)
@@ -424,10 +436,15 @@ int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_
     if (fd < 0)
         return fd;
     r = fd_write_all(fd, data, length);
-    if (r == 0)
-        return finish_file(s, a, fd, e);
-    remove_file(s, a->token, STATE_PIECE_PREFIX);
-    return disk_failed(a, -r, e);
+    if (r < 0) {
+        remove_file(s, a->token, STATE_PIECE_PREFIX);
+        r = disk_failed(a, -r, e);
+    } else {
+        r = finish_file(s, a, fd, e);
+    }
+    if (r < 0)
+        note_failure(s, e);
+    return r;
 }
 
 // ---- copies --------------------------------------------------------------------------------------
@@ -530,6 +547,8 @@ static void on_work(evutil_socket_t fd, short what, void *argument)
     next_turn(s);
     if (r == 0)
         return;
+    if (r < 0)
+        note_failure(s, &e);
     struct artifact a = copy->a;
     store_done done = copy->done;
     void *of = copy->argument;

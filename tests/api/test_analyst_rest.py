@@ -76,7 +76,7 @@ def test_the_session_of_an_analyst(api):
     # Excel and PNG out.
     save = (
         "total.to_frame().to_excel('report/total.xlsx') if not __import__('os').makedirs('report') else 0\n"
-        "ax = total.plot.bar(title='Total')\nax.figure.savefig('report/total.png')\nplt.close('all')"
+        "bars = total.plot.bar(title='Total')\nbars.figure.savefig('report/total.png')\nplt.close('all')"
     )
     messages = api.stream(save, session="analyst", timeout=60)
     assert messages[-1]["verdict"] == "ok", messages[-1]

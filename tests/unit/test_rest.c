@@ -111,10 +111,11 @@ static void test_bodies_that_do_not_fit(void **state)
 static void test_foreign_text_in_messages_is_short_and_clean(void **state)
 {
     (void)state;
-    char body[5000] = "{\"";
+    char body[5000];
+    size_t at = (size_t)snprintf(body, sizeof body, "{\"");
     for (int i = 0; i < 800; i++)
-        strcat(body, "\xf0\x9f\x90\x8d");
-    strcat(body, "\": 1}");
+        at += (size_t)snprintf(body + at, sizeof body - at, "\xf0\x9f\x90\x8d");
+    snprintf(body + at, sizeof body - at, "\": 1}");
     check("execute", body, "unknown field '", NULL);
     check("execute", "{\"code\": \"1\", \"stream\": \"a\\u0000\\u001b[31mb\"}", "the string 'a",
           NULL);
