@@ -37,6 +37,7 @@ struct exec_work {
     size_t change_count, change; // `change`: the next one that is collected
     json_t *files;
     uint64_t omitted;
+    uint64_t odd;    // links, pipes, names that cannot be shown: never announced
     uint32_t branch; // EXEC_FORK
     char fork[SESSION_ID_SIZE];
     enum session_end previous; // what became of the session that had this name before
@@ -288,6 +289,7 @@ static void on_after(const struct live_box *b, struct scratch_reply *reply, void
     ptrdiff_t n = scratch_changes(before, &w->now, &w->changes);
     w->change_count = n > 0 ? (size_t)n : 0;
     w->omitted += w->now.left_out;
+    w->odd = w->now.odd;
     if (w->change_count > EXEC_FILES_MAX) {
         w->omitted += w->change_count - EXEC_FILES_MAX;
         w->change_count = EXEC_FILES_MAX;
@@ -599,6 +601,8 @@ json_t *exec_json(struct exec *x)
         return NULL;
     int failed = json_object_set_new(o, "execution_id", json_string(x->id)) |
                  json_object_set(o, "files", w->files);
+    if (w->odd)
+        failed |= json_object_set_new(o, "files_odd", json_integer((json_int_t)w->odd));
     if (w->omitted)
         failed |= json_object_set_new(o, "files_omitted", json_integer((json_int_t)w->omitted));
     if (w->file_error.message[0]) {

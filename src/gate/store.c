@@ -32,12 +32,11 @@
 
 enum {
     PIECE_BYTES = 1 << 20,  // of a copy, before others have their turn
-    BUFFER_BYTES = 1 << 18, //
+    BUFFER_BYTES = 1 << 18, // where the kernel cannot copy
     HEAD_BYTES = 512,       // that tell a file's type
-    SWEEP_MAX_MS =
-        60000, // the clock of the machine may be set: look again at the latest after this
-    NOTE_MS = 60000,
-    SWEEP_MIN_MS = 50, //
+    SWEEP_MAX_MS = 60000,   // look at the latest after this: somebody may set the machine's clock
+    SWEEP_MIN_MS = 50,      // and not before this
+    NOTE_MS = 60000,        // between two complaints
     NAME_SIZE = 8 + CATALOGUE_KEY_LENGTH,
 };
 

@@ -88,6 +88,7 @@ const char tool_run_output[] =
         FIELD("display_omitted", INTEGER) ", "
         FIELD("files", LIST(OBJECT("\"path\", \"size\", \"mime_type\"", FILE_FIELDS))) ", "
         FIELD("files_omitted", INTEGER) ", "
+        FIELD("files_odd", INTEGER) ", "
         FIELD("files_error", STRING) ", "
         FIELD("variables", LIST(VARIABLE)) ", "
         FIELD("variables_omitted", INTEGER) ", "

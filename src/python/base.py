@@ -42,7 +42,7 @@ class Box:
     seed_numpy = None       # numpy.random.seed
     renewals = ()           # what has to be called in every box: seeds
     names = 0               # how many __main__ has before user code
-    linecache = False       # linecache asks KnownSources by itself
+    linecache = None        # KnownSources, which linecache asks by itself
     rich = None             # the module display, once the zygote has it
     shown = False           # it has something for the answer
     pyplot = False          # it has met pyplot
@@ -143,7 +143,7 @@ def forget_sources():
     while len(sources) > SOURCES_MAX:
         filename = next(iter(sources))
         del sources[filename]
-        if not Box.linecache and "linecache" in modules:
+        if "linecache" in modules:
             modules["linecache"].cache.pop(filename, None)
 
 
@@ -152,7 +152,9 @@ def remember(filename, source):
     Box.sources[filename] = source
     if len(Box.sources) > SOURCES_MAX:
         forget_sources()
-    if Box.linecache:
+    if Box.linecache is not None:
+        if dict.__contains__(Box.linecache, filename):
+            dict.pop(Box.linecache, filename)       # of an earlier run with that name
         return
     try:
         if "linecache" in modules:

@@ -509,7 +509,7 @@ def prepare():
         need("binascii", attribute)
     with_pipes(open_streams)
     linecache = modules["linecache"]
-    linecache.cache, Box.linecache = KnownSources(linecache.cache), True
+    linecache.cache = Box.linecache = KnownSources(linecache.cache)
     # Often enough for CPython to have adapted its code, which it would else do in every box.
     plain = b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx", b"1 + 1"
     main, argv = modules["__main__"], sys.argv
