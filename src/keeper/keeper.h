@@ -30,7 +30,7 @@ struct keeper_facts {
     const char *zygote_report;   // JSON; "" until the zygote is warm
     int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
     unsigned keep_count;
-    int state_folder;  // where artifacts are kept (keeper/state.h); -1: nowhere
+    int state_folder;      // where artifacts are kept (keeper/state.h); -1: nowhere
     unsigned restarts;     // how many gates were before this one
     struct ledger *ledger; // what they wrote down; NULL: gates are not replaced
 };
