@@ -91,6 +91,10 @@ static bool entry_is_sound(struct ledger_entry *e, uint64_t idle_max_ms)
 static void adopt_entry(struct home *h, struct ledger_entry *e)
 {
     struct sessions *all = h->all;
+    // SECURITY: two of one name, or of one number, are the work of a gate that was taken over.
+    if (session_lookup(all, e->owner, e->id) ||
+        (e->name[0] && session_lookup(all, e->owner, e->name)))
+        return;
     struct session_plan plan = {.limits = h->box->limits,
                                 .idle_ms = e->idle_ms,
                                 .wall_ms = e->wall_ms,

@@ -141,18 +141,24 @@ static bool on_box(struct run *r)
 {
     struct exec *x = r->request.argument;
     struct session *s = r->request.session;
+    struct err e;
+    bool brings = json_array_size(x->request.files) > 0;
+    // Somebody else has written since the last run.
+    bool looks = s && x->request.collect && s->files_writes != r->box->writes;
     x->run = r;
-    if (s && x->request.action == EXEC_RUN)
-        s->executions++;
-    if (json_array_size(x->request.files)) {
+    if (!brings && !looks)
+        return false;
+    if (s && session_is_away(s)) { // in the place of a fork of it
+        if (!run_select(r)) {
+            err_set(&e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+            give_up(x, &e);
+        }
+    } else if (brings) {
         write_next(x);
-        return true;
+    } else {
+        list_before(x);
     }
-    if (s && x->request.collect && s->files_writes != r->box->writes) {
-        list_before(x); // somebody else has written since the last run
-        return true;
-    }
-    return false;
+    return true;
 }
 
 // ---- after the code ----------------------------------------------------------------------------------
@@ -451,6 +457,8 @@ static bool begin(struct exec *x)
             return false;
         snprintf(x->session_id, sizeof x->session_id, "%s", s->id);
         snprintf(x->work->name, sizeof x->work->name, "%s", s->plan.name);
+        if (q->action == EXEC_FORK && session_check_fork(s, q->checkpoint, &x->error) < 0)
+            return false;
         if (q->action == EXEC_FORK)
             x->work->branch = session_next_branch(s);
     }

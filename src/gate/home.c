@@ -105,7 +105,13 @@ static void on_idle_garbage(struct live_box *b)
     (void)link_release(&h->all->gate->link, b->id, END_PROTOCOL, true);
 }
 
+static void on_idle_quiet(struct live_box *b)
+{
+    home_next(b->owner);
+}
+
 static const struct live_user idle_user = {
+    .on_quiet = on_idle_quiet,
     .on_ended = on_idle_ended,
     .on_garbage = on_idle_garbage,
 };
@@ -160,16 +166,24 @@ static void enter(struct home *h, struct run *r)
 {
     struct session *s = r->request.session;
     h->running = r;
+    h->away = h->next_branch > 1 && h->active != s->branch;
     h->active = s->branch;
     s->state = SESSION_BUSY;
     ledger_touch(s, true);
     run_enter(r, h->box);
 }
 
+// Somebody reads or writes files of the branch that is in place; another one has to wait for that.
+static bool is_visited(const struct home *h, const struct session *next)
+{
+    return h->next_branch > 1 && h->active != next->branch && !TAILQ_EMPTY(&h->box->ops);
+}
+
 void home_next(struct home *h)
 {
     struct run *r = TAILQ_FIRST(&h->queue);
-    if (!r || h->running || h->draining || !h->box || h->ending)
+    if (!r || h->running || h->draining || !h->box || h->ending ||
+        is_visited(h, r->request.session))
         return;
     TAILQ_REMOVE(&h->queue, r, list);
     enter(h, r);
@@ -182,7 +196,8 @@ int session_join(struct session *s, struct run *r, struct err *e)
         session_explain(s, e);
         return -1;
     }
-    bool free_now = h->box && !h->running && !h->draining && TAILQ_EMPTY(&h->queue);
+    bool free_now =
+        h->box && !h->running && !h->draining && TAILQ_EMPTY(&h->queue) && !is_visited(h, s);
     if (!free_now && s->runs > s->all->config->session_queue)
         return err_set(e, ERR_SESSION_BUSY, 0,
                        "wait for its runs, interrupt it, or use another session",
@@ -211,7 +226,10 @@ void session_part(struct session *s, struct run *r)
         TAILQ_REMOVE(&h->queue, r, list);
     } else {
         h->running = NULL;
-        bool code_is_in = r->state == RUN_SENDING || r->state == RUN_RUNNING;
+        bool code_is_in = r->state == RUN_SENDING || r->state == RUN_RUNNING || r->selecting;
+        if (h->away && r->state == RUN_PREPARING)
+            h->active = UINT32_MAX; // it never got there, or nobody knows
+        h->away = false;
         if (code_is_in && !h->ending)
             home_drain(h);
         else
@@ -221,6 +239,16 @@ void session_part(struct session *s, struct run *r)
     if (!s->runs && s->box)
         session_become_idle(s);
     home_next(h);
+}
+
+bool session_is_away(const struct session *s)
+{
+    return s->home->away;
+}
+
+void session_arrived(struct session *s)
+{
+    s->home->away = false;
 }
 
 int session_interrupt(struct session *s, struct err *e)
@@ -269,10 +297,10 @@ static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
 static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct home *h = argument;
-    (void)b;
     h->asked = NULL;
+    // As after a result: the interruption is still on its way to the box.
     if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
-        drained(h);
+        (void)link_measure(&h->all->gate->link, b->id, 0);
 }
 
 static void on_drain_output(struct live_box *b, enum live_stream stream)
@@ -303,7 +331,10 @@ void home_drain(struct home *h)
     uint64_t ms = h->all->config->grace_ms;
     struct timeval grace = {.tv_sec = (time_t)(ms / 1000),
                             .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    struct session *s;
     h->draining = true;
+    TAILQ_FOREACH(s, &h->mates, mates)
+    ledger_touch(s, true); // the next gate must know, too
     live_listen(h->box, &drain_user, h);
     if (!h->timer)
         h->timer = evtimer_new(h->all->gate->base, on_drain_over, h);
@@ -321,18 +352,23 @@ static void on_dropped(struct run *r)
     run_free(r);
 }
 
-static void forget_branch(struct session *s)
+// Which branch has its place then is the box's choice.
+static bool on_drop_answer(struct run *r, unsigned flags)
 {
-    struct home *h = s->home;
+    (void)flags;
+    r->request.session->home->active = UINT32_MAX;
+    return false;
+}
+
+void home_forget_branch(struct home *h, uint32_t branch)
+{
     struct session *other;
     char *meta = NULL;
-    if (h->running && h->running->request.session == s)
-        run_interrupt(h->running);
     TAILQ_FOREACH(other, &h->mates, mates)
     if (other->state != SESSION_ENDING)
         break;
     if (!other ||
-        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", s->branch) < 0)
+        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", branch) < 0)
         return;
     struct run_request request = {.code = "",
                                   .meta = meta,
@@ -342,9 +378,18 @@ static void forget_branch(struct session *s)
                                   .cpu_ms = other->plan.cpu_ms,
                                   .output_bytes = NOWHERE_MAX,
                                   .session = other,
+                                  .on_answer = on_drop_answer,
                                   .on_done = on_dropped};
     if (!run_start(h->all->gate, &request))
         free(meta); // its memory goes with the box
+}
+
+static void forget_branch(struct session *s)
+{
+    struct home *h = s->home;
+    if (h->running && h->running->request.session == s)
+        run_interrupt(h->running);
+    home_forget_branch(h, s->branch);
 }
 
 // ---- files of a fork -----------------------------------------------------------------------------------
@@ -356,20 +401,39 @@ struct session_visit {
     void *argument;
 };
 
+// The files are in place, and stay there while whoever asked is busy with them: see is_visited().
+static bool on_visit_answer(struct run *r, unsigned flags)
+{
+    struct session_visit *v = r->request.argument;
+    (void)flags;
+    if (json_is_object(json_object_get(r->result, "error")) || !v->then)
+        return false;
+    session_arrived(r->request.session);
+    void (*then)(struct session *, const struct err *, void *) = TAKE_PTR(v->then);
+    then(r->request.session, NULL, v->argument);
+    return false;
+}
+
 static void on_visited(struct run *r)
 {
     struct session_visit *v = r->request.argument;
-    struct session *s = r->request.session;
     struct err e = r->error;
-    bool failed = !s || !r->result || json_is_object(json_object_get(r->result, "error"));
-    if (failed && !e.message[0])
+    if (!e.message[0])
         err_set(&e, ERR_SESSION_ENDED, 0,
                 "run something in the session to see what is wrong with it",
                 "the files of the session cannot be had");
     if (v->then)
-        v->then(failed ? NULL : s, failed ? &e : NULL, v->argument);
+        v->then(NULL, &e, v->argument);
     run_free(r);
     free(v);
+}
+
+// Nothing has to be moved for it, and nobody waits who might move it.
+static bool is_in_place(const struct session *s)
+{
+    const struct home *h = s->home;
+    return h->next_branch == 1 ||
+           (h->active == s->branch && !h->away && (h->running || TAILQ_EMPTY(&h->queue)));
 }
 
 struct session_visit *session_visit(struct session *s,
@@ -378,7 +442,7 @@ struct session_visit *session_visit(struct session *s,
                                     void *argument)
 {
     struct err e;
-    if (s->home->next_branch == 1 || s->home->active == s->branch) {
+    if (is_in_place(s)) {
         then(s, NULL, argument);
         return NULL;
     }
@@ -396,6 +460,7 @@ struct session_visit *session_visit(struct session *s,
                                       .cpu_ms = s->plan.cpu_ms,
                                       .output_bytes = NOWHERE_MAX,
                                       .session = s,
+                                      .on_answer = on_visit_answer,
                                       .on_done = on_visited,
                                       .argument = v};
         v->run = run_start(s->all->gate, &request);

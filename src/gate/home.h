@@ -42,7 +42,8 @@ struct home {
     struct run_list queue;
     struct session_list mates;
     uint32_t next_branch;
-    uint32_t active;          // the branch that ran last
+    uint32_t active;          // the branch that ran last, or runs; UINT32_MAX: not known
+    bool away;                // the box is not known to have got to that branch yet
     bool draining, ending;    // draining: an orphan's code is in the box
     struct event *timer;      // draining: the end of its grace
     struct scratch_op *asked; // draining: whether there is any
@@ -79,10 +80,11 @@ struct session *session_lookup(struct sessions *all, const char *owner, const ch
 
 // home.c
 struct home *home_new(struct sessions *all);
-void home_free(struct home *h);  // whose box is gone, or is nobody's
-void home_rest(struct home *h);  // the box is idle
-void home_drain(struct home *h); // code without a caller is in the box
-void home_next(struct home *h);  // the next run, if it can be
+void home_free(struct home *h);                           // whose box is gone, or is nobody's
+void home_rest(struct home *h);                           // the box is idle
+void home_drain(struct home *h);                          // code without a caller is in the box
+void home_next(struct home *h);                           // the next run, if it can be
+void home_forget_branch(struct home *h, uint32_t branch); // the box forgets it
 void home_refuse(struct home *h, const struct session *only, const struct err *e); // what waits
 
 // adopt.c

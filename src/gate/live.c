@@ -39,20 +39,13 @@ struct live_frame {
 
 // ---- guards ------------------------------------------------------------------------------------------
 
-// One for each place on the stack that calls somebody; the inner ones tell the outer.
-struct guard {
-    struct live_box *box;
-    bool freed, *outer;
-};
-
-static void guard_begin(struct guard *g, struct live_box *b)
+void live_guard_begin(struct live_guard *g, struct live_box *b)
 {
-    *g = (struct guard){.box = b, .outer = b->freed};
+    *g = (struct live_guard){.box = b, .outer = b->freed};
     b->freed = &g->freed;
 }
 
-// True: the box is still there.
-static bool guard_end(struct guard *g)
+bool live_guard_end(struct live_guard *g)
 {
     if (!g->freed)
         g->box->freed = g->outer;
@@ -79,14 +72,14 @@ static void drop_frames(struct live_box *b)
 // Nothing will be answered any more.  False: the box was freed meanwhile.
 static bool fall_silent(struct live_box *b)
 {
-    struct guard g;
+    struct live_guard g;
     b->silent = true;
     (void)event_del(b->control_event);
     (void)event_del(b->write_event);
     drop_frames(b);
-    guard_begin(&g, b);
+    live_guard_begin(&g, b);
     scratch_fail_all(b);
-    return guard_end(&g);
+    return live_guard_end(&g);
 }
 
 static void give_up(struct live_box *b)
@@ -145,10 +138,10 @@ static bool read_datagram(struct live_box *b)
         complete = -EBADMSG;
     if (complete == 0)
         return true;
-    struct guard g;
-    guard_begin(&g, b);
+    struct live_guard g;
+    live_guard_begin(&g, b);
     int r = complete < 0 ? complete : take_frame(b, TAKE_FD(fd));
-    if (!guard_end(&g))
+    if (!live_guard_end(&g))
         return false;
     if (r < 0)
         give_up(b);
@@ -157,11 +150,11 @@ static bool read_datagram(struct live_box *b)
 
 static void read_datagrams(struct live_box *b, int bound)
 {
-    struct guard g;
-    guard_begin(&g, b);
+    struct live_guard g;
+    live_guard_begin(&g, b);
     for (int i = 0; i < bound && !g.freed && !b->silent && read_datagram(b); i++)
         ;
-    (void)guard_end(&g);
+    (void)live_guard_end(&g);
 }
 
 static void on_control(evutil_socket_t fd, short what, void *argument)
@@ -233,10 +226,10 @@ static int send_frames(struct live_box *b)
         drop_frame(b, f);
         if (!tell || !b->user || !b->user->on_sent)
             continue;
-        struct guard g;
-        guard_begin(&g, b);
+        struct live_guard g;
+        live_guard_begin(&g, b);
         b->user->on_sent(b);
-        if (!guard_end(&g))
+        if (!live_guard_end(&g))
             return 0;
     }
     return 0;
@@ -245,12 +238,12 @@ static int send_frames(struct live_box *b)
 static void on_writable(evutil_socket_t fd, short what, void *argument)
 {
     struct live_box *b = argument;
-    struct guard g;
+    struct live_guard g;
     (void)fd;
     (void)what;
-    guard_begin(&g, b);
+    live_guard_begin(&g, b);
     int n = send_frames(b);
-    if (!guard_end(&g) || n == -EAGAIN)
+    if (!live_guard_end(&g) || n == -EAGAIN)
         return;
     (void)event_del(b->write_event);
     if (n < 0)
@@ -295,10 +288,10 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
     b->frame_count++;
     if (!first)
         return 0; // on_writable() comes to it
-    struct guard g;
-    guard_begin(&g, b);
+    struct live_guard g;
+    live_guard_begin(&g, b);
     int n = send_frames(b);
-    if (!guard_end(&g) || n == 0)
+    if (!live_guard_end(&g) || n == 0)
         return 0;
     if (n == -EAGAIN && event_add(b->write_event, NULL) == 0)
         return 0;

@@ -32,7 +32,8 @@ struct live_user {
     void (*on_output)(struct live_box *b, enum live_stream stream); // there is some, or its end
     void (*on_sent)(struct live_box *b); // a borrowed frame went out, maybe from within live_send()
     void (*on_garbage)(
-        struct live_box *b); // it said what no box says, and will not be read any more
+        struct live_box *b);              // it said what no box says, and will not be read any more
+    void (*on_quiet)(struct live_box *b); // the last operation in its files is over
     void (*on_measured)(struct live_box *b, const struct wire_measured *m);
     void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
 };
@@ -55,8 +56,17 @@ struct live_box {
     unsigned writes; // scratch.c: writes and deletes that were done
     bool has_ended;
     bool silent; // it is gone, or said what no box says: nothing is read or sent any more
-    bool *freed; // live.c: set by live_free(), for those up the stack
+    bool *freed; // see struct live_guard
 };
+
+// Any callback may free the box.  One of these for each place on the stack that calls somebody and goes on
+// with the box; the inner ones tell the outer.
+struct live_guard {
+    struct live_box *box;
+    bool freed, *outer;
+};
+void live_guard_begin(struct live_guard *g, struct live_box *b);
+bool live_guard_end(struct live_guard *g); // true: the box is still there
 
 // Takes the descriptors.  NULL: no memory, and they are closed.
 struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,

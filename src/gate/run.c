@@ -6,6 +6,7 @@
 #include "gate/run.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ enum {
 
 static const struct live_user run_user;
 static void leave_queue(struct run *r);
+static void on_selected(struct run *r, const char *data, size_t length);
 
 // ---- timers ----------------------------------------------------------------------------------------
 
@@ -227,6 +229,10 @@ static void on_overdue(evutil_socket_t fd, short what, void *argument)
 static void on_result(struct live_box *b, const char *data, size_t length, unsigned flags)
 {
     struct run *r = b->owner;
+    if (r->state == RUN_PREPARING && r->selecting) {
+        on_selected(r, data, length);
+        return;
+    }
     if (r->result || r->state == RUN_HOLDING || r->state == RUN_MEASURING ||
         r->state == RUN_PREPARING)
         return; // one run, one result
@@ -359,14 +365,9 @@ static void on_given_up(evutil_socket_t fd, short what, void *argument)
     give_up(argument);
 }
 
-// The box is here.
-static void begin(struct run *r, struct live_box *b)
+// The caller does what it wants to do first.
+static void prepare(struct run *r)
 {
-    r->box = b;
-    r->t_box_us = (uint64_t)clock_us();
-    r->state = RUN_PREPARING;
-    stop_timer(r);
-    live_listen(b, &run_user, r);
     r->entering = true;
     bool later = r->request.on_box && r->request.on_box(r);
     r->entering = false;
@@ -378,6 +379,44 @@ static void begin(struct run *r, struct live_box *b)
     if (r->state == RUN_PREPARING &&
         !set_timer(r, given_up ? 0 : PREPARE_MS, given_up ? on_given_up : on_overdue))
         release(r, END_CANCELLED);
+}
+
+bool run_select(struct run *r)
+{
+    char meta[80];
+    snprintf(meta, sizeof meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
+             r->request.session->branch);
+    struct frame_run head = {.meta_length = (uint32_t)strlen(meta)};
+    struct frame_piece pieces[] = {{&head, sizeof head}, {meta, head.meta_length}};
+    r->selecting = live_send(r->box, FRAME_RUN, pieces, 2, true) == 0;
+    return r->selecting;
+}
+
+static void on_selected(struct run *r, const char *data, size_t length)
+{
+    json_t *said = parse_result(data, length);
+    bool worked = said && !json_is_object(json_object_get(said, "error"));
+    json_decref(said);
+    r->selecting = false;
+    if (r->end == END_CANCELLED) {
+        give_up(r);
+    } else if (worked) {
+        session_arrived(r->request.session);
+        prepare(r);
+    } else {
+        run_go(r); // and says itself what is wrong
+    }
+}
+
+// The box is here.
+static void begin(struct run *r, struct live_box *b)
+{
+    r->box = b;
+    r->t_box_us = (uint64_t)clock_us();
+    r->state = RUN_PREPARING;
+    stop_timer(r);
+    live_listen(b, &run_user, r);
+    prepare(r);
 }
 
 void run_enter(struct run *r, struct live_box *b)
@@ -560,7 +599,11 @@ void run_cancel(struct run *r)
         r->end = END_CANCELLED;
         done(r);
     } else if (r->state == RUN_PREPARING && r->entering && r->request.session) {
-        r->end = END_CANCELLED; // begin() sees to it: those above still use this run
+        r->end = END_CANCELLED; // prepare() sees to it: those above still use this run
+    } else if (r->state == RUN_PREPARING && r->selecting) {
+        r->end = END_CANCELLED; // on_selected() sees to it
+        if (!set_timer(r, r->gate->facts->config->grace_ms, on_overdue))
+            release(r, END_CANCELLED);
     } else if (r->state == RUN_PREPARING && r->request.session) {
         give_up(r);
     } else if (r->state == RUN_PREPARING) {

@@ -71,9 +71,10 @@ struct run {
     struct link_order order;
     struct live_box *box; // from its turn until it is done
     bool parked;
-    bool held;     // WAITING: in gate->held, the keeper does not know of it yet
-    bool has_turn; // in a session: its box is ours
-    bool entering; // on_box is being called
+    bool held;      // WAITING: in gate->held, the keeper does not know of it yet
+    bool has_turn;  // in a session: its box is ours
+    bool entering;  // on_box is being called
+    bool selecting; // PREPARING: see run_select()
     TAILQ_ENTRY(run) list;
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
@@ -93,6 +94,10 @@ struct run {
 
 // Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
 struct run *run_start(struct gate *g, const struct run_request *request);
+
+// For on_box, before it touches files of a session whose box has those of a fork of it: puts its own in
+// place.  on_box is called again then.  False: memory is out.
+bool run_select(struct run *r);
 
 void run_go(struct run *r);     // the end of PREPARING
 void run_let_go(struct run *r); // the end of HOLDING

@@ -60,9 +60,17 @@ static void op_free(struct scratch_op *op)
     free(op);
 }
 
+static void tell_quiet(struct live_box *b)
+{
+    if (TAILQ_EMPTY(&b->ops) && b->user && b->user->on_quiet)
+        b->user->on_quiet(b);
+}
+
 // The box may be gone afterwards.
 static void finish(struct scratch_op *op, struct scratch_reply *reply)
 {
+    struct live_guard g;
+    live_guard_begin(&g, op->box);
     TAILQ_REMOVE(&op->box->ops, op, list);
     if (reply->error.message[0] == '\0' && (op->first == FILE_CREATE || op->first == FILE_DELETE))
         op->box->writes++;
@@ -71,6 +79,8 @@ static void finish(struct scratch_op *op, struct scratch_reply *reply)
     scratch_list_clear(&reply->list);
     fd_close(&reply->fd);
     op_free(op);
+    if (live_guard_end(&g))
+        tell_quiet(g.box);
 }
 
 static void fail(struct scratch_op *op, int errnum)
@@ -107,22 +117,21 @@ void scratch_cancel(struct scratch_op *op)
 {
     if (!op)
         return;
+    struct live_box *b = op->box;
     ask_abort(op);
-    TAILQ_REMOVE(&op->box->ops, op, list);
+    TAILQ_REMOVE(&b->ops, op, list);
     op_free(op);
+    tell_quiet(b);
 }
 
 void scratch_fail_all(struct live_box *b)
 {
     // Whoever is told may free the box, which comes back here and tells the others.
-    bool freed = false, *outer = b->freed;
-    b->freed = &freed;
-    for (struct scratch_op *op; !freed && (op = TAILQ_FIRST(&b->ops));)
+    struct live_guard g;
+    live_guard_begin(&g, b);
+    for (struct scratch_op *op; !g.freed && (op = TAILQ_FIRST(&b->ops));)
         fail(op, EPIPE);
-    if (!freed)
-        b->freed = outer;
-    else if (outer)
-        *outer = true;
+    (void)live_guard_end(&g);
 }
 
 // ---- writing -------------------------------------------------------------------------------------------
@@ -175,14 +184,15 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 
 // SECURITY: the one question about a foreign descriptor: can reading from it, or writing to it, block or do
 // something else than that?  A regular file on tmpfs cannot.  That it is one of the box's own is clear: a
-// box has no others that it could open in this way.
+// box has no others that it could open in this way.  And what is written to it must count for the box.
 static bool is_usable(int fd, bool writing, struct stat *ret)
 {
     struct statfs fs;
     int flags = fcntl(fd, F_GETFL), access = flags & O_ACCMODE;
     if (flags < 0 || flags & (O_PATH | O_DIRECT) || fstat(fd, ret) < 0 || !S_ISREG(ret->st_mode))
         return false;
-    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || ret->st_size < 0)
+    // A memfd is on a tmpfs without a size: what the gate writes there would be charged to nobody.
+    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || fs.f_blocks == 0 || ret->st_size < 0)
         return false;
     return access == O_RDWR || access == (writing ? O_WRONLY : O_RDONLY);
 }

@@ -297,7 +297,9 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
 }
 
 // The longest idle session makes room: of this owner when it has its share already, else of anybody.
-static int make_room(struct sessions *all, const char *owner, struct err *e)
+// `spared`: not one of this home; may be NULL.
+static int make_room(struct sessions *all, const char *owner, const struct home *spared,
+                     struct err *e)
 {
     unsigned most = all->config->sessions;
     if (all->count < most)
@@ -305,6 +307,8 @@ static int make_room(struct sessions *all, const char *owner, struct err *e)
     struct tenant *t = tenant_of(all, owner, false);
     bool has_share = t && t->count * 2 >= most;
     struct session *s = has_share ? TAILQ_FIRST(&t->idle) : TAILQ_FIRST(&all->idle);
+    while (s && s->home == spared)
+        s = has_share ? TAILQ_NEXT(s, tenant_idle) : TAILQ_NEXT(s, idle_list);
     if (!s)
         return err_set(e, ERR_BUSY, 0, "close one, wait until one is idle, or raise --sessions",
                        "%u sessions are open, and none of them that could make room is idle", most);
@@ -323,7 +327,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
                 "a session '%s' is open already", plan->name);
         return NULL;
     }
-    if (make_room(all, owner, e) < 0)
+    if (make_room(all, owner, NULL, e) < 0)
         return NULL;
     struct home *h = home_new(all);
     struct session *s = h ? session_new(all, owner, plan) : NULL;
@@ -359,15 +363,34 @@ bool session_is_shared(const struct session *s)
     return s->home->next_branch > 1;
 }
 
+int session_check_fork(struct session *s, const char *name, struct err *e)
+{
+    int r = name ? session_check_name(name, strlen(name), e) : 0;
+    if (r < 0)
+        return r;
+    if (name && session_lookup(s->all, s->owner, name))
+        return err_set(e, ERR_BAD_VALUE, 0, "close that one first, or take another name",
+                       "a session '%s' is open already", name);
+    return make_room(s->all, s->owner, s->home, e);
+}
+
 struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e)
 {
     struct session_plan plan = s->plan;
+    struct session *fork = NULL;
     snprintf(plan.name, sizeof plan.name, "%s", name ? name : "");
-    struct session *fork = session_new(s->all, s->owner, &plan);
-    if (!fork || new_id(fork->id) < 0) {
-        err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "fork a session");
-        if (fork)
-            session_free(fork);
+    // Again: others may have come meanwhile.
+    if (session_check_fork(s, name, e) == 0) {
+        fork = session_new(s->all, s->owner, &plan);
+        if (!fork || new_id(fork->id) < 0) {
+            err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "fork a session");
+            if (fork)
+                session_free(fork);
+            fork = NULL;
+        }
+    }
+    if (!fork) {
+        home_forget_branch(s->home, branch);
         return NULL;
     }
     fork->branch = branch;

@@ -117,10 +117,12 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
 enum session_end session_epitaph(struct gate *g, const char *owner, const char *text,
                                  int64_t *ret_ms);
 
-// A fork of `s`, in the same box, which has made the branch.  NULL and `e`.
+// A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes again.
 struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e);
 uint32_t session_next_branch(struct session *s); // a number for it
 bool session_is_shared(const struct session *s); // it has forks, or is one
+// May there be a fork with this name (NULL: none)?  0, or a negative code and `e`.
+int session_check_fork(struct session *s, const char *name, struct err *e);
 
 // The files in the box's scratch are those of whichever branch ran last.  Calls `then` when they are this
 // session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they cannot be had.
@@ -151,6 +153,9 @@ void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *arg
 
 // The run wants its turn: run_enter() comes at once or later.  0, or a negative code and `e`.
 int session_join(struct session *s, struct run *r, struct err *e);
+// It has the box, whose files are those of another branch; and not any more.
+bool session_is_away(const struct session *s);
+void session_arrived(struct session *s);
 // It does not wait any more, or gives the box back.
 void session_part(struct session *s, struct run *r);
 // The box ended while the run had it; r->ended says how.

@@ -88,7 +88,7 @@ def lines_of(filename):
     if type(source) is bytes:
         # Not str.splitlines(): it also splits at form feeds and U+2028, where a line goes on.
         text = source.decode("utf-8", "replace").lstrip("\ufeff")
-        # The last line ends as well, as in linecache: else traceback puts its marks a place too far.
+        # The last line ends as well, as in linecache: else traceback puts its marks in wrong places.
         text = text if text.endswith(("\n", "\r")) or not text else text + "\n"
         source = Box.sources[filename] = StringIO(text, newline=None).readlines()
     return source
@@ -143,8 +143,10 @@ def forget_sources():
     while len(sources) > SOURCES_MAX:
         filename = next(iter(sources))
         del sources[filename]
-        if "linecache" in modules:
+        try:
             modules["linecache"].cache.pop(filename, None)
+        except Exception:
+            pass            # not imported, or broken
 
 
 def remember(filename, source):

@@ -52,7 +52,7 @@ def lines_in(source):
 
 
 def is_quiet(source, last):
-    """Does a semicolon follow the last expression? Then its value is not wanted, as in a notebook."""
+    """Does a semicolon follow the last expression? Then nobody wants its value, as in notebooks."""
     lines = lines_in(source)
     tail = [lines[last.end_lineno - 1][last.end_col_offset:], *lines[last.end_lineno:]]
     # Nothing can follow but brackets, blanks and comments.
@@ -60,7 +60,7 @@ def is_quiet(source, last):
 
 
 def compile_steps(source, filename):
-    """One or two code objects, of which the last gives the result; [..., None]: there is to be none."""
+    """One or two code objects, of which the last gives the result; None behind them: it is hidden."""
     flags = TOP_LEVEL_AWAIT | Box.futures
     if b"\n" not in source.strip():
         # A single expression needs no syntax tree, and loading those costs a cold start 1-2 ms.

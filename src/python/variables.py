@@ -238,4 +238,5 @@ def list_changes(namespace, codes, again):
                 omitted += 1
     if not entries:
         return ""
-    return f',"variables":[{",".join(entries)}]' + (f',"variables_omitted":{omitted}' if omitted else "")
+    more = f',"variables_omitted":{omitted}' if omitted else ""
+    return f',"variables":[{",".join(entries)}]{more}'

@@ -107,7 +107,7 @@ struct wire_acquire {
     struct wire_header h;
     uint64_t ticket; // chosen by the gate, comes back in BOX; not 0
     uint64_t cpu_ms; // CPU time limit of the run
-    uint32_t keep;   // 1: for a session: it outlives the gate, and is interrupted before it is ended
+    uint32_t keep; // 1: for a session: it outlives the gate, and is interrupted before it is ended
     uint32_t grace_ms; // with keep: how long after the interruption
     struct wire_limits limits;
 };

@@ -260,7 +260,7 @@ def test_backends(lab, first):
 
 
 def test_figure_show_and_close(lab):
-    code = "fig, ax = plt.subplots()\nax.plot([1])\nfig.show()\nplt.close(fig)\n"
+    code = "fig, axes = plt.subplots()\n" + "axes.plot([1])\nfig.show()\nplt.close(fig)\n"
     code += "from matplotlib.figure import Figure\nf = Figure()\nf.subplots().bar(['a'], [1])\nf"
     shown = lab(PLT + code)
     assert [shown.chart(i)["type"] for i in range(2)] == ["line", "bar"] and shown.err == ""

@@ -81,6 +81,12 @@ class Cases(Boxes):
                            "'_i1' in globals(), '_i131' in globals(), In[1]")
         self.assertEqual(out[-2:], ["(100, 31, False, True)", "(False, True, 'object()')"])
 
+    def test_long_session_with_a_broken_linecache(self):
+        out = self.session("import linecache\nlinecache.cache = None", *["1"] * 1010, "In[1], In[-2], len(In)",
+                           "[]['key']")
+        self.assertEqual(out.answers[-2]["result"], "('', '1', 1013)")
+        self.assertEqual((out.error["type"], out.error["line"]), ("TypeError", 1))
+
     def test_values_that_left_are_freed(self):
         out = self.session("class A:\n    def __del__(self): print('gone')", "A()",
                            *["1"] * 99, "print('here')", "2")
