@@ -139,7 +139,7 @@ static void give_file(int folder, const char *name, uid_t uid)
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
         st.st_uid == uid)
         return; // what stays another's is nothing that the gate can use
-    (void)fchownat(fd, "", uid, uid, AT_EMPTY_PATH);
+    (void)!fchownat(fd, "", uid, uid, AT_EMPTY_PATH);
 }
 
 // A second descriptor for reading names, whose position is its own.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data analyst's session over MCP with the Python SDK, as a model would lead it: a CSV file goes in, a
-pandas table and a seaborn plot are looked at, an error is made and corrected, an Excel file and a picture
-come out, and every link is fetched and compared byte by byte.
+"""A data analyst's session over MCP with the Python SDK, as a model would lead it: a CSV file goes in,
+a pandas table and a seaborn plot are looked at, an error is made and corrected, an Excel file and a
+picture come out, and every link is fetched and compared byte by byte.
 
 The data stack is that of tests/requirements-data.txt in build/venv-data.
 """

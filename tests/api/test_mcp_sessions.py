@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over MCP: what is kept between runs, who may use them, how they end, and what is said then.
+"""Sessions over MCP: what is kept between runs, who may use them, how they end, what is said then.
 
-Over stdio in both eras; where several clients and keys are needed, over HTTP. Each structured result is
-held against the schema that its tool declares, and each connection ends with the schema oracle.
+Over stdio in both eras; where several clients and keys are needed, over HTTP. Each structured result
+is held against the schema that its tool declares, and each connection ends with the schema oracle.
 """
 
 import base64
@@ -373,8 +373,8 @@ def test_a_named_checkpoint(c):
 
 
 def test_a_checkpoint_that_cannot_be_made_says_why(c):
-    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
-    run(c, code, session="threads")
+    start = "threading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
+    run(c, "import threading, time\n" + start, session="threads")
     answer = c.call("checkpoint_session", session="threads", name="x")
     assert "checkpoint unavailable" in text(answer) and "thread" in text(answer), text(answer)
 

@@ -662,7 +662,8 @@ class Cases(Boxes):
 
     def test_user_modules_named_like_ours(self):
         for name in ("runner", "_constrictor", "zygote", "base", "report", "source", "session",
-                     "variables", "display"):
+                     "variables", "display", "charts", "figures", "tables", "plotly_charts", "undo",
+                     "snapshot", "safety"):
             with open(os.path.join(self.scratch, name + ".py"), "w") as file:
                 file.write("mine = 1\n")
             self.assertEqual(self.fine(f"import {name}\n{name}.mine").result, "1")
