@@ -459,8 +459,6 @@ static bool begin(struct exec *x)
         snprintf(x->work->name, sizeof x->work->name, "%s", s->plan.name);
         if (q->action == EXEC_FORK && session_check_fork(s, q->checkpoint, &x->error) < 0)
             return false;
-        if (q->action == EXEC_FORK && session_may_fork(s, q->checkpoint, &x->error) < 0)
-            return false;
         if (q->action == EXEC_FORK)
             x->work->branch = session_next_branch(s);
     }

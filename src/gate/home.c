@@ -384,35 +384,12 @@ void home_forget_branch(struct home *h, uint32_t branch)
         free(meta); // its memory goes with the box
 }
 
-void home_drop(struct home *h, uint32_t branch)
-{
-    struct session *other;
-    char *meta = NULL;
-    TAILQ_FOREACH(other, &h->mates, mates)
-    if (other->state != SESSION_ENDING)
-        break;
-    if (!other ||
-        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", branch) < 0)
-        return;
-    struct run_request request = {.code = "",
-                                  .meta = meta,
-                                  .meta_length = strlen(meta),
-                                  .limits = other->plan.limits,
-                                  .wall_ms = other->plan.wall_ms,
-                                  .cpu_ms = other->plan.cpu_ms,
-                                  .output_bytes = NOWHERE_MAX,
-                                  .session = other,
-                                  .on_done = on_dropped};
-    if (!run_start(h->all->gate, &request))
-        free(meta); // its memory goes with the box
-}
-
 static void forget_branch(struct session *s)
 {
     struct home *h = s->home;
     if (h->running && h->running->request.session == s)
         run_interrupt(h->running);
-    home_drop(h, s->branch);
+    home_forget_branch(h, s->branch);
 }
 
 // ---- files of a fork -----------------------------------------------------------------------------------
