@@ -23,6 +23,7 @@ enum {
     RESULT_VALUES_MAX = 200000,
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
     PREPARE_MS = 60000,     // for the caller, before and after the code
+    EARLY_MS = 50,          // after its code was sent, a run may not listen for an interruption yet
     MEASURE_MS = 5000,      // for the keeper
 };
 
@@ -91,6 +92,19 @@ static void on_grace(evutil_socket_t fd, short what, void *argument)
     release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
 }
 
+// One that comes with the code may be there before the code listens, which then would lose the session for
+// nothing.  Later ones are not said twice: the code may be busy with what it does about the first.
+static void on_early(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    (void)fd;
+    (void)what;
+    (void)link_interrupt(&r->gate->link, r->box->id);
+    if (!set_timer(r, grace_ms > EARLY_MS ? grace_ms - EARLY_MS : 1, on_grace))
+        release(r, r->soft);
+}
+
 // A limit is met, or nobody wants it any more.  Code in a session may keep what it has.
 static void stop(struct run *r, enum wire_end end)
 {
@@ -102,7 +116,10 @@ static void stop(struct run *r, enum wire_end end)
         return; // it answers already, or was told already
     r->soft = end;
     (void)link_interrupt(&r->gate->link, r->box->id);
-    if (!set_timer(r, r->gate->facts->config->grace_ms, on_grace))
+    bool early = (uint64_t)clock_us() - r->t_box_us < EARLY_MS * 1000ULL;
+    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    if (!set_timer(r, early && grace_ms > EARLY_MS ? EARLY_MS : grace_ms,
+                   early && grace_ms > EARLY_MS ? on_early : on_grace))
         release(r, end);
 }
 

@@ -191,8 +191,10 @@ static bool is_usable(int fd, bool writing, struct stat *ret)
     int flags = fcntl(fd, F_GETFL), access = flags & O_ACCMODE;
     if (flags < 0 || flags & (O_PATH | O_DIRECT) || fstat(fd, ret) < 0 || !S_ISREG(ret->st_mode))
         return false;
-    // A memfd is on a tmpfs without a size: what the gate writes there would be charged to nobody.
-    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || fs.f_blocks == 0 || ret->st_size < 0)
+    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || ret->st_size < 0)
+        return false;
+    // A memfd is on a tmpfs without a size: memory that no limit of the box counts, if the gate fills it.
+    if (writing && fs.f_blocks == 0)
         return false;
     return access == O_RDWR || access == (writing ? O_WRONLY : O_RDONLY);
 }

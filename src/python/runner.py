@@ -288,13 +288,14 @@ def handle(meta, source):
         if payload is not None:
             return payload
     session = Box.session = meta.get("mode") == "session"
-    Box.runs += 1
+    counts = not session or source.strip() != b""   # an empty cell has no number in IPython either
+    Box.runs += counts
     filename = name_of_run(meta, session)
     sys.argv = list(meta.get("argv") or [filename])
     remember(filename, source)
     if not filename.startswith("<"):
         place_script(filename, source)
-    if session:
+    if session and counts:
         begin(Box.main.__dict__, source, Box.runs)
     if "variables" in meta:
         bring(Box.main.__dict__, meta["variables"])

@@ -107,9 +107,13 @@ VALUES = {
     "x = 3\nx": 3,
     "def f():\n    return 8\nf()": 8,
     "(1, 2)[0]": 1,
-    "5;": 5,
     "if True:\n    pass\n7": 7,
 }
+
+
+def test_a_semicolon_hides_the_value_as_in_notebooks(cli):
+    result = cli.run("6 * 7;")
+    assert result.result is None and result.verdict == "ok"
 
 
 @pytest.mark.parametrize("code", VALUES)

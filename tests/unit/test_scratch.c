@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "scratch_box.h"
 
@@ -249,7 +250,7 @@ static void descriptors_that_are_not_of_a_file_in_scratch(void **state)
         {open(name, O_RDONLY | O_CLOEXEC), true, false},
         {open(name, O_WRONLY | O_CLOEXEC), false, true},
         {open(name, O_RDWR | O_CLOEXEC), true, true},
-        {dup(memory), true, true}, // anonymous, but the same in all that matters
+        {dup(memory), true, false}, // anonymous: has no limit, and may not be filled
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         assert_true(cases[i].fd >= 0);
@@ -288,17 +289,22 @@ static void descriptors_that_are_not_of_a_file_in_scratch(void **state)
 static void a_file_that_refuses(void **state)
 {
     (void)state;
-    int sealed = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_GROW), 0);
+    char name[] = "/dev/shm/constrictor-fd-XXXXXX";
+    int file = mkstemp(name);
+    struct rlimit before, none;
+    assert_true(file >= 0 && unlink(name) == 0 && getrlimit(RLIMIT_FSIZE, &before) == 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
     assert_non_null(scratch_write(b, "x", "y", 1, on_done, &saw, &e));
     assert_true(hear());
     struct frame_filed f = answer(FILE_CREATE);
     uint32_t tag = asked.tag;
-    say(&f, sizeof f, sealed);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    say(&f, sizeof f, file);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(saw.calls, 1);
-    assert_int_equal(saw.reply.error.code, ERR_FILE_REFUSED);
+    assert_int_equal(saw.reply.error.code, ERR_FILE_TOO_LARGE);
     assert_true(hear() && asked.op == FILE_ABORT && asked.tag == tag && asked.ticket == tag);
-    (void)close(sealed);
+    (void)close(file);
 }
 
 static void a_full_scratch(void **state)

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "gate/epitaph.h"
 #include "gate/gate.h"
+#include "gate/home.h"
 #include "gate/ledger.h"
 #include "gate/run.h"
 #include "gate/session.h"
@@ -495,6 +496,14 @@ static void note_busy(uint64_t box)
             facts.ledger->entries[i].busy = 1;
 }
 
+static bool is_noted_busy(uint64_t box)
+{
+    for (unsigned i = 0; i < LEDGER_ENTRIES; i++)
+        if (facts.ledger->entries[i].live && facts.ledger->entries[i].box == box)
+            return facts.ledger->entries[i].busy;
+    return false;
+}
+
 static void sessions_go_on_in_the_next_gate(void **state)
 {
     (void)state;
@@ -551,7 +560,10 @@ static void sessions_go_on_in_the_next_gate(void **state)
     turn();
     uint32_t tag = box_is_asked(now);
     box_has_nothing(now);
+    assert_true(is_noted_busy(before.id)); // for a gate after this one
     box_says_busy(now, tag, false);
+    box_has_nothing(now);
+    keeper_measures(now); // by then the interruption is through
     box_takes_run(now, "later");
     box_answers(now);
     keeper_measures(now);
@@ -583,6 +595,32 @@ static void a_forged_ledger_is_not_believed(void **state)
     assert_int_equal(sessions_adopt(&gate, &e), 0);
     assert_int_equal(sessions_count(&gate, NULL), 0);
     assert_true(hear(WIRE_RELEASE, &m) && m.release.box == 4097); // a box that nobody knows
+}
+
+static void two_entries_of_one_session(void **state)
+{
+    (void)state;
+    struct fake_box *b;
+    facts.ledger = ledger_new();
+    assert_non_null(facts.ledger);
+    sessions_close(&gate);
+    stop_gate();
+    start_gate();
+    struct session *s = open_one("key", "work", &b);
+    const struct ledger_entry *real = s->entry;
+    struct fake_box before = *b;
+    unsigned copies = 0;
+    for (unsigned i = 0; i < LEDGER_ENTRIES; i++) // whoever takes them all has more than there are
+        if (&facts.ledger->entries[i] != real) {
+            memcpy(&facts.ledger->entries[i], real, sizeof *real);
+            copies++;
+        }
+    assert_int_equal(copies, LEDGER_ENTRIES - 1);
+    crash_and_adopt(&before, false);
+    assert_int_equal(sessions_count(&gate, NULL), 1);
+    assert_non_null(s = session_find(&gate, "key", "work", &e));
+    session_close(s, SESSION_CLOSED);
+    assert_int_equal(gate.sessions->free_entry_count, LEDGER_ENTRIES);
 }
 
 static void names(void **state)
@@ -635,6 +673,7 @@ int main(void)
         TEST(a_refused_box_fails_the_open_and_its_runs),
         TEST(sessions_go_on_in_the_next_gate),
         TEST(a_forged_ledger_is_not_believed),
+        TEST(two_entries_of_one_session),
         TEST(names),
         TEST(epitaphs_are_bounded),
     };
