@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -92,6 +93,16 @@ ssize_t fd_recv(int sock, void *data, size_t len, int *ret_fds, size_t fd_cap, s
     if (ret_fd_count)
         *ret_fd_count = count;
     return n;
+}
+
+bool fd_is_scarce(int fd, int spare)
+{
+    struct rlimit l;
+    // The lowest free number is taken, so all below are in use.
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0 || (rlim_t)fd + (rlim_t)spare < l.rlim_cur)
+        return false;
+    errno = EMFILE;
+    return true;
 }
 
 int fd_write_all(int fd, const void *data, size_t len)

@@ -27,6 +27,9 @@ int fd_send(int sock, const void *data, size_t len, const int *fds, size_t fd_co
 ssize_t fd_recv(int sock, void *data, size_t len, int *ret_fds, size_t fd_cap,
                 size_t *ret_fd_count);
 
+// Fewer than `spare` descriptors can be opened after this one, which was opened last; errno is EMFILE then.
+bool fd_is_scarce(int fd, int spare);
+
 // Writes all or returns a negative errno.
 int fd_write_all(int fd, const void *data, size_t len);
 

@@ -338,6 +338,20 @@ static void take_count(const struct run *r, struct session *s)
         s->executions = (unsigned)json_integer_value(count);
 }
 
+// The box ended while its files were collected: what is not there is not passed over in silence.
+static void count_uncollected(struct exec_work *w)
+{
+    uint64_t left = w->change_count - w->change + (w->copy != NULL);
+    if (w->copy)
+        store_cancel(TAKE_PTR(w->copy));
+    if (left == 0)
+        return;
+    w->omitted += left;
+    if (!w->file_error.message[0])
+        err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
+                "the box ended before all of its files were kept");
+}
+
 // The interpreter of a fork crashed, and had no checkpoint; the box goes on for the others in it.
 static bool branch_is_lost(const struct run *r)
 {
@@ -356,6 +370,7 @@ static void on_done(struct run *r)
     if (!x->error.message[0])
         x->error = r->error;
     w->lost = x->session_id[0] && !s;
+    count_uncollected(w);
     x->session = s;
     if (s)
         take_count(r, s);

@@ -145,6 +145,8 @@ static bool read_datagram(struct live_box *b)
         return false;
     if (r < 0)
         give_up(b);
+    else if (b->reader.total > FRAME_CHUNK && b->reader.have == b->reader.total)
+        frame_reader_done(&b->reader); // a thousand sessions do not keep their last picture each
     return r == 0;
 }
 

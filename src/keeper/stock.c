@@ -26,6 +26,7 @@
 enum {
     ORDERS_MAX = 4096, // waiting acquires; more are refused at once
     MAKING_MAX = 64,   // boxes in the making at one time
+    FDS_SPARE = 64, // besides those that boxes in the making will bring: without them all would end
 };
 
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
@@ -116,8 +117,10 @@ static void want_writable(struct stock *s, bool on)
 void stock_flush(struct stock *s)
 {
     for (struct letter *l; (l = STAILQ_FIRST(&s->letters));) {
-        if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, l->fds, l->fd_count) ==
-            -EAGAIN)
+        const struct box *b = l->m.h.type == WIRE_ADOPT ? find(s, l->m.adopt.box) : NULL;
+        const int kept[] = {b ? b->control : -1, b ? b->out : -1, b ? b->err : -1};
+        if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, b ? kept : l->fds,
+                      b ? 3 : l->fd_count) == -EAGAIN)
             return;
         STAILQ_REMOVE_HEAD(&s->letters, list); // sent, or there is no gate any more
         for (size_t i = 0; i < l->fd_count; i++)
@@ -139,7 +142,8 @@ void stock_send(struct stock *s, enum wire_type type, union wire_message *m, con
     }
     l->m = *m;
     l->m.h.type = (uint16_t)type;
-    for (size_t i = 0; i < count && i < 3; i++)
+    // Those of a box that is kept are still there when the letter goes out; of many there are no copies.
+    for (size_t i = 0; i < count && i < 3 && type != WIRE_ADOPT; i++)
         l->fds[l->fd_count++] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
     STAILQ_INSERT_TAIL(&s->letters, l, list);
     want_writable(s, true);
@@ -184,9 +188,12 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 ||
-        pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
-        r = err_set(e, ERR_SYSTEM, errno, "raise the limit of open files (ulimit -n)",
-                    "make a box");
+        pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
+        fd_is_scarce(err[1], FDS_SPARE + 2 * (int)s->counts[BOX_MAKING])) {
+        r = err_set(
+            e, ERR_BUSY, errno,
+            "close sessions that are not needed, or raise the limit of open files (ulimit -n)",
+            "make a box");
         for (int i = 0; i < 2; i++) {
             fd_close(&sock[i]);
             fd_close(&out[i]);

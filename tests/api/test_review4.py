@@ -7,6 +7,10 @@ that the server still answers.
 
 import contextlib
 import json
+import os
+import pathlib
+import re
+import signal
 import threading
 import time
 
@@ -15,8 +19,8 @@ import rest_client
 LARGE = "y" * (2 << 20)  # above --file-size of these tests
 
 
-def server(cli, *flags):
-    return rest_client.serve(cli, "--file-size", "1M", "--stock", "2", *flags)
+def server(cli, *flags, **options):
+    return rest_client.serve(cli, "--file-size", "1M", "--stock", "2", *flags, **options)
 
 
 def paths(answer):
@@ -138,3 +142,58 @@ def test_forks_count_as_sessions(cli):
     assert answer.status == 503 and answer.error["code"] == "busy", answer
     assert rest.run("x", session="A")["result"] == "1"
     assert rest.run("x", session="C")["result"] == "1"
+
+
+# ---- bounds --------------------------------------------------------------------------------------
+
+
+def test_sessions_survive_the_limit_of_open_files(cli):
+    few = ("sh", "-c", 'ulimit -n 700; exec "$@"', "sh")
+    rest = server(cli, "--sessions", "400", prefix=few)
+    count = 0
+    while (answer := rest.post("/sessions", {"name": f"s{count}"})).status == 201:
+        rest.run(f"x = {count}", session=f"s{count}")
+        count += 1
+        assert count < 400
+    assert answer.status == 503 and answer.error["code"] == "busy", answer
+    assert count > 20
+    for i in range(count):
+        assert rest.run("x", session=f"s{i}")["result"] == str(i)
+    for i in range(4):
+        assert rest.ask("DELETE", f"/sessions/s{i}").status == 200
+    for _ in range(100):  # until they are gone
+        if rest.post("/execute", {"code": "1", "stream": False}).status == 200:
+            break
+        time.sleep(0.05)
+    assert rest.run("1")["result"] == "1"
+
+
+# ---- the truth -----------------------------------------------------------------------------------
+
+
+def boxes(rest, tools):
+    """Pids in boxes, as far as they can be told from here: three levels of pid namespaces."""
+    found = []
+    for pid in tools.descendants(rest.process.pid):
+        with contextlib.suppress(OSError):
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            if len(re.search(r"^NSpid:(.*)$", status, re.MULTILINE)[1].split()) >= 3:
+                found.append(pid)
+    return found
+
+
+def test_files_of_a_box_that_is_killed_while_they_are_kept(cli, tools):
+    rest = rest_client.serve(cli, "--file-size", "200M", "--stock", "1")
+    code = "with open('big', 'wb') as f: f.write(b'x' * (180 << 20))\n7"
+    answers = []
+    call = threading.Thread(target=lambda: answers.append(rest.run(code, session="a")))
+    call.start()
+    state = cli.folder / "state"
+    assert tools.wait_until(lambda: list(state.glob("*/tmp-*")) or not call.is_alive(), guard=30)
+    for pid in boxes(rest, tools):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    call.join(60)
+    (answer,) = answers
+    if not paths(answer):
+        assert answer["files_omitted"] == 1 and "ended" in answer["files_error"], answer

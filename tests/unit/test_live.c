@@ -288,6 +288,21 @@ static void a_frame_that_was_cut_off_gives_way(void **state)
 }
 
 // The gate before this one had read its beginning.
+static void a_large_frame_is_not_kept(void **state)
+{
+    (void)state;
+    static char piece[FRAME_CHUNK];
+    say_part(FRAME_RESULT, FRAME_CHUNK + 3, 0, piece, sizeof piece);
+    turn();
+    assert_true(saw.results == 0 && b->reader.data);
+    say_part(FRAME_RESULT, FRAME_CHUNK + 3, FRAME_CHUNK, "abc", 3);
+    turn();
+    assert_true(saw.results == 1 && !b->reader.data && !saw.garbage);
+    say(FRAME_RESULT, "{}", 2);
+    turn();
+    assert_true(saw.results == 2 && !saw.garbage);
+}
+
 static void a_kept_box_may_be_in_the_middle_of_a_frame(void **state)
 {
     (void)state;
@@ -595,6 +610,7 @@ int main(void)
         TEST(what_no_box_says_ends_the_reading),
         TEST(descriptors_that_nobody_asked_for_are_closed),
         TEST(a_frame_that_was_cut_off_gives_way),
+        TEST(a_large_frame_is_not_kept),
         TEST_KEPT(a_kept_box_may_be_in_the_middle_of_a_frame),
         TEST(output_waits_until_somebody_listens),
         TEST(inv1_frames_are_never_mixed),
