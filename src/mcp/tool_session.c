@@ -384,6 +384,8 @@ static void fork_session(struct mcp_call *c, json_t *arguments)
 
 static const char open_input[] = INPUT("",
     NAME_ARGUMENT("A name to call it by, of your choice; unique among your open sessions.") ", "
+    "\"environment\": {\"type\": \"string\", \"enum\": [\"base\"], \"default\": \"base\", \"description\": "
+        "\"The interpreter and packages it has; there is one.\"}, "
     "\"idle_timeout\": {\"type\": \"number\", \"minimum\": 1, \"description\": \"Seconds without a run "
         "after which it ends.\"}, "
     "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time of a run "

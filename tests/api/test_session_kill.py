@@ -138,22 +138,37 @@ def family(server, tools):
     return parts
 
 
-def start(cli, state):
-    return Server(cli.start("serve", "--port", "0", "--state", state, "--sessions", "16", "--grace", "500ms"))
+def start(cli, state, port=0):
+    return Server(cli.start("serve", "--port", port, "--state", state, "--sessions", "16", "--grace", "500ms"))
+
+
+def kill_keeper(cli, tools, server, state):
+    """All of its processes go with it; the next server takes its place."""
+    pids = tools.descendants(server.process.pid)
+    server.process.kill()
+    server.process.wait(10)
+    assert tools.wait_until(lambda: not [pid for pid in pids if is_alive(pid)], guard=10), \
+        tools.describe([pid for pid in pids if is_alive(pid)])
+    server.process = start(cli, state, server.port).process
 
 
 def test_killing_under_load(cli, tools):
     state = cli.folder / "state"
     server, stop = start(cli, state), threading.Event()
     clients = [Client(server, n, stop) for n in range(CLIENTS)]
-    chance, kills = random.Random(7), {"gate": 0, "zygote": 0, "box": 0}
+    chance, kills = random.Random(7), {"gate": 0, "zygote": 0, "box": 0, "keeper": 0}
+    parts = ["gate"] * 6 + ["zygote"] * 3 + ["box"] * 6 + ["keeper"]
     try:
         for client in clients:
             client.start()
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and all(c.is_alive() for c in clients):
             time.sleep(chance.uniform(0.05, 0.6))
-            part = chance.choice(["gate", "gate", "zygote", "box", "box"])
+            part = chance.choice(parts)
+            if part == "keeper":
+                kill_keeper(cli, tools, server, state)
+                kills[part] += 1
+                continue
             pids = family(server, tools)[part]
             if pids:
                 with contextlib.suppress(OSError):
@@ -173,14 +188,9 @@ def test_killing_under_load(cli, tools):
     # What was announced is there: now, and after the keeper was killed and another server took over.
     artifacts = {url: content for client in clients for url, content in client.artifacts.items()}
     check(server, artifacts)
-    pids = tools.descendants(server.process.pid)
-    server.process.kill()
-    server.process.wait(10)
-    assert tools.wait_until(lambda: not [pid for pid in pids if is_alive(pid)], guard=10), \
-        tools.describe([pid for pid in pids if is_alive(pid)])
-    again = start(cli, state)
-    check(again, artifacts)
-    status, answer = again.execute("1 + 1", "fresh")
+    kill_keeper(cli, tools, server, state)
+    check(server, artifacts)
+    status, answer = server.execute("1 + 1", "fresh")
     assert (status, answer["result_json"]) == (200, 2)
 
 
