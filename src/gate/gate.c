@@ -113,6 +113,8 @@ static void on_files(struct gate *g, uint32_t present, const int *from, size_t c
 
 static void on_state(struct gate *g, enum keeper_state state)
 {
+    json_decref(g->environment);
+    g->environment = NULL;
     g->own.state = state;
     if (g->on_state)
         g->on_state(g, g->argument);
@@ -210,5 +212,7 @@ void gate_leave(struct gate *g)
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);
+    json_decref(g->isolation);
+    json_decref(g->environment);
     free(g->interp);
 }

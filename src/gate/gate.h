@@ -9,6 +9,7 @@
 #define CONSTRICTOR_GATE_GATE_H
 
 #include <event2/event.h>
+#include <jansson.h>
 #include <sys/queue.h>
 
 #include "base/err.h"
@@ -28,10 +29,11 @@ struct gate {
     struct run_list held; // runs that wait until the keeper is rid of what was cancelled
     unsigned held_count;  // counted in `running` as well
     struct keeper_facts own;
-    struct interp *interp;     // owned, when it came later
-    struct sessions *sessions; // NULL: this gate has none
-    struct store *store;       // NULL: artifacts are not kept
-    const char *base_url;      // of this server, "" when it has none
+    struct interp *interp;           // owned, when it came later
+    struct sessions *sessions;       // NULL: this gate has none
+    json_t *isolation, *environment; // result.c: the same for every run; NULL: to be made
+    struct store *store;             // NULL: artifacts are not kept
+    const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
     struct err error;

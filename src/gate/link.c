@@ -74,7 +74,7 @@ static struct link_order *take_ticket(struct link *l, uint64_t ticket, bool *ret
 
 static void on_box(struct link *l, const struct wire_box *m, const int *fds, size_t count)
 {
-    bool whole = m->box && count == 3, unwanted;
+    bool whole = m->box && count == 3 + (size_t)m->meter_fds, unwanted;
     struct link_order *o = take_ticket(l, m->ticket, &unwanted);
     if (o) {
         o->ticket = 0;
@@ -143,7 +143,7 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
         union wire_message m;
         int fds[FD_PASS_MAX];
         size_t count = 0;
-        int r = wire_recv(sock, &m, fds, 3, &count);
+        int r = wire_recv(sock, &m, fds, 3 + WIRE_METER_FDS, &count);
         if (r == -EAGAIN)
             return;
         if (r <= 0) {

@@ -18,7 +18,8 @@ struct live_box;
 // Somebody who asked for a box: part of a run or of a session that is opened.
 struct link_order {
     uint64_t ticket; // 0: nothing is asked for
-    // The answer: the descriptors of control, stdout, stderr, which are taken; NULL: refused, see m.
+    // The answer: the descriptors of control, stdout, stderr, and those of the meter, all of them taken;
+    // NULL: refused, see m.
     void (*on_box)(struct link_order *o, const struct wire_box *m, const int *fds);
 };
 

@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "gate/link.h"
+#include "gate/meter.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -53,7 +54,8 @@ struct live_box {
     // scratch.c: operations that are awaited, oldest first.
     TAILQ_HEAD(, scratch_op) ops;
     uint32_t next_tag;
-    unsigned writes; // scratch.c: writes and deletes that were done
+    unsigned writes;    // scratch.c: writes and deletes that were done
+    struct meter meter; // of a kept box, if there is one
     bool has_ended;
     bool silent; // it is gone, or said what no box says: nothing is read or sent any more
     bool *freed; // see struct live_guard

@@ -287,13 +287,15 @@ int result_new_id(char text[RESULT_ID_SIZE])
         return -1;
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+    static const char digits[] = "0123456789abcdef";
     char *p = text;
     for (int i = 0; i < 16; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10)
             *p++ = '-';
-        snprintf(p, 3, "%02x", b[i]);
-        p += 2;
+        *p++ = digits[b[i] >> 4];
+        *p++ = digits[b[i] & 15];
     }
+    *p = '\0';
     return 0;
 }
 
@@ -326,16 +328,26 @@ static json_t *usage_json(const struct run *r)
         "output_bytes", count(r->output_total[0] + r->output_total[1]));
 }
 
+// It may be kept: then half of it would be half for ever.
+static json_t *whole_or_null(json_t *o, int failed)
+{
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
 json_t *result_isolation(const struct caps *caps)
 {
     json_t *o = json_object();
+    int failed = 0;
     for (int i = 0; i < LAYER_MAX; i++) {
         char text[CAPS_TEXT_MAX + 16];
         caps_describe(caps, (enum layer)i, text, sizeof text);
         text_sanitize(text);
-        (void)json_object_set_new(o, layers[i].name, json_string(text));
+        failed |= json_object_set_new(o, layers[i].name, json_string(text));
     }
-    return o;
+    return whole_or_null(o, failed);
 }
 
 static json_t *limit_json(const struct run *r, enum limit limit)
@@ -382,14 +394,13 @@ json_t *result_environment(const struct keeper_facts *facts)
     text_sanitize(python); // a path is bytes, JSON wants text
     text_sanitize(version);
     json_t *o = json_pack("{s:s, s:s}", "python", python, "version", version);
-    json_t *loaded = json_object_get(report, "preloaded"),
-           *failed = json_object_get(report, "failed");
-    (void)json_object_set_new(o, "preloaded",
-                              json_is_array(loaded) ? json_incref(loaded) : json_array());
-    (void)json_object_set_new(o, "preload_failed",
-                              json_is_array(failed) ? json_incref(failed) : json_array());
+    json_t *loaded = json_object_get(report, "preloaded"), *bad = json_object_get(report, "failed");
+    int failed = json_object_set_new(o, "preloaded",
+                                     json_is_array(loaded) ? json_incref(loaded) : json_array()) |
+                 json_object_set_new(o, "preload_failed",
+                                     json_is_array(bad) ? json_incref(bad) : json_array());
     json_decref(report);
-    return o;
+    return whole_or_null(o, failed);
 }
 
 enum { VALUE_DEPTH_MAX = 64 }; // the runner sends no more than 32
@@ -522,6 +533,21 @@ static int take_over(json_t *object, const struct run *r)
     return failed | take_state(object, r->result) | display_take(object, r->result);
 }
 
+// What every result has and no run changes: a third of the work on a short one, if it were made each time.
+static json_t *shared_isolation(struct gate *g)
+{
+    if (!g->isolation)
+        g->isolation = result_isolation(g->facts->caps);
+    return json_incref(g->isolation);
+}
+
+static json_t *shared_environment(struct gate *g)
+{
+    if (!g->environment)
+        g->environment = result_environment(g->facts);
+    return json_incref(g->environment);
+}
+
 json_t *result_json(const struct run *r, const struct result *res)
 {
     json_t *o = json_pack(
@@ -534,10 +560,10 @@ json_t *result_json(const struct run *r, const struct result *res)
         return NULL;
     int failed = take_over(o, r);
     failed |= json_object_set_new(o, "usage", usage_json(r));
-    failed |= json_object_set_new(o, "isolation", result_isolation(r->gate->facts->caps));
+    failed |= json_object_set_new(o, "isolation", shared_isolation(r->gate));
     failed |= json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
     failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));
-    failed |= json_object_set_new(o, "environment", result_environment(r->gate->facts));
+    failed |= json_object_set_new(o, "environment", shared_environment(r->gate));
     failed |= json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
     if (failed) {
         json_decref(o);

@@ -17,12 +17,10 @@
 #include "gate/session.h"
 
 enum {
-    READ_MAX = 65536,
-    READS_PER_EVENT = 16,
-    DISCARDS_PER_EVENT = 64,
     RESULT_VALUES_MAX = 200000,
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
     PREPARE_MS = 60000,     // for the caller, before and after the code
+    SHORT_MS = 5,           // a run in a session that is shorter is not the keeper's business
     EARLY_MS = 50,          // after its code was sent, a run may not listen for an interruption yet
     MEASURE_MS = 5000,      // for the keeper
 };
@@ -84,6 +82,14 @@ static void release(struct run *r, enum wire_end end)
         log_line(LOG_ERROR, "the keeper cannot be reached");
 }
 
+// From here on the keeper watches the CPU time of this run, and passes interruptions on.
+static void watch(struct run *r)
+{
+    if (!r->watched)
+        (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms);
+    r->watched = true;
+}
+
 static void on_grace(evutil_socket_t fd, short what, void *argument)
 {
     struct run *r = argument;
@@ -106,7 +112,7 @@ static void on_early(evutil_socket_t fd, short what, void *argument)
 }
 
 // A limit is met, or nobody wants it any more.  Code in a session may keep what it has.
-static void stop(struct run *r, enum wire_end end)
+void run_stop(struct run *r, enum wire_end end)
 {
     if (!r->request.session || r->state == RUN_SENDING) {
         release(r, end); // half a frame in the socket: there is no other way
@@ -114,6 +120,7 @@ static void stop(struct run *r, enum wire_end end)
     }
     if (r->state != RUN_RUNNING || r->soft != END_OWN)
         return; // it answers already, or was told already
+    watch(r);
     r->soft = end;
     (void)link_interrupt(&r->gate->link, r->box->id);
     bool early = (uint64_t)clock_us() - r->t_box_us < EARLY_MS * 1000ULL;
@@ -121,87 +128,6 @@ static void stop(struct run *r, enum wire_end end)
     if (!set_timer(r, early && grace_ms > EARLY_MS ? EARLY_MS : grace_ms,
                    early && grace_ms > EARLY_MS ? on_early : on_grace))
         release(r, end);
-}
-
-// ---- output ----------------------------------------------------------------------------------------
-
-// What comes after too much output, until the code stops.
-static int discard(struct run *r, enum run_stream stream)
-{
-    static char nowhere[READ_MAX];
-    ssize_t n = read(r->box->fd[stream], nowhere, sizeof nowhere);
-    if (n > 0)
-        r->output_total[stream] += (uint64_t)n;
-    if (n == 0)
-        live_end_stream(r->box, (enum live_stream)stream);
-    return n > 0;
-}
-
-static void too_much(struct run *r, enum run_stream stream)
-{
-    // Drop the byte too many; nothing more is kept.
-    size_t length = evbuffer_get_length(r->output[stream]);
-    struct evbuffer *rest = evbuffer_new();
-    if (rest) {
-        (void)evbuffer_remove_buffer(r->output[stream], rest, length - 1);
-        evbuffer_free(r->output[stream]);
-        r->output[stream] = rest;
-    }
-    r->output_kept = r->request.output_bytes;
-    stop(r, END_OUTPUT);
-    if (!r->request.session) {
-        live_end_stream(r->box, LIVE_STDOUT);
-        live_end_stream(r->box, LIVE_STDERR);
-    }
-    // The result may have come before the output was read: then the box was released already, or lives
-    // on, but what was cut must not look complete.
-    if (r->end == END_DONE || r->end == END_OWN)
-        r->end = END_OUTPUT;
-}
-
-// Returns 1 when there may be more, 0 at the end or when nothing is there.
-static int read_stream(struct run *r, enum run_stream stream)
-{
-    if (r->end == END_OUTPUT)
-        return discard(r, stream);
-    uint64_t room = r->request.output_bytes - r->output_kept;
-    // One byte more than fits tells "exactly full" from "too much".
-    int want = room < READ_MAX ? (int)room + 1 : READ_MAX;
-    int n = evbuffer_read(r->output[stream], r->box->fd[stream], want);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n <= 0) {
-        live_end_stream(r->box, (enum live_stream)stream);
-        return 0;
-    }
-    r->output_total[stream] += (uint64_t)n;
-    r->output_kept += (uint64_t)n;
-    if (r->output_kept > r->request.output_bytes) {
-        too_much(r, stream);
-        n = 0;
-    }
-    if (r->request.on_output && r->request.on_output(r, stream, r->output[stream]) < 0)
-        stop(r, END_CANCELLED);
-    return n > 0;
-}
-
-static void on_output(struct live_box *b, enum live_stream stream)
-{
-    struct run *r = b->owner;
-    // Bounded, so that one flood does not starve the others.
-    for (int i = 0; i < READS_PER_EVENT && b->fd[stream] >= 0; i++)
-        if (read_stream(r, (enum run_stream)stream) <= 0)
-            return;
-}
-
-// What was written before the end is still in the pipes; the output limit bounds it.
-static void drain(struct run *r)
-{
-    for (int stream = 0; stream < RUN_STREAMS; stream++)
-        for (int i = 0; r->box->fd[stream] >= 0; i++)
-            if ((r->end == END_OUTPUT && (i >= DISCARDS_PER_EVENT || !r->request.session)) ||
-                read_stream(r, (enum run_stream)stream) <= 0)
-                break;
 }
 
 // ---- what the box says -------------------------------------------------------------------------------
@@ -264,7 +190,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     stop_timer(r);
     r->state = RUN_HOLDING;
     if (r->request.session)
-        drain(r); // it is complete: the runner flushes before it answers
+        run_drain(r); // it is complete: the runner flushes before it answers
     if (r->request.on_answer && r->request.on_answer(r, flags)) {
         if (r->state == RUN_HOLDING && !set_timer(r, PREPARE_MS, on_overdue))
             release(r, END_CANCELLED);
@@ -273,12 +199,42 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     run_let_go(r);
 }
 
+static void finish_kept(struct run *r, enum wire_end end)
+{
+    r->end = end;
+    r->ended.box = r->box->id;
+    r->ended.end = end;
+    session_part(r->request.session, r); // the next one may begin
+    r->has_turn = false;
+    done(r);
+}
+
+// It went well, quickly, and far from every limit: then all there is to know can be read here.  Not too often
+// in a row: the keeper bounds the CPU time of a session that it believes to be idle.
+static bool is_short(struct run *r)
+{
+    struct meter *m = &r->box->meter;
+    json_t *code = json_object_get(r->result, "exit_code");
+    bool went_well = json_is_integer(code) && json_integer_value(code) == 0 &&
+                     !json_is_object(json_object_get(r->result, "error"));
+    if (r->watched || r->soft != END_OWN || r->end == END_OUTPUT || !went_well || r->box->silent ||
+        !meter_read(m, &r->box->limits, &r->ended.usage))
+        return false;
+    m->unseen_us += r->ended.usage.cpu_user_us + r->ended.usage.cpu_system_us;
+    r->metered = true;
+    return m->unseen_us < r->request.cpu_ms * 1000 / 4;
+}
+
 void run_let_go(struct run *r)
 {
     if (r->state != RUN_HOLDING)
         return; // the box ended meanwhile, and so will the run
     if (!r->request.session) {
         release(r, END_DONE);
+        return;
+    }
+    if (is_short(r)) {
+        finish_kept(r, END_DONE);
         return;
     }
     r->state = RUN_MEASURING;
@@ -299,11 +255,17 @@ static void on_measured(struct live_box *b, const struct wire_measured *m)
                         : r->end == END_OUTPUT ? END_OUTPUT
                         : m->end == END_CPU    ? END_CPU
                                                : END_DONE;
-    r->end = end;
-    r->ended = (struct wire_ended){.box = b->id, .end = end, .usage = m->usage};
-    session_part(r->request.session, r); // the next one may begin
-    r->has_turn = false;
-    done(r);
+    // The meter has what was used since the run before; the keeper only what it was told of.
+    struct wire_usage own = r->ended.usage, usage = m->usage;
+    if (!r->metered && b->meter.count)
+        (void)meter_read(&b->meter, &b->limits, &own);
+    if (b->meter.count) {
+        usage.cpu_user_us = own.cpu_user_us;
+        usage.cpu_system_us = own.cpu_system_us;
+    }
+    b->meter.unseen_us = 0;
+    r->ended.usage = usage;
+    finish_kept(r, end);
 }
 
 static void on_exit_frame(struct live_box *b, int status)
@@ -325,7 +287,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     r->ended = *m;
     r->state = RUN_ENDING;
     live_read(b); // an EXIT or RESULT may still be unread
-    drain(r);
+    run_drain(r);
     if (r->request.session) {
         r->has_turn = false;
         session_box_ended(r->request.session, r);
@@ -346,7 +308,18 @@ static void on_wall(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd;
     (void)what;
-    stop(argument, END_WALL);
+    run_stop(argument, END_WALL);
+}
+
+// Most runs in a session are over before their CPU time could be; those that are not are told of.
+static void on_not_short(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    watch(r);
+    if (!set_timer(r, r->request.wall_ms - SHORT_MS, on_wall))
+        release(r, END_CANCELLED);
 }
 
 void run_go(struct run *r)
@@ -360,11 +333,13 @@ void run_go(struct run *r)
                                    {r->request.code, r->request.code_length}};
     r->state = RUN_SENDING;
     r->t_box_us = (uint64_t)clock_us();
+    bool short_first = r->request.session && r->box->meter.count && r->request.wall_ms > SHORT_MS;
     if (live_send(r->box, FRAME_RUN, pieces, 3, false) < 0 ||
-        !set_timer(r, r->request.wall_ms, on_wall))
+        !set_timer(r, short_first ? SHORT_MS : r->request.wall_ms,
+                   short_first ? on_not_short : on_wall))
         release(r, END_CANCELLED);
-    if (r->request.session && r->state != RUN_ENDING)
-        (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms);
+    if (r->request.session && !short_first && r->state != RUN_ENDING)
+        watch(r);
 }
 
 // Nothing of it is in the session's box yet.
@@ -467,7 +442,7 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
 static const struct live_user run_user = {
     .on_result = on_result,
     .on_exit = on_exit_frame,
-    .on_output = on_output,
+    .on_output = run_on_output,
     .on_sent = on_sent,
     .on_garbage = on_garbage,
     .on_measured = on_measured,
@@ -626,7 +601,7 @@ void run_cancel(struct run *r)
     } else if (r->state == RUN_PREPARING) {
         release(r, END_CANCELLED);
     } else if (r->state == RUN_SENDING || r->state == RUN_RUNNING) {
-        stop(r, END_CANCELLED);
+        run_stop(r, END_CANCELLED);
     } else if (r->state == RUN_HOLDING && !r->request.session) {
         release(r, END_CANCELLED);
     } else if (r->state == RUN_HOLDING) {
@@ -640,7 +615,7 @@ void run_interrupt(struct run *r)
     if (r->state != RUN_SENDING && r->state != RUN_RUNNING)
         return;
     if (r->request.session)
-        stop(r, END_CANCELLED);
+        run_stop(r, END_CANCELLED);
     else
         (void)link_interrupt(&r->gate->link, r->box->id);
 }

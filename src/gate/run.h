@@ -75,6 +75,8 @@ struct run {
     bool has_turn;  // in a session: its box is ours
     bool entering;  // on_box is being called
     bool selecting; // PREPARING: see run_select()
+    bool watched;   // in a session: the keeper knows that it runs
+    bool metered;   // ended.usage has the CPU time already
     TAILQ_ENTRY(run) list;
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
@@ -118,5 +120,10 @@ void run_refuse(struct run *r, const struct err *e);
 void run_enter(struct run *r, struct live_box *b);
 
 void run_free(struct run *r);
+
+// Between run.c and output.c.
+void run_stop(struct run *r, enum wire_end end); // a limit is met, or nobody wants it any more
+void run_on_output(struct live_box *b, enum live_stream stream);
+void run_drain(struct run *r); // what is in the pipes now
 
 #endif

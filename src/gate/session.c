@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "base/utf8.h"
@@ -267,6 +268,11 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
     struct err e = {0};
     if (fds)
         h->box = live_new(h->all->gate, m->box, &s->plan.limits, true, fds);
+    if (h->box)
+        meter_open(&h->box->meter, h->all->gate->facts->caps->cgroups.driver->kind, fds + 3,
+                   m->meter_fds);
+    for (unsigned i = 0; fds && !h->box && i < m->meter_fds; i++)
+        (void)close(fds[3 + i]);
     if (!h->box) {
         if (fds)
             link_give_back(&h->all->gate->link, m->box);

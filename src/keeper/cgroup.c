@@ -310,6 +310,23 @@ void cgroup_usage(struct cgroup *cg, struct wire_usage *ret)
         ret->peak_processes--;
 }
 
+unsigned cgroup_open_meter(const struct cgroup *cg, int ret[WIRE_METER_FDS])
+{
+    const struct cgroup_meter *files = cg->root->driver->meter_files;
+    unsigned n = 0;
+    for (; n < WIRE_METER_FDS && files[n].name; n++) {
+        char path[96];
+        snprintf(path, sizeof path, "%s/%s", cg->name, files[n].name);
+        ret[n] = openat(cg->root->dir[files[n].dir], path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (ret[n] >= 0)
+            continue;
+        while (n > 0)
+            fd_close(&ret[--n]);
+        return 0; // a kernel without one of them: the keeper is asked instead
+    }
+    return n;
+}
+
 void cgroup_begin(struct cgroup *cg)
 {
     struct wire_usage u = {.cpu_user_us = UINT64_MAX, .cpu_system_us = UINT64_MAX};

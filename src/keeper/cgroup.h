@@ -69,6 +69,11 @@ struct cgroup_driver {
     bool (*clear)(const struct cgroup *cg);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
     void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
+    // Files for the gate's own look at what a box uses (gate/meter.h), relative to the group.
+    struct cgroup_meter {
+        int dir; // hierarchy
+        const char *name;
+    } meter_files[WIRE_METER_FDS];
 
     void (*close)(struct cgroup_root *root);
 };
@@ -86,6 +91,8 @@ int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
 // From now on what it uses counts.
 void cgroup_begin(struct cgroup *cg);
 void cgroup_usage(struct cgroup *cg, struct wire_usage *ret);
+// Opens the driver's meter_files, for reading only.  Returns how many, 0: not all of them are here.
+unsigned cgroup_open_meter(const struct cgroup *cg, int ret[WIRE_METER_FDS]);
 // Removes the group, or keeps it for the next box.  A negative errno: the kernel is not ready yet.
 int cgroup_destroy(struct cgroup *cg);
 

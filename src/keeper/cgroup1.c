@@ -175,4 +175,8 @@ const struct cgroup_driver cgroup1_driver = {
     .clear = cgroup1_clear,
     .usage = cgroup1_usage,
     .cpu = cgroup1_cpu,
+    .meter_files = {{CPUACCT, "cpuacct.usage"},
+                    {CPUACCT, "cpuacct.usage_sys"},
+                    {MEMORY, "memory.max_usage_in_bytes"},
+                    {PIDS, "pids.peak"}},
 };

@@ -198,5 +198,6 @@ const struct cgroup_driver cgroup2_driver = {
     .make = cgroup2_make,
     .attach_fds = cgroup2_attach_fds,
     .usage = cgroup2_usage,
+    .meter_files = {{0, "cpu.stat"}, {0, "memory.peak"}, {0, "pids.peak"}},
     .close = cgroup2_close,
 };

@@ -47,7 +47,7 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
 
 // ---- one box -------------------------------------------------------------------------------------
 
-static struct box *find(struct stock *s, uint64_t id)
+struct box *stock_find(struct stock *s, uint64_t id)
 {
     struct box *b = s->by_slot[id % SLOTS];
     return b && b->id == id ? b : NULL; // a number of an earlier box in this slot is nobody
@@ -102,7 +102,7 @@ static void forget(struct stock *s, struct box *b)
 // A gate that is busy for a moment must not lose an answer: what does not fit waits here, in order.
 struct letter {
     union wire_message m;
-    int fds[3];
+    int fds[3 + WIRE_METER_FDS];
     size_t fd_count;
     STAILQ_ENTRY(letter) list;
 };
@@ -117,7 +117,7 @@ static void want_writable(struct stock *s, bool on)
 void stock_flush(struct stock *s)
 {
     for (struct letter *l; (l = STAILQ_FIRST(&s->letters));) {
-        const struct box *b = l->m.h.type == WIRE_ADOPT ? find(s, l->m.adopt.box) : NULL;
+        const struct box *b = l->m.h.type == WIRE_ADOPT ? stock_find(s, l->m.adopt.box) : NULL;
         const int kept[] = {b ? b->control : -1, b ? b->out : -1, b ? b->err : -1};
         if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, b ? kept : l->fds,
                       b ? 3 : l->fd_count) == -EAGAIN)
@@ -143,7 +143,7 @@ void stock_send(struct stock *s, enum wire_type type, union wire_message *m, con
     l->m = *m;
     l->m.h.type = (uint16_t)type;
     // Those of a box that is kept are still there when the letter goes out; of many there are no copies.
-    for (size_t i = 0; i < count && i < 3 && type != WIRE_ADOPT; i++)
+    for (size_t i = 0; i < count && i < ARRAY_LEN(l->fds) && type != WIRE_ADOPT; i++)
         l->fds[l->fd_count++] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
     STAILQ_INSERT_TAIL(&s->letters, l, list);
     want_writable(s, true);
@@ -169,10 +169,15 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
 {
     union wire_message m; // not {...}, which would clear 16 KiB
     m.box = (struct wire_box){.ticket = ticket, .box = b->id, .parked = parked};
-    int fds[] = {b->control, b->out, b->err};
+    int fds[3 + WIRE_METER_FDS] = {b->control, b->out, b->err};
     b->terms = *terms;
     stock_move(s, b, BOX_LIVE);
-    stock_send(s, WIRE_BOX, &m, fds, 3);
+    // Without its meter a session asks us after every run, which takes longer and works as well.
+    if (b->terms.keep && !fd_is_scarce(b->err, 2 * FDS_SPARE))
+        m.box.meter_fds = cgroup_open_meter(&b->cg, fds + 3);
+    stock_send(s, WIRE_BOX, &m, fds, 3 + m.box.meter_fds);
+    for (unsigned i = 0; i < m.box.meter_fds; i++)
+        fd_close(&fds[3 + i]);
     if (b->terms.keep)
         return; // for the gate after this one
     fd_close(&b->control);
@@ -420,7 +425,7 @@ void stock_fail(struct stock *s, struct box *b, const struct err *e)
 
 void stock_box_speaks(struct stock *s, uint64_t id)
 {
-    struct box *b = find(s, id);
+    struct box *b = stock_find(s, id);
     struct {
         struct frame_header h;
         union {
@@ -466,7 +471,7 @@ static pid_t host_pid(int pidfd)
 
 void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
 {
-    struct box *b = find(s, m->box);
+    struct box *b = stock_find(s, m->box);
     struct err e;
     if (!b || b->pidfd >= 0) {
         fd_close(&pidfd);
@@ -494,7 +499,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
 
 // ---- ends ----------------------------------------------------------------------------------------
 
-static void measure(struct box *b, struct wire_usage *ret)
+void stock_look(struct box *b, struct wire_usage *ret)
 {
     struct statfs fs;
     cgroup_usage(&b->cg, ret);
@@ -505,7 +510,7 @@ static void measure(struct box *b, struct wire_usage *ret)
 }
 
 // What runs before this one in the same box used is not this one's.
-static void subtract_earlier(const struct box *b, struct wire_usage *u)
+void stock_subtract_earlier(const struct box *b, struct wire_usage *u)
 {
     if (u->cpu_user_us == UINT64_MAX)
         return;
@@ -519,21 +524,21 @@ static void answer(struct stock *s, struct box *b, const struct wire_usage *usag
     union wire_message m;
     m.ended = (struct wire_ended){
         .box = b->id, .end = b->end, .reaped = b->reaped, .status = b->status, .usage = *usage};
-    subtract_earlier(b, &m.ended.usage);
+    stock_subtract_earlier(b, &m.ended.usage);
     b->answered = true;
     stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }
 
 void stock_release(struct stock *s, const struct wire_release *m)
 {
-    struct box *b = find(s, m->box);
+    struct box *b = stock_find(s, m->box);
     if (!b || b->state == BOX_MAKING || b->state == BOX_PARKED || b->answered)
         return; // it ended by itself at the same moment; the gate has or gets its ENDED
     if (b->end == END_OWN)
         b->end = (enum wire_end)m->end;
     b->wait_reaped = m->wait_reaped;
     struct wire_usage usage;
-    measure(b, &usage); // before the end: without cgroups there is nothing to see afterwards
+    stock_look(b, &usage); // before the end: without cgroups there is nothing to see afterwards
     // The answer first: the end of a box keeps a core busy for half a millisecond.
     if (!b->wait_reaped)
         answer(s, b, &usage);
@@ -545,52 +550,25 @@ void stock_release(struct stock *s, const struct wire_release *m)
 
 void stock_interrupt(struct stock *s, const struct wire_interrupt *m)
 {
-    struct box *b = find(s, m->box);
+    struct box *b = stock_find(s, m->box);
     if (b && b->state == BOX_LIVE)
         (void)sys_pidfd_send_signal(b->pidfd, SIGINT); // its init passes it on
 }
 
-void stock_measure(struct stock *s, const struct wire_measure *m)
-{
-    struct box *b = find(s, m->box);
-    union wire_message reply;
-    if (!b || !b->terms.keep || (b->state != BOX_LIVE && b->state != BOX_IDLE))
-        return;      // it is gone, and its ENDED is on the way
-    if (m->cpu_ms) { // a run begins; what was used between runs counts for it, and so is bounded too
-        b->terms.cpu_ms = m->cpu_ms;
-        if (b->state == BOX_IDLE)
-            stock_move(s, b, BOX_LIVE);
-        return;
-    }
-    reply.measured = (struct wire_measured){.box = b->id, .end = b->warned_ms ? END_CPU : END_OWN};
-    struct wire_usage all;
-    measure(b, &all);
-    reply.measured.usage = all;
-    subtract_earlier(b, &reply.measured.usage);
-    if (all.cpu_user_us != UINT64_MAX) { // from here on it is the next run's
-        b->cpu_user_us = all.cpu_user_us;
-        b->cpu_system_us = all.cpu_system_us;
-        b->process_hits = all.process_hits;
-    }
-    b->warned_ms = 0;
-    stock_move(s, b, BOX_IDLE);
-    stock_send(s, WIRE_MEASURED, &reply, NULL, 0);
-}
-
 void stock_exited(struct stock *s, const struct wire_exited *m)
 {
-    struct box *b = find(s, m->box);
+    struct box *b = stock_find(s, m->box);
     struct err e;
     if (!b)
         return;
     if (b->state == BOX_MAKING) {
         // The reason, if it gave one, waits on its control socket.
         stock_box_speaks(s, b->id);
-        b = find(s, m->box);
+        b = stock_find(s, m->box);
         if (b && b->state == BOX_MAKING) {
             err_set(&e, ERR_BOX_SETUP, 0, NULL, "a box ended before it was ready");
             stock_fail(s, b, &e);
-            b = find(s, m->box);
+            b = stock_find(s, m->box);
         }
         if (!b)
             return;
@@ -599,7 +577,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     b->status = m->status;
     if ((b->state == BOX_LIVE || b->state == BOX_IDLE || b->state == BOX_DYING) && !b->answered) {
         struct wire_usage usage;
-        measure(b, &usage);
+        stock_look(b, &usage);
         if (s->caps->cgroups.driver == &watch_driver) {
             // The processes are gone from /proc; what they used is what their init waited for.
             if (usage.cpu_user_us < m->cpu_user_us)
@@ -674,7 +652,7 @@ void stock_zygote_lost(struct stock *s)
             if (state == BOX_MAKING && b->ticket)
                 refuse(s, b->ticket, &e);
             struct wire_usage usage;
-            measure(b, &usage);
+            stock_look(b, &usage);
             if ((state == BOX_LIVE || state == BOX_IDLE || state == BOX_DYING) && !b->answered)
                 answer(s, b, &usage);
             forget(s, b);

@@ -123,6 +123,9 @@ void stock_refill(struct stock *s);
 bool stock_wants_boxes(const struct stock *s);
 
 // Between stock.c and tick.c.
+struct box *stock_find(struct stock *s, uint64_t id); // NULL: it is gone
+void stock_look(struct box *b, struct wire_usage *ret);
+void stock_subtract_earlier(const struct box *b, struct wire_usage *u);
 void stock_move(struct stock *s, struct box *b, enum box_state state);
 void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills it; ENDED follows
 void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up

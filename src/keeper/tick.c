@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tick: the keeper looks at the limits of its boxes, again and again: part of stock.h.
+// tick: the keeper looks at what its boxes use, again and again, and when it is asked: part of stock.h.
 
 #include <errno.h>
 #include <signal.h>
@@ -105,4 +105,31 @@ void stock_tick(struct stock *s)
     }
     check_making(s);
     stock_retry_groups(s);
+}
+
+void stock_measure(struct stock *s, const struct wire_measure *m)
+{
+    struct box *b = stock_find(s, m->box);
+    union wire_message reply;
+    if (!b || !b->terms.keep || (b->state != BOX_LIVE && b->state != BOX_IDLE))
+        return; // it is gone, and its ENDED is on the way
+    struct wire_usage all;
+    stock_look(b, &all);
+    reply.measured =
+        (struct wire_measured){.box = b->id, .end = b->warned_ms ? END_CPU : END_OWN, .usage = all};
+    stock_subtract_earlier(b, &reply.measured.usage);
+    if (all.cpu_user_us != UINT64_MAX) { // from here on it is the next run's
+        b->cpu_user_us = all.cpu_user_us;
+        b->cpu_system_us = all.cpu_system_us;
+        b->process_hits = all.process_hits;
+    }
+    if (m->cpu_ms) { // a run begins
+        b->terms.cpu_ms = m->cpu_ms;
+        if (b->state == BOX_IDLE)
+            stock_move(s, b, BOX_LIVE);
+        return;
+    }
+    b->warned_ms = 0;
+    stock_move(s, b, BOX_IDLE);
+    stock_send(s, WIRE_MEASURED, &reply, NULL, 0);
 }

@@ -82,6 +82,8 @@ int wire_check(union wire_message *m, size_t len)
         return -EBADMSG;
     if (m->h.type == WIRE_MEASURED && m->measured.end >= END_MAX)
         return -EBADMSG;
+    if (m->h.type == WIRE_BOX && m->box.meter_fds > WIRE_METER_FDS)
+        return -EBADMSG;
     return 0;
 }
 

@@ -30,6 +30,7 @@ enum {
     WIRE_REPORT_MAX = 16384,
     WIRE_NET_SLOTS = 4096,
     WIRE_FILES_MAX = 2,
+    WIRE_METER_FDS = 4,
 };
 
 enum wire_type {
@@ -164,7 +165,9 @@ struct wire_box {
     uint64_t ticket;
     uint64_t box; // 0: refused, see the error
     uint32_t error_code;
-    uint32_t parked; // 1: it was waiting; 0: made to order
+    uint32_t parked;    // 1: it was waiting; 0: made to order
+    uint32_t meter_fds; // of a kept box: how many descriptors for gate/meter.h follow the three
+    uint32_t reserved;
     char error[WIRE_TEXT_MAX];
     char hint[WIRE_TEXT_MAX];
 };

@@ -66,6 +66,9 @@ static inline void fake_run_free(struct fake_run *f)
             evbuffer_free(f->run.output[i]);
     json_decref(f->run.result);
     f->run.result = NULL;
+    json_decref(f->gate.isolation);
+    json_decref(f->gate.environment);
+    f->gate.isolation = f->gate.environment = NULL;
 }
 
 // As run.c takes a RESULT: an object, or the run is judged as a broken box.

@@ -23,7 +23,9 @@
 #include "gate/session.h"
 
 static struct config config;
+static struct caps caps; // large
 static struct keeper_facts facts;
+static bool with_meter;
 static struct gate gate;
 static int keeper, fds_before;
 static struct err e;
@@ -62,7 +64,9 @@ static int begin(void **state)
     config.sessions = 4;
     config.session_queue = 2;
     config.grace_ms = 30;
-    facts = (struct keeper_facts){.config = &config};
+    caps.cgroups.driver = &cgroup1_driver;
+    facts = (struct keeper_facts){.config = &config, .caps = &caps};
+    with_meter = false;
     box_count = 0;
     start_gate();
     return 0;
@@ -126,16 +130,31 @@ static struct fake_box *make_box(int fds[3])
     return b;
 }
 
+// What a cgroup says.
+static int number_file(const char *text)
+{
+    char path[] = "/tmp/constrictor-sessions-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(fd_write_all(fd, text, strlen(text)), 0);
+    return fd;
+}
+
 static struct fake_box *give_box(void)
 {
     union wire_message m;
-    int fds[3];
+    int fds[3 + WIRE_METER_FDS];
     assert_true(hear(WIRE_ACQUIRE, &m));
     assert_int_equal(m.acquire.keep, 1);
     struct fake_box *b = make_box(fds);
     m = (union wire_message){.box = {.ticket = m.acquire.ticket, .box = b->id, .parked = 1}};
-    assert_int_equal(wire_send(keeper, WIRE_BOX, &m, fds, 3), 0);
-    for (int i = 0; i < 3; i++)
+    size_t count = 3;
+    for (int i = 0; with_meter && i < WIRE_METER_FDS; i++)
+        fds[count++] = number_file("1000\n");
+    m.box.meter_fds = (uint32_t)count - 3;
+    assert_int_equal(wire_send(keeper, WIRE_BOX, &m, fds, count), 0);
+    for (size_t i = 0; i < count; i++)
         fd_close(&fds[i]);
     turn();
     return b;
@@ -284,6 +303,43 @@ static void runs_take_turns_in_the_order_of_asking(void **state)
     box_answers(b);
     keeper_measures(b);
     assert_true(w[2].calls == 1 && s->state == SESSION_IDLE && gate.running == 0);
+}
+
+// A short run that went well asks nobody; one that failed does.
+static void what_a_short_run_used_is_read_here(void **state)
+{
+    (void)state;
+    struct fake_box *b;
+    struct watched w[3] = {0};
+    union wire_message m;
+    with_meter = true;
+    config.processes = 2000; // the files say 1000
+    struct session *s = open_one("", "", &b);
+    assert_int_equal(s->box->meter.count, 4);
+    assert_non_null(start(s, "one", &w[0], 9000));
+    assert_non_null(start(s, "two", &w[1], 9000));
+    turn();
+    box_takes_run(b, "one");
+    box_answers(b);
+    assert_true(w[0].calls == 1 && w[0].end == END_DONE && !w[0].lost);
+    box_takes_run(b, "two");
+    struct frame_piece piece = {"{\"exit_code\": 1}", 16};
+    size_t offset = 0;
+    assert_int_equal(frame_send(b->control, FRAME_RESULT, &piece, 1, &offset), 0);
+    turn();
+    assert_int_equal(w[1].calls, 0);
+    keeper_measures(b);
+    assert_int_equal(w[1].calls, 1);
+    // One that takes longer is told of.
+    assert_non_null(start(s, "three", &w[2], 9000));
+    turn();
+    assert_false(hear(WIRE_MEASURE, &m));
+    wait_ms(20);
+    assert_true(hear(WIRE_MEASURE, &m) && m.measure.cpu_ms == 1000);
+    box_takes_run(b, "three");
+    box_answers(b);
+    keeper_measures(b);
+    assert_int_equal(w[2].calls, 1);
 }
 
 static void a_timeout_interrupts_and_keeps(void **state)
@@ -662,6 +718,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
     const struct CMUnitTest tests[] = {
         TEST(runs_take_turns_in_the_order_of_asking),
+        TEST(what_a_short_run_used_is_read_here),
         TEST(a_timeout_interrupts_and_keeps),
         TEST(code_that_does_not_stop_loses_the_session),
         TEST(a_cancelled_run_is_interrupted),

@@ -52,6 +52,8 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         m->ended.end = END_MEMORY;
     if (type == WIRE_MEASURED)
         m->measured.end = END_CPU;
+    if (type == WIRE_BOX)
+        m->box.meter_fds = WIRE_METER_FDS;
     if (type == WIRE_FAILED)
         m->failed.error_code = ERR_ZYGOTE;
     if (type == WIRE_FILES)
