@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// epitaph: see epitaph.h.  A ring, the oldest is overwritten.  Only a question for a session that is not
-// there looks through it, and that from the newest on.
+// epitaph: see epitaph.h.  In a ring the oldest is overwritten.  Only a question for a session that is not
+// there looks through one, and that from the newest on.
 
 #include "gate/epitaph.h"
 
@@ -17,10 +17,22 @@ struct epitaph {
     int64_t when_ms;
 };
 
-struct epitaphs {
+struct ring {
     uint64_t count; // that were ever written
-    struct epitaph ring[EPITAPHS_MAX];
+    struct epitaph places[EPITAPHS_MAX];
 };
+
+struct epitaphs {
+    struct ring rings[EPITAPH_RINGS];
+};
+
+static unsigned ring_of(const char *owner)
+{
+    uint32_t h = 2166136261u;
+    for (; *owner; owner++)
+        h = (h ^ (unsigned char)*owner) * 16777619u;
+    return h % EPITAPH_RINGS;
+}
 
 struct epitaphs *epitaphs_new(void)
 {
@@ -35,7 +47,8 @@ void epitaphs_free(struct epitaphs *all)
 void epitaph_add(struct epitaphs *all, const char *owner, const char *id, const char *name,
                  enum session_end why, int64_t now_ms)
 {
-    struct epitaph *e = &all->ring[all->count++ % EPITAPHS_MAX];
+    struct ring *r = &all->rings[ring_of(owner)];
+    struct epitaph *e = &r->places[r->count++ % EPITAPHS_MAX];
     *e = (struct epitaph){.why = why, .when_ms = now_ms};
     snprintf(e->id, sizeof e->id, "%s", id);
     snprintf(e->name, sizeof e->name, "%s", name);
@@ -43,10 +56,10 @@ void epitaph_add(struct epitaphs *all, const char *owner, const char *id, const 
 }
 
 // The n-th, the newest first; NULL: there are no more.
-static const struct epitaph *nth(const struct epitaphs *all, uint64_t n)
+static const struct epitaph *nth(const struct epitaphs *all, const char *owner, uint64_t n)
 {
-    return n < all->count && n < EPITAPHS_MAX ? &all->ring[(all->count - 1 - n) % EPITAPHS_MAX]
-                                              : NULL;
+    const struct ring *r = &all->rings[ring_of(owner)];
+    return n < r->count && n < EPITAPHS_MAX ? &r->places[(r->count - 1 - n) % EPITAPHS_MAX] : NULL;
 }
 
 enum session_end epitaph_find(const struct epitaphs *all, const char *owner, const char *text,
@@ -54,7 +67,7 @@ enum session_end epitaph_find(const struct epitaphs *all, const char *owner, con
 {
     bool is_id = session_is_id(text);
     const struct epitaph *e;
-    for (uint64_t n = 0; (e = nth(all, n)); n++)
+    for (uint64_t n = 0; (e = nth(all, owner, n)); n++)
         if (strcmp(is_id ? e->id : e->name, text) == 0 && strcmp(e->owner, owner) == 0) {
             *ret_ms = e->when_ms;
             return e->why;
@@ -66,7 +79,7 @@ json_t *epitaphs_json(const struct epitaphs *all, const char *owner, int64_t now
 {
     json_t *list = json_array();
     const struct epitaph *e;
-    for (uint64_t n = 0; json_array_size(list) < EPITAPHS_SHOWN && (e = nth(all, n)); n++)
+    for (uint64_t n = 0; json_array_size(list) < EPITAPHS_SHOWN && (e = nth(all, owner, n)); n++)
         if (strcmp(e->owner, owner) == 0)
             (void)json_array_append_new(
                 list, json_pack("{s:s, s:o, s:s, s:s, s:f}", "session", e->id, "name",

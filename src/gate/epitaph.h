@@ -11,7 +11,8 @@
 
 #include "gate/session.h"
 
-enum { EPITAPHS_MAX = 2048, EPITAPHS_SHOWN = 20 };
+// Several rings, by owner: one key that opens and closes sessions all day cannot push out all others'.
+enum { EPITAPH_RINGS = 16, EPITAPHS_MAX = 256, EPITAPHS_SHOWN = 20 };
 
 struct epitaphs;
 

@@ -442,6 +442,10 @@ struct session_visit *session_visit(struct session *s,
                                     void *argument)
 {
     struct err e;
+    if (s->is_idle_listed) { // whoever reads or writes its files uses it
+        session_leave_idle(s);
+        session_become_idle(s);
+    }
     if (is_in_place(s)) {
         then(s, NULL, argument);
         return NULL;

@@ -700,13 +700,15 @@ static void epitaphs_are_bounded(void **state)
     struct epitaphs *all = epitaphs_new();
     char id[SESSION_ID_SIZE];
     int64_t when;
+    epitaph_add(all, "b", "ses_b", "", SESSION_CRASHED, 1);
     for (int i = 0; i < EPITAPHS_MAX + 10; i++) {
         snprintf(id, sizeof id, "ses_%d", i);
-        epitaph_add(all, i % 2 ? "a" : "b", id, "name", SESSION_EXPIRED, i);
+        epitaph_add(all, "a", id, "name", SESSION_EXPIRED, i);
     }
-    assert_int_equal(epitaph_find(all, "b", "ses_0", &when), SESSION_OPEN);
-    assert_int_equal(epitaph_find(all, "b", "ses_12", &when), SESSION_EXPIRED);
-    assert_int_equal(epitaph_find(all, "a", "ses_12", &when), SESSION_OPEN);
+    assert_int_equal(epitaph_find(all, "a", "ses_0", &when), SESSION_OPEN);
+    assert_int_equal(epitaph_find(all, "a", "ses_12", &when), SESSION_EXPIRED);
+    assert_int_equal(epitaph_find(all, "b", "ses_12", &when), SESSION_OPEN);
+    assert_int_equal(epitaph_find(all, "b", "ses_b", &when), SESSION_CRASHED); // not pushed out
     json_t *list = epitaphs_json(all, "a", EPITAPHS_MAX + 10);
     assert_int_equal(json_array_size(list), EPITAPHS_SHOWN);
     json_decref(list);
