@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of gate/adopt and gate/epitaph: a gate that takes over, and what is remembered of sessions.
+
+#include "fake_keeper.h"
+
+static void crash_and_adopt(const struct fake_box *alive, bool busy)
+{
+    union wire_message m = {0};
+    int fds[3];
+    // The gate is gone without a word; its memory is, for the test, let go of by hand.
+    struct ledger *saved = malloc(sizeof *saved);
+    assert_non_null(saved);
+    memcpy(saved, facts.ledger, sizeof *saved);
+    sessions_close(&gate);
+    stop_gate();
+    memcpy(facts.ledger, saved, sizeof *saved);
+    free(saved);
+    facts.restarts++;
+    start_gate();
+    if (alive) {
+        struct fake_box *b = make_box(fds);
+        m.adopt = (struct wire_adopt){.box = alive->id};
+        b->id = alive->id;
+        assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 3), 0);
+        for (int i = 0; i < 3; i++)
+            fd_close(&fds[i]);
+    }
+    m.adopt = (struct wire_adopt){.box = 0};
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, NULL, 0), 0);
+    assert_int_equal(sessions_adopt(&gate, &e), 0);
+    if (busy)
+        assert_true(hear(WIRE_INTERRUPT, &m));
+}
+
+static void note_busy(uint64_t box)
+{
+    for (unsigned i = 0; i < LEDGER_ENTRIES; i++)
+        if (facts.ledger->entries[i].live && facts.ledger->entries[i].box == box)
+            facts.ledger->entries[i].busy = 1;
+}
+
+static bool is_noted_busy(uint64_t box)
+{
+    for (unsigned i = 0; i < LEDGER_ENTRIES; i++)
+        if (facts.ledger->entries[i].live && facts.ledger->entries[i].box == box)
+            return facts.ledger->entries[i].busy;
+    return false;
+}
+
+static void sessions_go_on_in_the_next_gate(void **state)
+{
+    (void)state;
+    struct fake_box *b, *lost;
+    struct watched w = {0};
+    facts.ledger = ledger_new();
+    assert_non_null(facts.ledger);
+    sessions_close(&gate);
+    stop_gate();
+    start_gate();
+    struct session *s = open_one("key", "work", &b);
+    struct session *gone = open_one("key", "gone", &lost);
+    char id[SESSION_ID_SIZE], gone_id[SESSION_ID_SIZE];
+    snprintf(id, sizeof id, "%s", s->id);
+    snprintf(gone_id, sizeof gone_id, "%s", gone->id);
+    s->executions = 5;
+    struct fake_box before = *b;
+    assert_non_null(start(s, "x", &w, 9000));
+    turn();
+    // `w` is on the stack of this test: let the run end before the crash, but not the ledger know of it.
+    box_answers(b);
+    keeper_measures(b);
+    note_busy(before.id);
+    crash_and_adopt(&before, true);
+    s = session_find(&gate, "key", "work", &e);
+    assert_non_null(s);
+    assert_string_equal(s->id, id);
+    assert_int_equal(s->executions, 5);
+    assert_null(session_find(&gate, "other", id, &e));
+    assert_null(session_find(&gate, "key", gone_id, &e));
+    assert_non_null(strstr(e.message, "restarted"));
+    // What ran when the gate died is interrupted; then the next run has its turn.
+    struct fake_box *now = &boxes[box_count - 1];
+    struct watched next = {0};
+    assert_non_null(start(s, "after", &next, 9000));
+    turn();
+    box_says_busy(now, box_is_asked(now), true);
+    box_has_nothing(now);
+    box_answers(now);
+    box_has_nothing(now);
+    keeper_measures(now); // by then the interruption is through
+    box_takes_run(now, "after");
+    box_answers(now);
+    keeper_measures(now);
+    assert_true(next.calls == 1 && next.end == END_DONE);
+    // Once more; but the gate was killed before the whole run was sent, or after it had read the result.
+    before = *now;
+    note_busy(before.id);
+    crash_and_adopt(&before, true);
+    assert_non_null(s = session_find(&gate, "key", "work", &e));
+    now = &boxes[box_count - 1];
+    next = (struct watched){0};
+    assert_non_null(start(s, "later", &next, 9000));
+    turn();
+    uint32_t tag = box_is_asked(now);
+    box_has_nothing(now);
+    assert_true(is_noted_busy(before.id)); // for a gate after this one
+    box_says_busy(now, tag, false);
+    box_has_nothing(now);
+    keeper_measures(now); // by then the interruption is through
+    box_takes_run(now, "later");
+    box_answers(now);
+    keeper_measures(now);
+    assert_true(next.calls == 1 && next.end == END_DONE);
+}
+
+static void a_forged_ledger_is_not_believed(void **state)
+{
+    (void)state;
+    facts.ledger = ledger_new();
+    assert_non_null(facts.ledger);
+    memset(facts.ledger, 0xff, sizeof *facts.ledger);
+    for (int i = 0; i < 3; i++) { // no end of string anywhere, no sound id
+        facts.ledger->entries[i].box = 4097 + (uint64_t)i;
+        memset(facts.ledger->entries[i].id, 's', sizeof facts.ledger->entries[i].id);
+    }
+    sessions_close(&gate);
+    stop_gate();
+    facts.restarts = 1;
+    start_gate();
+    union wire_message m = {.adopt = {.box = 4097}};
+    int fds[3];
+    (void)make_box(fds);
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 3), 0);
+    for (int i = 0; i < 3; i++)
+        fd_close(&fds[i]);
+    m.adopt.box = 0;
+    assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, NULL, 0), 0);
+    assert_int_equal(sessions_adopt(&gate, &e), 0);
+    assert_int_equal(sessions_count(&gate, NULL), 0);
+    assert_true(hear(WIRE_RELEASE, &m) && m.release.box == 4097); // a box that nobody knows
+}
+
+static void two_entries_of_one_session(void **state)
+{
+    (void)state;
+    struct fake_box *b;
+    facts.ledger = ledger_new();
+    assert_non_null(facts.ledger);
+    sessions_close(&gate);
+    stop_gate();
+    start_gate();
+    struct session *s = open_one("key", "work", &b);
+    const struct ledger_entry *real = s->entry;
+    struct fake_box before = *b;
+    unsigned copies = 0;
+    for (unsigned i = 0; i < LEDGER_ENTRIES; i++) // whoever takes them all has more than there are
+        if (&facts.ledger->entries[i] != real) {
+            memcpy(&facts.ledger->entries[i], real, sizeof *real);
+            copies++;
+        }
+    assert_int_equal(copies, LEDGER_ENTRIES - 1);
+    crash_and_adopt(&before, false);
+    assert_int_equal(sessions_count(&gate, NULL), 1);
+    assert_non_null(s = session_find(&gate, "key", "work", &e));
+    session_close(s, SESSION_CLOSED);
+    assert_int_equal(gate.sessions->free_entry_count, LEDGER_ENTRIES);
+}
+
+static void epitaphs_are_bounded(void **state)
+{
+    (void)state;
+    struct epitaphs *all = epitaphs_new();
+    char id[SESSION_ID_SIZE];
+    int64_t when;
+    epitaph_add(all, "b", "ses_b", "", SESSION_CRASHED, 1);
+    for (int i = 0; i < EPITAPHS_MAX + 10; i++) {
+        snprintf(id, sizeof id, "ses_%d", i);
+        epitaph_add(all, "a", id, "name", SESSION_EXPIRED, i);
+    }
+    assert_int_equal(epitaph_find(all, "a", "ses_0", &when), SESSION_OPEN);
+    assert_int_equal(epitaph_find(all, "a", "ses_12", &when), SESSION_EXPIRED);
+    assert_int_equal(epitaph_find(all, "b", "ses_12", &when), SESSION_OPEN);
+    assert_int_equal(epitaph_find(all, "b", "ses_b", &when), SESSION_CRASHED); // not pushed out
+    json_t *list = epitaphs_json(all, "a", EPITAPHS_MAX + 10);
+    assert_int_equal(json_array_size(list), EPITAPHS_SHOWN);
+    json_decref(list);
+    epitaphs_free(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sessions_go_on_in_the_next_gate),
+        TEST(a_forged_ledger_is_not_believed),
+        TEST(two_entries_of_one_session),
+        TEST(epitaphs_are_bounded),
+    };
+    return cmocka_run_group_tests_name("adopt", tests, NULL, NULL);
+}
