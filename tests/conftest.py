@@ -326,3 +326,11 @@ def shared_cli(program):
     """For session fixtures that make one run and share its result."""
     with open_cli(program) as cli:
         yield cli
+
+
+@pytest.fixture(autouse=True)
+def valid_messages():
+    """Every message that a test hears over MCP is valid by the official schema of its revision."""
+    yield
+    if "mcp_client" in sys.modules:
+        sys.modules["mcp_client"].check_all()

@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import weakref
 
 import jsonschema
 
@@ -41,6 +42,10 @@ WAIT_S = 30
 Received = collections.namedtuple("Received", "message method")
 
 
+# Every connection that a test makes; tests/conftest.py has all that they hear judged.
+connections = weakref.WeakSet()
+
+
 class Connection:
     """What the transports share. Modern requests carry their version, others need `initialize`."""
 
@@ -51,6 +56,8 @@ class Connection:
         self.modern = version == MODERN
         self.capabilities = capabilities or {}
         self.received = []
+        self.judged = 0  # so many of them are checked
+        connections.add(self)
         self.answers = {}  # by id
         self.status = {}  # HTTP status by id
         self.methods = {}  # of our requests, by id
@@ -511,8 +518,8 @@ def text(result):
 @functools.lru_cache(maxsize=None)
 def schemas():
     """The official schemas by revision, taken from the conformance suite's package."""
-    package = NPM / "node_modules" / "@modelcontextprotocol" / "conformance" / "package.json"
-    version = json.loads(package.read_text())["version"]
+    wanted = json.loads((CLIENTS / "package.json").read_text())["dependencies"]
+    version = wanted["@modelcontextprotocol/conformance"]
     cache = TOP / "build" / f"mcp-schemas-{version}.json"
     if not cache.exists():
         command = [node(), str(CLIENTS / "schemas.mjs")]
@@ -552,7 +559,7 @@ class Oracle:
         self.schema = mended(schemas()[max(version, VERSIONS[1])])
         self.key = "$defs" if "$defs" in self.schema else "definitions"
         self.definitions = self.schema[self.key]
-        self.methods, self.errors = {}, {}
+        self.methods, self.errors, self.validators = {}, {}, {}
         for name, body in self.definitions.items():
             inside = body.get("properties", {})
             method = inside.get("method", {}).get("const")
@@ -564,10 +571,13 @@ class Oracle:
                     self.errors[code] = name
 
     def check(self, definition, value):
-        whole = {**self.schema, "$ref": f"#/{self.key}/{definition}"}
-        if self.key == "definitions":  # draft 7 ignores what stands beside $ref
-            whole = {"allOf": [{"$ref": f"#/{self.key}/{definition}"}], self.key: self.definitions}
-        validator = jsonschema.validators.validator_for(self.schema)(whole)
+        validator = self.validators.get(definition)
+        if validator is None:
+            whole = {**self.schema, "$ref": f"#/{self.key}/{definition}"}
+            if self.key == "definitions":  # draft 7 ignores what stands beside $ref
+                whole = {"allOf": [{"$ref": f"#/{self.key}/{definition}"}], self.key: self.definitions}
+            validator = jsonschema.validators.validator_for(self.schema)(whole)
+            self.validators[definition] = validator
         return [
             f"{definition}{''.join(f'.{p}' for p in e.absolute_path)}: {e.message[:300]}"
             for e in validator.iter_errors(value)
@@ -661,11 +671,25 @@ def oracle(version):
 
 def check_received(connection):
     """Everything that a connection has heard is valid; what a tool declared is kept."""
-    wrong = []
-    for message, method in connection.received:
+    wrong, heard = [], list(connection.received)
+    connection.judged = len(heard)
+    for message, method in heard:
         for complaint in oracle(connection.version).wrong(message, method):
             wrong.append(
                 f"{connection.name} {connection.version} {method}: {complaint}\n    "
                 f"{json.dumps(message)[:600]}"
             )
     assert not wrong, f"{len(wrong)} violations:\n" + "\n".join(wrong[:20])
+
+
+def check_all():
+    """What all connections have heard since the last time: each message of each test is judged."""
+    wrong = []
+    for connection in list(connections):
+        heard = connection.received[connection.judged :]
+        connection.judged += len(heard)
+        for message, method in heard:
+            for complaint in oracle(connection.version).wrong(message, method):
+                wrong.append(f"{connection.name} {connection.version} {method}: {complaint}\n    "
+                             f"{json.dumps(message)[:600]}")
+    assert not wrong, f"{len(wrong)} messages are not valid:\n" + "\n".join(wrong[:20])
