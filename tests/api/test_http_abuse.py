@@ -295,7 +295,13 @@ def test_nothing_stays_open(server):
         try:
             return len(os.listdir(f"/proc/{server.gate}/fd"))
         except PermissionError:
-            pytest.skip("the gate's descriptors cannot be seen by this user")
+            return open_links()     # not everybody may look at the gate; its connections are seen by all
+
+    def open_links():
+        established, close_wait = "01", "08"
+        rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(int(row[1].split(":")[1], 16) == server.port and row[3] in (established, close_wait)
+                   for row in rows)
 
     time.sleep(1.5 * REQUEST_S)
     before = open_files()

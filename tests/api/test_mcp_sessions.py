@@ -311,12 +311,25 @@ def test_the_longest_idle_session_makes_room(fresh):
     assert code == "session_ended" and "make room" in said
 
 
+# More than one process, so that no limit of a single one can stand in for that of the box.
+GREEDY = """
+import os, time
+for i in range(4):
+    if os.fork() == 0:
+        x = bytearray(200 << 20)
+        for at in range(0, len(x), 4096): x[at] = 1
+        time.sleep(20)
+        os._exit(0)
+time.sleep(20)
+"""
+
+
 @pytest.mark.parametrize(
     "code, verdict, end",
     [
         ("import os; os._exit(3)", "error", "crashed"),
         ("import os; os.kill(os.getpid(), 9)", "error", "crashed"),
-        ("x = bytearray(2 << 30)", "out_of_memory", "out_of_memory"),
+        (GREEDY, "out_of_memory", "out_of_memory"),
     ],
 )
 def test_how_a_session_can_end(c, code, verdict, end):
