@@ -416,8 +416,6 @@ static void a_whole_tree_is_removed_and_nothing_beside_it(void **state)
 static void a_tree_without_permissions(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
-        skip();
     assert_int_equal(mkdir("tree", 0777), 0);
     assert_int_equal(chown(root, 65534, 65534), 0);
     pid_t child = fork();
@@ -547,11 +545,13 @@ int main(void)
         TEST(what_another_gate_left_behind_is_in_nobodys_way),
         TEST(files_links_and_folders_are_removed),
         TEST(a_whole_tree_is_removed_and_nothing_beside_it),
-        TEST(a_tree_without_permissions),
         TEST(requests_that_no_gate_makes),
         TEST(without_the_folder_there_is_an_answer),
         TEST(whether_a_run_goes_on),
         TEST(usage_tells_that_something_was_made),
+        TEST(a_tree_without_permissions),
     };
-    return cmocka_run_group_tests_name("files", tests, NULL, NULL);
+    // The last ones change owners, which only root can.
+    size_t count = ARRAY_LEN(tests) - (geteuid() == 0 ? 0 : 1);
+    return _cmocka_run_group_tests("files", tests, count, NULL, NULL);
 }

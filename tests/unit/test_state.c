@@ -267,8 +267,6 @@ static void a_link_or_a_file_is_refused(void **state)
 static void the_folder_of_another_is_refused(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
-        skip();
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(chown(path, 12345, 12345), 0);
     must_fail("belongs to uid 12345", "--state");
@@ -317,8 +315,6 @@ static void the_gate_gets_its_folder_whatever_its_uid(void **state)
 {
     (void)state;
     struct state s;
-    if (geteuid() != 0)
-        skip();
     with_uids(GATE_UID);
     must_open(&s);
     assert_int_equal(look("").st_uid, 0);
@@ -345,8 +341,6 @@ static void nothing_else_changes_hands(void **state)
     char from[160], to[160];
     struct state s;
     struct stat st;
-    if (geteuid() != 0)
-        skip();
     with_uids(GATE_UID);
     must_open(&s);
     state_close(&s);
@@ -452,13 +446,15 @@ int main(void)
         STATE_TEST(many_servers_at_once_never_share),
         STATE_TEST(what_others_may_write_is_refused),
         STATE_TEST(a_link_or_a_file_is_refused),
-        STATE_TEST(the_folder_of_another_is_refused),
         STATE_TEST(links_in_the_place_of_its_own_are_refused),
         STATE_TEST(a_place_that_cannot_be_written_is_an_error),
-        STATE_TEST(the_gate_gets_its_folder_whatever_its_uid),
-        STATE_TEST(nothing_else_changes_hands),
         STATE_TEST(what_expired_in_folders_of_others_goes),
         STATE_TEST(tidying_up_touches_nothing_of_others),
+        STATE_TEST(the_folder_of_another_is_refused),
+        STATE_TEST(the_gate_gets_its_folder_whatever_its_uid),
+        STATE_TEST(nothing_else_changes_hands),
     };
-    return cmocka_run_group_tests_name("state", tests, NULL, NULL);
+    // The last ones change owners, which only root can.
+    size_t count = ARRAY_LEN(tests) - (geteuid() == 0 ? 0 : 3);
+    return _cmocka_run_group_tests("state", tests, count, NULL, NULL);
 }
