@@ -669,16 +669,20 @@ def oracle(version):
     return Oracle(version)
 
 
+def judge(connection, heard):
+    """Says what is wrong with messages, each with the method that it answers."""
+    return [
+        f"{connection.name} {connection.version} {method}: {complaint}\n    {json.dumps(message)[:600]}"
+        for message, method in heard
+        for complaint in oracle(connection.version).wrong(message, method)
+    ]
+
+
 def check_received(connection):
     """Everything that a connection has heard is valid; what a tool declared is kept."""
-    wrong, heard = [], list(connection.received)
+    heard = list(connection.received)
     connection.judged = len(heard)
-    for message, method in heard:
-        for complaint in oracle(connection.version).wrong(message, method):
-            wrong.append(
-                f"{connection.name} {connection.version} {method}: {complaint}\n    "
-                f"{json.dumps(message)[:600]}"
-            )
+    wrong = judge(connection, heard)
     assert not wrong, f"{len(wrong)} violations:\n" + "\n".join(wrong[:20])
 
 
@@ -688,8 +692,20 @@ def check_all():
     for connection in list(connections):
         heard = connection.received[connection.judged :]
         connection.judged += len(heard)
-        for message, method in heard:
-            for complaint in oracle(connection.version).wrong(message, method):
-                wrong.append(f"{connection.name} {connection.version} {method}: {complaint}\n    "
-                             f"{json.dumps(message)[:600]}")
+        wrong += judge(connection, heard)
     assert not wrong, f"{len(wrong)} messages are not valid:\n" + "\n".join(wrong[:20])
+
+
+@contextlib.contextmanager
+def several(connect, cli):
+    """A function that makes connections; they are closed and judged in the end."""
+    made = []
+
+    def make(*flags, **options):
+        made.append(connect(cli, *flags, **options))
+        return made[-1]
+
+    yield make
+    for connection in made:
+        connection.close()
+        check_received(connection)

@@ -14,7 +14,7 @@ import urllib.parse
 import jsonschema
 import pytest
 from conftest import open_cli, wait_until
-from mcp_client import LEGACY, MODERN, Http, Server, Stdio, check_received, text
+from mcp_client import LEGACY, MODERN, Http, Server, Stdio, check_received, several, text
 
 BOTH = (LEGACY[-1], MODERN)
 TEMPLATE = "sandbox://{session}/{path}"
@@ -41,16 +41,8 @@ def c(request, program):
 
 @pytest.fixture
 def fresh(cli):
-    made = []
-
-    def make(*flags, **options):
-        made.append(connect(cli, *flags, **options))
-        return made[-1]
-
-    yield make
-    for connection in made:
-        connection.close()
-        check_received(connection)
+    with several(connect, cli) as make:
+        yield make
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import time
 import jsonschema
 import pytest
 from conftest import open_cli, wait_until
-from mcp_client import LEGACY, MODERN, Http, Server, Stdio, check_received, text
+from mcp_client import LEGACY, MODERN, Http, Server, Stdio, check_received, several, text
 
 BOTH = (LEGACY[-1], MODERN)
 HANDLE = re.compile(r"^ses_[A-Za-z0-9_-]{23}$")
@@ -45,16 +45,8 @@ def c(request, program):
 
 @pytest.fixture
 def fresh(cli):
-    made = []
-
-    def make(*flags, **options):
-        made.append(connect(cli, *flags, **options))
-        return made[-1]
-
-    yield make
-    for connection in made:
-        connection.close()
-        check_received(connection)
+    with several(connect, cli) as make:
+        yield make
 
 
 def use(c, tool, /, **arguments):

@@ -25,6 +25,7 @@ from mcp_client import (
     check_received,
     marked,
     text,
+    several,
 )
 
 BOTH = (LEGACY[-1], MODERN)
@@ -59,16 +60,8 @@ def small(program):
 
 @pytest.fixture
 def fresh(cli):
-    made = []
-
-    def make(*flags, **options):
-        made.append(connect(cli, *flags, **options))
-        return made[-1]
-
-    yield make
-    for connection in made:
-        connection.close()
-        check_received(connection)
+    with several(connect, cli) as make:
+        yield make
 
 
 def run(c, code, **arguments):
