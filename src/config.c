@@ -79,9 +79,14 @@ static int parse_int(const struct config_option *o, const char *s, union value *
     return 0;
 }
 
+// Where "on" and "off" are choices, whatever a flag may be written as is one of them.
 static int parse_enum(const struct config_option *o, const char *s, union value *v)
 {
-    return text_parse_choice(s, o->choices, &v->choice);
+    bool flag;
+    int r = text_parse_choice(s, o->choices, &v->choice);
+    if (r < 0 && text_parse_bool(s, &flag) == 0)
+        r = text_parse_choice(flag ? "on" : "off", o->choices, &v->choice);
+    return r;
 }
 
 static int parse_bool(const struct config_option *o, const char *s, union value *v)

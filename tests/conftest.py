@@ -322,6 +322,15 @@ def cli(program):
 
 
 @pytest.fixture(scope="session")
+def lab():
+    """Two network namespaces, and servers: for tests that reach hosts."""
+    import net_lab
+
+    with net_lab.open_lab() as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
 def shared_cli(program):
     """For session fixtures that make one run and share its result."""
     with open_cli(program) as cli:

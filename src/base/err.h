@@ -16,9 +16,13 @@
     X(ERR_UNKNOWN_OPTION, "unknown_option", 64)                                                    \
     X(ERR_BAD_VALUE, "bad_value", 64)                                                              \
     X(ERR_BAD_CONFIG_FILE, "bad_config_file", 64)                                                  \
+    X(ERR_NETWORK_NOT_ALLOWED, "network_not_allowed", 64)                                          \
     X(ERR_SOURCE_NUL, "source_has_nul_byte", 65)                                                   \
     X(ERR_SOURCE_ENCODING, "source_not_utf8", 65)                                                  \
     X(ERR_SOURCE_TOO_LARGE, "source_too_large", 65)                                                \
+    X(ERR_BAD_BUNDLE, "bad_bundle", 65)                                                            \
+    X(ERR_BAD_ARCHIVE, "bad_environment_file", 65)                                                 \
+    X(ERR_PACKAGE_TOO_LARGE, "package_too_large", 65)                                              \
     X(ERR_SOURCE_UNREADABLE, "source_unreadable", 66)                                              \
     X(ERR_OUT_FOLDER, "out_folder_unusable", 73)                                                   \
     X(ERR_INTERPRETER, "interpreter_unusable", 69)                                                 \
@@ -31,8 +35,10 @@
     X(ERR_SESSION_ENDED, "session_ended", 69)                                                      \
     X(ERR_SESSION_BUSY, "session_busy", 69)                                                        \
     X(ERR_STATE_FOLDER, "state_unusable", 69)                                                      \
+    X(ERR_NETWORK, "network_unavailable", 69)                                                      \
     X(ERR_QUOTA, "quota_exceeded", 69)                                                             \
     X(ERR_DISK_FULL, "disk_full", 69)                                                              \
+    X(ERR_CANCELLED, "cancelled", 69)                                                              \
     X(ERR_FILE_PATH, "bad_file_path", 64)                                                          \
     X(ERR_FILE_UNKNOWN, "file_not_found", 66)                                                      \
     X(ERR_FILE_KIND, "not_a_regular_file", 66)                                                     \

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-enum { FD_PASS_MAX = 8 }; // descriptors in one message; the largest message of wire.h needs 7
+enum { FD_PASS_MAX = 16 }; // descriptors in one message; the largest message of wire.h needs 15
 
 // Closes and sets to -1; fine with -1.
 void fd_close(int *fd);

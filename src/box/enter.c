@@ -77,7 +77,8 @@ static _Noreturn void die_step(enum box_step step, int errnum)
 
 uint64_t box_clone_flags(void)
 {
-    // The network namespace is there already: the zygote went into the slot's before the clone.
+    // The network namespace is there already: the zygote went into the slot's, or into a fresh one
+    // (box/net.h), before the clone.
     return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 }
 
@@ -230,7 +231,7 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_SCRATCH, chdir("/mnt/data"));
     STEP(STEP_CAPABILITIES, creds_drop_capabilities());
     STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi));
+    STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi, plan->flags & BOX_NETWORK));
     // SECURITY: the init shares this memory; other processes of the box must not read or trace it,
     // and nothing here may dump core.
     STEP(STEP_POSTURE, prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));

@@ -53,6 +53,7 @@ enum box_flags {
     // --allow-degraded: the operator said that this kernel may lack the layer.
     BOX_WITHOUT_SECCOMP = 16,
     BOX_WITHOUT_PROC = 32,
+    BOX_NETWORK = 64, // in a network namespace whose sockets the broker has, see box/net.h
 };
 
 struct box_plan {

@@ -13,6 +13,8 @@
 #include <inttypes.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
@@ -54,10 +56,16 @@ struct check {
     int errnum;    // what the caller gets when the check fails
     unsigned mask; // 0: all 32 bits
     unsigned count;
-    uint32_t values[12];
+    uint32_t values[14];
+    struct { // the check holds only for calls where another argument has this value
+        bool set;
+        unsigned argument;
+        unsigned mask;
+        uint32_t value;
+    } when;
 };
 
-enum { CHECKS_MAX = 2 };
+enum { CHECKS_MAX = 5 };
 
 enum rule {
     RULE_NONE,
@@ -68,6 +76,9 @@ enum rule {
     RULE_FCNTL,
     RULE_IOCTL,
     RULE_SOCKET,
+    RULE_SOCKET_NETWORK,
+    RULE_SOCKET_NETWORK4,
+    RULE_SOCKET_BROKER,
     RULE_SOCKETPAIR,
     RULE_SETPRIORITY,
     RULE_SETSOCKOPT,
@@ -75,6 +86,25 @@ enum rule {
     RULE_FLAGS_3,
     RULE_MAX
 };
+
+// The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
+enum { TYPE_MASK = 0xf };
+#define TYPE_IS(type)                                                                              \
+    {                                                                                              \
+        true, 1, TYPE_MASK, type                                                                   \
+    }
+#define LEVEL_IS(level)                                                                            \
+    {                                                                                              \
+        true, 1, 0, level                                                                          \
+    }
+
+// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for everybody who
+// asks; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
+#define CHECK_PROTOCOLS                                                                            \
+    {CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_TCP}, TYPE_IS(SOCK_STREAM)},              \
+    {                                                                                              \
+        CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_UDP}, TYPE_IS(SOCK_DGRAM)              \
+    }
 
 static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     [RULE_CLONE] = {{CHECK_NO_BITS,
@@ -104,13 +134,73 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                      0,
                      6,
                      {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX}}},
-    // The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
-    [RULE_SOCKET] =
-        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
-         {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, 0xf, 3, {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
+    [RULE_SOCKET] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
+                     {CHECK_ANY_OF,
+                      1,
+                      ESOCKTNOSUPPORT,
+                      TYPE_MASK,
+                      3,
+                      {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
+    // What leads anywhere is the namespace's business: this is about which parts of the kernel code can
+    // talk to.  Never raw, packet, netlink.
+    [RULE_SOCKET_NETWORK] =
+        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}},
+         {CHECK_ANY_OF,
+          1,
+          ESOCKTNOSUPPORT,
+          TYPE_MASK,
+          3,
+          {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}},
+         {CHECK_ANY_OF, 0, ESOCKTNOSUPPORT, 0, 1, {AF_UNIX}, TYPE_IS(SOCK_SEQPACKET)},
+         CHECK_PROTOCOLS},
+    // The same on a kernel without IPv6, which would look for its module each time.
+    [RULE_SOCKET_NETWORK4] =
+        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 2, {AF_UNIX, AF_INET}},
+         {CHECK_ANY_OF,
+          1,
+          ESOCKTNOSUPPORT,
+          TYPE_MASK,
+          3,
+          {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}},
+         {CHECK_ANY_OF, 0, ESOCKTNOSUPPORT, 0, 1, {AF_UNIX}, TYPE_IS(SOCK_SEQPACKET)},
+         CHECK_PROTOCOLS},
+    [RULE_SOCKET_BROKER] =
+        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}},
+         {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, TYPE_MASK, 2, {SOCK_STREAM, SOCK_DGRAM}},
+         CHECK_PROTOCOLS},
     [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
-    // SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF/EBPF
-    [RULE_SETSOCKOPT] = {{CHECK_NONE_OF, 2, EPERM, 0, 6, {26, 27, 44, 50, 51, 52}}},
+    // Without network only SOL_SOCKET does anything, so that one rule is enough for every kind.
+    // SECURITY: no programs on sockets (SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER,
+    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP and IP what
+    // clients and servers set; no TCP_ULP, which loads modules and has TLS in the kernel, no TCP_REPAIR, no
+    // multicast, no IPsec, no options in packets.  No SOL_UDP: its encapsulations lead to IPsec.
+    [RULE_SETSOCKOPT] =
+        {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
+         {CHECK_NONE_OF, 2, EPERM, 0, 7, {26, 27, 44, 50, 51, 52, 60}, LEVEL_IS(SOL_SOCKET)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          12,
+          {TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
+           TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_QUICKACK, TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT},
+          LEVEL_IS(IPPROTO_TCP)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          10,
+          {IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_RECVTTL, IP_RECVTOS,
+           IP_BIND_ADDRESS_NO_PORT, IP_MULTICAST_TTL, IP_MULTICAST_LOOP},
+          LEVEL_IS(IPPROTO_IP)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          9,
+          {IPV6_UNICAST_HOPS, IPV6_MULTICAST_HOPS, IPV6_MULTICAST_LOOP, IPV6_MTU_DISCOVER,
+           IPV6_RECVERR, IPV6_V6ONLY, IPV6_RECVPKTINFO, IPV6_RECVTCLASS, IPV6_TCLASS},
+          LEVEL_IS(IPPROTO_IPV6)}},
     [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
     [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
     [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {19}}},
@@ -134,13 +224,13 @@ static const struct row {
 #include "box/policy.def"
 };
 
-// What differs from the table for processes other than a box with cgroups.
+// What differs from the table for processes other than a box with cgroups and without network.
 static const struct change {
     enum filter_kind kind;
     struct row row;
 } changes[] = {
-    // The gate parses what strangers send: it must not start anything, nor reach anybody.  It accepts
-    // connections, on a socket that was opened before.
+    // Gate and broker parse what strangers send: they must not start anything.  The gate reaches nobody; it
+    // accepts connections, on a socket that was opened before.
     {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1}},
@@ -151,7 +241,16 @@ static const struct change {
     {FILTER_GATE, {"connect", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"bind", ACTION_EPERM, RULE_NONE, -1}},
     {FILTER_GATE, {"listen", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"execve", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"fork", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"vfork", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"clone", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1}},
+    {FILTER_BROKER, {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1}},
     {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1}},
+    {FILTER_BOX_NETWORK, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK, -1}},
+    {FILTER_LAST_NETWORK4, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK4, -1}},
 };
 
 // What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every argument.
@@ -162,6 +261,7 @@ static const char *const setup[] = {
     "mount",
     "prctl",
     "capset",
+    "socket",
     "landlock_create_ruleset",
     "landlock_add_rule",
     "landlock_restrict_self",
@@ -179,7 +279,13 @@ static bool is_setup(const char *name)
 
 static bool is_changed_in(enum filter_kind kind, const struct change *c)
 {
-    return c->kind == kind || (c->kind == FILTER_BOX_WATCHED && kind == FILTER_ZYGOTE_WATCHED);
+    return c->kind == kind || (c->kind == FILTER_BOX_WATCHED && kind == FILTER_ZYGOTE_WATCHED) ||
+           (c->kind == FILTER_BOX_NETWORK && kind == FILTER_LAST_NETWORK);
+}
+
+static bool is_last(enum filter_kind kind)
+{
+    return kind >= FILTER_LAST;
 }
 
 struct call {
@@ -203,8 +309,7 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
             if (is_changed_in(kind, &changes[k]) && strcmp(changes[k].row.name, row->name) == 0)
                 row = &changes[k].row;
         int nr = row->nr >= 0 ? row->nr : seccomp_syscall_resolve_name(row->name);
-        bool halved = kind >= FILTER_ZYGOTE, last = kind == FILTER_LAST;
-        if (halved && is_setup(row->name) != last)
+        if (kind >= FILTER_ZYGOTE && is_setup(row->name) != is_last(kind))
             row = &allowed;
         if (nr >= 0)
             calls[n++] = (struct call){nr, row};
@@ -264,13 +369,18 @@ static void emit_errno(struct filter *f, int errnum)
     emit_return(f, SECCOMP_RET_ERRNO | (uint32_t)errnum);
 }
 
-// Falls through when the check holds; returns the errno otherwise.
-static void emit_check(struct filter *f, const struct check *c)
+static void emit_load(struct filter *f, unsigned argument, unsigned mask)
 {
     emit(f, BPF_LD | BPF_W | BPF_ABS,
-         (uint32_t)(offsetof(struct seccomp_data, args) + c->argument * sizeof(uint64_t)), 0, 0);
-    if (c->mask)
-        emit(f, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
+         (uint32_t)(offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t)), 0, 0);
+    if (mask)
+        emit(f, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
+}
+
+// Falls through when the argument is as it should be; returns the errno otherwise.
+static void emit_judgement(struct filter *f, const struct check *c)
+{
+    emit_load(f, c->argument, c->mask);
     switch (c->op) {
     case CHECK_END: return;
     case CHECK_ANY_OF: // a hit jumps over the remaining values and the return
@@ -293,6 +403,22 @@ static void emit_check(struct filter *f, const struct check *c)
         emit_errno(f, c->errnum);
         return;
     }
+}
+
+// The same, but only where its condition is met.  A check is far shorter than the 255 instructions that a
+// conditional jump reaches.
+static void emit_check(struct filter *f, const struct check *c)
+{
+    if (!c->when.set) {
+        emit_judgement(f, c);
+        return;
+    }
+    emit_load(f, c->when.argument, c->when.mask);
+    size_t jump = f->count;
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, c->when.value, 0, 0);
+    emit_judgement(f, c);
+    if (jump < FILTER_MAX)
+        f->code[jump].jf = (uint8_t)(f->count - jump - 1);
 }
 
 static void emit_leaf(struct filter *f, const struct range *r)
@@ -332,7 +458,7 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
     struct call calls[ARRAY_LEN(policy)];
     struct range ranges[2 * ARRAY_LEN(policy) + 1];
     size_t n = ranges_make(ranges, calls, resolve(kind, calls),
-                           kind == FILTER_LAST ? ACTION_ALLOW : ACTION_ENOSYS);
+                           is_last(kind) ? ACTION_ALLOW : ACTION_ENOSYS);
 
     ret->count = 0;
     // (a) SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.
@@ -355,7 +481,60 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
     return 0;
 }
 
-void filter_dump(FILE *out)
+static const char *errno_name(int errnum)
+{
+    static const struct {
+        int errnum;
+        const char *name;
+    } names[] = {
+#define NAME(errnum) {errnum, #errnum}
+        NAME(EPERM),           NAME(ENOTTY),      NAME(EAFNOSUPPORT), NAME(ESOCKTNOSUPPORT),
+        NAME(EPROTONOSUPPORT), NAME(ENOPROTOOPT), NAME(EOPNOTSUPP),
+#undef NAME
+    };
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (names[i].errnum == errnum)
+            return names[i].name;
+    return "?";
+}
+
+// "arg1&0xf in 1,2,5 else ESOCKTNOSUPPORT": every change of a rule is a visible change of the dump.
+static void dump_check(FILE *out, const struct check *c)
+{
+    static const char *const words[] = {
+        [CHECK_END] = "",
+        [CHECK_ANY_OF] = "in",
+        [CHECK_NONE_OF] = "not in",
+        [CHECK_NO_BITS] = "without bits",
+        [CHECK_AT_MOST] = "at most",
+    };
+    char mask[16] = "";
+    if (c->mask)
+        snprintf(mask, sizeof mask, "&%#x", c->mask);
+    fprintf(out, "arg%u%s %s ", c->argument, mask, words[c->op]);
+    for (unsigned i = 0; i < c->count; i++)
+        fprintf(out, "%s%#" PRIx32, i ? "," : "", c->values[i]);
+    fprintf(out, " else %s", errno_name(c->errnum));
+    if (c->when.set) {
+        mask[0] = '\0';
+        if (c->when.mask)
+            snprintf(mask, sizeof mask, "&%#x", c->when.mask);
+        fprintf(out, " when arg%u%s is %#" PRIx32, c->when.argument, mask, c->when.value);
+    }
+}
+
+static void dump_checks(FILE *out, enum rule rule)
+{
+    fputs(", \"checks\": [", out);
+    for (size_t i = 0; i < CHECKS_MAX && rules[rule][i].op != CHECK_END; i++) {
+        fputs(i ? ", \"" : "\"", out);
+        dump_check(out, &rules[rule][i]);
+        fputc('"', out);
+    }
+    fputc(']', out);
+}
+
+void filter_dump(FILE *out, enum filter_kind kind)
 {
     static const char *const actions[] = {
         [ACTION_ALLOW] = "allow",
@@ -364,8 +543,12 @@ void filter_dump(FILE *out)
         [ACTION_CHECK] = "args",
     };
     struct call calls[ARRAY_LEN(policy)];
-    size_t n = resolve(FILTER_BOX, calls);
-    for (size_t i = 0; i < n; i++)
-        fprintf(out, "{\"nr\": %d, \"name\": \"%s\", \"action\": \"%s\"}\n", calls[i].nr,
+    size_t n = resolve(kind, calls);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(out, "{\"nr\": %d, \"name\": \"%s\", \"action\": \"%s\"", calls[i].nr,
                 calls[i].row->name, actions[calls[i].row->action]);
+        if (calls[i].row->action == ACTION_CHECK)
+            dump_checks(out, calls[i].row->rule);
+        fputs("}\n", out);
+    }
 }

@@ -27,23 +27,29 @@ struct filter {
 enum filter_kind {
     FILTER_BOX,
     FILTER_BOX_WATCHED, // without cgroups: less memfd_create, whose memory nobody would count
+    FILTER_BOX_NETWORK, // with sockets for TCP and UDP
     FILTER_GATE,        // the box's, less what starts programs or reaches out
+    FILTER_BROKER,      // the box's, less what starts programs, with sockets for TCP and UDP only
     // The box's in two halves, which together are the box's.  The kernel translates a filter anew for
     // each process that loads it, 0.1 ms; so the zygote loads the long half once, boxes inherit it, and
     // each of them loads only the short one, which takes away what making a box needed.
     FILTER_ZYGOTE,
     FILTER_ZYGOTE_WATCHED,
     FILTER_LAST,
+    FILTER_LAST_NETWORK,
+    FILTER_LAST_NETWORK4, // where the kernel has no IPv6
 };
 
-// What the keeper gives to the zygote: this, the instructions of the first half, those of the last.
+// What the keeper gives to the zygote: this, the instructions of the first half, those of the last, and
+// those of the last of a box with network.
 struct filter_head {
-    uint32_t first, last;
+    uint32_t first, last, last_network;
 };
 
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
 
-// The policy as JSON lines: {"nr": 0, "name": "read", "action": "allow"}.
-void filter_dump(FILE *out);
+// The policy of a whole kind as JSON lines: {"nr": 0, "name": "read", "action": "allow"}; with the action
+// "args" there is also "checks", a list of texts, all of which must hold.
+void filter_dump(FILE *out, enum filter_kind kind);
 
 #endif

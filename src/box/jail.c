@@ -76,16 +76,23 @@ static const char *const devices[] = {"null", "zero", "full", "random", "urandom
 
 static const struct {
     const char *path, *text;
+    enum { ALWAYS, WITH_NETWORK, WITHOUT_NETWORK } when;
 } files[] = {
     {"etc/passwd",
-     "user:x:1000:1000:user:/mnt/data:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
-    {"etc/group", "user:x:1000:\nnogroup:x:65534:\n"},
-    {"etc/hosts", "127.0.0.1 localhost\n"},
-    {"etc/hostname", "box\n"},
-    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+     "user:x:1000:1000:user:/mnt/data:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", ALWAYS},
+    {"etc/group", "user:x:1000:\nnogroup:x:65534:\n", ALWAYS},
+    {"etc/hostname", "box\n", ALWAYS},
+    {"etc/hosts", "127.0.0.1 localhost\n", WITHOUT_NETWORK},
+    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n", WITHOUT_NETWORK},
+    // The broker answers there.  Its answers fit one datagram, and come at once or after it has asked.
+    {"etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n", WITH_NETWORK},
+    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", WITH_NETWORK},
+    {"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n", WITH_NETWORK},
     // Without it fc-list, which matplotlib asks for fonts, complains on stderr.
-    {"etc/fonts/fonts.conf", "<fontconfig><dir>/usr/share/fonts</dir>"
-                             "<cachedir>/tmp/.fontconfig</cachedir></fontconfig>\n"},
+    {"etc/fonts/fonts.conf",
+     "<fontconfig><dir>/usr/share/fonts</dir>"
+     "<cachedir>/tmp/.fontconfig</cachedir></fontconfig>\n",
+     ALWAYS},
 };
 
 static const struct {
@@ -99,6 +106,17 @@ static const struct {
 
 // Parts of the host that exist on most machines; a missing one is simply not there.
 static const char *const optional[] = {"/usr", "/etc/ld.so.cache", "/etc/alternatives"};
+
+// The same for boxes with network: whom TLS clients trust, at the places of the distributions.
+// SECURITY: what is public; never /etc/ssl/private, /etc/pki/tls/private.
+static const char *const optional_network[] = {"/etc/ssl/certs",
+                                               "/etc/ssl/cert.pem",
+                                               "/etc/ssl/openssl.cnf",
+                                               "/etc/pki/tls/certs",
+                                               "/etc/pki/tls/openssl.cnf",
+                                               "/etc/pki/tls/cert.pem",
+                                               "/etc/ca-certificates/extracted",
+                                               "/etc/pki/ca-trust/extracted"};
 
 // Top-level names that merged-/usr systems have as links and others as folders.
 static const char *const merged[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
@@ -145,6 +163,8 @@ static void open_parts(const struct jail_plan *plan)
     static char device_paths[ARRAY_LEN(devices)][32];
     for (size_t i = 0; i < ARRAY_LEN(optional); i++)
         part_open(optional[i], optional[i], false, false);
+    for (size_t i = 0; plan->network && i < ARRAY_LEN(optional_network); i++)
+        part_open(optional_network[i], optional_network[i], false, false);
     for (size_t i = 0; i < ARRAY_LEN(merged); i++) {
         struct stat st;
         if (lstat(merged[i], &st) == 0 && S_ISDIR(st.st_mode))
@@ -207,7 +227,8 @@ static void build(const struct jail_plan *plan)
         if (mkdir(folders[i], 0755) < 0)
             die(JAIL_ROOT, folders[i]);
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        if (make_file(files[i].path, files[i].text) < 0)
+        if (files[i].when != (plan->network ? WITHOUT_NETWORK : WITH_NETWORK) &&
+            make_file(files[i].path, files[i].text) < 0)
             die(JAIL_ROOT, files[i].path);
     for (size_t i = 0; i < ARRAY_LEN(links); i++)
         if (symlink(links[i].target, links[i].path) < 0)

@@ -49,6 +49,7 @@ struct jail_plan {
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
     int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;
+    bool network; // some boxes have network: name service and certificates for them
 };
 
 struct jail_child {

@@ -63,8 +63,9 @@ static int allow(int ruleset, const char *path, uint64_t access)
     return fd < 0 ? -1 : allow_fd(ruleset, fd, access);
 }
 
-// A ruleset about everything that the ABI knows, in which nothing is allowed yet.
-static int make_ruleset(uint32_t abi, uint64_t *ret_handled_fs)
+// A ruleset about everything that the ABI knows, in which nothing is allowed yet.  With network it says
+// nothing about TCP: it knows ports one by one and not "any", and addresses not at all.
+static int make_ruleset(uint32_t abi, bool network, uint64_t *ret_handled_fs)
 {
     struct ruleset_attr attr = {.handled_fs = FS_ALL_ABI1};
     size_t size = sizeof attr.handled_fs;
@@ -73,7 +74,7 @@ static int make_ruleset(uint32_t abi, uint64_t *ret_handled_fs)
     if (abi >= 3)
         attr.handled_fs |= FS_TRUNCATE;
     if (abi >= 4) {
-        attr.handled_net = NET_BIND_TCP | NET_CONNECT_TCP;
+        attr.handled_net = network ? 0 : NET_BIND_TCP | NET_CONNECT_TCP;
         size += sizeof attr.handled_net;
     }
     if (abi >= 5)
@@ -86,12 +87,12 @@ static int make_ruleset(uint32_t abi, uint64_t *ret_handled_fs)
     return (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 }
 
-static int seal(uint32_t abi, int folder, uint64_t access)
+static int seal(uint32_t abi, bool network, int folder, uint64_t access)
 {
     uint64_t handled_fs;
     if (!abi)
         return 0;
-    _cleanup_close_ int ruleset = make_ruleset(abi, &handled_fs);
+    _cleanup_close_ int ruleset = make_ruleset(abi, network, &handled_fs);
     if (ruleset < 0 || (folder >= 0 && allow_fd(ruleset, folder, access & handled_fs) < 0))
         return -1;
     return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
@@ -100,23 +101,37 @@ static int seal(uint32_t abi, int folder, uint64_t access)
 int landlock_seal(uint32_t abi, int folder)
 {
     // A rename within the folder is a removal and a making.  No link, no folder, no pipe, no program.
-    return seal(abi, folder,
+    return seal(abi, false, folder,
                 FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_MAKE_REG | FS_REMOVE_FILE |
                     FS_TRUNCATE);
 }
 
 int landlock_seal_writer(uint32_t abi, int folder)
 {
-    return seal(abi, folder,
+    return seal(abi, false, folder,
                 FS_WRITE_FILE | FS_MAKE_REG | FS_MAKE_DIR | FS_REMOVE_FILE | FS_TRUNCATE);
 }
 
-int landlock_restrict(uint32_t abi)
+int landlock_seal_network(uint32_t abi, const char *const *files)
 {
     uint64_t handled_fs;
     if (!abi)
         return 0;
-    _cleanup_close_ int ruleset = make_ruleset(abi, &handled_fs);
+    _cleanup_close_ int ruleset = make_ruleset(abi, true, &handled_fs);
+    if (ruleset < 0)
+        return -1;
+    for (; files && *files; files++)
+        if (allow(ruleset, *files, FS_READ_FILE) < 0 && errno != ENOENT)
+            return -1;
+    return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+}
+
+int landlock_restrict(uint32_t abi, bool network)
+{
+    uint64_t handled_fs;
+    if (!abi)
+        return 0;
+    _cleanup_close_ int ruleset = make_ruleset(abi, network, &handled_fs);
     if (ruleset < 0)
         return -1;
 

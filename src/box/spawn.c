@@ -27,6 +27,7 @@
 #include "box/enter.h"
 #include "box/filter.h"
 #include "box/init.h"
+#include "box/net.h"
 #include "wire/wire.h"
 
 // Which box a pid is; a hash by pid, so that an exit costs the same with 10 boxes and with 10,000.
@@ -47,7 +48,7 @@ static int net_fd[WIRE_NET_SLOTS];
 // joined by the next large malloc of every box, which writes to a page for each.
 static struct child by_slot[WIRE_NET_SLOTS];
 static struct child *children[CHILD_BUCKETS];
-static struct sock_fprog first_filter, last_filter;
+static struct sock_fprog first_filter, last_filter, last_network_filter;
 static uint64_t base_as_bytes;
 
 // Every page that the zygote writes to after a clone is copied once more for it, so what it says and
@@ -72,7 +73,7 @@ static struct child *child_take(pid_t pid)
     return NULL;
 }
 
-// Both halves of the filter, see box/filter.h.
+// The halves of the filter, see box/filter.h.
 static int read_filter(void)
 {
     struct filter_head head;
@@ -81,8 +82,12 @@ static int read_filter(void)
         return -errno;
     if (pread(ZYGOTE_FILTER_FD, &head, sizeof head, 0) != (ssize_t)sizeof head)
         return -EIO;
-    if (!head.first || !head.last || head.first > FILTER_MAX || head.last > FILTER_MAX ||
-        st.st_size != (off_t)(sizeof head + (head.first + head.last) * sizeof(struct sock_filter)))
+    const uint32_t counts[] = {head.first, head.last, head.last_network};
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+        if (!counts[i] || counts[i] > FILTER_MAX)
+            return -EINVAL;
+    if (st.st_size !=
+        (off_t)(sizeof head + (counts[0] + counts[1] + counts[2]) * sizeof(struct sock_filter)))
         return -EINVAL;
     size_t bytes = (size_t)st.st_size - sizeof head;
     struct sock_filter *code = malloc(bytes);
@@ -94,6 +99,8 @@ static int read_filter(void)
     }
     first_filter = (struct sock_fprog){(unsigned short)head.first, code};
     last_filter = (struct sock_fprog){(unsigned short)head.last, code + head.first};
+    last_network_filter =
+        (struct sock_fprog){(unsigned short)head.last_network, code + head.first + head.last};
     (void)close(ZYGOTE_FILTER_FD);
     return 0;
 }
@@ -128,6 +135,17 @@ static int become_slot(uint32_t slot)
     if (syscall(SYS_setresgid, -1, slot, -1) < 0 || syscall(SYS_setresuid, -1, slot, -1) < 0)
         return -errno;
     return 0;
+}
+
+// A box with network gets a namespace that nobody had before it: what sockets leave behind (connections
+// that wait, addresses that were bound) would meet the next box, and the broker's still listen.
+static int enter_fresh_net(int *ret_fds)
+{
+    enum net_step step;
+    int r = net_enter(ZYGOTE_PROC_FD, ret_fds, &step);
+    if (r < 0)
+        reply.spawned.net = 1 + step;
+    return r;
 }
 
 static int enter_net(uint32_t slot)
@@ -191,10 +209,11 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         .cgroup_fds = m->cgroup_fds,
         .proc_fd = ZYGOTE_PROC_FD,
         .base_as_bytes = base_as_bytes,
-        .filter = last_filter,
+        .filter = m->flags & BOX_NETWORK ? last_network_filter : last_filter,
     };
     reply.spawned = (struct wire_spawned){.box = m->box, .error = EPROTO};
-    int pidfd = -1;
+    bool network = m->flags & BOX_NETWORK;
+    int out[1 + WIRE_NET_FDS], out_count = 0, pidfd = -1; // the pidfd, the broker's sockets
 
     if (m->cgroup_fds <= BOX_CGROUP_FDS_MAX && count == 3 + m->cgroup_fds &&
         m->net_slot < WIRE_NET_SLOTS && !by_slot[m->net_slot].pid) {
@@ -202,25 +221,34 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         plan.stdout_fd = fds[1];
         plan.stderr_fd = fds[2];
         memcpy(plan.cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
-        pid_t pid;
+        pid_t pid = 0;
         int r = load_filter(m->flags);
-        if (r == 0) {
+        if (r == 0 && network) {
+            r = enter_fresh_net(out + 1);
+            out_count = r == 0 ? WIRE_NET_FDS : 0;
+        } else if (r == 0) {
             r = enter_net(m->net_slot);
-            reply.spawned.net = r < 0;
+            reply.spawned.net = r < 0 ? 1 + NET_NAMESPACE : 0;
         }
         if (r == 0)
             r = clone_box(&plan, hooks, &pid, &pidfd);
         if (r == 1)
             return 1;
+        if (network)
+            net_leave(); // or it would outlive its box, in us
         reply.spawned.error = -r;
         if (r == 0)
             child_add(&by_slot[m->net_slot], pid, m->box);
     }
     // The answer before the descriptors: when no box was made their end is the first thing that the
     // keeper would see, and it says less.
-    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, &pidfd, pidfd >= 0);
+    out[0] = pidfd;
+    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, out,
+                      pidfd >= 0 ? 1 + (size_t)out_count : 0);
     for (size_t i = 0; i < count; i++)
         (void)close(fds[i]);
+    if (out_count)
+        net_close(out + 1);
     fd_close(&pidfd);
     return r;
 }

@@ -18,12 +18,14 @@
 #include "base/cleanup.h"
 #include "cli/bench.h"
 #include "cli/bench_mcp.h"
+#include "cli/bench_network.h"
 #include "cli/bench_session.h"
 #include "cli/cli.h"
 #include "keeper/interp.h"
 
 enum { FRESH_STOCK = 16, RUN_MARGIN_US = 300, SESSION_KIB = 16 };
 enum { LIVE_MARGIN_US = 1500, OPEN_US = 1000, IDLE_MIB = 2560, TRANSFER_MB = 200 }; // of sessions
+enum { REQUEST_US = 300, DOWN_MB = 500, DOWN_PERCENT = 70 }; // of the network
 static const double idle_limit_percent = 0.1;
 
 struct figure {
@@ -47,6 +49,8 @@ struct bench {
     struct bench_mcp mcp;
     struct bench_session session;
     char session_notes[5][128];
+    struct bench_network network;
+    char network_notes[4][128];
     struct figure figures[64];
     size_t figure_count;
     json_t *growth;
@@ -438,6 +442,41 @@ static void measure_session(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%s", s->failure);
 }
 
+// ---- the network -----------------------------------------------------------------------------------
+
+static void measure_network(struct bench *b)
+{
+    char exe[4096];
+    struct bench_network *w = &b->network;
+    char(*notes)[sizeof b->network_notes[0]] = b->network_notes;
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0)
+        return;
+    exe[n] = '\0';
+    progress(b, "the network, beside the same code without a broker");
+    bench_network(b->config, exe, b->interp.executable, FRESH_STOCK, w);
+    double more_us = w->through.request_us - w->direct.request_us;
+    bool both = w->through.request_us > 0 && w->direct.request_us > 0;
+    double share = w->direct.down * DOWN_PERCENT / 100;
+    snprintf(notes[0], sizeof notes[0], "a box without, %.0f us", w->plain_us);
+    snprintf(notes[1], sizeof notes[1], "the limit, 300 us; direct %.0f us", w->direct.request_us);
+    snprintf(notes[2], sizeof notes[2], "direct %.0f us", w->direct.connect_us);
+    snprintf(notes[3], sizeof notes[3], "500 MB/s or 70 %% of direct, %.0f MB/s", w->direct.down);
+    set_session(add(b, "network_start", "fresh box with network, 1+1, p50", "us", 0.5),
+                w->network_us, w->plain_us, false, notes[0]);
+    set_session(add(b, "network_request", "a request, beyond a direct one, p50", "us", 1),
+                !both         ? -1
+                : more_us > 1 ? more_us
+                              : 1,
+                REQUEST_US, false, notes[1]);
+    set_session(add(b, "network_connect", "a new connection and a request, p50", "us", 0),
+                w->through.connect_us, -1, false, notes[2]);
+    set_session(add(b, "network_down", "256 MiB down, through the broker", "MB/s", 1),
+                w->through.down, share > 0 && share < DOWN_MB ? share : DOWN_MB, true, notes[3]);
+    if (w->failure[0])
+        snprintf(b->shared->failure, sizeof b->shared->failure, "%s", w->failure);
+}
+
 // ---- output ------------------------------------------------------------------------------------------
 
 static bool reached(const struct figure *f)
@@ -612,8 +651,9 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.growth = json_array();
     // In the order of the choices of --only.
     static void (*const measurements[])(struct bench *) = {
-        measure_fresh,  measure_stack,        measure_rate,    measure_live, measure_hundred,
-        measure_growth, measure_stack_memory, measure_command, measure_mcp,  measure_session,
+        measure_fresh,   measure_stack,   measure_rate,         measure_live,
+        measure_hundred, measure_growth,  measure_stack_memory, measure_command,
+        measure_mcp,     measure_session, measure_network,
     };
     for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)
         if (c->only == 0 || c->only == i + 1)

@@ -7,6 +7,7 @@
 //   bench_gate.c  boxes under load; a gate, without privileges
 //   bench_mcp.c   the MCP server under load; bench_client.c its clients; the first process
 //   bench_session.c  sessions and files of a server, beside an ipykernel; the first process
+//   bench_network.c  boxes with network, beside the same code without a broker; the first process
 //
 // Each measurement of boxes is a child of the first process that becomes a keeper with a gate of its
 // own; figures come back through shared memory.  An observer, forked before, reads what needs rights
@@ -15,6 +16,7 @@
 #ifndef CONSTRICTOR_CLI_BENCH_H
 #define CONSTRICTOR_CLI_BENCH_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,6 +74,9 @@ int bench_gate(int sock, const struct keeper_facts *facts, void *argument);
 // Cold starts: argv runs `count` times one after the other, or with `workers` at once for `seconds`.
 bool bench_cold(char *const *argv, int count, struct bench_samples *ret);
 double bench_cold_rate(char *const *argv, int workers, double seconds);
+
+// Has an interpreter run code that prints one JSON object: new, NULL when it failed.  At most 4 arguments.
+json_t *bench_helper(const char *python, const char *code, const char *const *arguments);
 
 // The observer: answers until its parent is gone.
 pid_t bench_observe(struct bench_shared *shared);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_cold: cold interpreters, and the observer of memory.  See bench.h.
+// bench_cold: cold interpreters, interpreters that help, and the observer of memory.  See bench.h.
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "cli/bench.h"
 
@@ -94,6 +95,37 @@ double bench_cold_rate(char *const *argv, int workers, double seconds)
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
     return total / took;
+}
+
+// ---- helpers -------------------------------------------------------------------------------------
+
+json_t *bench_helper(const char *python, const char *code, const char *const *arguments)
+{
+    enum { HELPER_MAX = 64 * 1024 }; // bytes that it may print
+    static char text[HELPER_MAX];
+    char *argv[8] = {(char *)python, (char *)"-c", (char *)code};
+    int fds[2], status = 1;
+    size_t have = 0;
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    for (size_t i = 0; arguments[i] && i + 4 < ARRAY_LEN(argv); i++)
+        argv[i + 3] = (char *)arguments[i];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return NULL;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    int r = posix_spawn(&pid, python, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    (void)close(fds[1]);
+    for (ssize_t n;
+         r == 0 && have < sizeof text && (n = read(fds[0], text + have, sizeof text - have)) > 0;)
+        have += (size_t)n;
+    (void)close(fds[0]);
+    while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return r == 0 && status == 0 ? json_loadb(text, have, 0, NULL) : NULL;
 }
 
 // ---- the observer --------------------------------------------------------------------------------

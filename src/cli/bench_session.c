@@ -11,13 +11,11 @@
 #include <jansson.h>
 #include <linux/kcmp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -30,7 +28,6 @@ enum {
     FILE_BYTES = 10 * 1000 * 1000,
     HEAD_MAX = 4096,
     PROCESSES_MAX = 16384,
-    HELPER_MAX = 64 * 1024, // what a helper may print
 };
 
 static const char stack[] = "numpy,pandas,matplotlib.pyplot";
@@ -433,35 +430,6 @@ static const char matplotlib_code[] =
     "    times.append(time.perf_counter() - begin)\n"
     "print(json.dumps({'us': statistics.median(times[5:]) * 1e6}))\n";
 
-// Runs a helper and reads the object that it prints; NULL: it failed.
-static json_t *ask_helper(const char *python, const char *code, const char *const *arguments)
-{
-    static char text[HELPER_MAX];
-    char *argv[8] = {(char *)python, (char *)"-c", (char *)code};
-    int fds[2], status = 1;
-    size_t have = 0;
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-    for (size_t i = 0; arguments[i] && i + 4 < ARRAY_LEN(argv); i++)
-        argv[i + 3] = (char *)arguments[i];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return NULL;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    int r = posix_spawn(&pid, python, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    (void)close(fds[1]);
-    for (ssize_t n;
-         r == 0 && have < sizeof text && (n = read(fds[0], text + have, sizeof text - have)) > 0;)
-        have += (size_t)n;
-    (void)close(fds[0]);
-    while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return r == 0 && status == 0 ? json_loadb(text, have, 0, NULL) : NULL;
-}
-
 // Which interpreter has an ipykernel: one of its own, or that of the boxes.
 static const char *find_kernel(const struct plan *p)
 {
@@ -469,7 +437,7 @@ static const char *find_kernel(const struct plan *p)
     static const char *const none[] = {NULL};
     const char *places[] = {"build/venv-ipykernel/bin/python", p->python};
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        json_t *o = access(places[i], X_OK) == 0 ? ask_helper(places[i], code, none) : NULL;
+        json_t *o = access(places[i], X_OK) == 0 ? bench_helper(places[i], code, none) : NULL;
         json_decref(o);
         if (o)
             return places[i];
@@ -483,7 +451,7 @@ static json_t *find_packages(const struct plan *p)
     static const char code[] = "import json, sysconfig\n"
                                "print(json.dumps({'path': sysconfig.get_paths()['platlib']}))";
     static const char *const none[] = {NULL};
-    return ask_helper(p->python, code, none);
+    return bench_helper(p->python, code, none);
 }
 
 static void measure_kernels(struct plan *p)
@@ -497,7 +465,7 @@ static void measure_kernels(struct plan *p)
     json_t *packages = find_packages(p);
     const char *path = json_string_value(json_object_get(packages, "path"));
     const char *const arguments[] = {p->config->quick ? "2" : "5", path ? path : "", stack, NULL};
-    json_t *o = ask_helper(python, kernel_code, arguments);
+    json_t *o = bench_helper(python, kernel_code, arguments);
     const char *version = json_string_value(json_object_get(o, "version"));
     if (version) {
         snprintf(p->ret->kernel, sizeof p->ret->kernel, "ipykernel %s", version);
@@ -521,7 +489,7 @@ static void measure_plot(struct plan *p)
     if (call(p, &s, plot_params, 10, 0) > 0)
         p->ret->plot_us = call(p, &s, plot_params, p->config->quick ? 20 : 60, 0);
     close_side(&s);
-    json_t *o = ask_helper(p->python, matplotlib_code, arguments);
+    json_t *o = bench_helper(p->python, matplotlib_code, arguments);
     if (o)
         p->ret->matplotlib_us = json_number_value(json_object_get(o, "us"));
     json_decref(o);

@@ -17,6 +17,7 @@
 #include "cli/selftest.h"
 #include "gate/result.h"
 #include "keeper/keeper.h"
+#include "net/policy.h"
 
 struct visit {
     struct doctor doctor;
@@ -127,6 +128,7 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
         .code_length = strlen(selftest_code),
         .filename = "<doctor>",
         .argv = selftest_argv(&visit->box, &d->interp, d->config->self_test),
+        .network = json_false(), // what is looked at is the box that code has by default
     };
     json_t *answer = NULL;
     if (once_run(&once, sock, facts, &d->error) == 0)
@@ -170,11 +172,14 @@ int cmd_doctor(const struct config *c, int argc, char **argv)
     (void)argc;
     (void)argv;
     if (c->dump_policy) {
-        filter_dump(stdout);
+        filter_dump(stdout, net_is_on(c) ? FILTER_BOX_NETWORK : FILTER_BOX);
         return cli_finish();
     }
     d->config = c;
     d->uid = geteuid();
+    d->network_is_on = net_is_on(c);
+    if (d->network_is_on)
+        caps_probe_network(&d->network);
     visit.box = *c;
     choose_limits(&visit.box);
     struct keeper_plan plan = {

@@ -21,6 +21,8 @@ struct doctor {
     bool untested[LAYER_MAX];    // no box came up to show that the layer is live
     bool has_interp;
     struct interp interp;
+    bool network_is_on; // the configuration lets code reach hosts
+    struct caps_network network;
     json_t *report;    // of the zygote (preloads), or NULL
     json_t *self_test; // or NULL
     struct err error;  // why no box came up, or why it was not looked into; message[0] == 0: none

@@ -65,7 +65,8 @@ static json_int_t broken_probes(const struct doctor *d)
 bool doctor_is_fine(const struct doctor *d)
 {
     unsigned live;
-    return count_mandatory(d, &live) == live && !d->error.message[0] && broken_probes(d) == 0;
+    return count_mandatory(d, &live) == live && !d->error.message[0] && broken_probes(d) == 0 &&
+           !(d->network_is_on && d->network.state == LAYER_MISSING);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -132,15 +133,28 @@ static json_t *kernel_json(void)
                      u.machine);
 }
 
+static json_t *network_json(const struct doctor *d)
+{
+    if (!d->network_is_on)
+        return json_pack("{s:b}", "on", false);
+    json_t *allow = json_array();
+    for (size_t i = 0; i < d->config->allow_hosts.count; i++)
+        (void)json_array_append_new(allow, clean_string(d->config->allow_hosts.items[i]));
+    return json_pack("{s:b, s:s, s:o, s:o, s:o, s:o}", "on", true, "state",
+                     state_words[d->network.state], "text", clean_string(d->network.text), "fix",
+                     clean_string(d->network.fix), "allow", allow, "file",
+                     clean_string(d->config->network_file));
+}
+
 static int show_json(const struct doctor *d)
 {
     const struct cgroup_driver *driver = d->caps.cgroups.driver;
-    json_t *o =
-        json_pack("{s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:i, s:o}", "ok", doctor_is_fine(d),
-                  "layers", layers_json(d), "interpreter", interpreter_json(d), "limits",
-                  limits_json(d->config), "kernel", kernel_json(), "uid", (json_int_t)d->uid,
-                  "cgroup_driver", driver ? json_string(driver->name) : json_null(), "landlock_abi",
-                  (int)d->caps.landlock_abi, "error", error_json(&d->error));
+    json_t *o = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:i, s:o}", "ok",
+                          doctor_is_fine(d), "layers", layers_json(d), "network", network_json(d),
+                          "interpreter", interpreter_json(d), "limits", limits_json(d->config),
+                          "kernel", kernel_json(), "uid", (json_int_t)d->uid, "cgroup_driver",
+                          driver ? json_string(driver->name) : json_null(), "landlock_abi",
+                          (int)d->caps.landlock_abi, "error", error_json(&d->error));
     if (o && d->self_test)
         (void)json_object_set(o, "self_test", d->self_test);
     if (!o || json_dumpf(o, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF) {
@@ -243,13 +257,36 @@ static void show_limits(const struct config *c)
     }
 }
 
+static void show_network(const struct doctor *d)
+{
+    put(BOLD, 0, "Network of a box");
+    putchar('\n');
+    if (!d->network_is_on) {
+        put_row("state", "off: no host is allowed (--allow-host, --network-file)");
+        return;
+    }
+    printf("  %-14s", "state");
+    put(d->network.state == LAYER_LIVE      ? GREEN
+        : d->network.state == LAYER_PARTIAL ? YELLOW
+                                            : RED,
+        10, state_words[d->network.state]);
+    put(PLAIN, 0, d->network.text);
+    putchar('\n');
+    if (d->network.fix[0])
+        put_row("fix", d->network.fix);
+    for (size_t i = 0; i < d->config->allow_hosts.count; i++)
+        put_row(i ? "" : "allowed", d->config->allow_hosts.items[i]);
+    if (d->config->network_file[0])
+        put_row("file", d->config->network_file);
+}
+
 static void show_self_test(json_t *test)
 {
     size_t i;
     json_t *one;
     if (!test)
         return;
-    put(BOLD, 0, "Self-test: escapes tried inside a box");
+    put(BOLD, 0, "Self-test: escapes tried inside a box without network");
     putchar('\n');
     json_array_foreach(json_object_get(test, "probes"), i, one)
     {
@@ -307,6 +344,7 @@ static int show_text(const struct doctor *d)
         show_layer(d, i);
     show_interpreter(d);
     show_limits(d->config);
+    show_network(d);
     show_self_test(d->self_test);
     show_summary(d);
     return cli_finish();

@@ -54,6 +54,7 @@ int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct 
         .code_length = o->code_length,
         .argv = TAKE_PTR(o->argv),
         .filename = o->filename,
+        .network = TAKE_PTR(o->network),
         .limits = keeper_limits(c),
         .wall_ms = c->wall_ms,
         .cpu_ms = c->cpu_ms,

@@ -19,7 +19,8 @@ struct once {
     const struct config *config; // the limits of the run
     const char *code, *filename; // borrowed
     size_t code_length;
-    json_t *argv; // taken
+    json_t *argv;    // taken
+    json_t *network; // a layer, taken; NULL: what the configuration allows
     // As in struct exec_request, with this struct as x->request.argument; NULL: output is collected,
     // files are not looked at.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);

@@ -19,10 +19,12 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/collector.h"
+#include "cli/network.h"
 #include "cli/once.h"
 #include "cli/terminal.h"
 #include "gate/display.h"
 #include "gate/encode.h"
+#include "gate/events.h"
 #include "gate/result.h"
 #include "gate/source.h"
 #include "keeper/keeper.h"
@@ -362,6 +364,27 @@ static void print_files(const struct job *job, json_t *o)
         fprintf(stderr, "constrictor: files: %s\n", error);
 }
 
+// What the code was kept from, once each; the exception, if there was one, may be about something else.
+static void print_refusals(json_t *o)
+{
+    json_t *event, *omitted = json_object_get(o, "security_events_omitted");
+    const char *why = json_string_value(json_object_get(o, "network_error")),
+               *told = json_string_value(json_object_get(o, "hint"));
+    size_t i;
+    json_array_foreach(json_object_get(o, "security_events"), i, event)
+    {
+        char text[1024];
+        events_describe(event, text, sizeof text);
+        if (!told || !strstr(told, text))
+            fprintf(stderr, "constrictor: %s\n", text);
+    }
+    if (omitted)
+        fprintf(stderr, "constrictor: %lld more refusals left out\n",
+                (long long)json_integer_value(omitted));
+    if (why)
+        fprintf(stderr, "constrictor: %s\n", why);
+}
+
 static int print_object(const struct job *job, json_t *o)
 {
     json_t *files = json_object_get(o, "files");
@@ -399,6 +422,7 @@ static int finish(struct job *job)
     } else {
         print_files(job, o);
         print_error(job);
+        print_refusals(o);
     }
     json_decref(o);
     int status = failed ? failed : result_exit_status(&x->result);
@@ -435,7 +459,8 @@ int cmd_run(const struct config *c, int argc, char **argv)
     struct err e;
     int status = 0;
     job.config = c;
-    if (load_source(&job, c, argv, &e) < 0 || name_source(&job, c, argc, argv, &e) < 0 ||
+    if (network_check_config(c, c->json, &e) < 0 || load_source(&job, c, argv, &e) < 0 ||
+        name_source(&job, c, argc, argv, &e) < 0 ||
         (c->out[0] && collector_start(&job.collector, c, &e) < 0))
         return cli_fail(&e, c->json);
     terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
@@ -446,6 +471,7 @@ int cmd_run(const struct config *c, int argc, char **argv)
     one.stock = 1;
     job.config = &one;
     struct keeper_plan plan = {.config = &one, .cold = true, .gate = run_gate, .argument = &job};
+    network_add_to_plan(&plan);
     if (job.collector.pid)
         plan.keep[plan.keep_count++] = job.collector.sock;
     int r = keeper_run(&plan, &status, &e);

@@ -20,11 +20,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/network.h"
 #include "gate/door.h"
+#include "gate/network.h"
 #include "gate/session.h"
 #include "gate/store.h"
 #include "keeper/keeper.h"
 #include "mcp/http.h"
+#include "mcp/listen.h"
 #include "mcp/session.h"
 #include "mcp/sse.h"
 #include "mcp/stdio.h"
@@ -43,6 +46,7 @@ struct server {
     struct event *drain;  // serve: looks whether all is done
     int64_t drain_until_ms;
     bool stopping, files_came, has_files;
+    unsigned network_generation;
 };
 
 // ---- both ----------------------------------------------------------------------------------------
@@ -154,7 +158,9 @@ int cmd_stdio(const struct config *c, int argc, char **argv)
     };
     (void)argc;
     (void)argv;
-    if (mcp_stdio_take(&plan.keep[0], &plan.keep[1], &e) < 0)
+    network_add_to_plan(&plan);
+    if (network_check_config(c, false, &e) < 0 ||
+        mcp_stdio_take(&plan.keep[0], &plan.keep[1], &e) < 0)
         return cli_fail(&e, false);
     return run_keeper(&plan);
 }
@@ -319,9 +325,24 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
         return;
     }
     s->has_files = !missing;
+    if (network_generation(g) != s->network_generation)
+        mcp_list_changed(&s->mcp, MCP_LIST_TOOLS, NULL); // their descriptions name hosts
+    s->network_generation = network_generation(g);
     mcp_sessions_dismiss(&s->mcp, knows, s->http);
     sessions_dismiss(g, knows, s->http);
     log_line(LOG_WARN, "keys were read again");
+}
+
+// Where code can get to, unless its key has rules of its own.
+static void print_network(const struct server *s)
+{
+    char allowed[NETWORK_TEXT_MAX];
+    network_describe(&s->gate, "", NULL, allowed);
+    if (!s->gate.network)
+        printf("  code has no network; --allow-host gives it some\n");
+    else
+        printf("  code may reach %s%s\n", allowed[0] ? allowed : "nothing",
+               s->config->network_file[0] ? ", or what its key has in --network-file" : "");
 }
 
 static void print_ready(const struct server *s)
@@ -334,6 +355,7 @@ static void print_ready(const struct server *s)
     printf("constrictor " CONSTRICTOR_VERSION " is ready\n  page  %s/\n  MCP   %s\n", url, mcp);
     if (s->config->legacy_sse)
         printf("  SSE   %s/sse\n", url);
+    print_network(s);
     printf("  for a client: %s\n  'constrictor client-config --url %s NAME' prints it for others; "
            "Ctrl-C ends the server\n",
            text ? text : "", mcp);
@@ -420,7 +442,8 @@ int cmd_serve(const struct config *c, int argc, char **argv)
     (void)argv;
     l = (struct listener){
         .config = c, .fd = -1, .with_key = c->api_keys.count || c->api_key_file[0]};
-    if (door_check_bind(c, &e) < 0 || open_socket(&l, &e) < 0 || find_url(&l, &e) < 0)
+    if (network_check_config(c, false, &e) < 0 || door_check_bind(c, &e) < 0 ||
+        open_socket(&l, &e) < 0 || find_url(&l, &e) < 0)
         return cli_fail(&e, false);
     struct keeper_plan plan = {
         .config = c,
@@ -434,5 +457,6 @@ int cmd_serve(const struct config *c, int argc, char **argv)
         .gate = serve_gate,
         .argument = &l,
     };
+    network_add_to_plan(&plan);
     return run_keeper(&plan);
 }

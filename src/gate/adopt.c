@@ -15,6 +15,8 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "gate/home.h"
+#include "gate/network.h"
+#include "net/rules.h"
 
 enum { ADOPT_MS = 5000 };
 
@@ -28,6 +30,23 @@ void ledger_open_entry(struct session *s)
     s->entry = &all->ledger->entries[all->free_entries[--all->free_entry_count]];
 }
 
+static void write_network(const struct session *s, struct ledger_entry *e)
+{
+    json_t *layer = s->plan.network;
+    e->network_kind = !s->networked           ? LEDGER_NETWORK_OFF
+                      : json_is_object(layer) ? LEDGER_NETWORK_SOME
+                      : json_is_false(layer)  ? LEDGER_NETWORK_LOST
+                                              : LEDGER_NETWORK_KEY;
+    e->network[0] = '\0';
+    if (e->network_kind != LEDGER_NETWORK_SOME)
+        return;
+    size_t n = json_dumpb(layer, e->network, sizeof e->network - 1, JSON_COMPACT);
+    if (n == 0 || n > sizeof e->network - 1)
+        e->network_kind = LEDGER_NETWORK_LOST; // half of it would be other rules
+    else
+        e->network[n] = '\0';
+}
+
 void ledger_write(struct session *s)
 {
     struct ledger_entry *e = s->entry;
@@ -38,6 +57,7 @@ void ledger_write(struct session *s)
     e->branch = s->branch;
     e->executions = s->executions;
     e->checkpoint = s->plan.checkpoint;
+    write_network(s, e);
     e->idle_ms = s->plan.idle_ms;
     e->wall_ms = s->plan.wall_ms;
     e->cpu_ms = s->plan.cpu_ms;
@@ -81,11 +101,31 @@ static int by_box(const void *a, const void *b)
 static bool entry_is_sound(struct ledger_entry *e, uint64_t idle_max_ms)
 {
     e->id[LEDGER_ID_SIZE - 1] = e->name[LEDGER_NAME_SIZE - 1] = e->owner[LEDGER_OWNER_SIZE - 1] =
-        '\0';
+        e->network[LEDGER_NETWORK_SIZE - 1] = '\0';
     return session_is_id(e->id) && strlen(e->id) < SESSION_ID_SIZE && strlen(e->owner) < 65 &&
            strlen(e->name) <= SESSION_NAME_MAX &&
            utf8_valid_length(e->name, strlen(e->name)) == strlen(e->name) && e->box &&
-           e->idle_ms <= idle_max_ms && e->wall_ms && e->cpu_ms && e->output_bytes;
+           e->network_kind < LEDGER_NETWORK_MAX && e->idle_ms <= idle_max_ms && e->wall_ms &&
+           e->cpu_ms && e->output_bytes;
+}
+
+// What the session may reach: a layer, new.  What cannot be read allows nothing.
+static json_t *read_network(const struct ledger_entry *e, bool *ret_lost)
+{
+    struct net_rules rules = {0};
+    json_t *said = NULL, *layer = NULL;
+    *ret_lost = e->network_kind == LEDGER_NETWORK_LOST;
+    if (e->network_kind == LEDGER_NETWORK_KEY)
+        return NULL;
+    if (e->network_kind == LEDGER_NETWORK_SOME) {
+        said = json_loads(e->network, 0, NULL);
+        if (said && net_rules_from_json(said, &rules, NULL) == 0)
+            layer = net_rules_json(&rules);
+        net_rules_done(&rules);
+        json_decref(said);
+        *ret_lost = !layer;
+    }
+    return layer ? layer : json_false();
 }
 
 static void adopt_entry(struct home *h, struct ledger_entry *e)
@@ -101,10 +141,15 @@ static void adopt_entry(struct home *h, struct ledger_entry *e)
                                 .cpu_ms = e->cpu_ms,
                                 .output_bytes = e->output_bytes,
                                 .checkpoint = e->checkpoint != 0};
+    bool lost;
     snprintf(plan.name, sizeof plan.name, "%s", e->name);
+    plan.network = read_network(e, &lost);
     struct session *s = session_new(all, e->owner, &plan);
+    json_decref(plan.network);
     if (!s)
         return;
+    s->networked = e->network_kind != LEDGER_NETWORK_OFF && all->gate->network;
+    s->network_lost = lost;
     snprintf(s->id, sizeof s->id, "%s", e->id);
     s->branch = e->branch;
     s->executions = e->executions;

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "gate/encode.h"
 #include "gate/exec_input.h"
+#include "gate/exec_network.h"
 #include "gate/source.h"
 
 enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
@@ -381,8 +382,10 @@ static void on_done(struct run *r)
         if (fork)
             snprintf(w->fork, sizeof w->fork, "%s", fork->id);
     }
-    if (!x->error.message[0])
+    if (!x->error.message[0]) {
         result_judge(r, &x->result);
+        exec_hint_at_network(x, s);
+    }
     if (s && branch_is_lost(r)) {
         w->lost = true;
         x->session = NULL;
@@ -453,6 +456,8 @@ static struct session *find_session(struct exec *x)
         plan = *q->plan;
     else
         session_plan_init(g, &plan);
+    if (q->network)
+        plan.network = q->network;
     snprintf(plan.name, sizeof plan.name, "%s", q->session);
     x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
     x->work->opened = true;
@@ -477,6 +482,8 @@ static bool begin(struct exec *x)
         if (q->action == EXEC_FORK)
             x->work->branch = session_next_branch(s);
     }
+    if (exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
+        return false;
     x->session = s;
     x->work->meta = s ? session_meta(x, s) : fresh_meta(x);
     if (!x->work->meta) {
@@ -495,6 +502,7 @@ static bool begin(struct exec *x)
                                   .output_bytes = q->output_bytes ? q->output_bytes : output,
                                   .wait_reaped = q->wait_reaped,
                                   .session = s,
+                                  .network = x->network,
                                   .on_box = on_box,
                                   .on_answer = on_answer,
                                   .on_output = q->on_output ? exec_on_output : NULL,
@@ -537,6 +545,7 @@ struct exec *exec_start(struct gate *g, const struct exec_request *request)
             json_decref(request->argv);
             json_decref(request->files);
             json_decref(request->variables);
+            json_decref(request->network);
         }
         exec_free(x);
         return NULL;
@@ -578,10 +587,12 @@ void exec_free(struct exec *x)
     if (x->soon)
         event_free(x->soon);
     run_free(x->run);
+    network_run_free(x->network);
     clear_work(x->work);
     json_decref(x->request.argv);
     json_decref(x->request.files);
     json_decref(x->request.variables);
+    json_decref(x->request.network);
     free(x);
 }
 
@@ -608,6 +619,11 @@ static int set_session(struct exec *x, json_t *o)
     else if (w->opened && w->previous != SESSION_OPEN)
         snprintf(hint, sizeof hint, "%s%sthis is a new session: the one of this name before %s",
                  old ? old : "", old ? "; " : "", session_end_words[w->previous]);
+    else if (x->session && x->session->network_lost)
+        snprintf(hint, sizeof hint,
+                 "%s%sthe server was restarted, and what this session might reach was too long to "
+                 "be kept: it has no network any more",
+                 old ? old : "", old ? "; " : "");
     else if (x->result.limit != LIMIT_NONE || x->result.verdict == VERDICT_CANCELLED)
         snprintf(hint, sizeof hint, "%s%sthe session and its variables are kept", old ? old : "",
                  old ? "; " : "");

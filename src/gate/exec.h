@@ -57,6 +57,8 @@ struct exec_request {
         *files; // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none
     json_t *
         variables; // object: name -> JSON value, checked by exec_check_variables(); taken; NULL: none
+    json_t
+        *network; // a layer, made by network_parse(); taken; NULL: what the key or the session has
     struct wire_limits limits;              // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
     bool wait_reaped;
@@ -77,6 +79,7 @@ struct exec {
     struct session *session;          // NULL: a fresh box, or it has ended
     char session_id[SESSION_ID_SIZE]; // "" without one
     struct run *run;                  // NULL before it began
+    struct network_run *network;      // NULL: it has none
     struct err error;                 // message[0] != 0: there was no run, and why
     struct result result;             // valid in on_done, when there was a run
     // The rest is exec.c's.

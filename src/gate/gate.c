@@ -25,6 +25,7 @@
 #include "box/creds.h"
 #include "box/filter.h"
 #include "box/landlock.h"
+#include "gate/network.h"
 #include "gate/run.h"
 
 enum { GATE_LINK_FD = 3 };
@@ -107,6 +108,9 @@ static void on_files(struct gate *g, uint32_t present, const int *from, size_t c
     size_t n = 0;
     for (unsigned i = 0; i < WIRE_FILES_MAX; i++)
         fds[i] = present & 1U << i && n < count ? from[n++] : -1;
+    struct err e;
+    if (network_reload(g, fds[WIRE_FILES_MAX - 1], &e) < 0)
+        log_err(LOG_ERROR, &e); // what was in force stays
     if (g->on_files)
         g->on_files(g, fds, g->argument);
 }
@@ -144,6 +148,9 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
         on_state(g, KEEPER_FAILED);
         break;
     case WIRE_FILES: on_files(g, m->files.present, fds, count); break;
+    case WIRE_NET_LINK: // borrowed: link.c closes it
+        network_link(g, count ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1);
+        break;
     default: break;
     }
 }
@@ -158,12 +165,15 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
     *g = (struct gate){.own = *facts, .base_url = ""};
     g->facts = &g->own;
     log_init((enum log_level)facts->config->log_level, "constrictor gate");
-    int r = drop(&g->own, &sock, e);
+    int r = network_open(g, e); // reads a file that drop() closes
+    if (r == 0)
+        r = drop(&g->own, &sock, e);
     if (r < 0)
         return r;
     g->base = event_base_new();
     if (!g->base)
         return err_set(e, ERR_SYSTEM, errno, NULL, "make the gate's event loop");
+    g->own.network_file = -1;
     r = link_open(&g->link, g->base, sock, e);
     g->link.on_news = on_news;
     g->link.news_argument = g;
@@ -209,6 +219,7 @@ void gate_dispatch(struct gate *g)
 
 void gate_leave(struct gate *g)
 {
+    network_close(g);
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);

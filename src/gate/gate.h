@@ -31,6 +31,7 @@ struct gate {
     struct keeper_facts own;
     struct interp *interp;           // owned, when it came later
     struct sessions *sessions;       // NULL: this gate has none
+    struct network *network;         // NULL: nobody has any
     json_t *isolation, *environment; // result.c: the same for every run; NULL: to be made
     struct store *store;             // NULL: artifacts are not kept
     const char *base_url;            // of this server, "" when it has none

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "gate/network.h"
 
 enum { NOWHERE_MAX = 65536 }; // bytes of an orphan's output that are thrown away at a time
 
@@ -57,6 +58,7 @@ void home_free(struct home *h)
         event_free(h->timer);
     link_cancel(&h->all->gate->link, &h->order);
     if (h->box) {
+        network_forget(h->all->gate, h->box->id);
         link_let_go(&h->all->gate->link, h->box->id);
         live_free(h->box);
     }

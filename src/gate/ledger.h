@@ -21,6 +21,16 @@ enum {
     LEDGER_ID_SIZE = 32,
     LEDGER_NAME_SIZE = 132,
     LEDGER_OWNER_SIZE = 68,
+    LEDGER_NETWORK_SIZE = 1024,
+};
+
+// What the session may reach.
+enum ledger_network {
+    LEDGER_NETWORK_OFF,  // its box has no network
+    LEDGER_NETWORK_KEY,  // what its key may
+    LEDGER_NETWORK_SOME, // `network` says what
+    LEDGER_NETWORK_LOST, // there was no room to say: nothing
+    LEDGER_NETWORK_MAX
 };
 
 struct ledger_entry {
@@ -29,13 +39,14 @@ struct ledger_entry {
     uint64_t box;
     uint32_t branch;
     uint32_t executions;
-    uint32_t checkpoint; // flag of the session
-    uint32_t reserved;
+    uint32_t checkpoint;   // flag of the session
+    uint32_t network_kind; // enum ledger_network
     uint64_t idle_ms, wall_ms, cpu_ms, output_bytes;
     int64_t created_ms, used_ms; // since 1970
     char id[LEDGER_ID_SIZE];
     char name[LEDGER_NAME_SIZE];
     char owner[LEDGER_OWNER_SIZE];
+    char network[LEDGER_NETWORK_SIZE]; // a layer of gate/network.h, JSON
 };
 
 struct ledger {

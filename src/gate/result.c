@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "gate/display.h"
+#include "gate/events.h"
 
 static const struct {
     const char *name;
@@ -560,6 +561,7 @@ json_t *result_json(const struct run *r, const struct result *res)
         return NULL;
     int failed = take_over(o, r);
     failed |= json_object_set_new(o, "usage", usage_json(r));
+    failed |= events_add(o, r);
     failed |= json_object_set_new(o, "isolation", shared_isolation(r->gate));
     failed |= json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
     failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));

@@ -55,18 +55,28 @@ static void drop_box(struct run *r)
     r->box = NULL;
     if (!b || r->request.session)
         return; // the session's
+    network_forget(r->gate, b->id);
     link_let_go(&r->gate->link, b->id);
     live_free(b);
 }
 
-static void done(struct run *r)
+static void settled(void *argument)
 {
+    struct run *r = argument;
     r->state = RUN_DONE;
     r->gate->running--;
+    r->request.on_done(r); // may free r
+}
+
+static void done(struct run *r)
+{
     r->t_end_us = (uint64_t)clock_us();
     stop_timer(r);
+    r->state = RUN_SETTLING;
+    bool waits = network_await(r->request.network, settled, r);
     drop_box(r);
-    r->request.on_done(r); // may free r
+    if (!waits)
+        settled(r);
 }
 
 // Gives the box back to the keeper.  The first reason counts.
@@ -77,6 +87,7 @@ static void release(struct run *r, enum wire_end end)
     r->state = RUN_ENDING;
     r->end = end;
     stop_timer(r);
+    network_settle(r->request.network); // before the box is gone
     if (link_release(&r->gate->link, r->box->id, end, r->request.wait_reaped || end != END_DONE) <
         0)
         log_line(LOG_ERROR, "the keeper cannot be reached");
@@ -189,6 +200,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     }
     stop_timer(r);
     r->state = RUN_HOLDING;
+    network_settle(r->request.network); // while the box ends, or its files are looked at
     if (r->request.session)
         run_drain(r); // it is complete: the runner flushes before it answers
     if (r->request.on_answer && r->request.on_answer(r, flags)) {
@@ -225,6 +237,11 @@ static bool is_short(struct run *r)
     return m->unseen_us < r->request.cpu_ms * 1000 / 4;
 }
 
+static void on_report(void *argument)
+{
+    run_let_go(argument);
+}
+
 void run_let_go(struct run *r)
 {
     if (r->state != RUN_HOLDING)
@@ -233,6 +250,9 @@ void run_let_go(struct run *r)
         release(r, END_DONE);
         return;
     }
+    // The session is there as long as the run has its turn; so it is kept until all is known.
+    if (network_await(r->request.network, on_report, r))
+        return;
     if (is_short(r)) {
         finish_kept(r, END_DONE);
         return;
@@ -286,7 +306,8 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     r->has_ended = true;
     r->ended = *m;
     r->state = RUN_ENDING;
-    live_read(b); // an EXIT or RESULT may still be unread
+    network_settle(r->request.network); // before the session forgets its box
+    live_read(b);                       // an EXIT or RESULT may still be unread
     run_drain(r);
     if (r->request.session) {
         r->has_turn = false;
@@ -400,6 +421,13 @@ static void on_selected(struct run *r, const char *data, size_t length)
     }
 }
 
+static void on_granted(void *argument)
+{
+    struct run *r = argument;
+    if (r->state == RUN_PREPARING)
+        prepare(r);
+}
+
 // The box is here.
 static void begin(struct run *r, struct live_box *b)
 {
@@ -408,6 +436,8 @@ static void begin(struct run *r, struct live_box *b)
     r->state = RUN_PREPARING;
     stop_timer(r);
     live_listen(b, &run_user, r);
+    if (r->request.network && network_enter(r->request.network, b->id, on_granted, r))
+        return; // its code must not be there before its rules are
     prepare(r);
 }
 
@@ -497,7 +527,9 @@ static bool has_room(const struct gate *g, unsigned more)
 
 static int acquire(struct run *r)
 {
-    struct wire_acquire m = {.cpu_ms = r->request.cpu_ms, .limits = r->request.limits};
+    struct wire_acquire m = {.cpu_ms = r->request.cpu_ms,
+                             .network = r->request.network != NULL,
+                             .limits = r->request.limits};
     r->order.on_box = on_box;
     return link_acquire(&r->gate->link, &r->order, &m, &r->error);
 }

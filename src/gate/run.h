@@ -9,6 +9,7 @@
 //   HOLDING    the result is there; the caller still does something with the box (on_answer)
 //   MEASURING  a session keeps the box: the keeper is asked what the run used
 //   ENDING     the box is released; the keeper's ENDED is awaited
+//   SETTLING   what it did in the network is awaited (gate/network.h)
 //   DONE       on_done was called
 //
 // A run in a box of its own that meets a limit is ended with its box.  In a session it is interrupted:
@@ -26,6 +27,7 @@
 
 #include "gate/gate.h"
 #include "gate/live.h"
+#include "gate/network.h"
 #include "wire/wire.h"
 
 struct session;
@@ -38,6 +40,7 @@ enum run_state {
     RUN_HOLDING,
     RUN_MEASURING,
     RUN_ENDING,
+    RUN_SETTLING,
     RUN_DONE
 };
 enum run_stream { RUN_STDOUT = LIVE_STDOUT, RUN_STDERR = LIVE_STDERR, RUN_STREAMS = LIVE_STREAMS };
@@ -51,8 +54,9 @@ struct run_request {
     size_t meta_length;
     struct wire_limits limits;
     uint64_t wall_ms, cpu_ms, output_bytes;
-    bool wait_reaped;        // be done when the last process is gone, not when it is doomed
-    struct session *session; // runs there; NULL: in a box of its own
+    bool wait_reaped;            // be done when the last process is gone, not when it is doomed
+    struct session *session;     // runs there; NULL: in a box of its own
+    struct network_run *network; // borrowed; NULL: it has none
     // The box is there and the code not yet in it.  True: run_go() follows when the caller is ready.
     bool (*on_box)(struct run *r);
     // The result is there and the box not yet gone; flags of the frame.  True: run_let_go() follows.

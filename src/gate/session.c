@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "gate/encode.h"
 #include "gate/home.h"
+#include "gate/network.h"
 
 #define ID_PREFIX "ses_"
 
@@ -168,6 +169,7 @@ void session_free(struct session *s)
         tenant_free_unused(s->all, s->tenant);
     if (s->expiry)
         event_free(s->expiry);
+    json_decref(s->plan.network);
     scratch_list_clear(&s->files);
     free(s);
 }
@@ -242,6 +244,7 @@ struct session *session_new(struct sessions *all, const char *owner,
     *s = (struct session){
         .all = all, .plan = *plan, .created_ms = session_now_ms(), .used_ms = session_now_ms()};
     snprintf(s->owner, sizeof s->owner, "%s", owner);
+    (void)json_incref(s->plan.network);
     s->expiry = evtimer_new(all->gate->base, on_expiry, s);
     s->tenant = tenant_of(all, owner, true);
     if (!s->expiry || !s->tenant) {
@@ -335,9 +338,15 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
     }
     if (make_room(all, owner, NULL, e) < 0)
         return NULL;
+    // What it may reach is fixed from here on, with its box.
+    bool networked = network_wants(g, owner, plan->network);
+    struct session_plan settled = *plan;
+    if (!networked)
+        settled.network = json_false();
     struct home *h = home_new(all);
-    struct session *s = h ? session_new(all, owner, plan) : NULL;
+    struct session *s = h ? session_new(all, owner, &settled) : NULL;
     struct wire_acquire m = {.cpu_ms = plan->cpu_ms,
+                             .network = networked,
                              .keep = 1,
                              .grace_ms = (uint32_t)all->config->grace_ms,
                              .limits = plan->limits};
@@ -350,6 +359,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
         goto fail;
     s->on_open = on_open;
     s->open_argument = argument;
+    s->networked = networked;
     session_settle(h, s);
     return s;
 fail:
@@ -400,6 +410,8 @@ struct session *session_fork(struct session *s, const char *name, uint32_t branc
         return NULL;
     }
     fork->branch = branch;
+    fork->networked = s->networked;
+    fork->network_lost = s->network_lost;
     fork->executions = s->executions;
     fork->files_writes = UINT32_MAX; // what is in its scratch is not known yet
     snprintf(fork->forked_from, sizeof fork->forked_from, "%s", s->id);
@@ -520,6 +532,8 @@ json_t *session_json(const struct session *s)
         "checkpoint", p->checkpoint, "limits", "memory_bytes", (json_int_t)p->limits.memory_bytes,
         "scratch_bytes", (json_int_t)p->limits.scratch_bytes, "timeout", (double)p->wall_ms / 1000,
         "cpu_seconds", (double)p->cpu_ms / 1000, "idle_timeout", (double)p->idle_ms / 1000);
+    if (o)
+        (void)json_object_set_new(o, "network", network_shown(s->all->gate, s->owner, p->network));
     if (o && s->forked_from[0])
         (void)json_object_set_new(o, "forked_from", json_string(s->forked_from));
     return o;

@@ -62,6 +62,7 @@ struct session_plan {
     uint64_t idle_ms, wall_ms, cpu_ms,
         output_bytes; // the last three: of its runs, unless they say otherwise
     bool checkpoint;  // before every run
+    json_t *network;  // a layer (gate/network.h): borrowed in a plan, held by a session
 };
 
 struct home; // session.c: a box, the session that it was opened for, and its forks
@@ -77,6 +78,8 @@ struct session {
     struct live_box *box; // of the home; NULL: SESSION_OPENING
     uint32_t branch;      // 0: the first
     char forked_from[SESSION_ID_SIZE];
+    bool networked;    // its box is of the kind that can reach hosts
+    bool network_lost; // what it might reach did not outlive a gate that crashed: nothing now
     unsigned executions;
     unsigned runs;               // that go on or wait
     int64_t created_ms, used_ms; // since 1970
@@ -139,7 +142,7 @@ void session_close(struct session *s, enum session_end why);
 int session_interrupt(struct session *s, struct err *e);
 
 // {"session", "name", "state": "opening|idle|busy", "execution_count", "created_at", "last_used_at",
-//  "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "forked_from"}: new.
+//  "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "network", "forked_from"}: new.
 json_t *session_json(const struct session *s);
 // Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended": [...]}: new.
 json_t *sessions_json(struct gate *g, const char *owner);

@@ -119,7 +119,7 @@ static void find_uids(struct caps *caps)
     if (slots_have_uids(&caps->slots)) {
         snprintf(text, sizeof text, "host uids %llu-%llu",
                  (unsigned long long)caps->slots.uid_first + 1,
-                 (unsigned long long)caps->slots.uid_first + SLOT_GATE - 1);
+                 (unsigned long long)caps->slots.uid_first + SLOT_BOXES);
         caps_set(caps, LAYER_uid, LAYER_LIVE, text, "");
     } else {
         caps_set(caps, LAYER_uid, LAYER_PARTIAL, "all boxes have the caller's uid",

@@ -21,7 +21,7 @@
     X(mount_ns, true, false, "sees no file system but its own tree and scratch")                   \
     X(ipc_ns, true, false, "shares no System V or POSIX object")                                   \
     X(uts_ns, true, false, "does not know the host's name")                                        \
-    X(net_ns, true, false, "has no network, not even loopback")                                    \
+    X(net_ns, true, false, "has no network, or one in which every address is the broker")          \
     X(cgroup_ns, true, false, "does not see its place among cgroups")                              \
     X(root, true, false, "read-only tree without /home, /root, /var, /sys")                        \
     X(proc, true, true, "private /proc with nothing but its own processes")                        \
@@ -73,6 +73,13 @@ void caps_close(struct caps *caps);
 // modules have, so that each missing layer gets its own cause and fix.  For doctor, and for explaining
 // a failed start.  Returns true when everything mandatory looks possible.
 bool caps_probe_deep(struct caps *caps);
+
+// What boxes with network need besides the layers: tried in a child, for doctor.
+struct caps_network {
+    enum layer_state state; // LAYER_PARTIAL: without IPv6
+    char text[CAPS_TEXT_MAX], fix[CAPS_TEXT_MAX];
+};
+void caps_probe_network(struct caps_network *ret);
 
 // Replaces the message and hint of a failed start by the cause and the fix that caps_probe_deep() finds,
 // if it finds one.

@@ -27,21 +27,25 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gate/ledger.h"
+#include "keeper/broker.h"
+#include "keeper/held.h"
+#include "keeper/news.h"
 #include "keeper/rights.h"
 #include "keeper/state.h"
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
+#include "net/policy.h"
 
 enum {
     REFILL_DELAY_MS = 2,
     LOOK_DELAY_MS = 1000,  // at a zygote that is not warm, or not there
     RETRY_FIRST_MS = 1000, // before a zygote that failed is tried again; doubles
     RETRY_LAST_MS = 30000, //
-    HELD_MAX = 4096,       // acquires that wait for the zygote; more are refused
     SHORT_LIFE_MS = 1000,  // of a gate that never came to serve ...
     SHORT_LIVES_MAX = 100  // ... and how many of them in a row are one too many
 };
 enum { EVENTS = 64 };
+enum { NETWORK_ON = 1 }; // among the choices of --network
 
 struct keeper {
     const struct keeper_plan *plan;
@@ -54,6 +58,7 @@ struct keeper {
     int64_t retry_at_ms;
     int retry_ms;
     struct stock stock;
+    struct keeper_broker broker;
     struct state folder; // held for life; a new gate gets the same
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
@@ -64,9 +69,7 @@ struct keeper {
     int64_t gate_since_ms;
     unsigned restarts, short_lives;
     struct ledger *ledger;
-    struct wire_acquire held[HELD_MAX];
-    unsigned held_count;
-    uint16_t held_at[STOCK_TICKETS]; // by ticket: a hint where in `held`
+    struct held held; // acquires that wait for the zygote
 };
 
 static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
@@ -86,111 +89,39 @@ static void set_timer(struct keeper *k, int ms)
     (void)timerfd_settime(k->timer, 0, &t, NULL); // only fails for bad arguments
 }
 
-// ---- news for the gate ---------------------------------------------------------------------------
-
-static void tell_interpreter(struct keeper *k)
-{
-    union wire_message m = {0};
-    snprintf(m.interpreter.executable, WIRE_PATH_MAX, "%s", k->interp.executable);
-    snprintf(m.interpreter.version, WIRE_VERSION_MAX, "%s", k->interp.version);
-    if (k->gate_sock >= 0)
-        stock_send(&k->stock, WIRE_INTERPRETER, &m, NULL, 0);
-}
-
-static void tell_ready(struct keeper *k)
-{
-    union wire_message m = {.ready = {.report_length = k->zygote.report_length}};
-    memcpy(m.ready.report, k->zygote.report, k->zygote.report_length);
-    if (k->gate_sock >= 0)
-        stock_send(&k->stock, WIRE_ZYGOTE_READY, &m, NULL, 0);
-}
-
-static void tell_failed(struct keeper *k)
-{
-    union wire_message m = {.failed = {.error_code = k->error.code}};
-    snprintf(m.failed.error, WIRE_TEXT_MAX, "%s", k->error.message);
-    snprintf(m.failed.hint, WIRE_TEXT_MAX, "%s", k->error.hint);
-    if (k->gate_sock >= 0)
-        stock_send(&k->stock, WIRE_FAILED, &m, NULL, 0);
-}
-
-// The gate may not read what only root may, so it gets these files opened.
-static void send_files(struct keeper *k)
-{
-    union wire_message m = {0};
-    int fds[WIRE_FILES_MAX];
-    size_t count = 0;
-    for (unsigned i = 0; i < WIRE_FILES_MAX; i++) {
-        const char *path = k->plan->files[i];
-        if (!path || !path[0])
-            continue;
-        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-        if (fd < 0) {
-            log_line(LOG_ERROR, "open '%s': %s; what was read before stays in force", path,
-                     strerror(errno));
-            continue;
-        }
-        m.files.present |= 1U << i;
-        fds[count++] = fd;
-    }
-    if (k->gate_sock >= 0)
-        stock_send(&k->stock, WIRE_FILES, &m, fds, count);
-    for (size_t i = 0; i < count; i++)
-        fd_close(&fds[i]);
-}
-
 // ---- the gate's orders ---------------------------------------------------------------------------
-
-static void refuse(struct keeper *k, uint64_t ticket, const struct err *e)
-{
-    union wire_message m = {.box = {.ticket = ticket, .error_code = e->code}};
-    snprintf(m.box.error, sizeof m.box.error, "%s", e->message);
-    snprintf(m.box.hint, sizeof m.box.hint, "%s", e->hint);
-    stock_send(&k->stock, WIRE_BOX, &m, NULL, 0);
-}
-
-static void hold(struct keeper *k, const struct wire_acquire *m)
-{
-    struct err e;
-    if (k->held_count < HELD_MAX) {
-        k->held_at[m->ticket % STOCK_TICKETS] = (uint16_t)k->held_count;
-        k->held[k->held_count++] = *m;
-        return;
-    }
-    err_set(&e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already",
-            k->held_count);
-    refuse(k, m->ticket, &e);
-}
 
 static void on_acquire(struct keeper *k, const struct wire_acquire *m)
 {
+    struct err e;
+    if (m->network && !keeper_broker_serves(&k->broker, &e)) {
+        stock_refuse(&k->stock, m->ticket, &e);
+        return;
+    }
     switch (k->state) {
     case KEEPER_READY: stock_acquire(&k->stock, m); break;
-    case KEEPER_WARMING: hold(k, m); break;
-    case KEEPER_FAILED: refuse(k, m->ticket, &k->error); break;
+    case KEEPER_FAILED: stock_refuse(&k->stock, m->ticket, &k->error); break;
+    case KEEPER_WARMING:
+        if (!held_add(&k->held, m, &e))
+            stock_refuse(&k->stock, m->ticket, &e);
+        break;
     }
 }
 
-// SECURITY: a gate that was taken over may give two orders one place in the hint; then it cannot cancel
-// one of its own.
 static void on_cancel(struct keeper *k, const struct wire_cancel *m)
 {
-    unsigned i = k->held_at[m->ticket % STOCK_TICKETS];
-    if (i >= k->held_count || k->held[i].ticket != m->ticket) {
+    if (held_cancel(&k->held, m->ticket))
+        stock_refuse_cancelled(&k->stock, m->ticket);
+    else
         stock_cancel(&k->stock, m->ticket);
-        return;
-    }
-    k->held[i] = k->held[--k->held_count];
-    k->held_at[k->held[i].ticket % STOCK_TICKETS] = (uint16_t)i;
-    stock_refuse_cancelled(&k->stock, m->ticket);
 }
 
 static void on_held(struct keeper *k)
 {
-    unsigned count = k->held_count;
-    k->held_count = 0;
+    unsigned count = k->held.count;
+    k->held.count = 0;
     for (unsigned i = 0; i < count; i++)
-        on_acquire(k, &k->held[i]);
+        on_acquire(k, &k->held.acquires[i]);
 }
 
 static void signal_gate(const struct keeper *k, int sig)
@@ -280,7 +211,7 @@ static void zygote_warm(struct keeper *k)
     k->state = KEEPER_READY;
     k->retry_ms = 0;
     k->stock.zygote_sock = k->zygote.sock;
-    tell_ready(k);
+    news_ready(&k->stock, &k->zygote);
     on_held(k);
     stock_refill(&k->stock);
 }
@@ -298,7 +229,7 @@ static void zygote_failed(struct keeper *k, struct err *e)
                   : k->retry_ms < RETRY_LAST_MS / 2 ? k->retry_ms * 2
                                                     : RETRY_LAST_MS;
     k->retry_at_ms = clock_ms() + k->retry_ms;
-    tell_failed(k);
+    news_failed(&k->stock, &k->error);
     on_held(k);
 }
 
@@ -308,7 +239,7 @@ static void zygote_try(struct keeper *k)
     bool known = k->has_interp;
     int r = find_interp(k, &e);
     if (r == 0 && !known)
-        tell_interpreter(k);
+        news_interpreter(&k->stock, &k->interp);
     if (r == 0)
         r = begin_zygote(k, &e);
     if (r == -ECANCELED)
@@ -349,7 +280,7 @@ static void on_zygote(struct keeper *k)
         union wire_message m;
         int fds[FD_PASS_MAX];
         size_t count = 0;
-        int r = wire_recv(k->zygote.sock, &m, fds, 1, &count);
+        int r = wire_recv(k->zygote.sock, &m, fds, 1 + WIRE_NET_FDS, &count);
         if (r == -EAGAIN)
             return;
         if (r <= 0) {
@@ -357,7 +288,7 @@ static void on_zygote(struct keeper *k)
             return;
         }
         if (m.h.type == WIRE_SPAWNED) {
-            stock_spawned(&k->stock, &m.spawned, count ? fds[0] : -1);
+            stock_spawned(&k->stock, &m.spawned, fds, count);
             continue;
         }
         for (size_t f = 0; f < count; f++)
@@ -384,6 +315,46 @@ static void on_log(struct keeper *k)
     }
 }
 
+// ---- the broker ----------------------------------------------------------------------------------
+
+static struct keeper_facts facts_of(const struct keeper *k)
+{
+    struct keeper_facts facts = {.keeper = getpid(),
+                                 .config = k->plan->config,
+                                 .caps = &k->caps,
+                                 .state = k->state,
+                                 .error = &k->error,
+                                 .interp = &k->interp,
+                                 .zygote_report = k->zygote.report,
+                                 .keep_count = k->plan->keep_count,
+                                 .network_file = k->broker.network_file,
+                                 .audit_file = -1,
+                                 .state_folder = k->folder.folder,
+                                 .restarts = k->restarts,
+                                 .ledger = k->ledger};
+    memcpy(facts.keep, k->plan->keep, sizeof facts.keep);
+    return facts;
+}
+
+static int start_broker(struct keeper *k, struct err *e)
+{
+    struct keeper_facts facts = facts_of(k);
+    if (!keeper_broker_is_missing(&k->broker) || k->stopping)
+        return 0;
+    int r = keeper_broker_start(&k->broker, &facts, e);
+    keeper_broker_link(&k->broker);
+    return r;
+}
+
+static void try_broker(struct keeper *k)
+{
+    struct err e;
+    if (start_broker(k, &e) < 0)
+        log_err(LOG_ERROR, &e); // the timer comes back to it
+}
+
+// ---- the clock -----------------------------------------------------------------------------------
+
 static void on_timer(struct keeper *k)
 {
     uint64_t times;
@@ -395,6 +366,7 @@ static void on_timer(struct keeper *k)
         zygote_try(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
+    try_broker(k);
 }
 
 // After each round of events: is there something to do later?
@@ -407,6 +379,8 @@ static void plan_ahead(struct keeper *k)
         set_timer(k, REFILL_DELAY_MS);
     else if (stock_tick_ms(&k->stock))
         set_timer(k, stock_tick_ms(&k->stock));
+    if (keeper_broker_is_missing(&k->broker) && !k->stopping)
+        set_timer(k, LOOK_DELAY_MS);
 }
 
 // ---- the gate ------------------------------------------------------------------------------------
@@ -414,9 +388,10 @@ static void plan_ahead(struct keeper *k)
 static int start_gate(struct keeper *k, struct err *e)
 {
     int sock[2];
+    struct keeper_facts facts = facts_of(k);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "socketpair");
-    pid_t keeper = getpid(), pid = fork();
+    pid_t pid = fork();
     if (pid < 0) {
         int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the gate");
         (void)close(sock[0]);
@@ -424,21 +399,9 @@ static int start_gate(struct keeper *k, struct err *e)
         return r;
     }
     if (pid == 0) {
-        struct keeper_facts facts = {.keeper = keeper,
-                                     .config = k->plan->config,
-                                     .caps = &k->caps,
-                                     .state = k->state,
-                                     .error = &k->error,
-                                     .interp = &k->interp,
-                                     .zygote_report = k->zygote.report,
-                                     .keep_count = k->plan->keep_count,
-                                     .state_folder = k->folder.folder,
-                                     .restarts = k->restarts,
-                                     .ledger = k->ledger};
-        memcpy(facts.keep, k->plan->keep, sizeof facts.keep);
         // A gate must not outlive its keeper; the check covers a keeper that is gone already.
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        if (getppid() != keeper)
+        if (getppid() != facts.keeper)
             _exit(70);
         _exit(k->plan->gate(sock[1], &facts, k->plan->argument));
     }
@@ -449,9 +412,10 @@ static int start_gate(struct keeper *k, struct err *e)
     k->gate_since_ms = clock_ms();
     k->gate_sock = sock[0];
     (void)fd_set_nonblock(k->gate_sock, true);
-    k->stock.gate_sock = k->gate_sock;
+    k->stock.gate.sock = k->gate_sock;
     if (watch_fd(k, k->gate_sock, TAG_GATE) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
+    keeper_broker_link(&k->broker);
     return 0;
 }
 
@@ -486,7 +450,7 @@ static void gate_ended(struct keeper *k, int status)
         return;
     (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
     fd_close(&k->gate_sock);
-    k->held_count = 0;
+    k->held.count = 0;
     stock_gate_lost(&k->stock);
     if (start_gate(k, &e) < 0) {
         log_err(LOG_ERROR, &e);
@@ -496,8 +460,17 @@ static void gate_ended(struct keeper *k, int status)
     // SECURITY: it inherited the keys of the first start; one that was taken away since must not be
     // good again.  The new gate waits for this.
     if (k->plan->reload)
-        send_files(k);
+        news_files(&k->stock, &k->broker, k->plan);
     stock_adopt(&k->stock);
+}
+
+static void on_child(struct keeper *k)
+{
+    int status;
+    if (k->gate > 0 && waitpid(k->gate, &status, WNOHANG) == k->gate)
+        gate_ended(k, status);
+    keeper_broker_reap(&k->broker);
+    try_broker(k);
 }
 
 // The process that started this one is gone, for a server that is nobody else's.
@@ -525,12 +498,8 @@ static void on_signal(struct keeper *k)
 {
     struct signalfd_siginfo info;
     while (read(k->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        int status;
         switch (info.ssi_signo) {
-        case SIGCHLD:
-            if (k->gate > 0 && waitpid(k->gate, &status, WNOHANG) == k->gate)
-                gate_ended(k, status);
-            break;
+        case SIGCHLD: on_child(k); break;
         case SIGINT:
             k->stopping = true;
             // A terminal sends Ctrl-C to the gate as well; anybody else knows this process only.
@@ -539,7 +508,7 @@ static void on_signal(struct keeper *k)
             break;
         case SIGHUP:
             if (k->plan->reload && info.ssi_code != SI_KERNEL) {
-                send_files(k);
+                news_files(&k->stock, &k->broker, k->plan);
                 break;
             } // the terminal is gone
             /* fallthrough */
@@ -558,7 +527,7 @@ static void loop(struct keeper *k)
             switch ((enum stock_tag)(events[i].data.u64 >> 56)) {
             case TAG_GATE:
                 if (events[i].events & EPOLLOUT)
-                    stock_flush(&k->stock);
+                    mail_flush(&k->stock.gate);
                 if (events[i].events & ~(uint32_t)EPOLLOUT)
                     on_gate(k);
                 break;
@@ -567,12 +536,14 @@ static void loop(struct keeper *k)
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;
             case TAG_PARENT: on_parent(k); break;
+            case TAG_BROKER: keeper_broker_event(&k->broker, events[i].events); break;
             case TAG_BOX:
                 on_zygote(k); // SPAWNED, with the pidfd, was sent before the box could speak
                 stock_box_speaks(&k->stock, value);
                 break;
             }
         }
+        keeper_broker_check(&k->broker);
         plan_ahead(k);
     }
 }
@@ -629,7 +600,7 @@ static int start_zygote(struct keeper *k, struct err *e)
     if (r == 0)
         zygote_warm(k); // its boxes are made while the gate starts
     if (k->plan->cold)
-        k->stock.target = 0; // there will be no second run
+        stock_no_more(&k->stock); // there will be no second run
     return r;
 }
 
@@ -642,6 +613,14 @@ static void open_state(struct keeper *k)
                  e.hint[0] ? e.hint : "choose another folder with --state");
 }
 
+// Of which kind boxes are made ahead: of the one that calls get which do not say.
+static enum box_kind first_kind(const struct keeper_plan *plan)
+{
+    const struct config *c = plan->config;
+    bool by_default = c->allow_hosts.count || c->network == NETWORK_ON;
+    return plan->broker && net_is_on(c) && by_default ? KIND_NETWORK : KIND_PLAIN;
+}
+
 static int start(struct keeper *k, struct err *e)
 {
     const struct config *c = k->plan->config;
@@ -650,19 +629,23 @@ static int start(struct keeper *k, struct err *e)
     raise_file_limit();
     if (k->plan->restart && !(k->ledger = ledger_new()))
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
-    stock_init(&k->stock, &k->caps, &standard, c->stock);
+    stock_init(&k->stock, &k->caps, &standard, c->stock, first_kind(k->plan));
     int r = caps_open(&k->caps, c, e);
     if (r == 0)
         r = open_loop(k, e);
     if (r == 0)
         r = watch_parent(k, e);
-    k->stock.epoll = k->epoll;
+    stock_set_epoll(&k->stock, k->epoll);
     if (r == 0)
         open_state(k);
+    if (r == 0)
+        r = keeper_broker_open(&k->broker, k->plan, &k->stock, k->epoll, e);
     if (r == 0)
         r = gate_first ? start_gate(k, e) : start_zygote(k, e);
     if (r == 0 && gate_first)
         zygote_try(k); // the gate hears of it
+    if (r == 0)
+        r = start_broker(k, e); // its end, too, would keep us from waiting for the interpreter
     if (r == 0 && slots_have_uids(&k->caps.slots))
         r = rights_drop(e);
     if (r == 0 && !gate_first)
@@ -687,6 +670,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
         *ret_status = k.gate_status;
     }
     zygote_stop(&k.zygote);
+    keeper_broker_close(&k.broker);
     stock_done(&k.stock);
     state_close(&k.folder);
     caps_close(&k.caps);

@@ -30,6 +30,8 @@ struct keeper_facts {
     const char *zygote_report;   // JSON; "" until the zygote is warm
     int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
     unsigned keep_count;
+    int network_file; // --network-file, open for reading, for the broker and for a gate; -1: there is none
+    int audit_file;        // --audit-file, open for appending, for the broker; -1: there is none
     int state_folder;      // where artifacts are kept (keeper/state.h); -1: nowhere
     unsigned restarts;     // how many gates were before this one
     struct ledger *ledger; // what they wrote down; NULL: gates are not replaced
@@ -50,13 +52,16 @@ struct keeper_plan {
     bool watch_parent; // end when the process ends that started this one
     bool state;        // open the state folder for the gate; it does without if that cannot be
     bool reload;       // SIGHUP: open the files again and hand them to the gate; else it is an end
-    const char *files[WIRE_FILES_MAX]; // NULL or "": there is no such file
-    int keep[KEEPER_KEEP_MAX];         // descriptors that the gate goes on using; taken
+    const char
+        *files[WIRE_FILES_MAX]; // NULL or "": there is no such file; the last is --network-file
+    int keep[KEEPER_KEEP_MAX];  // descriptors that the gate goes on using; taken
     unsigned keep_count;
     // Runs in the gate process, which inherits everything and has to give it up first (gate_enter);
     // `sock` leads to the keeper.  Its return value is the exit status of the program.
     int (*gate)(int sock, const struct keeper_facts *facts, void *argument);
     void *argument;
+    // The broker's process, as gate above; NULL: nobody has network.  Started again when it dies.
+    int (*broker)(int sock, const struct keeper_facts *facts);
 };
 
 // The limits of a box, as configured.

@@ -15,12 +15,14 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/sys.h"
+#include "box/net.h"
 #include "keeper/caps.h"
 
 // ---- the surroundings ---------------------------------------------------------------------------
@@ -344,6 +346,56 @@ bool caps_find_proc(struct caps *caps)
     }
     return miss(caps, LAYER_proc, proc_fix,
                 "no fully visible /proc is mounted here, so no fresh one can be", errnum);
+}
+
+struct network_try {
+    int errnum, domain; // of a TCP socket
+    enum net_step step;
+};
+
+// As the zygote does it, with a /proc of its own where that can be had.
+static int do_network(const void *argument)
+{
+    struct network_try seen = {0};
+    int fds[WIRE_NET_FDS];
+    socklen_t size = sizeof seen.domain;
+    (void)mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    seen.errnum = -net_enter(proc, fds, &seen.step);
+    if (!seen.errnum)
+        (void)getsockopt(fds[WIRE_NET_FDS - 1], SOL_SOCKET, SO_DOMAIN, &seen.domain, &size);
+    return write(*(const int *)argument, &seen, sizeof seen) == (ssize_t)sizeof seen ? 0 : -1;
+}
+
+void caps_probe_network(struct caps_network *ret)
+{
+    struct network_try seen;
+    int ends[2];
+    *ret = (struct caps_network){.state = LAYER_MISSING};
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        snprintf(ret->text, sizeof ret->text, "pipe: %s", strerror(errno));
+        return;
+    }
+    _cleanup_close_ int near = ends[0], far = ends[1];
+    int errnum = try_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, do_network, &far);
+    if (!errnum && read(near, &seen, sizeof seen) == (ssize_t)sizeof seen)
+        errnum = seen.errnum;
+    else
+        seen = (struct network_try){.step = NET_NAMESPACE};
+    if (errnum) {
+        snprintf(ret->text, sizeof ret->text, "%s: %s", net_step_text(seen.step), strerror(errnum));
+        snprintf(ret->fix, sizeof ret->fix, "%s",
+                 seen.step == NET_PORTS ? "/proc/sys is read-only or hidden, as container engines "
+                                          "do: see the layer 'proc'"
+                                        : refusal_fix(errnum));
+        return;
+    }
+    ret->state = seen.domain == AF_INET6 ? LAYER_LIVE : LAYER_PARTIAL;
+    snprintf(ret->text, sizeof ret->text,
+             "a namespace for each box, every address leads to the broker%s",
+             seen.domain == AF_INET6 ? "" : "; IPv4 only");
+    if (ret->state == LAYER_PARTIAL)
+        snprintf(ret->fix, sizeof ret->fix, "IPv6 is not in this kernel, or switched off");
 }
 
 bool caps_probe_deep(struct caps *caps)

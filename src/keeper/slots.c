@@ -70,7 +70,7 @@ static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
 int slots_open(struct slots *s, uint32_t uid_base, struct err *e)
 {
     *s = (struct slots){.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
-    for (int slot = SLOT_GATE - 1; slot > 0; slot--)
+    for (int slot = SLOT_BOXES; slot > 0; slot--)
         s->free[s->free_count++] = (uint16_t)slot;
     // Asked for what is needed, not for being root.
     if (has_capability(CAP_SETUID) && has_capability(CAP_SETGID))

@@ -15,8 +15,8 @@
 
 #include "base/err.h"
 
-// Slot 0 is the zygote, the last one the gate; the rest are boxes.
-enum { SLOTS = 4096, SLOT_GATE = SLOTS - 1 };
+// Slot 0 is the zygote, the last two are the broker and the gate; the rest are boxes.
+enum { SLOTS = 4096, SLOT_GATE = SLOTS - 1, SLOT_BROKER = SLOTS - 2, SLOT_BOXES = SLOTS - 3 };
 
 struct slots {
     uint64_t uid_first; // host uid of slot 0

@@ -21,28 +21,63 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "box/net.h"
 #include "wire/frame.h"
 
 enum {
     ORDERS_MAX = 4096, // waiting acquires; more are refused at once
     MAKING_MAX = 64,   // boxes in the making at one time
-    FDS_SPARE = 64, // besides those that boxes in the making will bring: without them all would end
 };
 
-void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
-                uint32_t target)
+// What goes with a message about a box that is kept here: see mail.h.
+static int fds_of(void *argument, const union wire_message *m, int *ret_fds)
 {
-    *s = (struct stock){.caps = caps,
-                        .standard = *standard,
-                        .target = target,
-                        .zygote_sock = -1,
-                        .gate_sock = -1,
-                        .epoll = -1};
+    struct stock *s = argument;
+    if (m->h.type == WIRE_NET_BOX) {
+        struct box *b = stock_find(s, m->net_box.box);
+        if (!b || !b->has_net)
+            return -1;
+        memcpy(ret_fds, b->net, sizeof b->net);
+        return WIRE_NET_FDS;
+    }
+    struct box *b = stock_find(s, m->adopt.box);
+    if (!b)
+        return 0;
+    ret_fds[0] = b->control;
+    ret_fds[1] = b->out;
+    ret_fds[2] = b->err;
+    return 3;
+}
+
+void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
+                uint32_t target, enum box_kind first)
+{
+    *s = (struct stock){
+        .caps = caps, .standard = *standard, .target = target, .zygote_sock = -1, .epoll = -1};
     for (int i = 0; i < BOX_STATE_MAX; i++)
         TAILQ_INIT(&s->lists[i]);
-    TAILQ_INIT(&s->orders);
-    STAILQ_INIT(&s->letters);
+    for (int i = 0; i < KIND_MAX; i++) {
+        TAILQ_INIT(&s->kinds[i].parked);
+        TAILQ_INIT(&s->kinds[i].orders);
+    }
+    s->kinds[first].target = target;
     TAILQ_INIT(&s->busy_groups);
+    mail_init(&s->gate, stock_tag(TAG_GATE, 0));
+    mail_init(&s->broker, stock_tag(TAG_BROKER, 0));
+    s->gate.fds_of = s->broker.fds_of = fds_of;
+    s->gate.argument = s->broker.argument = s;
+}
+
+void stock_set_epoll(struct stock *s, int epoll)
+{
+    s->epoll = s->gate.epoll = s->broker.epoll = epoll;
+}
+
+void stock_no_more(struct stock *s)
+{
+    s->target = 0;
+    for (int i = 0; i < KIND_MAX; i++)
+        s->kinds[i].target = 0;
 }
 
 // ---- one box -------------------------------------------------------------------------------------
@@ -53,11 +88,34 @@ struct box *stock_find(struct stock *s, uint64_t id)
     return b && b->id == id ? b : NULL; // a number of an earlier box in this slot is nobody
 }
 
+static struct box_list *list_of(struct stock *s, const struct box *b)
+{
+    return b->state == BOX_PARKED ? &s->kinds[b->kind].parked : &s->lists[b->state];
+}
+
+static void count(struct stock *s, const struct box *b, uint32_t by)
+{
+    struct stock_kind *kind = &s->kinds[b->kind];
+    s->counts[b->state] += by;
+    if (b->state == BOX_PARKED)
+        kind->parked_count += by;
+    if (b->state == BOX_MAKING)
+        kind->making += by;
+    if (b->state == BOX_MAKING && b->ticket == 0)
+        kind->making_for_stock += by;
+}
+
+void stock_enlist(struct stock *s, struct box *b, enum box_state state)
+{
+    b->state = state;
+    TAILQ_INSERT_TAIL(list_of(s, b), b, list);
+    count(s, b, 1);
+}
+
 static void leave_list(struct stock *s, struct box *b)
 {
-    TAILQ_REMOVE(&s->lists[b->state], b, list);
-    s->counts[b->state]--;
-    s->making_for_stock -= b->state == BOX_MAKING && b->ticket == 0;
+    TAILQ_REMOVE(list_of(s, b), b, list);
+    count(s, b, UINT32_MAX); // less one
     if (b->ticket && s->by_ticket[b->ticket % STOCK_TICKETS].box == b)
         s->by_ticket[b->ticket % STOCK_TICKETS].box = NULL;
 }
@@ -65,9 +123,12 @@ static void leave_list(struct stock *s, struct box *b)
 void stock_move(struct stock *s, struct box *b, enum box_state state)
 {
     leave_list(s, b);
-    b->state = state;
-    TAILQ_INSERT_TAIL(&s->lists[state], b, list);
-    s->counts[state]++;
+    stock_enlist(s, b, state);
+}
+
+static bool is_handed_out(const struct box *b)
+{
+    return b->state == BOX_LIVE || b->state == BOX_IDLE;
 }
 
 static void close_all(struct box *b)
@@ -77,18 +138,23 @@ static void close_all(struct box *b)
     fd_close(&b->err);
     fd_close(&b->scratch);
     fd_close(&b->pidfd);
+    for (size_t i = 0; i < WIRE_NET_FDS && b->has_net; i++)
+        fd_close(&b->net[i]);
+    b->has_net = false;
 }
 
 // The last of a box: its init is reaped (or never was).
-static void forget(struct stock *s, struct box *b)
+void stock_forget(struct stock *s, struct box *b)
 {
     leave_list(s, b);
+    stock_bid_farewell(s, b);
     if (b->cancelled)
         stock_refuse_cancelled(s, b->ticket);
     int slot = (int)(b->id % SLOTS);
     s->by_slot[slot] = NULL;
     slots_give(&s->caps->slots, slot);
-    s->failing = false; // something is free again: whoever waits gets another try
+    for (int i = 0; i < KIND_MAX; i++)
+        s->kinds[i].failing = false; // something is free again: whoever waits gets another try
     close_all(b);
     if (cgroup_destroy(&b->cg) < 0)
         TAILQ_INSERT_TAIL(&s->busy_groups, b,
@@ -99,57 +165,13 @@ static void forget(struct stock *s, struct box *b)
 
 // ---- to the gate -----------------------------------------------------------------------------------
 
-// A gate that is busy for a moment must not lose an answer: what does not fit waits here, in order.
-struct letter {
-    union wire_message m;
-    int fds[3 + WIRE_METER_FDS];
-    size_t fd_count;
-    STAILQ_ENTRY(letter) list;
-};
-
-static void want_writable(struct stock *s, bool on)
-{
-    struct epoll_event ev = {.events = EPOLLIN | (on ? EPOLLOUT : 0),
-                             .data.u64 = stock_tag(TAG_GATE, 0)};
-    (void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->gate_sock, &ev);
-}
-
-void stock_flush(struct stock *s)
-{
-    for (struct letter *l; (l = STAILQ_FIRST(&s->letters));) {
-        const struct box *b = l->m.h.type == WIRE_ADOPT ? stock_find(s, l->m.adopt.box) : NULL;
-        const int kept[] = {b ? b->control : -1, b ? b->out : -1, b ? b->err : -1};
-        if (wire_send(s->gate_sock, (enum wire_type)l->m.h.type, &l->m, b ? kept : l->fds,
-                      b ? 3 : l->fd_count) == -EAGAIN)
-            return;
-        STAILQ_REMOVE_HEAD(&s->letters, list); // sent, or there is no gate any more
-        for (size_t i = 0; i < l->fd_count; i++)
-            fd_close(&l->fds[i]);
-        free(l);
-    }
-    want_writable(s, false);
-}
-
 void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds,
                 size_t count)
 {
-    if (STAILQ_EMPTY(&s->letters) && wire_send(s->gate_sock, type, m, fds, count) != -EAGAIN)
-        return; // sent, or there is no gate any more, which needs no answer
-    struct letter *l = calloc(1, sizeof *l);
-    if (!l) {
-        log_line(LOG_ERROR, "no memory for an answer to the gate");
-        return;
-    }
-    l->m = *m;
-    l->m.h.type = (uint16_t)type;
-    // Those of a box that is kept are still there when the letter goes out; of many there are no copies.
-    for (size_t i = 0; i < count && i < ARRAY_LEN(l->fds) && type != WIRE_ADOPT; i++)
-        l->fds[l->fd_count++] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
-    STAILQ_INSERT_TAIL(&s->letters, l, list);
-    want_writable(s, true);
+    (void)mail_send(&s->gate, type, m, fds, count);
 }
 
-static void refuse(struct stock *s, uint64_t ticket, const struct err *e)
+void stock_refuse(struct stock *s, uint64_t ticket, const struct err *e)
 {
     union wire_message m = {.box = {.ticket = ticket, .error_code = e->code}};
     snprintf(m.box.error, sizeof m.box.error, "%s", e->message);
@@ -161,7 +183,7 @@ void stock_refuse_cancelled(struct stock *s, uint64_t ticket)
 {
     struct err e;
     err_set(&e, ERR_BUSY, 0, NULL, "it was cancelled"); // read by nobody
-    refuse(s, ticket, &e);
+    stock_refuse(s, ticket, &e);
 }
 
 static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struct box_terms *terms,
@@ -172,8 +194,9 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
     int fds[3 + WIRE_METER_FDS] = {b->control, b->out, b->err};
     b->terms = *terms;
     stock_move(s, b, BOX_LIVE);
+    stock_introduce(s, b); // before the gate can say anything about it
     // Without its meter a session asks us after every run, which takes longer and works as well.
-    if (b->terms.keep && !fd_is_scarce(b->err, 2 * FDS_SPARE))
+    if (b->terms.keep && !fd_is_scarce(b->err, 2 * STOCK_FDS_SPARE))
         m.box.meter_fds = cgroup_open_meter(&b->cg, fds + 3);
     stock_send(s, WIRE_BOX, &m, fds, 3 + m.box.meter_fds);
     for (unsigned i = 0; i < m.box.meter_fds; i++)
@@ -185,121 +208,22 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
     fd_close(&b->err);
 }
 
-// Descriptors and groups of a new box, and the order to the zygote.
-static int begin(struct stock *s, struct box *b, int slot, struct err *e)
-{
-    int sock[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
-    int r = cgroup_make(&s->caps->cgroups, &b->cg, b->id, &b->limits, e);
-    if (r < 0)
-        return r;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 ||
-        pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
-        fd_is_scarce(err[1], FDS_SPARE + 2 * (int)s->counts[BOX_MAKING])) {
-        r = err_set(
-            e, ERR_BUSY, errno,
-            "close sessions that are not needed, or raise the limit of open files (ulimit -n)",
-            "make a box");
-        for (int i = 0; i < 2; i++) {
-            fd_close(&sock[i]);
-            fd_close(&out[i]);
-            fd_close(&err[i]);
-        }
-        return r;
-    }
-    b->control = sock[0];
-    b->out = out[0];
-    b->err = err[0];
-    if (slots_have_uids(&s->caps->slots)) {
-        // So that the box can open its own /dev/stdout.  Best effort: the descriptors work anyway.
-        uid_t uid = (uid_t)s->caps->slots.uid_first + (uid_t)slot;
-        (void)!fchown(out[1], uid, (gid_t)-1);
-        (void)!fchown(err[1], uid, (gid_t)-1);
-    }
-    // Before the order goes out: a failure after it would leave a box that nobody knows.
-    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
-    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0) {
-        r = err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
-        fd_close(&sock[1]);
-        fd_close(&out[1]);
-        fd_close(&err[1]);
-        return r;
-    }
-
-    int fds[3 + BOX_CGROUP_FDS_MAX] = {sock[1], out[1], err[1]};
-    int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
-    union wire_message m;
-    m.spawn = (struct wire_spawn){
-        .box = b->id,
-        .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
-        .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
-        .cgroup_kind = b->cg.root->driver->kind,
-        .flags = s->caps->box_flags | (s->order_count || b->ticket ? BOX_HURRY : 0),
-        .landlock_abi = s->caps->landlock_abi,
-        .net_slot = (uint32_t)slot,
-        .limits = b->limits,
-    };
-    r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
-    for (int i = 0; i < 3; i++)
-        fd_close(&fds[i]);
-    if (r < 0)
-        return err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box");
-    b->since_ms = clock_ms();
-    return 0;
-}
-
-static int make(struct stock *s, const struct wire_limits *limits, uint64_t ticket,
-                const struct box_terms *terms, struct err *e)
-{
-    if (s->zygote_sock < 0)
-        return err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote");
-    int slot = slots_take(&s->caps->slots);
-    if (slot < 0)
-        return err_set(e, ERR_BUSY, 0, "wait until runs end", "all %d boxes are in use",
-                       SLOT_GATE - 1);
-    struct box *b = calloc(1, sizeof *b);
-    if (!b) {
-        slots_give(&s->caps->slots, slot);
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make a box");
-    }
-    *b = (struct box){.id = ++s->generation * SLOTS + (uint64_t)slot,
-                      .state = BOX_MAKING,
-                      .limits = *limits,
-                      .ticket = ticket,
-                      .terms = *terms,
-                      .control = -1,
-                      .out = -1,
-                      .err = -1,
-                      .scratch = -1,
-                      .pidfd = -1,
-                      .cg = {.root = &s->caps->cgroups, .dir = {-1, -1, -1}}};
-    s->by_slot[slot] = b;
-    TAILQ_INSERT_TAIL(&s->lists[BOX_MAKING], b, list);
-    s->counts[BOX_MAKING]++;
-    s->making_for_stock += ticket == 0;
-    if (ticket)
-        s->by_ticket[ticket % STOCK_TICKETS].box = b;
-    int r = begin(s, b, slot, e);
-    if (r < 0)
-        forget(s, b);
-    return r;
-}
-
 // ---- orders --------------------------------------------------------------------------------------
 
 static void drop_order(struct stock *s, struct order *o)
 {
     size_t i = o->ticket % STOCK_TICKETS;
-    TAILQ_REMOVE(&s->orders, o, list);
-    s->order_count--;
+    TAILQ_REMOVE(&s->kinds[o->kind].orders, o, list);
+    s->kinds[o->kind].order_count--;
     if (s->by_ticket[i].order == o)
         s->by_ticket[i].order = NULL;
     free(o);
 }
 
-static void refuse_orders(struct stock *s, const struct err *e)
+static void refuse_orders(struct stock *s, enum box_kind kind, const struct err *e)
 {
-    for (struct order *o; (o = TAILQ_FIRST(&s->orders));) {
-        refuse(s, o->ticket, e);
+    for (struct order *o; (o = TAILQ_FIRST(&s->kinds[kind].orders));) {
+        stock_refuse(s, o->ticket, e);
         drop_order(s, o);
     }
 }
@@ -314,7 +238,9 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
 // Those that wait, and those that a box is being made for.
 static bool is_full(const struct stock *s, struct err *e)
 {
-    uint32_t waiting = s->order_count + s->counts[BOX_MAKING] - s->making_for_stock;
+    uint32_t waiting = s->counts[BOX_MAKING];
+    for (int i = 0; i < KIND_MAX; i++)
+        waiting += s->kinds[i].order_count - s->kinds[i].making_for_stock;
     if (waiting < ORDERS_MAX)
         return false;
     err_set(e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already", waiting);
@@ -325,14 +251,17 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
 {
     struct err e;
     const struct box_terms terms = {m->cpu_ms, m->keep == 1, m->grace_ms};
+    enum box_kind wanted = m->network ? KIND_NETWORK : KIND_PLAIN;
+    struct stock_kind *kind = &s->kinds[wanted];
     // The newest: its memory is still in the caches (0.06 ms against the oldest of 16).
-    struct box *b = TAILQ_LAST(&s->lists[BOX_PARKED], box_list);
+    struct box *b = TAILQ_LAST(&kind->parked, box_list);
     if (!same_limits(&m->limits, &s->standard)) {
-        if (is_full(s, &e) || make(s, &m->limits, m->ticket, &terms, &e) < 0)
-            refuse(s, m->ticket, &e);
+        if (is_full(s, &e) || stock_make(s, wanted, &m->limits, m->ticket, &terms, &e) < 0)
+            stock_refuse(s, m->ticket, &e);
         return;
     }
-    if (b && TAILQ_EMPTY(&s->orders)) {
+    kind->target = s->target; // somebody wants it
+    if (b && TAILQ_EMPTY(&kind->orders)) {
         deliver(s, b, m->ticket, &terms, true);
         return;
     }
@@ -341,40 +270,62 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
     if (!o) {
         if (!full)
             err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "wait for a box");
-        refuse(s, m->ticket, &e);
+        stock_refuse(s, m->ticket, &e);
         return;
     }
-    *o = (struct order){.ticket = m->ticket, .terms = terms};
-    TAILQ_INSERT_TAIL(&s->orders, o, list);
-    s->order_count++;
+    *o = (struct order){.ticket = m->ticket, .kind = wanted, .terms = terms};
+    TAILQ_INSERT_TAIL(&kind->orders, o, list);
+    kind->order_count++;
     s->by_ticket[m->ticket % STOCK_TICKETS].order = o;
-    s->failing = false;
+    kind->failing = false;
     stock_refill(s);
+}
+
+// For those that wait, or for the stock as well.
+static bool wants(const struct stock *s, enum box_kind i, bool ahead)
+{
+    const struct stock_kind *kind = &s->kinds[i];
+    uint32_t making = 0;
+    for (int k = 0; k < KIND_MAX; k++)
+        making += s->kinds[k].making_for_stock;
+    return s->zygote_sock >= 0 && !kind->failing && making < MAKING_MAX &&
+           kind->parked_count + kind->making_for_stock <
+               (ahead ? kind->target : 0) + kind->order_count;
 }
 
 bool stock_wants_boxes(const struct stock *s)
 {
-    return s->zygote_sock >= 0 && !s->failing && s->making_for_stock < MAKING_MAX &&
-           s->counts[BOX_PARKED] + s->making_for_stock < s->target + s->order_count;
+    bool any = false;
+    for (int i = 0; i < KIND_MAX; i++)
+        any |= wants(s, (enum box_kind)i, true);
+    return any;
+}
+
+static void refill(struct stock *s, enum box_kind kind, bool ahead)
+{
+    static const struct box_terms nobodys;
+    struct err e;
+    while (wants(s, kind, ahead))
+        if (stock_make(s, kind, &s->standard, 0, &nobodys, &e) < 0) {
+            if (s->kinds[kind].making_for_stock == 0)
+                refuse_orders(s, kind, &e); // nothing is on its way that could serve them
+            s->kinds[kind].failing = true;  // until the next order
+            return;
+        }
 }
 
 void stock_refill(struct stock *s)
 {
-    static const struct box_terms nobodys;
-    struct err e;
-    while (stock_wants_boxes(s))
-        if (make(s, &s->standard, 0, &nobodys, &e) < 0) {
-            if (s->making_for_stock == 0)
-                refuse_orders(s, &e); // nothing is on its way that could serve them
-            s->failing = true;        // until the next order
-            return;
-        }
+    for (int ahead = 0; ahead < 2;
+         ahead++) // one kind's stock does not come before the other's orders
+        for (int i = 0; i < KIND_MAX; i++)
+            refill(s, (enum box_kind)i, ahead);
 }
 
 static void park(struct stock *s, struct box *b)
 {
     cgroup_begin(&b->cg); // what making it cost is not the run's
-    struct order *o = TAILQ_FIRST(&s->orders);
+    struct order *o = TAILQ_FIRST(&s->kinds[b->kind].orders);
     if (b->ticket) {
         deliver(s, b, b->ticket, &b->terms, false);
     } else if (o) {
@@ -415,12 +366,12 @@ void stock_cancel(struct stock *s, uint64_t ticket)
 void stock_fail(struct stock *s, struct box *b, const struct err *e)
 {
     if (b->ticket)
-        refuse(s, b->ticket, e);
+        stock_refuse(s, b->ticket, e);
     else
-        refuse_orders(s, e);
+        refuse_orders(s, b->kind, e);
     log_err(LOG_DEBUG, e);
     give_up(s, b);
-    s->failing = true; // the next would fail too: wait until somebody asks
+    s->kinds[b->kind].failing = true; // the next would fail too: wait until somebody asks
 }
 
 void stock_box_speaks(struct stock *s, uint64_t id)
@@ -469,30 +420,51 @@ static pid_t host_pid(int pidfd)
     return file_read_key_at(AT_FDCWD, path, "Pid", &pid) < 0 || pid > INT32_MAX ? -1 : (pid_t)pid;
 }
 
-void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd)
+static void close_fds(int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fd_close(&fds[i]);
+}
+
+void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size_t count)
 {
     struct box *b = stock_find(s, m->box);
     struct err e;
     if (!b || b->pidfd >= 0) {
-        fd_close(&pidfd);
+        close_fds(fds, count);
         return;
     }
-    b->pidfd = pidfd;
-    if (m->error || pidfd < 0) {
+    size_t expected = b->kind == KIND_NETWORK ? 1 + WIRE_NET_FDS : 1;
+    if (m->error || count == 0) {
+        close_fds(fds, count);
         err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
-                "layer '%s': make the namespaces of a box", m->net ? "net_ns" : "user_ns");
+                "layer '%s': %s", m->net ? "net_ns" : "user_ns",
+                m->net ? net_step_text(m->net - 1) : "make the namespaces of a box");
         if (b->state != BOX_DYING)
             stock_fail(s, b, &e);
-        forget(s, b); // there is no process
-        s->failing = true;
+        enum box_kind kind = b->kind;
+        stock_forget(s, b); // there is no process
+        s->kinds[kind].failing = true;
         return;
     }
+    b->pidfd = fds[0];
+    if (count != expected) { // there is a process, which ends as one that does not come up
+        close_fds(fds + 1, count - 1);
+        err_set(&e, ERR_PROTOCOL, 0, NULL, "the zygote sent %zu descriptors, not %zu", count,
+                expected);
+        if (b->state != BOX_DYING)
+            stock_fail(s, b, &e);
+        return;
+    }
+    b->has_net = b->kind == KIND_NETWORK;
+    if (b->has_net)
+        memcpy(b->net, fds + 1, sizeof b->net);
     if (b->state == BOX_DYING) { // it failed, or took too long, before we had this
-        (void)sys_pidfd_send_signal(pidfd, SIGKILL);
+        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
         return;
     }
     if (s->caps->cgroups.driver == &watch_driver)
-        b->cg.pid = host_pid(pidfd);
+        b->cg.pid = host_pid(b->pidfd);
     if (b->scratch >= 0)
         park(s, b);
 }
@@ -534,6 +506,7 @@ void stock_release(struct stock *s, const struct wire_release *m)
     struct box *b = stock_find(s, m->box);
     if (!b || b->state == BOX_MAKING || b->state == BOX_PARKED || b->answered)
         return; // it ended by itself at the same moment; the gate has or gets its ENDED
+    b->released = true;
     if (b->end == END_OWN)
         b->end = (enum wire_end)m->end;
     b->wait_reaped = m->wait_reaped;
@@ -542,7 +515,7 @@ void stock_release(struct stock *s, const struct wire_release *m)
     // The answer first: the end of a box keeps a core busy for half a millisecond.
     if (!b->wait_reaped)
         answer(s, b, &usage);
-    if (b->state == BOX_LIVE || b->state == BOX_IDLE) {
+    if (is_handed_out(b)) {
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
         stock_move(s, b, BOX_DYING);
     }
@@ -575,7 +548,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     }
     b->reaped = true;
     b->status = m->status;
-    if ((b->state == BOX_LIVE || b->state == BOX_IDLE || b->state == BOX_DYING) && !b->answered) {
+    if ((is_handed_out(b) || b->state == BOX_DYING) && !b->answered) {
         struct wire_usage usage;
         stock_look(b, &usage);
         if (s->caps->cgroups.driver == &watch_driver) {
@@ -589,7 +562,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
         }
         answer(s, b, &usage);
     }
-    forget(s, b);
+    stock_forget(s, b);
 }
 
 void stock_end(struct stock *s, struct box *b, enum wire_end end)
@@ -602,10 +575,10 @@ void stock_end(struct stock *s, struct box *b, enum wire_end end)
 
 void stock_gate_lost(struct stock *s)
 {
-    s->gate_sock = -1;
-    for (struct order *o; (o = TAILQ_FIRST(&s->orders));)
-        drop_order(s, o);
-    stock_flush(s); // to nobody: frees what waits
+    mail_drop(&s->gate);
+    for (int i = 0; i < KIND_MAX; i++)
+        for (struct order *o; (o = TAILQ_FIRST(&s->kinds[i].orders));)
+            drop_order(s, o);
     // SECURITY: the next gate counts its tickets from the beginning, so no box with an old one may
     // reach it: it could have wider limits than its run asked for.
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]), *next; b; b = next) {
@@ -632,12 +605,23 @@ void stock_adopt(struct stock *s)
     union wire_message m;
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         for (struct box *b = TAILQ_FIRST(&s->lists[states[i]]); b; b = TAILQ_NEXT(b, list)) {
-            int fds[] = {b->control, b->out, b->err};
-            m.adopt = (struct wire_adopt){.box = b->id, .limits = b->limits};
-            stock_send(s, WIRE_ADOPT, &m, fds, 3);
+            m.adopt =
+                (struct wire_adopt){.h = {.type = WIRE_ADOPT}, .box = b->id, .limits = b->limits};
+            (void)mail_send_of_box(&s->gate, WIRE_ADOPT, &m);
         }
     m.adopt = (struct wire_adopt){.box = 0};
     stock_send(s, WIRE_ADOPT, &m, NULL, 0);
+}
+
+static void lose(struct stock *s, struct box *b, const struct err *e)
+{
+    struct wire_usage usage;
+    if (b->state == BOX_MAKING && b->ticket)
+        stock_refuse(s, b->ticket, e);
+    stock_look(b, &usage);
+    if ((is_handed_out(b) || b->state == BOX_DYING) && !b->answered)
+        answer(s, b, &usage);
+    stock_forget(s, b);
 }
 
 void stock_zygote_lost(struct stock *s)
@@ -646,24 +630,21 @@ void stock_zygote_lost(struct stock *s)
     err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
             "the zygote ended");
     s->zygote_sock = -1;
-    refuse_orders(s, &e);
+    for (int i = 0; i < KIND_MAX; i++) {
+        refuse_orders(s, (enum box_kind)i, &e);
+        for (struct box *b; (b = TAILQ_FIRST(&s->kinds[i].parked));)
+            lose(s, b, &e);
+    }
     for (int state = 0; state < BOX_STATE_MAX; state++)
-        for (struct box *b; (b = TAILQ_FIRST(&s->lists[state]));) {
-            if (state == BOX_MAKING && b->ticket)
-                refuse(s, b->ticket, &e);
-            struct wire_usage usage;
-            stock_look(b, &usage);
-            if ((state == BOX_LIVE || state == BOX_IDLE || state == BOX_DYING) && !b->answered)
-                answer(s, b, &usage);
-            forget(s, b);
-        }
+        for (struct box *b; (b = TAILQ_FIRST(&s->lists[state]));)
+            lose(s, b, &e);
 }
 
 void stock_done(struct stock *s)
 {
-    s->gate_sock = -1;
+    mail_drop(&s->gate);
+    mail_drop(&s->broker);
     stock_zygote_lost(s);
-    stock_flush(s); // to nobody: frees what waits
     for (int i = 0; i < 100 && !TAILQ_EMPTY(&s->busy_groups); i++) {
         stock_retry_groups(s);
         if (!TAILQ_EMPTY(&s->busy_groups))

@@ -12,6 +12,10 @@
 //   (1) a box is in exactly one of the five lists, and its slot is taken as long as it is.
 //   (2) a LIVE or IDLE box leaves by exactly one ENDED message to the gate.
 //   (3) a slot is given back only after the box's init was reaped: then no process of it exists.
+//   (4) a box with network is known to the broker from the moment when it is handed out until it is gone.
+//
+// Boxes are of two kinds, with and without network: how they are shut in is settled when they are made.
+// Each kind has parked boxes, orders and a target of its own; a kind that nobody asked for has none.
 
 #ifndef CONSTRICTOR_KEEPER_STOCK_H
 #define CONSTRICTOR_KEEPER_STOCK_H
@@ -23,13 +27,18 @@
 #include "base/err.h"
 #include "keeper/caps.h"
 #include "keeper/cgroup.h"
+#include "keeper/mail.h"
 #include "wire/wire.h"
 
 enum {
-    STOCK_TICKETS = 8192
-}; // places in the table of orders; a gate that behaves has no two in one
+    STOCK_TICKETS = 8192, // places in the table of orders; a gate that behaves has no two in one
+    STOCK_FAREWELLS = 256,
+    STOCK_FDS_SPARE = 64, // descriptors besides those of boxes: without them all would end
+};
 
 enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_IDLE, BOX_DYING, BOX_STATE_MAX };
+
+enum box_kind { KIND_PLAIN, KIND_NETWORK, KIND_MAX };
 
 // What an ACQUIRE says besides the limits.
 struct box_terms {
@@ -41,13 +50,17 @@ struct box_terms {
 struct box {
     uint64_t id; // generation * SLOTS + slot
     enum box_state state;
+    enum box_kind kind;
     struct wire_limits limits;
     uint64_t ticket; // MAKING: the order it is made for, 0: for the stock
     struct box_terms terms;
     uint64_t cpu_user_us, cpu_system_us, process_hits; // up to the last MEASURE: of earlier runs
     int64_t warned_ms; // when it was interrupted for its CPU time; 0: it was not
     int control, out, err, scratch, pidfd;
-    int64_t since_ms; // MAKING: when the order went out
+    int net[WIRE_NET_FDS]; // KIND_NETWORK, once it is made: for this broker and for the next
+    bool has_net, told;    // told: the broker knows it
+    bool released;         // the gate wanted its end
+    int64_t since_ms;      // MAKING: when the order went out
     struct cgroup cg;
     enum wire_end end;
     bool reaped, answered, wait_reaped;
@@ -58,63 +71,92 @@ struct box {
 
 TAILQ_HEAD(box_list, box);
 
-// An acquire that waits for a box of the default kind.
+// An acquire that waits for a box with the usual limits.
 struct order {
     uint64_t ticket;
+    enum box_kind kind;
     struct box_terms terms;
     TAILQ_ENTRY(order) list;
 };
 
-struct letter;
+// What is there, and waited for, of one kind.
+struct stock_kind {
+    uint32_t target;        // how many to keep parked
+    bool failing;           // they do not come up: make none ahead until somebody asks again
+    struct box_list parked; // the list of BOX_PARKED
+    uint32_t parked_count;
+    uint32_t making;           // MAKING
+    uint32_t making_for_stock; // MAKING without a ticket
+    TAILQ_HEAD(, order) orders;
+    uint32_t order_count;
+};
 
 struct stock {
     struct caps *caps;
     struct wire_limits standard; // limits of the boxes that are made ahead
-    uint32_t target;             // how many to keep parked
-    int zygote_sock, gate_sock, epoll;
+    uint32_t target;             // of a kind that somebody asked for
+    int zygote_sock, epoll;
     uint64_t generation;
     struct box *by_slot[SLOTS];
-    struct box_list lists[BOX_STATE_MAX];
-    int64_t idle_look_ms;      // when idle boxes are looked at again
-    bool failing;              // boxes do not come up: make none ahead until somebody asks again
-    uint32_t making_for_stock; // MAKING without a ticket
+    struct box_list lists[BOX_STATE_MAX]; // but for BOX_PARKED
+    struct stock_kind kinds[KIND_MAX];
+    int64_t idle_look_ms; // when idle boxes are looked at again
     uint32_t counts[BOX_STATE_MAX];
-    TAILQ_HEAD(, order) orders;
-    uint32_t order_count;
     // By ticket: what waits for an answer, a box in the making or an order.
     struct {
         struct order *order;
         struct box *box;
     } by_ticket[STOCK_TICKETS];
-    STAILQ_HEAD(, letter) letters; // to the gate, while its socket is full
+    struct mail gate;
+    struct mail broker; // nobody: boxes have no network
+    // Boxes that ended by themselves: the gate may still ask the broker what they did.
+    struct {
+        uint64_t box;
+        int64_t due_ms;
+    } farewells[STOCK_FAREWELLS];
+    unsigned farewell_first, farewell_count;
     TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
 };
 
 // Tags for epoll: who is the event for.
-enum stock_tag { TAG_GATE = 1, TAG_ZYGOTE, TAG_LOG, TAG_TIMER, TAG_SIGNAL, TAG_BOX, TAG_PARENT };
+enum stock_tag {
+    TAG_GATE = 1,
+    TAG_ZYGOTE,
+    TAG_LOG,
+    TAG_TIMER,
+    TAG_SIGNAL,
+    TAG_BOX,
+    TAG_PARENT,
+    TAG_BROKER
+};
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 {
     return (uint64_t)tag << 56 | value;
 }
 
+// `first` is the kind that is made before anybody asks.
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
-                uint32_t target);
+                uint32_t target, enum box_kind first);
+void stock_set_epoll(struct stock *s, int epoll);
+// No more boxes ahead.
+void stock_no_more(struct stock *s);
 
 // To the gate, now or when it can take it; borrows the descriptors.
 void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds,
                 size_t count);
-void stock_flush(struct stock *s);
 
 // Messages from the gate.
 void stock_acquire(struct stock *s, const struct wire_acquire *m);
 void stock_cancel(struct stock *s, uint64_t ticket);
+void stock_refuse(struct stock *s, uint64_t ticket, const struct err *e);
 void stock_refuse_cancelled(struct stock *s, uint64_t ticket);
 void stock_release(struct stock *s, const struct wire_release *m);
 void stock_interrupt(struct stock *s, const struct wire_interrupt *m);
 void stock_measure(struct stock *s, const struct wire_measure *m);
 
 // Messages from the zygote, and a box's first words.
-void stock_spawned(struct stock *s, const struct wire_spawned *m, int pidfd);
+// Takes the descriptors: the pidfd and, with network, the sockets.
+void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size_t count);
 void stock_exited(struct stock *s, const struct wire_exited *m);
 void stock_box_speaks(struct stock *s, uint64_t id);
 
@@ -122,7 +164,14 @@ void stock_box_speaks(struct stock *s, uint64_t id);
 void stock_refill(struct stock *s);
 bool stock_wants_boxes(const struct stock *s);
 
-// Between stock.c and tick.c.
+// To a broker that is new: the boxes that it serves from here on.
+void stock_tell_broker(struct stock *s);
+
+// Between stock.c, making.c, netbox.c and tick.c.
+int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *limits,
+               uint64_t ticket, const struct box_terms *terms, struct err *e);
+void stock_enlist(struct stock *s, struct box *b, enum box_state state); // it is in no list yet
+void stock_forget(struct stock *s, struct box *b);
 struct box *stock_find(struct stock *s, uint64_t id); // NULL: it is gone
 void stock_look(struct box *b, struct wire_usage *ret);
 void stock_subtract_earlier(const struct box *b, struct wire_usage *u);
@@ -130,6 +179,9 @@ void stock_move(struct stock *s, struct box *b, enum box_state state);
 void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills it; ENDED follows
 void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up
 void stock_retry_groups(struct stock *s);
+void stock_introduce(struct stock *s, struct box *b); // to the broker, before the gate has it
+void stock_bid_farewell(struct stock *s, const struct box *b);
+void stock_bid_farewells(struct stock *s, int64_t now_ms); // those that are due
 
 // Looks at the limits of live boxes; in how many milliseconds to look again, 0: not at all.
 void stock_tick(struct stock *s);

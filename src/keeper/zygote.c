@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "box/filter.h"
 #include "box/jail.h"
+#include "net/policy.h"
 
 enum { READY_TIMEOUT_MS = 120000 };
 
@@ -48,25 +49,33 @@ static int find_python_side(char *ret, size_t cap, struct err *e)
                    "the Python side of constrictor is neither beside the program nor in '%s'", ret);
 }
 
+// A kernel that has no IPv6 looks for its module whenever somebody asks, so boxes may not ask there.
+static enum filter_kind last_network(void)
+{
+    _cleanup_close_ int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd < 0 && errno == EAFNOSUPPORT ? FILTER_LAST_NETWORK4 : FILTER_LAST_NETWORK;
+}
+
 static int make_filter(enum filter_kind kind, struct err *e)
 {
-    struct filter first, last;
-    int r = filter_build(kind, &first, e);
-    if (r == 0)
-        r = filter_build(FILTER_LAST, &last, e);
-    if (r < 0)
-        return r;
+    const enum filter_kind kinds[] = {kind, FILTER_LAST, last_network()};
+    static struct filter parts[ARRAY_LEN(kinds)]; // 50 KiB
+    struct filter_head head;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        int r = filter_build(kinds[i], &parts[i], e);
+        if (r < 0)
+            return r;
+    }
     int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0)
         return err_set(e, ERR_LAYER_MISSING, errno,
                        "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'seccomp': memfd_create for the filter");
-    struct filter_head head = {(uint32_t)first.count, (uint32_t)last.count};
-    r = fd_write_all(fd, &head, sizeof head);
-    if (r == 0)
-        r = fd_write_all(fd, first.code, first.count * sizeof first.code[0]);
-    if (r == 0)
-        r = fd_write_all(fd, last.code, last.count * sizeof last.code[0]);
+    head = (struct filter_head){(uint32_t)parts[0].count, (uint32_t)parts[1].count,
+                                (uint32_t)parts[2].count};
+    int r = fd_write_all(fd, &head, sizeof head);
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && r == 0; i++)
+        r = fd_write_all(fd, parts[i].code, parts[i].count * sizeof parts[i].code[0]);
     if (r < 0) {
         (void)close(fd);
         return err_set(e, ERR_SYSTEM, -r, NULL, "write the filter");
@@ -190,6 +199,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         .log_fd = far_log,
         .cgroup_fd = caps->cgroups.zygote_dir,
         .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
+        .network = net_is_on(config),
     };
     for (size_t i = 0; i < interp->path_count; i++)
         plan.paths[i] = interp->paths[i];

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "gate/gate.h"
 #include "mcp/resources.h"
 #include "mcp/session.h"
 #include "mcp/tasks.h"
@@ -281,7 +282,9 @@ static void publish(struct mcp *m, enum topic_kind kind, const char *name, const
 // Tools and prompts come from tables; only the fixtures claim that they changed.  Files come and go.
 bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
 {
-    return m->fixtures || list == MCP_LIST_RESOURCES;
+    // Descriptions of tools say what a key may reach, and that can be read again.
+    bool reloads = m->gate && m->gate->network && m->config->network_file[0];
+    return m->fixtures || list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
 }
 
 void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner)

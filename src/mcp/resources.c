@@ -48,12 +48,13 @@ static const char guide[] =
     "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. What a "
     "run "
     "leaves in `/mnt/data` is linked in its answer.\n"
-    "- **No network**, and no packages can be installed during a run. `get_sandbox_info` names the "
+    "- **No network** unless hosts were allowed (`get_sandbox_info` names them; `network` asks for "
+    "fewer), and no packages can be installed during a run. `get_sandbox_info` names the "
     "interpreter, the preloaded modules and all limits.\n"
     "- **Arguments**: `session`, `files` (written before the run), `variables` (set before the "
     "run), "
     "`timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes `sys.argv[1:]`), "
-    "`background`.\n"
+    "`background`, `network`.\n"
     "- **Errors** name the line and come with a hint. A run that was stopped still returns what it "
     "had printed.\n"
     "\n"
@@ -106,15 +107,16 @@ static const char guide[] =
     "All of it can be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
     "`result`, `error`; pictures and tables as `display-1` and so on).\n";
 
-static json_t *read_guide(struct mcp *m)
+static json_t *read_guide(struct mcp *m, const char *owner)
 {
     (void)m;
+    (void)owner;
     return json_string(guide);
 }
 
-static json_t *read_info(struct mcp *m)
+static json_t *read_info(struct mcp *m, const char *owner)
 {
-    json_t *info = tool_run_info(m);
+    json_t *info = tool_run_info(m, owner);
     _cleanup_free_ char *text = info ? json_dumps(info, JSON_INDENT(2)) : NULL;
     json_decref(info);
     return text ? json_string(text) : NULL;
@@ -125,7 +127,7 @@ static const struct resource {
     double priority;
     size_t size; // 0: changes
     int64_t ttl_ms;
-    json_t *(*read)(struct mcp *m);
+    json_t *(*read)(struct mcp *m, const char *owner);
 } resources[] = {
     {"constrictor://guide", "guide", "How to use this server",
      "How to run code here, what the verdicts mean, long runs and long output", "text/markdown",
@@ -345,9 +347,10 @@ void mcp_handle_resources_read(struct mcp_call *c)
     }
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
         if (strcmp(uri, resources[i].uri) == 0) {
-            mcp_resource_answer(
-                c, contents_json(uri, resources[i].mime_type, "text", resources[i].read(c->mcp)),
-                resources[i].ttl_ms, false);
+            mcp_resource_answer(c,
+                                contents_json(uri, resources[i].mime_type, "text",
+                                              resources[i].read(c->mcp, c->owner)),
+                                resources[i].ttl_ms, c->mcp->gate && c->mcp->gate->network);
             return;
         }
     if (sandbox_read(c, uri))

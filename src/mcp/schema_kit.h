@@ -40,7 +40,38 @@
 #define VARIABLES_ARGUMENT                                                                         \
     "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and JSON values.\"}"
 
+#define NETWORK_ARGUMENT(text)                                                                     \
+    "\"network\": {\"anyOf\": [" STRING ", {\"type\": \"array\", \"maxItems\": 256, \"items\": "   \
+    "{\"anyOf\": [" STRING ", " TYPE("object") "]}}, {\"type\": \"object\", \"properties\": {"       \
+    "\"allow\": " TYPE("array") ", \"deny\": " TYPE("array") "}}], \"description\": \"" text " \\\"off\\\", or a " \
+    "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
+    "\\\"deny\\\": [...]}; never more than the key may reach, which is what counts when it is left out.\"}"
+
 // What several tools give.
+#define NETWORK                                                                                    \
+    "{\"anyOf\": [" STRING ", "                                                                    \
+    OBJECT("\"allow\", \"deny\"",                                                                  \
+           FIELD("allow", LIST(RULE)) ", " FIELD("deny", LIST(RULE)) ", "                          \
+           FIELD("allow_omitted", INTEGER) ", " FIELD("deny_omitted", INTEGER)) "]}"
+#define RULE "{\"anyOf\": [" STRING ", " TYPE("object") "]}"
+
+#define SECURITY_EVENT                                                                             \
+    OBJECT("\"kind\", \"target\", \"layer\", \"hint\", \"count\"",                                 \
+           FIELD("kind", STRING) ", " FIELD("action", STRING) ", " FIELD("target", STRING) ", "    \
+           FIELD("host", STRING) ", " FIELD("address", STRING) ", " FIELD("port", INTEGER) ", "    \
+           FIELD("rule", STRING) ", " FIELD("reason", STRING) ", "                                 \
+           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\"]}") ", "            \
+           FIELD("hint", STRING) ", " FIELD("count", INTEGER))
+
+#define NETWORK_USAGE                                                                              \
+    OBJECT("\"connections\", \"requests\", \"bytes_up\", \"bytes_down\", \"hosts\"",               \
+           FIELD("connections", INTEGER) ", " FIELD("requests", INTEGER) ", "                      \
+           FIELD("bytes_up", INTEGER) ", " FIELD("bytes_down", INTEGER) ", "                       \
+           FIELD("hosts", LIST(OBJECT("\"host\"",                                                  \
+               FIELD("host", STRING) ", " FIELD("port", INTEGER) ", "                              \
+               FIELD("connections", INTEGER) ", " FIELD("bytes_up", INTEGER) ", "                  \
+               FIELD("bytes_down", INTEGER)))) ", " FIELD("hosts_omitted", INTEGER))
+
 #define FILE_FIELDS                                                                                \
     FIELD("path", STRING) ", " FIELD("size", INTEGER) ", " FIELD("mime_type", STRING) ", "         \
     FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING))

@@ -23,8 +23,8 @@
 enum { CAPABILITIES_MAX = 8192 };
 
 static const char instructions[] =
-    "Runs Python code in an isolated box: no network, nothing of the host is visible, limits on "
-    "time "
+    "Runs Python code in an isolated box: no network unless hosts were allowed (get_sandbox_info "
+    "tells), nothing of the host is visible, limits on time "
     "and memory. What a run of execute_python prints, shows and leaves in its working folder "
     "/mnt/data comes back, with the value of its last expression and its error. Without 'session' "
     "each run starts from a fresh interpreter; with session='any name' variables, imports and "

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "gate/events.h"
 #include "mcp/reach.h"
 #include "mcp/tools.h"
 
@@ -226,6 +227,34 @@ static void write_fork(FILE *f, json_t *object)
                 fork);
 }
 
+// ---- what it was kept from -------------------------------------------------------------------------
+
+static void write_refusals(FILE *f, json_t *object, size_t room)
+{
+    json_t *events = json_object_get(object, "security_events");
+    size_t count = json_array_size(events), said = 0;
+    json_int_t more = json_integer_value(json_object_get(object, "security_events_omitted"));
+    const char *told = string_at(object, "hint");
+    for (; said < count; said++) {
+        json_t *event = json_array_get(events, said);
+        char what[LINE_SIZE / 2], line[LINE_SIZE];
+        events_describe(event, what, sizeof what);
+        int n = snprintf(line, sizeof line, "refused: %s", what);
+        if (told && strstr(told, what))
+            continue;
+        if (n < 0 || ((size_t)n > room && said))
+            break;
+        room -= (size_t)n < room ? (size_t)n : room;
+        fprintf(f, "%s\n", line);
+    }
+    more += (json_int_t)(count - said);
+    if (more > 0)
+        fprintf(f, "refused: %" JSON_INTEGER_FORMAT " more: see security_events\n", more);
+    const char *why = string_at(object, "network_error");
+    if (why)
+        fprintf(f, "network: %s\n", why);
+}
+
 // ---- all of it -----------------------------------------------------------------------------------
 
 char *shape_state_text(const struct shape *s, json_t *object)
@@ -235,6 +264,7 @@ char *shape_state_text(const struct shape *s, json_t *object)
     FILE *f = open_memstream(&text, &length);
     if (!f)
         return NULL;
+    write_refusals(f, object, 2 * room);
     write_files(f, object, room);
     if (string_at(object, "session")) // elsewhere nobody will see them again
         write_variables(f, object, room < VARIABLES_BYTES ? room : VARIABLES_BYTES);

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "gate/gate.h"
+#include "gate/network.h"
 #include "gate/result.h"
 #include "gate/session.h"
 #include "gate/store.h"
@@ -31,6 +32,7 @@ static const char info_output[] =
         FIELD("uptime_seconds", NUMBER) ", "
         FIELD("python", PYTHON) ", "
         FIELD("network", BOOLEAN) ", "
+        FIELD("network_rules", NETWORK) ", "
         FIELD("working_folder", STRING) ", "
         FIELD("limits", MAP(OBJECT("\"default\", \"maximum\", \"unit\"",
             FIELD("default", NUMBER) ", "
@@ -101,7 +103,7 @@ static json_t *sessions_info(const struct mcp *m)
                      (int)c->checkpoints);
 }
 
-json_t *tool_run_info(struct mcp *m)
+json_t *tool_run_info(struct mcp *m, const char *owner)
 {
     static const char *const states[] = {
         [KEEPER_WARMING] = "warming", [KEEPER_READY] = "ready", [KEEPER_FAILED] = "failed"};
@@ -112,9 +114,10 @@ json_t *tool_run_info(struct mcp *m)
         "{s:s, s:s, s:s?, s:I, s:b, s:s, s:o, s:o, s:o}", "version", CONSTRICTOR_VERSION, "state",
         states[state], "problem",
         state == KEEPER_FAILED && facts && facts->error ? facts->error->message : NULL,
-        "uptime_seconds", (json_int_t)(tool_runs_uptime_ms(runs) / 1000), "network", 0,
-        "working_folder", "/mnt/data", "limits", limits_json(m->config), "isolation",
-        facts ? result_isolation(facts->caps) : json_object(), "tool_sets", mcp_tool_sets(m));
+        "uptime_seconds", (json_int_t)(tool_runs_uptime_ms(runs) / 1000), "network",
+        network_is_allowed(m->gate, owner), "working_folder", "/mnt/data", "limits",
+        limits_json(m->config), "isolation", facts ? result_isolation(facts->caps) : json_object(),
+        "tool_sets", mcp_tool_sets(m));
     if (!o)
         return NULL;
     int failed = json_object_set_new(
@@ -123,6 +126,7 @@ json_t *tool_run_info(struct mcp *m)
                   (int)tool_runs_background(runs), "background_maximum",
                   (int)tool_runs_background_max(m->gate)));
     failed |= json_object_set_new(o, "sessions", sessions_info(m));
+    failed |= json_object_set_new(o, "network_rules", network_shown(m->gate, owner, NULL));
     failed |= json_object_set_new(o, "artifacts",
                                   json_pack("{s:o, s:I}", "keep_seconds",
                                             bounds_seconds(m->config->artifact_ms), "quota_bytes",
@@ -137,7 +141,7 @@ json_t *tool_run_info(struct mcp *m)
 }
 
 // The same as text: everything but what repeats itself, a line each.
-static char *info_text(json_t *info)
+static char *info_text(json_t *info, const char *network)
 {
     char *text = NULL;
     size_t length = 0, i;
@@ -166,8 +170,9 @@ static char *info_text(json_t *info)
         fprintf(f, "preload failed: %s\n", name ? name : "?");
     }
     fprintf(f,
-            "network: none; working folder: %s; each run starts fresh unless it names a session\n"
+            "network: %s; working folder: %s; each run starts fresh unless it names a session\n"
             "limits:\n",
+            network[0] ? network : "none",
             json_string_value(json_object_get(info, "working_folder")));
     json_object_foreach(json_object_get(info, "limits"), key, item)
     {
@@ -211,18 +216,23 @@ static char *info_text(json_t *info)
 // All that can change of the answer.
 struct info_key {
     const struct mcp *mcp;
-    int64_t uptime_s, state, running, background, sessions;
+    int64_t uptime_s, state, running, background, sessions, generation;
+    char owner[MCP_OWNER_MAX + 8]; // of a key that may have network; with it there is no padding
 };
 
-static struct info_key info_key(struct mcp *m)
+static struct info_key info_key(struct mcp *m, const char *owner)
 {
     struct tool_runs *runs = mcp_tool_runs(m);
-    return (struct info_key){.mcp = m,
-                             .uptime_s = tool_runs_uptime_ms(runs) / 1000,
-                             .state = m->gate ? (int64_t)m->gate->facts->state : -1,
-                             .running = m->gate ? (int64_t)m->gate->running : 0,
-                             .background = tool_runs_background(runs),
-                             .sessions = m->gate ? (int64_t)sessions_count(m->gate, NULL) : 0};
+    struct info_key key = {.mcp = m,
+                           .uptime_s = tool_runs_uptime_ms(runs) / 1000,
+                           .state = m->gate ? (int64_t)m->gate->facts->state : -1,
+                           .running = m->gate ? (int64_t)m->gate->running : 0,
+                           .background = tool_runs_background(runs),
+                           .sessions = m->gate ? (int64_t)sessions_count(m->gate, NULL) : 0,
+                           .generation = network_generation(m->gate)};
+    if (m->gate && m->gate->network)
+        snprintf(key.owner, sizeof key.owner, "%s", owner);
+    return key;
 }
 
 static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
@@ -233,11 +243,13 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
         struct mcp_prepared answer;
     } last[MCP_VERSION_MAX];
     struct mcp_prepared *answer = &last[c->version].answer;
-    struct info_key key = info_key(c->mcp);
+    struct info_key key = info_key(c->mcp, c->owner);
+    char network[NETWORK_TEXT_MAX];
     (void)arguments;
     if (!answer->text || memcmp(&key, &last[c->version].key, sizeof key) != 0) {
-        json_t *info = tool_run_info(c->mcp);
-        _cleanup_free_ char *text = info ? info_text(info) : NULL;
+        json_t *info = tool_run_info(c->mcp, c->owner);
+        network_describe(c->mcp->gate, c->owner, NULL, network);
+        _cleanup_free_ char *text = info ? info_text(info, network) : NULL;
         json_t *content = text ? json_pack("[o]", tool_text(text)) : NULL;
         mcp_prepared_clear(answer);
         if (mcp_prepare(c, tool_result(c, content, info, false), answer) < 0) {

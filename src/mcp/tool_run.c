@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "gate/gate.h"
+#include "gate/network.h"
 #include "gate/result.h"
 #include "gate/source.h"
 #include "keeper/keeper.h"
@@ -78,6 +79,16 @@ int tool_check_luggage(struct mcp_call *c, json_t *arguments)
     return 0;
 }
 
+int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer)
+{
+    struct err e;
+    if (network_parse(c->mcp->gate, c->owner, json_object_get(arguments, "network"), ret_layer,
+                      &e) == 0)
+        return 0;
+    tool_error(c, err_code_name(e.code), e.hint, "argument 'network': %s", e.message);
+    return -1;
+}
+
 // ---- execute_python ------------------------------------------------------------------------------
 
 static json_t *make_argv(json_t *arguments)
@@ -116,6 +127,9 @@ static void execute(struct mcp_call *c)
     const struct session *s = open_session_of(c, arguments);
     uint64_t wall_ms = wall_ms_of(c, arguments);
     struct session_plan fresh;
+    json_t *network;
+    if (tool_network(c, arguments, &network) < 0)
+        return;
     tool_session_plan(c->mcp, arguments, &fresh);
     struct job_plan plan = {.arguments = arguments,
                             .background = json_is_true(json_object_get(arguments, "background")),
@@ -127,6 +141,7 @@ static void execute(struct mcp_call *c)
                                 .plan = &fresh,
                                 .files = files ? json_incref(files) : NULL,
                                 .variables = variables ? json_incref(variables) : NULL,
+                                .network = network,
                                 .limits = fresh.limits,
                                 .wall_ms = wall_ms,
                                 .cpu_ms = bounds_milliseconds(
@@ -139,8 +154,11 @@ static void execute(struct mcp_call *c)
 }
 
 // The first lines of the code, for a person who is to decide.
-static json_t *question_text(const char *code, size_t length)
+static json_t *question_text(const struct mcp_call *c, const char *code, size_t length,
+                             const json_t *layer)
 {
+    char reach[NETWORK_TEXT_MAX];
+    network_describe(c->mcp->gate, c->owner, layer, reach);
     size_t at = 0;
     for (int lines = 0; at < length && lines < SHOWN_LINES; at++)
         lines += code[at] == '\n';
@@ -149,7 +167,8 @@ static json_t *question_text(const char *code, size_t length)
         more += code[i] == '\n' || i + 1 == length;
     _cleanup_free_ char *shown = shape_clean(code, at, true, &clean);
     json_t *head = shown ? shape_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
-    json_t *text = head ? json_sprintf("Run this Python code in a sandbox without network?\n\n%s",
+    json_t *text = head ? json_sprintf("Run this Python code in a sandbox %s%s?\n\n%s",
+                                       reach[0] ? "that may reach " : "without network", reach,
                                        json_string_value(head))
                         : NULL;
     if (text && more) {
@@ -180,7 +199,7 @@ static bool can_ask(const struct mcp_call *c)
            !(json_object_get(modes, "url") && !json_object_get(modes, "form"));
 }
 
-static void ask_consent(struct mcp_call *c, json_t *code)
+static void ask_consent(struct mcp_call *c, json_t *code, const json_t *layer)
 {
     if (!can_ask(c)) {
         tool_error(c, "consent_unavailable",
@@ -195,7 +214,7 @@ static void ask_consent(struct mcp_call *c, json_t *code)
         .method = "elicitation/create",
         .params =
             json_pack("{s:o, s:{s:s, s:{s:{s:s, s:s, s:s, s:b}}, s:[s]}}", "message",
-                      question_text(json_string_value(code), json_string_length(code)),
+                      question_text(c, json_string_value(code), json_string_length(code), layer),
                       "requestedSchema", "type", "object", "properties", "approve", "type",
                       "boolean", "title", "Run it", "description",
                       "Allow this code to run in the sandbox", "default", 0, "required", "approve"),
@@ -227,17 +246,19 @@ static bool memory_fits(struct mcp_call *c, json_t *arguments)
 static void execute_python(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
-    json_t *code = json_object_get(arguments, "code");
+    json_t *code = json_object_get(arguments, "code"), *layer = NULL;
     if (source_check(json_string_value(code), json_string_length(code), "code",
                      c->mcp->config->source_bytes, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
     else if ((json_object_get(arguments, "session") && !tool_string(c, arguments, "session")) ||
-             tool_check_luggage(c, arguments) < 0 || !memory_fits(c, arguments))
+             tool_check_luggage(c, arguments) < 0 || !memory_fits(c, arguments) ||
+             tool_network(c, arguments, &layer) < 0)
         return;
     else if (c->mcp->config->consent == CONSENT_ALWAYS)
-        ask_consent(c, code);
+        ask_consent(c, code, layer);
     else
         execute(c);
+    json_decref(layer);
 }
 
 static bool is_long(const struct mcp_call *c, json_t *arguments)
@@ -269,16 +290,15 @@ const struct mcp_tool run_tools[] = {
             "files "
             "stay from call to call, as in a notebook, and the answer tells which variables "
             "changed. "
-            "'files' and 'variables' bring data in. There is no network and nothing can be "
-            "installed "
-            "during a run. Output that is too long is shortened in the middle, and the answer says "
+            "'files' and 'variables' bring data in. Nothing can be installed during a run. Output "
+            "that is too long is shortened in the middle, and the answer says "
             "where all of it can be read. For code that needs more than 50 seconds, pass "
             "background=true and fetch the result with check_run. get_sandbox_info tells limits "
             "and "
             "preloaded modules.",
         .input_schema = execute_input,
         .output_schema = tool_run_output,
-        .hints = 0, // changes nothing outside its own box
+        .hints = TOOL_NETWORK, // else it changes nothing outside its own box
         .sets = TOOLS_DEFAULT,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,

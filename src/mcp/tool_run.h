@@ -25,7 +25,10 @@ const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name)
 // What callers bring along, checked: 0, or -1 when the call was answered.
 int tool_check_luggage(struct mcp_call *c, json_t *arguments);
 
-// What get_sandbox_info tells: an object, new.  NULL: memory is out.
-json_t *tool_run_info(struct mcp *m);
+// The layer (gate/network.h) that argument `network` asks for, new; NULL without one.  -1: the call was answered.
+int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer);
+
+// What get_sandbox_info tells this caller: an object, new.  NULL: memory is out.
+json_t *tool_run_info(struct mcp *m, const char *owner);
 
 #endif

@@ -86,6 +86,31 @@ struct opening {
     struct exec *exec;
 };
 
+// Where code in it can get to, in a few words.
+static void write_network(FILE *f, json_t *network)
+{
+    enum { FEW = 4 };
+    json_t *allow = json_object_get(network, "allow"), *rule;
+    size_t i, more = (size_t)json_integer_value(json_object_get(network, "allow_omitted"));
+    if (!json_is_object(network)) {
+        fputs(" It has no network.", f);
+        return;
+    }
+    fputs(" It may reach ", f);
+    json_array_foreach(allow, i, rule)
+    {
+        json_t *host = json_is_string(rule) ? rule : json_object_get(rule, "host");
+        if (i < FEW)
+            fprintf(f, "%s%s", i ? ", " : "",
+                    json_string_value(host) ? json_string_value(host) : "?");
+        else
+            more++;
+    }
+    if (more)
+        fprintf(f, " and %zu more", more);
+    fputc('.', f);
+}
+
 static void write_opened(FILE *f, json_t *o)
 {
     json_t *limits = json_object_get(o, "limits");
@@ -105,6 +130,7 @@ static void write_opened(FILE *f, json_t *o)
         json_number_value(json_object_get(limits, "memory_bytes")) / (double)TEXT_MIB);
     if (json_is_true(json_object_get(o, "checkpoint")))
         fputs(" A checkpoint is made before every run: undo_session goes back.", f);
+    write_network(f, json_object_get(o, "network"));
 }
 
 static struct mcp_call *end_opening(struct opening *w)
@@ -202,7 +228,7 @@ static void open_session(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
     struct session_plan plan;
-    json_t *name = json_object_get(arguments, "name");
+    json_t *name = json_object_get(arguments, "name"), *network;
     if (!has_sessions(c) || tool_check_luggage(c, arguments) < 0)
         return;
     if (name && session_check_name(json_string_value(name), json_string_length(name), &e) < 0) {
@@ -210,13 +236,17 @@ static void open_session(struct mcp_call *c, json_t *arguments)
         refuse(c, &e);
         return;
     }
+    if (tool_network(c, arguments, &network) < 0)
+        return;
     tool_session_plan(c->mcp, arguments, &plan);
+    plan.network = network;
     struct opening *w = calloc(1, sizeof *w);
     const struct session *s = NULL;
     if (w)
         s = session_open(c->mcp->gate, c->owner, &plan, on_open, w, &e);
     else
         err_set(&e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+    json_decref(network); // the session has its own
     if (!s) {
         free(w);
         refuse(c, &e);
@@ -396,7 +426,8 @@ static const char open_input[] = INPUT("",
         "in seconds, unless the run says otherwise.\"}, "
     "\"checkpoint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Make a checkpoint "
         "before every run, for undo_session.\"}, "
-    FILES_ARGUMENT ", " VARIABLES_ARGUMENT);
+    FILES_ARGUMENT ", " VARIABLES_ARGUMENT ", "
+    NETWORK_ARGUMENT("What code in it may reach, for its whole life:"));
 
 static const char none_input[] = INPUT("", "");
 static const char one_input[] = INPUT("\"session\"", SESSION);
@@ -419,7 +450,8 @@ static const char fork_input[] = INPUT("\"session\"",
     FIELD("state", STRING) ", " FIELD("execution_count", INTEGER) ", " FIELD("waiting", INTEGER) ", " \
     FIELD("created_at", NULLABLE(STRING)) ", " FIELD("last_used_at", NULLABLE(STRING)) ", "        \
     FIELD("expires_in_seconds", NULLABLE(NUMBER)) ", " FIELD("checkpoint", BOOLEAN) ", "           \
-    FIELD("limits", MAP(NUMBER)) ", " FIELD("forked_from", NULLABLE(STRING))
+    FIELD("limits", MAP(NUMBER)) ", " FIELD("network", NETWORK) ", "                               \
+    FIELD("forked_from", NULLABLE(STRING))
 
 static const char open_output[] = OBJECT("\"session\", \"state\", \"limits\"", OPEN_FIELDS);
 
@@ -463,6 +495,7 @@ const struct mcp_tool session_tools[] = {
             "itself, and so does the longest idle one when there are too many.",
         .input_schema = open_input,
         .output_schema = open_output,
+        .hints = TOOL_NETWORK,
         .sets = TOOLS_DEFAULT,
         .handle = open_session,
         .adapt = adapt_open,

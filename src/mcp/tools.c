@@ -14,6 +14,8 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "gate/gate.h"
+#include "gate/network.h"
 #include "mcp/fixtures.h"
 #include "mcp/icon.h"
 #include "mcp/schema.h"
@@ -33,7 +35,12 @@ struct mcp_tools {
     struct entry entries[TOOLS_MAX];
     json_t *lists[MCP_VERSION_MAX];
     struct mcp_prepared first_pages[MCP_VERSION_MAX]; // of tools/list, made when first asked for
-    json_t *nothing;                                  // arguments of a call that has none
+    struct networked {                                // the same for the last key with network
+        char owner[MCP_OWNER_MAX + 1];
+        unsigned generation;
+        struct mcp_prepared page;
+    } networked[MCP_VERSION_MAX];
+    json_t *nothing; // arguments of a call that has none
     struct tool_runs *runs;
 };
 
@@ -81,28 +88,38 @@ static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
     return 0;
 }
 
-static json_t *annotations_json(const struct mcp_tool *tool)
+static json_t *annotations_json(const struct mcp_tool *tool, bool network)
 {
+    bool open_world = tool->hints & TOOL_OPEN_WORLD || (network && tool->hints & TOOL_NETWORK);
     return json_pack("{s:s, s:b, s:b, s:b, s:b}", "title", tool->title ? tool->title : tool->name,
                      "readOnlyHint", !!(tool->hints & TOOL_READ_ONLY), "destructiveHint",
                      !!(tool->hints & TOOL_DESTRUCTIVE), "idempotentHint",
-                     !!(tool->hints & TOOL_IDEMPOTENT), "openWorldHint",
-                     !!(tool->hints & TOOL_OPEN_WORLD));
+                     !!(tool->hints & TOOL_IDEMPOTENT), "openWorldHint", open_world);
 }
 
-// A tool with the fields that a revision knows.
-static json_t *tool_json(const struct entry *entry, enum mcp_version version)
+static json_t *description_json(const struct mcp_tool *tool, const char *network)
+{
+    if (!(tool->hints & TOOL_NETWORK))
+        return json_string(tool->description);
+    if (!network[0])
+        return json_sprintf("%s There is no network.", tool->description);
+    return json_sprintf("%s The network: it may reach %s, and nothing else.", tool->description,
+                        network);
+}
+
+// A tool with the fields that a revision knows, for those who may reach `network` ("": nothing).
+static json_t *tool_json(const struct entry *entry, enum mcp_version version, const char *network)
 {
     const struct mcp_tool *tool = entry->tool;
-    json_t *o = json_pack("{s:s, s:s, s:O}", "name", tool->name, "description", tool->description,
-                          "inputSchema", entry->input);
+    json_t *o = json_pack("{s:s, s:o, s:O}", "name", tool->name, "description",
+                          description_json(tool, network), "inputSchema", entry->input);
     int failed = !o;
     if (version >= MCP_2025_06_18 && tool->title)
         failed |= json_object_set_new(o, "title", json_string(tool->title));
     if (version >= MCP_2025_06_18 && entry->output)
         failed |= json_object_set(o, "outputSchema", entry->output);
     if (version >= MCP_2025_03_26)
-        failed |= json_object_set_new(o, "annotations", annotations_json(tool));
+        failed |= json_object_set_new(o, "annotations", annotations_json(tool, network[0]));
     if (version >= MCP_2025_11_25 && !(tool->sets & TOOLS_FIXTURES))
         failed |= json_object_set_new(o, "icons", mcp_icons_json());
     if (failed) {
@@ -118,8 +135,8 @@ static int make_lists(struct mcp_tools *t)
     for (int v = 0; v < MCP_VERSION_MAX; v++) {
         failed |= !(t->lists[v] = json_array());
         for (size_t i = 0; i < t->count; i++)
-            failed |=
-                json_array_append_new(t->lists[v], tool_json(&t->entries[i], (enum mcp_version)v));
+            failed |= json_array_append_new(t->lists[v],
+                                            tool_json(&t->entries[i], (enum mcp_version)v, ""));
     }
     return failed ? -1 : 0;
 }
@@ -148,6 +165,7 @@ void mcp_tools_close(struct mcp *m)
     for (int v = 0; v < MCP_VERSION_MAX; v++) {
         json_decref(t->lists[v]);
         mcp_prepared_clear(&t->first_pages[v]);
+        mcp_prepared_clear(&t->networked[v].page);
     }
     for (size_t i = 0; i < t->count; i++) {
         json_decref(t->entries[i].input);
@@ -196,11 +214,44 @@ struct tool_runs *mcp_tool_runs(const struct mcp *m)
 
 // ---- tools/list ----------------------------------------------------------------------------------
 
+// The page that is kept for callers like this one: those without network have the same, of the others the
+// last key has one.
+static struct mcp_prepared *page_of(struct mcp_call *c, bool network)
+{
+    struct networked *own = &c->mcp->tools->networked[c->version];
+    unsigned generation = network_generation(c->mcp->gate);
+    if (!network)
+        return &c->mcp->tools->first_pages[c->version];
+    if (own->generation != generation || strcmp(own->owner, c->owner) != 0) {
+        mcp_prepared_clear(&own->page);
+        own->page = (struct mcp_prepared){0};
+        own->generation = generation;
+        snprintf(own->owner, sizeof own->owner, "%s", c->owner);
+    }
+    return &own->page;
+}
+
+static json_t *make_page(const struct mcp_call *c, size_t first, size_t next, const char *network)
+{
+    const struct mcp_tools *t = c->mcp->tools;
+    json_t *page = json_array();
+    int failed = !page;
+    for (size_t i = first; i < next; i++)
+        failed |= network[0]
+                      ? json_array_append_new(page, tool_json(&t->entries[i], c->version, network))
+                      : json_array_append(page, json_array_get(t->lists[c->version], i));
+    if (!failed)
+        return page;
+    json_decref(page);
+    return NULL;
+}
+
 void mcp_handle_tools_list(struct mcp_call *c)
 {
-    json_t *all = c->mcp->tools->lists[c->version], *page = all;
-    struct mcp_prepared *prepared = &c->mcp->tools->first_pages[c->version];
-    size_t first, total = json_array_size(all);
+    char network[NETWORK_TEXT_MAX];
+    network_describe(c->mcp->gate, c->owner, NULL, network);
+    struct mcp_prepared *prepared = page_of(c, network[0]);
+    size_t first, total = c->mcp->tools->count;
     if (mcp_page_begin(c, "tools", &first) < 0)
         return;
     if (first == 0 && prepared->text) {
@@ -208,14 +259,10 @@ void mcp_handle_tools_list(struct mcp_call *c)
         return;
     }
     size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
-    if (first == 0 && next == total) {
-        (void)json_incref(page);
-    } else {
-        page = json_array();
-        for (size_t i = first; i < next; i++)
-            (void)json_array_append(page, json_array_get(all, i));
-    }
-    json_t *result = json_pack("{s:o}", "tools", page);
+    json_t *result = json_pack("{s:o}", "tools", make_page(c, first, next, network));
+    // What one key may reach is no other's business.
+    if (result && c->modern && c->mcp->gate && c->mcp->gate->network)
+        (void)json_object_set_new(result, "cacheScope", json_string("private"));
     if (result)
         mcp_page_next(c, "tools", result, next, total);
     if (first == 0 && result && mcp_prepare(c, json_incref(result), prepared) == 0) {

@@ -13,6 +13,7 @@ enum tool_hint {
     TOOL_DESTRUCTIVE = 1 << 1,
     TOOL_IDEMPOTENT = 1 << 2,
     TOOL_OPEN_WORLD = 1 << 3, // reaches the network
+    TOOL_NETWORK = 1 << 4,    // does for keys that may; its description says what they may reach
 };
 
 enum tool_set { TOOLS_DEFAULT = 1 << 0, TOOLS_FIXTURES = 1 << 7 };

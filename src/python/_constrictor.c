@@ -15,6 +15,8 @@
 //   reserve(branch, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
 //   board([bytes])       notes that are not undone
 //   limits()             (memory in bytes, processes)
+// and for network.py, in the zygote or later:
+//   stand_in(name, doc, function, owner)  python/stand_in.h
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -30,6 +32,7 @@
 #include "box/init.h"
 #include "box/spawn.h"
 #include "box/warm.h"
+#include "python/stand_in.h"
 
 static PyObject *fail(int r)
 {
@@ -301,6 +304,8 @@ static PyMethodDef methods[] = {
     {"settled", py_settled, METH_NOARGS, "settled(): after being woken, all is well"},
     {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
     {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},
+    {"stand_in", py_stand_in, METH_VARARGS,
+     "stand_in(name, doc, function, owner): what looks like a function of C and calls this one"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -44,6 +44,8 @@ class Box:
     names = 0               # how many __main__ has before user code
     linecache = None        # KnownSources, which linecache asks by itself
     rich = None             # the module display, once the zygote has it
+    stand_in = None         # for the module network: of _constrictor
+    events = ()             # what that has to say about this run
     shown = False           # it has something for the answer
     pyplot = False          # it has met pyplot
     reserve = None
@@ -59,6 +61,7 @@ class Box:
     own_names = set()       # names like _3 that a session has put into __main__
     on_interrupt = None     # what SIGINT does while code runs; None: it does so now
     codes = ()              # the code objects of the last run
+    compiler = None         # what makes them under a policy, in place of source.to_steps
     sources = {}            # file name -> bytes, or a list of lines once somebody needed them
 
 

@@ -18,6 +18,7 @@ from sys import modules
 from base import __builtins__           # first: functions look builtins up there
 import base
 import report
+import source
 from base import Box, LINE_MAX, PAYLOAD_MAX, clip, need, quote, to_json
 from report import message_of, type_name
 
@@ -48,10 +49,15 @@ METHODS = {
 }
 CANARY = "_ipython_canary_method_should_not_exist_"     # whoever has it has everything
 BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
-# Our other files, and what makes us need them: figures.ADOPT has a function for each.
-OTHERS = "charts", "figures", "plotly_charts", "tables"
-LIBRARIES = ("matplotlib.pyplot", "plotly.io._renderers", "pandas",
-             "IPython.core.display_functions")
+# Our other files, and what makes us need them: ADOPT of the file has a function for each library.
+OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
+          "statements", "walk", "check", "lint", "guard", "restricted", "policed", "transform")
+LIBRARIES = {
+    "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
+    "IPython.core.display_functions": "figures", "socket": "network",
+    "asyncio.selector_events": "network", "anyio._core._sockets": "network",
+    "trio._highlevel_open_tcp_stream": "network",
+}
 FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")
 
@@ -87,7 +93,7 @@ def note(text):
 
 # ---- Our other files ----------------------------------------------------------------------------
 
-Own = {"base": base, "report": report, "display": modules[__name__]}
+Own = {"base": base, "report": report, "display": modules[__name__], "source": source}
 
 
 def own(name):
@@ -108,7 +114,7 @@ def own(name):
 
 def adopt(name):
     try:
-        own("figures").ADOPT[name](modules[name])
+        own(LIBRARIES[name]).ADOPT[name](modules[name])
     except Exception:
         pass                # another version of it: then it is as it is
 
@@ -145,7 +151,9 @@ def install():
 def prepare():
     """For a warm zygote: what a box would else have to read."""
     for name in OTHERS:
-        own(name)
+        if name != "transform" or "RestrictedPython" in modules:
+            own(name)
+    own("policed").practise()
 
 
 # ---- Pictures -----------------------------------------------------------------------------------

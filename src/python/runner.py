@@ -28,7 +28,7 @@ from sys import setprofile, setrecursionlimit, settrace
 
 from _constrictor import receive, send
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, ImportHook, KnownSources, LINE_MAX, MESSAGE_MAX, PAYLOAD_MAX
+from base import Box, HERE, ImportHook, KnownSources, LINE_MAX, MESSAGE_MAX, PAYLOAD_MAX
 from base import clip, need, quote, remember, scan_json, to_json
 from report import complain, describe_error, describe_value, message_of, type_name
 from session import begin, evaluate, forget_history, keep
@@ -108,7 +108,7 @@ def perform(source, filename, namespace, session=False):
     try:
         if Box.on_interrupt is not None:
             heed_interrupts()
-        steps = Box.codes = to_steps(source, filename)
+        steps = Box.codes = (Box.compiler or to_steps)(source, filename)
         answer["phase"] = "execution"
         try:
             value = evaluate(steps, namespace, session)
@@ -269,6 +269,9 @@ def encode(answer):
         text = f'{text[:-1]},"result_json":{value}}}'
     if state:
         text = f"{text[:-1]}{state}}}"
+    if Box.events:
+        events, Box.events = Box.events, ()
+        text = f'{text[:-1]},"security_events":{to_json(events)}}}'
     # Flags of Box, which lies on a page that every run writes to anyway, as the others do not.
     return Box.rich.extend(text.encode()) if Box.shown else text.encode()
 
@@ -279,9 +282,23 @@ def name_of_run(meta, session):
     return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
 
 
+def install(meta):
+    """Packages in place of a run: see installer.py, which only such a box imports. No user code runs in
+    it, before or after."""
+    Box.session = False
+    sys.path.insert(0, HERE)
+    return __import__("installer").payload(meta)
+
+
 def handle(meta, source):
     """One run from the gate; returns the payload to answer with."""
     meta = scan_json(meta.decode(), 0)[0] if meta else {}
+    if "install" in meta:
+        return install(meta)
+    if "policy" in meta:
+        payload = Box.rich.own("policed").before(meta, source)
+        if payload is not None:
+            return payload          # a check, or nothing that can run
     undoing = Box.branched or Box.undo and ("checkpoint" in meta or "op" in meta)
     if undoing:
         payload = Box.undo.before(meta)
@@ -317,6 +334,8 @@ def handle(meta, source):
         answer["exit_code"] = 120       # CPython's own choice for this
     if forked:
         _exit(answer["exit_code"] if answer else 1)
+    if "policy" in meta:
+        Box.rich.own("policed").after(answer)
     payload = encode(answer) if answer else LAST_RESORT
     return Box.undo.extend(payload) if undoing else payload
 

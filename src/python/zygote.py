@@ -110,6 +110,7 @@ def main():
     os.register_at_fork = runner.Box.register_at_fork = register_at_fork
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
+    runner.Box.stand_in = getattr(constrictor, "stand_in", None)
     display.install()
     if not cold:
         display.prepare()

@@ -43,6 +43,7 @@ void rest_free(struct rest_call *c)
         event_free(c->timer);
     ndjson_free(c->stream);
     json_decref(c->body);
+    json_decref(c->network);
     c->rest->held -= c->held;
     free(c);
 }
@@ -108,6 +109,7 @@ int rest_status(const struct err *e)
         {ERR_USAGE, 400},
         {ERR_BAD_VALUE, 400},
         {ERR_UNKNOWN_OPTION, 400},
+        {ERR_NETWORK_NOT_ALLOWED, 403},
         {ERR_SOURCE_NUL, 400},
         {ERR_SOURCE_ENCODING, 400},
         {ERR_SOURCE_TOO_LARGE, 413},
@@ -123,6 +125,7 @@ int rest_status(const struct err *e)
         {ERR_INTERPRETER_TOO_OLD, 503},
         {ERR_BUSY, 503},
         {ERR_STATE_FOLDER, 503},
+        {ERR_NETWORK, 503},
         {ERR_FILE_PATH, 400},
         {ERR_FILE_UNKNOWN, 404},
         {ERR_FILE_KIND, 409},
@@ -432,6 +435,7 @@ int rest_make_plan(struct rest_call *c, const char *name)
     json_t *memory = field_get(c->body, "memory_mb", NULL);
     struct err e;
     session_plan_init(c->rest->gate, plan);
+    plan->network = c->network;
     if (name && session_check_name(name, strlen(name), &e) < 0) {
         rest_fail_err(c, &e);
         return -1;

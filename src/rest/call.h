@@ -44,6 +44,7 @@ struct rest_call {
     char id[SESSION_NAME_MAX + 1];   // {id}
     char path[SCRATCH_PATH_MAX + 1]; // {path}, normalised
     json_t *body;                    // BODY_JSON, checked
+    json_t *network;                 // a layer: what field 'network' asks for
     size_t held;                     // its share of rest->held
     // What goes on.
     struct exec *exec;

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "gate/network.h"
 #include "gate/source.h"
 #include "rest/ndjson.h"
 
@@ -69,6 +70,17 @@ int rest_bring(struct rest_call *c, struct exec_request *request)
     request->files = json_incref(files);
     request->variables = json_incref(variables);
     return 0;
+}
+
+int rest_take_network(struct rest_call *c)
+{
+    struct err e;
+    if (network_parse(c->rest->gate, c->owner, field_get(c->body, "network", NULL), &c->network,
+                      &e) == 0)
+        return 0;
+    (void)err_wrap(&e, "field 'network'");
+    rest_fail_err(c, &e);
+    return -1;
 }
 
 // ---- answers -------------------------------------------------------------------------------------
@@ -162,7 +174,7 @@ void rest_execute(struct rest_call *c)
         rest_fail_err(c, &e);
         return;
     }
-    if (check_session(c, session) < 0)
+    if (rest_take_network(c) < 0 || check_session(c, session) < 0)
         return;
     uint64_t wall_ms = field_ms(c->body, "timeout", 0);
     struct exec_request request = {
@@ -179,6 +191,7 @@ void rest_execute(struct rest_call *c)
     if (rest_bring(c, &request) < 0)
         return;
     request.argv = make_argv(c->body);
+    request.network = json_incref(c->network);
     if (stream && json_is_false(stream)) {
         rest_start(c, &request, finish_whole);
         return;
@@ -188,6 +201,7 @@ void rest_execute(struct rest_call *c)
         json_decref(request.argv);
         json_decref(request.files);
         json_decref(request.variables);
+        json_decref(request.network);
         rest_answer(c, 503, NULL);
         return;
     }

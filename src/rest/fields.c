@@ -29,6 +29,7 @@ static const struct {
     [FIELD_OBJECT] = {"object", "an object"},
     [FIELD_OBJECTS] = {"array", "an array of objects"},
     [FIELD_STRINGS] = {"array", "an array of strings"},
+    [FIELD_NETWORK] = {"object", "\"off\", an array of rules, or an object of them"},
 };
 
 // ---- bounds --------------------------------------------------------------------------------------
@@ -182,6 +183,9 @@ static bool has_type(const struct field *f, json_t *value)
     case FIELD_OBJECT: return json_is_object(value);
     case FIELD_OBJECTS:
     case FIELD_STRINGS: return json_is_array(value);
+    case FIELD_NETWORK:
+        return json_is_string(value) || json_is_array(value) || json_is_object(value) ||
+               json_is_false(value);
     case FIELD_TYPE_MAX: break;
     }
     return false;
@@ -199,6 +203,7 @@ static double measure(const struct field *f, json_t *value, const char **ret_uni
     case FIELD_NUMBER:
     case FIELD_INTEGER: return json_number_value(value);
     case FIELD_BOOLEAN:
+    case FIELD_NETWORK:
     case FIELD_TYPE_MAX: break;
     }
     return 0;
@@ -209,7 +214,7 @@ static int check_range(const struct field *f, const char *place, const struct co
 {
     struct field_range r = field_range(f, c);
     const char *unit;
-    if (f->type == FIELD_BOOLEAN || (r.min == 0 && r.max == 0))
+    if (f->type == FIELD_BOOLEAN || f->type == FIELD_NETWORK || (r.min == 0 && r.max == 0))
         return 0;
     double amount = measure(f, value, &unit);
     if (amount < r.min)
@@ -398,8 +403,23 @@ static json_t *choices_schema(const char *choices, bool nullable)
     return list;
 }
 
+// A rule is a text, or an object that bounds HTTP as well.
+static json_t *network_schema(const struct field *f)
+{
+    json_t *rule = json_pack("{s:[s, s]}", "type", "string", "object"),
+           *rules = json_pack("{s:s, s:O}", "type", "array", "items", rule);
+    json_t *o = json_pack("{s:[{s:s}, O, {s:s, s:{s:O, s:O}, s:b}, {s:s}], s:s}", "anyOf", "const",
+                          "off", rules, "type", "object", "properties", "allow", rules, "deny",
+                          rules, "additionalProperties", 0, "type", "null", "description", f->help);
+    json_decref(rule);
+    json_decref(rules);
+    return o;
+}
+
 static json_t *field_schema(const struct field *f, const struct config *c)
 {
+    if (f->type == FIELD_NETWORK)
+        return network_schema(f);
     // What may be left out may be null as well.
     json_t *type = f->required ? json_string(types[f->type].schema)
                                : json_pack("[s, s]", types[f->type].schema, "null");

@@ -20,7 +20,7 @@ struct answer_field {
 
 struct answer {
     const char *name, *help;
-    struct answer_field fields[32];
+    struct answer_field fields[40];
 };
 
 // clang-format off
@@ -50,7 +50,12 @@ static const struct answer answers[] = {
         {"files", "[File]", "files that are new or changed"},
         {"variables", "[object]", "-names that were added, changed or removed: name, change, type, shape or length"},
         {"usage", "object", "wall_ms, queue_ms, start_ms, cpu_user_ms, cpu_system_ms, peak_memory_bytes, "
-                            "processes, output_bytes"},
+                            "processes, output_bytes; network where it had one: connections, requests, bytes_up, "
+                            "bytes_down, hosts; null when the broker did not say"},
+        {"network", "any", "\"off\", or what it might reach: allow and deny"},
+        {"network_error", "string", "-why usage.network is not known"},
+        {"security_events", "[SecurityEvent]", "what the code tried and was kept from"},
+        {"security_events_omitted", "integer", "-further ones"},
         {"isolation", "object", "state of each isolation layer"},
         {"truncated", "object", "streams that were cut: kept and total bytes"},
         {"limit", "object?", "the limit that was met"},
@@ -62,6 +67,18 @@ static const struct answer answers[] = {
         {"session_state", "string", "-open, new (opened by this run) or lost (ended with it)"},
         {"fork", "string", "-handle of the new session, of a fork"},
         {"hint", "string?", "what to do next"}}},
+    {"SecurityEvent", "Something that the code tried and was kept from", {
+        {"kind", "string", "network"},
+        {"action", "string", "-resolve, connect, tls, http, quota, udp or raw"},
+        {"target", "string", "what it was about: host and port"},
+        {"host", "string", "-name that was asked for"},
+        {"address", "string", "-address"},
+        {"port", "integer", "-port"},
+        {"rule", "string", "-the rule that decided, as it was written"},
+        {"reason", "string", "-stable code: not_allowed, port_not_allowed, denied, ..."},
+        {"layer", "string", "who says so: broker, or box for the code's own side"},
+        {"hint", "string", "what to do next"},
+        {"count", "integer", "how often"}}},
     {"Message", "A line of the stream; a key says what it is, and the last line has 'verdict' and 'execution'", {
         {"text", "string", "-output, or the value of the last expression"},
         {"stream", "string", "-stdout, stderr or result"},
@@ -90,6 +107,7 @@ static const struct answer answers[] = {
         {"expires_in_seconds", "number?", "when it ends by itself if nobody uses it"},
         {"checkpoint", "boolean", "whether every run keeps a checkpoint"},
         {"limits", "object", "memory_bytes, scratch_bytes, timeout, cpu_seconds, idle_timeout"},
+        {"network", "any", "\"off\", or what code in it may reach: allow and deny"},
         {"forked_from", "string", "-handle of the session that it is a copy of"}}},
     {"Sessions", "Sessions of the caller", {
         {"sessions", "object", "open ones: name, or handle where there is no name -> Session"},

@@ -63,6 +63,14 @@ static const struct field file_fields[] = {
         .help = VARIABLES_HELP                                                                     \
     }
 
+#define NETWORK_FIELD(what)                                                                        \
+    {                                                                                              \
+        .name = "network", .type = FIELD_NETWORK,                                                  \
+        .help = what " may reach: \"off\", a list of hosts such as [\"api.example.org:443\"], or " \
+                     "{\"allow\": [...], \"deny\": [...]}; never more than the key may, which is " \
+                     "what counts when it is left out"                                             \
+    }
+
 static const struct field execute_fields[] = {
     {.name = "code",
      .type = FIELD_STRING,
@@ -85,6 +93,7 @@ static const struct field execute_fields[] = {
      .type = FIELD_STRINGS,
      .max = 256,
      .help = "arguments for the code: sys.argv[1:]"},
+    NETWORK_FIELD("what the code"),
     {0},
 };
 
@@ -112,6 +121,7 @@ static const struct field session_fields[] = {
      .help = "keep a checkpoint before every run, for undo"},
     LIMIT_FIELDS,
     BRING_FIELDS,
+    NETWORK_FIELD("what code in it, for its whole life,"),
     {0},
 };
 
@@ -164,12 +174,12 @@ static const struct field artifact_query[] = {
 // clang-format off
 const struct rest_route rest_routes[] = {
     {HTTP_POST, "/execute", .body = BODY_JSON, .fields = execute_fields, .status = 200,
-     .answer = "Execution", .errors = {400, 404, 409, 410, 413, 415, 503}, .handle = rest_execute,
+     .answer = "Execution", .errors = {400, 403, 404, 409, 410, 413, 415, 503}, .handle = rest_execute,
      .operation = "execute", .summary = "Run code in a fresh box or in a session"},
     {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
      .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
     {HTTP_POST, "/sessions", .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
-     .answer = "Session", .errors = {400, 409, 413, 415, 503}, .handle = rest_post_session,
+     .answer = "Session", .errors = {400, 403, 409, 413, 415, 503}, .handle = rest_post_session,
      .operation = "open_session", .summary = "Open a session"},
     {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 410},
      .handle = rest_get_session, .operation = "get_session", .summary = "What is known of a session"},

@@ -29,16 +29,22 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_MEASURE] = sizeof(struct wire_measure),
     [WIRE_MEASURED] = sizeof(struct wire_measured),
     [WIRE_ADOPT] = sizeof(struct wire_adopt),
+    [WIRE_NET_BOX] = sizeof(struct wire_net_box),
+    [WIRE_NET_GONE] = sizeof(struct wire_net_box),
+    [WIRE_NET_LINK] = sizeof(struct wire_net_link),
 };
+
+size_t wire_length(enum wire_type type, const union wire_message *m)
+{
+    uint32_t tail = type == WIRE_ZYGOTE_READY ? m->ready.report_length : 0;
+    return sizes[type] + (tail < WIRE_REPORT_MAX ? tail : WIRE_REPORT_MAX);
+}
 
 int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds, size_t fd_count)
 {
-    size_t len = sizes[type];
-    if (type == WIRE_ZYGOTE_READY) {
-        if (m->ready.report_length > WIRE_REPORT_MAX)
-            return -EMSGSIZE;
-        len += m->ready.report_length;
-    }
+    size_t len = wire_length(type, m);
+    if (type == WIRE_ZYGOTE_READY && m->ready.report_length > WIRE_REPORT_MAX)
+        return -EMSGSIZE;
     m->h = (struct wire_header){
         .version = WIRE_VERSION, .type = (uint16_t)type, .length = (uint32_t)len};
     return fd_send(sock, m, len, fds, fd_count);
@@ -74,7 +80,8 @@ int wire_check(union wire_message *m, size_t len)
     }
     if (m->h.type == WIRE_FILES && m->files.present >= 1U << WIRE_FILES_MAX)
         return -EBADMSG;
-    if (m->h.type == WIRE_ACQUIRE && (m->acquire.ticket == 0 || m->acquire.keep > 1))
+    if (m->h.type == WIRE_ACQUIRE &&
+        (m->acquire.ticket == 0 || m->acquire.keep > 1 || m->acquire.network > 1))
         return -EBADMSG; // ticket 0 is the keeper's own: for the stock
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;

@@ -10,8 +10,10 @@
 //   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
 //   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  ENDED  MEASURED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
+//                     NET_LINK (+ a socket to the broker)
 //   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
-//   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd)  EXITED
+//   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)  EXITED
+//   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
 
 #ifndef CONSTRICTOR_WIRE_WIRE_H
 #define CONSTRICTOR_WIRE_WIRE_H
@@ -29,7 +31,8 @@ enum {
     WIRE_VERSION_MAX = 64,
     WIRE_REPORT_MAX = 16384,
     WIRE_NET_SLOTS = 4096,
-    WIRE_FILES_MAX = 2,
+    WIRE_FILES_MAX = 3,
+    WIRE_NET_FDS = 14, // dns, ask, and a dozen for ports: see broker/broker.h
     WIRE_METER_FDS = 4,
 };
 
@@ -52,6 +55,9 @@ enum wire_type {
     WIRE_MEASURE,
     WIRE_MEASURED,
     WIRE_ADOPT,
+    WIRE_NET_BOX,
+    WIRE_NET_GONE,
+    WIRE_NET_LINK,
     WIRE_TYPE_MAX
 };
 
@@ -110,6 +116,8 @@ struct wire_acquire {
     uint64_t cpu_ms; // CPU time limit of the run
     uint32_t keep; // 1: for a session: it outlives the gate, and is interrupted before it is ended
     uint32_t grace_ms; // with keep: how long after the interruption
+    uint32_t network;  // 1: a box with sockets to the broker
+    uint32_t reserved; // 0
     struct wire_limits limits;
 };
 
@@ -212,7 +220,7 @@ struct wire_spawned {
     struct wire_header h;
     uint64_t box;
     int32_t error; // 0 or an errno
-    uint32_t net;  // 1: it came from the network namespace, 0: from clone3
+    uint32_t net;  // 0: it came from clone3, else from the network namespace: 1 + enum net_step
 };
 
 struct wire_exited {
@@ -249,6 +257,18 @@ struct wire_files {
     uint32_t reserved;
 };
 
+// A box with network, and its sockets; it is gone.
+struct wire_net_box {
+    struct wire_header h;
+    uint64_t box;
+};
+
+// A socket between gate and broker; both get one end whenever one of them is new.  Without a descriptor:
+// there is no broker, for the moment.
+struct wire_net_link {
+    struct wire_header h;
+};
+
 #pragma GCC diagnostic pop
 
 union wire_message {
@@ -271,7 +291,12 @@ union wire_message {
     struct wire_measure measure;
     struct wire_measured measured;
     struct wire_adopt adopt;
+    struct wire_net_box net_box;
+    struct wire_net_link net_link;
 };
+
+// How many bytes of it travel.
+size_t wire_length(enum wire_type type, const union wire_message *m);
 
 // Fills in the header and sends.  0 or a negative errno.
 int wire_send(int sock, enum wire_type type, union wire_message *m, const int *fds,

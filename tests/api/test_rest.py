@@ -716,6 +716,8 @@ def test_health(api):
 
 
 def example(name, schema):
+    if "anyOf" in schema:
+        return schema["anyOf"][0]["const"]
     kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
     if "enum" in schema:
         return schema["enum"][0]

@@ -52,6 +52,9 @@ class Different:
 
 
 DIFFERENT = Different()
+SAME = object()
+# A box with network that may reach a name which nobody has.
+NETWORK = ("--allow-host", "nobody.test")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Probe:
     outside None: there is no outside half; `why` says why not.
     users: whose outside half it is: a key of USERS.
     recorded: not a boundary but a known residual; `why` is the reason we give for it.
+    network: the outcome inside a box that has network, where it differs.
     """
 
     row: int
@@ -72,6 +76,11 @@ class Probe:
     users: str = "any"
     why: str = ""
     recorded: bool = False
+    network: typing.Any = SAME
+
+    @property
+    def inside_with_network(self):
+        return self.inside if self.network is SAME else self.network
 
 
 def has_capability(number):
@@ -159,13 +168,14 @@ def run_outside(probes):
         return parse(done.stdout + done.stderr)
 
 
-def run_inside(cli, probes):
+def run_inside(cli, probes, *flags):
     """The same in one box; the canary is in the program's environment, arguments and files."""
     config = cli.folder / (params()["_canary"] + ".conf")
     config.write_text(f"# {params()['_canary']}\n")
     result = cli.run(
         script(probes, side="inside", tree=["/"], home="/mnt/data"),
         *FLAGS,
+        *flags,
         "--config",
         config,
         env={"CANARY": params()["_canary"]},

@@ -5,7 +5,7 @@ working.
 Data only; harness.py runs it.
 """
 
-from harness import DIFFERENT, Probe
+from harness import DIFFERENT, SAME, Probe
 
 REFUSED = ("EPERM", "EINVAL")
 
@@ -49,6 +49,59 @@ PROTOCOLS = {"rxrpc": 2, "key": 2, "can": 1}
 CAPABLE = {"packet", "key", "xdp"}
 
 
+# With network, where the kernel has it.
+WITH_IPV6 = {(10, 1), (10, 2)}
+# What TCP and UDP need, and nothing else: the filter's own answers.
+NETWORK = {
+    "family_inet": "ok",
+    "family_inet6": ("ok", "EAFNOSUPPORT"),
+    "raw_icmp": "ESOCKTNOSUPPORT",
+    "raw_with_flags": "ESOCKTNOSUPPORT",
+    "inet_with_flags": "ok",
+}
+
+
+def protocols():
+    """Pairs of type and protocol for which the kernel would look for a module."""
+    for name, kind, protocol in (
+        ("icmp_datagram", 2, 1),
+        ("mptcp", 1, 262),
+        ("sctp", 1, 132),
+        ("udplite", 2, 136),
+        ("dccp", 6, 33),
+        ("l2tp", 2, 115),
+        ("tcp_with_udp", 1, 17),
+        ("udp_with_tcp", 2, 6),
+    ):
+        for family in (2, 10):
+            yield Probe(
+                26,
+                f"protocol_{name}_{family}",
+                f"return sc('socket', {family}, {kind}, {protocol})",
+                "EAFNOSUPPORT",
+                why="not every kernel has it",
+                network=("EPROTONOSUPPORT", "ESOCKTNOSUPPORT"),
+            )
+    for name, level, option in (
+        ("tcp_ulp", 6, 31),
+        ("tcp_repair", 6, 19),
+        ("udp_encap", 17, 100),
+        ("ip_xfrm_policy", 0, 17),
+        ("ip_membership", 0, 35),
+        ("ipv6_addrform", 41, 1),
+    ):
+        yield Probe(
+            26,
+            f"option_{name}",
+            "import socket\n"
+            "try: s = socket.socket()\n"
+            "except OSError: s = socket.socket(socket.AF_UNIX)\n"
+            f"return sc('setsockopt', s.fileno(), {level}, {option}, at(8), 4)",
+            "ENOPROTOOPT",
+            why="the kernel's own answer depends on the socket",
+        )
+
+
 def sockets():
     yield Probe(
         25,
@@ -60,17 +113,23 @@ def sockets():
         "return opened",
         lambda pairs: isinstance(pairs, list) and all(family == 1 for family, _ in pairs),
         lambda pairs: [2, 1] in pairs and [2, 2] in pairs,
+        network=lambda pairs: {tuple(pair) for pair in pairs if pair[0] != 1} - WITH_IPV6
+        == {(2, 1), (2, 2)},
     )
     for name, family in FAMILIES.items():
         kind, protocol = TYPES.get(name, 1), PROTOCOLS.get(name, 0)
         users = "root" if name in CAPABLE else "any"
         do = f"return sc('socket', {family}, {kind}, {protocol})"
-        yield Probe(26, f"family_{name}", do, "EAFNOSUPPORT", "ok", users)
+        network = NETWORK.get(f"family_{name}", SAME)
+        yield Probe(26, f"family_{name}", do, "EAFNOSUPPORT", "ok", users, network=network)
         # A type with an unknown flag is EINVAL whatever the family, so this half works on a kernel
         # that does not have the family, too.
         for suffix, mask in (("filtered", 0), ("high_half", 1 << 32)):
             do = f"return sc('socket', {family | mask:#x}, 0x101, 0)"
-            yield Probe(26, f"family_{name}_{suffix}", do, "EAFNOSUPPORT", "EINVAL")
+            allowed = "EINVAL" if network is not SAME else SAME
+            yield Probe(
+                26, f"family_{name}_{suffix}", do, "EAFNOSUPPORT", "EINVAL", network=allowed
+            )
     flags = 0o2000000 | 0o4000  # CLOEXEC, NONBLOCK
     for name, do, outside in (
         ("raw_icmp", "return sc('socket', 2, 3, 1)", DIFFERENT),
@@ -80,7 +139,7 @@ def sockets():
         ("netlink_crypto", "return sc('socket', 16, 3, 21)", DIFFERENT),
         ("netlink_xfrm", "return sc('socket', 16, 3, 6)", DIFFERENT),
     ):
-        yield Probe(26, name, do, "EAFNOSUPPORT", outside)
+        yield Probe(26, name, do, "EAFNOSUPPORT", outside, network=NETWORK.get(name, SAME))
     yield Probe(
         26,
         "socketpair_inet",
@@ -501,6 +560,7 @@ def secrets():
 
 PROBES = (
     *sockets(),
+    *protocols(),
     *processes(),
     *credentials(),
     *limits(),

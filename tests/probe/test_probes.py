@@ -57,6 +57,21 @@ def test_inside(inside_probe, inside_outcomes, record_property):
     ), f"inside: {outcome!r}, expected {inside_probe.inside!r}\n{inside_probe.do}"
 
 
+@pytest.fixture(scope="session")
+def network_outcomes(shared_cli):
+    return harness.run_inside(shared_cli, probes.PROBES, *harness.NETWORK)
+
+
+def test_inside_with_network(inside_probe, network_outcomes):
+    """The same walls around a box that has network, but for those that the network needs."""
+    outcome = network_outcomes[inside_probe.name]
+    assert not harness.broken(outcome), f"the probe failed: {outcome}\n{inside_probe.do}"
+    expected = inside_probe.inside_with_network
+    assert harness.holds(
+        outcome, expected
+    ), f"with network: {outcome!r}, expected {expected!r}\n{inside_probe.do}"
+
+
 def test_outside(outside_probe):
     outcome = outside_outcomes()[outside_probe.name]
     assert harness.outside_holds(

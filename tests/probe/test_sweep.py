@@ -2,8 +2,9 @@
 """The policy's proof: what it says, what a box answers, and what we agreed on, compared.
 
 `constrictor doctor --dump-policy` prints the table that the filter is made from, one JSON object
-per line. The committed copy policy.<machine>.txt makes every change of the policy a visible diff;
-update-golden writes it anew.
+per line; with rules about hosts it prints that of a box with network. The committed copies
+policy.<machine>.txt and policy.<machine>.network.txt make every change of the policy a visible
+diff; update-golden writes them anew.
 """
 
 import json
@@ -16,15 +17,22 @@ import sweep
 import table_syscalls
 import x86_64
 
-GOLDEN = pathlib.Path(__file__).with_name(f"policy.{platform.machine()}.txt")
+HERE = pathlib.Path(__file__).parent
+# kind: the flags that make such a box
+KINDS = {"": (), ".network": harness.NETWORK}
 
 if platform.machine() != "x86_64":
     pytest.skip("the sweep knows the numbers of x86-64 only", allow_module_level=True)
 
 
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.strip(".") or "plain")
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def dump(shared_cli):
-    result = shared_cli.call("doctor", "--dump-policy")
+def dump(shared_cli, kind):
+    result = shared_cli.call("doctor", "--dump-policy", *KINDS[kind])
     assert result.status == 0, result
     return result.out
 
@@ -42,22 +50,38 @@ def policy(dump):
 def test_dump_is_well_formed(policy):
     assert len(policy) > 200
     for number, row in policy.items():
-        assert set(row) == {"nr", "name", "action"}, row
         action = row["action"]
+        assert set(row) - {"checks"} == {"nr", "name", "action"}, row
+        assert ("checks" in row) == (action == "args"), row
+        assert all(isinstance(check, str) and check for check in row.get("checks", [])), row
         assert action in ("allow", "args") or action in ("errno:EPERM", "errno:ENOSYS"), row
         if number in x86_64.NAME:
             assert row["name"] == x86_64.NAME[number]
 
 
-def test_golden_file_is_current(dump):
-    assert GOLDEN.exists(), f"no '{GOLDEN.name}': run tests/probe/update-golden"
+def test_golden_file_is_current(dump, kind):
+    golden = HERE / f"policy.{platform.machine()}{kind}.txt"
+    assert golden.exists(), f"no '{golden.name}': run tests/probe/update-golden"
     assert (
-        dump == GOLDEN.read_text()
+        dump == golden.read_text()
     ), "the policy changed: run tests/probe/update-golden and look at the diff"
 
 
-def test_sweep(policy, shared_cli):
-    outcomes = harness.run_inside(shared_cli, [sweep.probe_of(number) for number in sweep.called()])
+def test_the_network_differs_in_sockets_only(shared_cli):
+    def rows(kind):
+        text = shared_cli.call("doctor", "--dump-policy", *KINDS[kind]).out
+        return {row["name"]: row for row in map(json.loads, text.splitlines())}
+
+    plain, network = rows(""), rows(".network")
+    assert [name for name in plain if plain[name] != network[name]] == ["socket"]
+    assert plain["socket"]["checks"][0] == "arg0 in 0x1 else EAFNOSUPPORT"
+    assert network["socket"]["checks"][0] == "arg0 in 0x1,0x2,0xa else EAFNOSUPPORT"
+
+
+def test_sweep(policy, shared_cli, kind):
+    outcomes = harness.run_inside(
+        shared_cli, [sweep.probe_of(number) for number in sweep.called()], *KINDS[kind]
+    )
     complaints = []
     for number in sweep.called():
         name = sweep.name_of(number)

@@ -163,9 +163,13 @@ static inline struct fake_box *give_box(void)
     return b;
 }
 
+// Nothing was met.
+static const struct wire_usage room_left = {
+    .cpu_user_us = 7, .scratch_free_bytes = 1 << 20, .scratch_free_inodes = 100};
+
 static inline void end_box(struct fake_box *b, enum wire_end end)
 {
-    union wire_message m = {.ended = {.box = b->id, .end = end}};
+    union wire_message m = {.ended = {.box = b->id, .end = end, .usage = room_left}};
     assert_int_equal(wire_send(keeper, WIRE_ENDED, &m, NULL, 0), 0);
     turn();
 }
@@ -222,7 +226,7 @@ static inline void keeper_measures(struct fake_box *b)
     do
         assert_true(hear(WIRE_MEASURE, &m));
     while (m.measure.cpu_ms != 0 || m.measure.box != b->id);
-    m = (union wire_message){.measured = {.box = b->id, .usage = {.cpu_user_us = 7}}};
+    m = (union wire_message){.measured = {.box = b->id, .usage = room_left}};
     assert_int_equal(wire_send(keeper, WIRE_MEASURED, &m, NULL, 0), 0);
     turn();
 }

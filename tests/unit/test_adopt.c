@@ -4,6 +4,16 @@
 
 #include "fake_keeper.h"
 
+#include "gate/network.h"
+
+// What the new gate has before it takes over.
+static void (*gate_is_ready)(void);
+
+static void open_network(void)
+{
+    assert_int_equal(network_open(&gate, &e), 0);
+}
+
 static void crash_and_adopt(const struct fake_box *alive, bool busy)
 {
     union wire_message m = {0};
@@ -18,6 +28,9 @@ static void crash_and_adopt(const struct fake_box *alive, bool busy)
     free(saved);
     facts.restarts++;
     start_gate();
+    if (gate_is_ready)
+        gate_is_ready();
+    gate_is_ready = NULL;
     if (alive) {
         struct fake_box *b = make_box(fds);
         m.adopt = (struct wire_adopt){.box = alive->id};
@@ -114,6 +127,71 @@ static void sessions_go_on_in_the_next_gate(void **state)
     assert_true(next.calls == 1 && next.end == END_DONE);
 }
 
+// What a session may reach outlives its gate, or is nothing from then on; never more.
+static void sessions_keep_their_network(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layer;  // NULL: what the key has
+        const char *forged; // what the gate left behind instead; NULL: what it wrote
+        bool networked, lost;
+        const char *kept; // "": what the key has
+    } cases[] = {
+        {NULL, NULL, true, false, ""},
+        {"false", NULL, false, false, "false"},
+        {"{\"allow\":[\"a.example.net\"],\"deny\":[]}", NULL, true, false,
+         "{\"allow\":[\"a.example.net\"],\"deny\":[]}"},
+        {"long", NULL, true, true, "false"},
+        {"{\"allow\":[\"a.example.net\"],\"deny\":[]}", "{\"allow\":[\"http://x\"]}", true, true,
+         "false"},
+        {"{\"allow\":[\"a.example.net\"],\"deny\":[]}", "{", true, true, "false"},
+    };
+    facts.ledger = ledger_new();
+    facts.network_file = -1;
+    assert_int_equal(text_list_add(&config.allow_hosts, "*.example.net"), 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct session_plan plan;
+        json_t *layer = cases[i].layer ? json_loads(cases[i].layer, JSON_DECODE_ANY, NULL) : NULL;
+        if (cases[i].layer && !layer) { // more than the ledger has room for
+            layer = json_pack("{s:[], s:[]}", "allow", "deny");
+            for (int k = 0; k < 100; k++)
+                json_array_append_new(json_object_get(layer, "allow"),
+                                      json_sprintf("host-%d.example.net", k));
+        }
+        sessions_close(&gate);
+        stop_gate();
+        facts.restarts = 0;
+        start_gate();
+        assert_int_equal(network_open(&gate, &e), 0);
+        session_plan_init(&gate, &plan);
+        plan.network = layer;
+        struct session *s = session_open(&gate, "key", &plan, NULL, NULL, &e);
+        assert_non_null(s);
+        json_decref(layer);
+        char id[SESSION_ID_SIZE];
+        memcpy(id, s->id, sizeof id);
+        struct fake_box *b = give_box();
+        keeper_measures(b);
+        assert_int_equal(s->networked, cases[i].networked);
+        for (unsigned k = 0; cases[i].forged && k < LEDGER_ENTRIES; k++)
+            if (facts.ledger->entries[k].live)
+                snprintf(facts.ledger->entries[k].network, LEDGER_NETWORK_SIZE, "%s",
+                         cases[i].forged);
+        network_close(&gate);
+        struct fake_box before = *b;
+        gate_is_ready = open_network; // before the boxes come
+        crash_and_adopt(&before, false);
+        s = session_find(&gate, "key", id, &e);
+        assert_non_null(s);
+        assert_int_equal(s->networked, cases[i].networked);
+        assert_int_equal(s->network_lost, cases[i].lost);
+        _cleanup_free_ char *kept =
+            s->plan.network ? json_dumps(s->plan.network, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        assert_string_equal(kept ? kept : "", cases[i].kept);
+        network_close(&gate);
+    }
+}
+
 static void a_forged_ledger_is_not_believed(void **state)
 {
     (void)state;
@@ -192,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(sessions_go_on_in_the_next_gate),
+        TEST(sessions_keep_their_network),
         TEST(a_forged_ledger_is_not_believed),
         TEST(two_entries_of_one_session),
         TEST(epitaphs_are_bounded),

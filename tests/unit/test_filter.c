@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,8 +33,8 @@
 
 enum {
     NR_MAX = 600,
-    KINDS = FILTER_GATE + 1, // whole ones
-    PROGRAMS = FILTER_LAST + 1,
+    KINDS = FILTER_BROKER + 1, // whole ones
+    PROGRAMS = FILTER_LAST_NETWORK4 + 1,
     DENIED = SECCOMP_RET_ERRNO | EPERM,
     UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS
 };
@@ -94,8 +96,54 @@ static bool one_of_names(const char *name, const char *const *names, size_t coun
     one_of_names(name, (const char *const[]){__VA_ARGS__},                                         \
                  sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
+// 0, or the errno.  The order of the checks decides which: family, type, protocol.
+static int expect_socket(enum filter_kind kind, bool v6, const __u64 *a)
+{
+    uint32_t family = (uint32_t)a[0], type = (uint32_t)a[1] & 0xf, protocol = (uint32_t)a[2];
+    bool unix_too = kind != FILTER_BROKER;
+    bool inet_too = kind == FILTER_BOX_NETWORK || kind == FILTER_BROKER;
+    bool is_unix = unix_too && family == AF_UNIX;
+    bool is_inet = inet_too && (family == AF_INET || (v6 && family == AF_INET6));
+    if (!is_unix && !is_inet)
+        return EAFNOSUPPORT;
+    if (type == SOCK_SEQPACKET && is_unix)
+        return 0;
+    if (type != SOCK_STREAM && type != SOCK_DGRAM)
+        return ESOCKTNOSUPPORT;
+    if (!inet_too)
+        return 0;
+    return protocol == 0 || protocol == (type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP)
+               ? 0
+               : EPROTONOSUPPORT;
+}
+
+static int expect_setsockopt(const __u64 *a)
+{
+    switch ((uint32_t)a[1]) {
+    case SOL_SOCKET: return ONE_OF(a[2], 26, 27, 44, 50, 51, 52, 60) ? EPERM : 0;
+    case IPPROTO_TCP:
+        return ONE_OF(a[2], TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL,
+                      TCP_KEEPCNT, TCP_SYNCNT, TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_QUICKACK,
+                      TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT)
+                   ? 0
+                   : ENOPROTOOPT;
+    case IPPROTO_IP:
+        return ONE_OF(a[2], IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_RECVTTL,
+                      IP_RECVTOS, IP_BIND_ADDRESS_NO_PORT, IP_MULTICAST_TTL, IP_MULTICAST_LOOP)
+                   ? 0
+                   : ENOPROTOOPT;
+    case IPPROTO_IPV6:
+        return ONE_OF(a[2], IPV6_UNICAST_HOPS, IPV6_MULTICAST_HOPS, IPV6_MULTICAST_LOOP,
+                      IPV6_MTU_DISCOVER, IPV6_RECVERR, IPV6_V6ONLY, IPV6_RECVPKTINFO,
+                      IPV6_RECVTCLASS, IPV6_TCLASS)
+                   ? 0
+                   : ENOPROTOOPT;
+    default: return ENOPROTOOPT;
+    }
+}
+
 // The calls that are decided by their arguments.  Only the low half of an argument counts.
-static uint32_t expect_args(const char *name, const __u64 *a)
+static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64 *a)
 {
     const uint32_t namespaces =
         0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000;
@@ -117,16 +165,16 @@ static uint32_t expect_args(const char *name, const __u64 *a)
         ok = ONE_OF(a[1], TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX);
         errnum = ENOTTY;
     } else if (strcmp(name, "socket") == 0) {
-        bool type = ONE_OF(a[1] & 0xf, SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET);
-        ok = (uint32_t)a[0] == AF_UNIX && type;
-        errnum = (uint32_t)a[0] == AF_UNIX ? ESOCKTNOSUPPORT : EAFNOSUPPORT;
+        errnum = expect_socket(kind, true, a);
+        ok = errnum == 0;
     } else if (strcmp(name, "socketpair") == 0) {
         ok = (uint32_t)a[0] == AF_UNIX;
         errnum = EAFNOSUPPORT;
     } else if (strcmp(name, "setpriority") == 0) {
         ok = (uint32_t)a[2] <= 19;
     } else if (strcmp(name, "setsockopt") == 0) {
-        ok = !ONE_OF(a[2], 26, 27, 44, 50, 51, 52);
+        errnum = expect_setsockopt(a);
+        ok = errnum == 0;
     } else if (ONE_OF_NAMES(name, "sendmsg", "recvmsg")) {
         ok = ((uint32_t)a[2] & MSG_OOB) == 0;
         errnum = EOPNOTSUPP;
@@ -146,7 +194,11 @@ static uint32_t expect(enum filter_kind kind, uint32_t nr, const __u64 *args)
     static const char *const gate_never[] = {"execve", "execveat",     "fork",   "vfork",
                                              "clone",  "memfd_create", "socket", "connect",
                                              "bind",   "listen"};
-    for (size_t i = 0; kind == FILTER_GATE && i < ARRAY_LEN(gate_never); i++)
+    static const size_t broker_never = 6; // those that start something
+    size_t never = kind == FILTER_GATE     ? ARRAY_LEN(gate_never)
+                   : kind == FILTER_BROKER ? broker_never
+                                           : 0;
+    for (size_t i = 0; i < never; i++)
         if (strcmp(name, gate_never[i]) == 0)
             return DENIED;
     if (kind == FILTER_BOX_WATCHED && strcmp(name, "memfd_create") == 0)
@@ -156,7 +208,7 @@ static uint32_t expect(enum filter_kind kind, uint32_t nr, const __u64 *args)
     if (strcmp(action, "errno:EPERM") == 0)
         return DENIED;
     if (strcmp(action, "args") == 0)
-        return expect_args(name, args);
+        return expect_args(kind, name, args);
     assert_true(action[0] == '\0' || strcmp(action, "errno:ENOSYS") == 0);
     return UNKNOWN;
 }
@@ -173,15 +225,19 @@ static int build(void **state)
     FILE *f = open_memstream(&text, &length);
     if (!f)
         return -1;
-    filter_dump(f);
+    filter_dump(f, FILTER_BOX);
     (void)fclose(f);
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         int nr, end = 0;
         char name[40], action[24];
-        if (sscanf(line, "{\"nr\": %d, \"name\": \"%39[^\"]\", \"action\": \"%23[^\"]\"}%n", &nr,
+        if (sscanf(line, "{\"nr\": %d, \"name\": \"%39[^\"]\", \"action\": \"%23[^\"]\"%n", &nr,
                    name, action, &end) != 3 ||
-            (size_t)end != strlen(line) || nr < 0 || nr > NR_MAX || dump[nr].name[0])
+            !end || nr < 0 || nr > NR_MAX || dump[nr].name[0])
             return -1; // not the promised form, or one number twice
+        bool checked = strncmp(line + end, ", \"checks\": [\"arg", 17) == 0;
+        if (checked != (strcmp(action, "args") == 0) ||
+            strcmp(line + strlen(line) - (checked ? 3 : 1), checked ? "\"]}" : "}") != 0)
+            return -1;
         memcpy(dump[nr].name, name, sizeof name);
         memcpy(dump[nr].action, action, sizeof action);
     }
@@ -194,9 +250,9 @@ static const uint32_t high_halves[] = {0, 1, 0x80000000, 0xdeadbeef, 0xffffffff}
 // Two filters of one process: the kernel takes the strictest answer, and of two errnos the younger's.
 static uint32_t interpret_halves(enum filter_kind whole, const struct seccomp_data *data)
 {
-    uint32_t first =
-        interpret(&programs[whole == FILTER_BOX ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED], data);
-    uint32_t last = interpret(&programs[FILTER_LAST], data);
+    bool watched = whole == FILTER_BOX_WATCHED, network = whole == FILTER_BOX_NETWORK;
+    uint32_t first = interpret(&programs[watched ? FILTER_ZYGOTE_WATCHED : FILTER_ZYGOTE], data);
+    uint32_t last = interpret(&programs[network ? FILTER_LAST_NETWORK : FILTER_LAST], data);
     int32_t a = (int32_t)(first & SECCOMP_RET_ACTION_FULL);
     int32_t b = (int32_t)(last & SECCOMP_RET_ACTION_FULL);
     return a < b ? first : last;
@@ -205,7 +261,7 @@ static uint32_t interpret_halves(enum filter_kind whole, const struct seccomp_da
 static void check(enum filter_kind kind, const struct seccomp_data *data)
 {
     uint32_t got = interpret(&programs[kind], data);
-    if (kind == FILTER_BOX || kind == FILTER_BOX_WATCHED)
+    if (kind < FILTER_GATE)
         assert_int_equal(interpret_halves(kind, data), got);
     uint32_t want = expect(kind, (uint32_t)data->nr, data->args);
     if (got != want)
@@ -304,6 +360,47 @@ static void arguments_with_garbage_in_the_high_half(void **state)
     assert_true(seen >= KINDS * 9);
 }
 
+// Rules whose checks depend on each other: every combination of what could matter.
+static void sockets_and_options_by_all_their_arguments(void **state)
+{
+    (void)state;
+    static const uint32_t levels[] = {0,   1,   2,   6,   17,  41,  58,  132,       136,
+                                      255, 263, 270, 272, 282, 283, 284, 0xffffffff};
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (uint32_t family = 0; family <= 50; family++)
+            for (uint32_t type = 0; type <= 0x1f; type++)
+                for (uint32_t protocol = 0; protocol <= 270; protocol++) {
+                    uint64_t high = (uint64_t)(family + type + protocol) << 32;
+                    struct seccomp_data data = {
+                        .nr = SYS_socket,
+                        .arch = NATIVE,
+                        .args = {high | family, high | type | SOCK_CLOEXEC, high | protocol}};
+                    check((enum filter_kind)kind, &data);
+                    int errnum = expect_socket(FILTER_BOX_NETWORK, false, data.args);
+                    if (kind == FILTER_BOX_NETWORK) // the same without IPv6
+                        assert_int_equal(interpret(&programs[FILTER_LAST_NETWORK4], &data),
+                                         errnum ? SECCOMP_RET_ERRNO | (uint32_t)errnum
+                                                : (uint32_t)SECCOMP_RET_ALLOW);
+                }
+        for (size_t i = 0; i < ARRAY_LEN(levels); i++)
+            for (uint32_t name = 0; name < 300; name++) {
+                struct seccomp_data data = {.nr = SYS_setsockopt,
+                                            .arch = NATIVE,
+                                            .args = {3, levels[i], 1ULL << 40 | name}};
+                check((enum filter_kind)kind, &data);
+            }
+    }
+}
+
+// A box loads the last half each time: it stays a fraction of the whole.
+static void the_last_half_is_short(void **state)
+{
+    (void)state;
+    assert_in_range(programs[FILTER_LAST].count, 10, 90);
+    assert_in_range(programs[FILTER_LAST_NETWORK].count, 10, 110);
+    assert_true(programs[FILTER_ZYGOTE].count > 4 * programs[FILTER_LAST].count);
+}
+
 static void foreign_architectures_are_killed(void **state)
 {
     (void)state;
@@ -365,7 +462,7 @@ static void the_rows_that_matter_most(void **state)
     (void)state;
     const struct {
         int nr;
-        uint32_t box, gate;
+        uint32_t box, gate; // the broker as the gate, but for those that reach out
     } rows[] = {
         {SYS_read, SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW},
         {SYS_exit_group, SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW},
@@ -394,6 +491,9 @@ static void the_rows_that_matter_most(void **state)
         struct seccomp_data data = {.nr = rows[i].nr, .arch = NATIVE};
         assert_int_equal(interpret(&programs[FILTER_BOX], &data), rows[i].box);
         assert_int_equal(interpret(&programs[FILTER_GATE], &data), rows[i].gate);
+        assert_int_equal(interpret(&programs[FILTER_BOX_NETWORK], &data), rows[i].box);
+        assert_int_equal(interpret(&programs[FILTER_BROKER], &data),
+                         rows[i].nr == SYS_connect ? SECCOMP_RET_ALLOW : rows[i].gate);
     }
     struct seccomp_data data = {.nr = SYS_clone, .arch = NATIVE, .args = {SIGCHLD}};
     assert_int_equal(interpret(&programs[FILTER_BOX], &data), SECCOMP_RET_ALLOW);
@@ -436,6 +536,8 @@ int main(void)
         cmocka_unit_test(the_program_is_well_formed),
         cmocka_unit_test(every_number_as_the_dump_says),
         cmocka_unit_test(arguments_with_garbage_in_the_high_half),
+        cmocka_unit_test(sockets_and_options_by_all_their_arguments),
+        cmocka_unit_test(the_last_half_is_short),
         cmocka_unit_test(foreign_architectures_are_killed),
 #ifdef __x86_64__
         cmocka_unit_test(x32_is_killed),

@@ -251,9 +251,9 @@ static void every_verdict_has_a_name_of_its_own(void **state)
 // ---- the object ------------------------------------------------------------------------------------
 
 static const char *const keys[] = {
-    "execution_id", "verdict", "success",     "exit_code", "signal",  "phase",
-    "stdout",       "stderr",  "result",      "error",     "usage",   "isolation",
-    "truncated",    "limit",   "environment", "hint",      "display", "variables"};
+    "execution_id", "verdict", "success", "exit_code", "signal",    "phase",          "stdout",
+    "stderr",       "result",  "error",   "usage",     "isolation", "truncated",      "limit",
+    "environment",  "hint",    "display", "variables", "network",   "security_events"};
 
 // Judges, makes the object, checks what holds for every one of them.  The caller frees.
 static json_t *object(void)

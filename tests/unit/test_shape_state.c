@@ -152,6 +152,29 @@ static char *written(void (*write)(FILE *f, json_t *object), json_t *object)
     return text;
 }
 
+static void refusals_are_a_line_each(void **state)
+{
+    (void)state;
+    expect(json_pack("{s:[{s:s, s:s, s:s, s:s, s:s, s:i}, {s:s, s:s}], s:i, s:s}",
+                     "security_events", "kind", "network", "action", "connect", "target",
+                     "a.test:443", "reason", "not_allowed", "hint", "ask for a.test", "count", 3,
+                     "action", "resolve", "target", "b\033[2J.test", "security_events_omitted", 2,
+                     "network_error", "no report"),
+           "refused: connecting to a.test:443 was refused (not_allowed), 3 times; ask for a.test\n"
+           "refused: looking up b?[2J.test was refused\n"
+           "refused: 2 more: see security_events\n"
+           "network: no report\n");
+    json_t *object = json_pack("{s:[]}", "security_events");
+    for (int i = 0; i < 32; i++)
+        json_array_append_new(
+            json_object_get(object, "security_events"),
+            json_pack("{s:s, s:s}", "action", "connect", "target", "some.where.example.org:443"));
+    char *text = text_of(&(struct shape){.budget = 1000}, object);
+    assert_true(strlen(text) < 400);
+    assert_non_null(strstr(text, " more: see security_events\n"));
+    free(text);
+}
+
 static void lost_state_is_said_first(void **state)
 {
     (void)state;
@@ -220,7 +243,7 @@ int main(void)
         cmocka_unit_test(many_files_are_bounded),      cmocka_unit_test(variables_are_one_line),
         cmocka_unit_test(hostile_variables),           cmocka_unit_test(checkpoints),
         cmocka_unit_test(lost_state_is_said_first),    cmocka_unit_test(sizes_in_words),
-        cmocka_unit_test(bounds_of_the_configuration),
+        cmocka_unit_test(bounds_of_the_configuration), cmocka_unit_test(refusals_are_a_line_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

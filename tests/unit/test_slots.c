@@ -28,9 +28,9 @@ static void every_slot_is_given_once(void **state)
     static bool taken[SLOTS];
     assert_int_equal(slots_open(&a, BASE, &e), 0);
     memset(taken, 0, sizeof taken);
-    for (int i = 0; i < SLOTS - 2; i++) {
+    for (int i = 0; i < SLOT_BOXES; i++) {
         int slot = slots_take(&a);
-        assert_true(slot > 0 && slot < SLOT_GATE); // neither the zygote's nor the gate's
+        assert_true(slot > 0 && slot < SLOT_BROKER); // not the zygote's, the broker's or the gate's
         assert_false(taken[slot]);
         taken[slot] = true;
     }
@@ -39,9 +39,9 @@ static void every_slot_is_given_once(void **state)
     slots_give(&a, 17);
     assert_int_equal(slots_take(&a), 17);
     assert_int_equal(slots_take(&a), -1);
-    for (int slot = 1; slot < SLOT_GATE; slot++)
+    for (int slot = 1; slot <= SLOT_BOXES; slot++)
         slots_give(&a, slot);
-    assert_int_equal(a.free_count, SLOTS - 2);
+    assert_int_equal(a.free_count, SLOTS - 3);
     slots_close(&a);
 }
 

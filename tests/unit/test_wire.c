@@ -32,6 +32,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_MEASURE] = sizeof(struct wire_measure),
     [WIRE_MEASURED] = sizeof(struct wire_measured),
     [WIRE_ADOPT] = sizeof(struct wire_adopt),
+    [WIRE_NET_BOX] = sizeof(struct wire_net_box),
+    [WIRE_NET_GONE] = sizeof(struct wire_net_box),
+    [WIRE_NET_LINK] = sizeof(struct wire_net_link),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.
@@ -45,6 +48,7 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
     if (type == WIRE_ACQUIRE) {
         m->acquire.ticket = 8193;
         m->acquire.keep = 1;
+        m->acquire.network = 1;
     }
     if (type == WIRE_RELEASE)
         m->release.end = END_WALL;
@@ -169,6 +173,11 @@ static void other_versions_types_and_reasons_are_refused(void **state)
             m.h.type = types[i];
             assert_int_equal(wire_check(&m, len), -EBADMSG);
         }
+    for (uint32_t value = 2; value; value <<= 1) { // a yes is 1
+        fill(&m, WIRE_ACQUIRE, sizes[WIRE_ACQUIRE], 0);
+        m.acquire.network = value;
+        assert_int_equal(wire_check(&m, sizes[WIRE_ACQUIRE]), -EBADMSG);
+    }
     const uint32_t ends[] = {END_MAX, END_MAX + 1, 0x7fffffff, 0x80000000, 0xffffffff};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         fill(&m, WIRE_RELEASE, sizes[WIRE_RELEASE], 0);

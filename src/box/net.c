@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// net: see net.h.  Runs in the zygote, as root of its user namespace, which owns the new network
+// namespace; the box itself has no capability in it.
+
+#include "box/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/file.h"
+
+enum {
+    LOOPBACK = 1, // the number of lo, in every namespace
+    UDP_FDS = 2,  // dns, ask; the rest is TCP
+    ANSWER_MAX = 512,
+};
+
+static const char *const texts[NET_STEP_MAX] = {
+#define X(name, what) [name] = what,
+    NET_STEP_MAP(X)
+#undef X
+};
+
+const char *net_step_text(uint32_t step)
+{
+    return step < NET_STEP_MAX ? texts[step] : "an unknown step";
+}
+
+void net_close(int fds[WIRE_NET_FDS])
+{
+    for (int i = 0; i < WIRE_NET_FDS; i++)
+        fd_close(&fds[i]);
+}
+
+// Where the zygote stays between boxes; any namespace but one of a box with network will do.
+static int home = -1;
+
+static int go(int proc_fd)
+{
+    if (home < 0)
+        home = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+    return home < 0 || unshare(CLONE_NEWNET) < 0 ? -errno : 0;
+}
+
+void net_leave(void)
+{
+    // Were it refused, the zygote would leave with its next box.
+    if (home >= 0)
+        (void)setns(home, CLONE_NEWNET);
+}
+
+// ---- routes --------------------------------------------------------------------------------------
+
+// lo goes up, and then two routes: `local default dev lo`, for IPv4 and for IPv6.
+struct request {
+    struct {
+        struct nlmsghdr h;
+        struct ifinfomsg link;
+    } up;
+    struct {
+        struct nlmsghdr h;
+        struct rtmsg route;
+        struct rtattr device;
+        uint32_t index;
+    } local[2];
+};
+
+enum { ANSWERS = 3 };
+
+static void fill(struct request *r)
+{
+    static const uint8_t families[] = {AF_INET, AF_INET6};
+    *r = (struct request){
+        .up = {.h = {.nlmsg_len = sizeof r->up,
+                     .nlmsg_type = RTM_NEWLINK,
+                     .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+                     .nlmsg_seq = 0},
+               .link = {.ifi_index = LOOPBACK, .ifi_flags = IFF_UP, .ifi_change = IFF_UP}}};
+    for (unsigned i = 0; i < 2; i++) {
+        r->local[i].h = (struct nlmsghdr){.nlmsg_len = sizeof r->local[i],
+                                          .nlmsg_type = RTM_NEWROUTE,
+                                          .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE,
+                                          .nlmsg_seq = 1 + i};
+        r->local[i].route = (struct rtmsg){.rtm_family = families[i],
+                                           .rtm_table = RT_TABLE_LOCAL,
+                                           .rtm_protocol = RTPROT_STATIC,
+                                           .rtm_scope = RT_SCOPE_HOST,
+                                           .rtm_type = RTN_LOCAL};
+        r->local[i].device = (struct rtattr){RTA_LENGTH(sizeof(uint32_t)), RTA_OIF};
+        r->local[i].index = LOOPBACK;
+    }
+}
+
+// The kernel has worked before the send returns, so every answer is there: one for each message.
+static int take_answers(int sock, int ret_errnum[ANSWERS])
+{
+    union {
+        struct {
+            struct nlmsghdr h;
+            struct nlmsgerr error;
+        };
+        char room[ANSWER_MAX]; // an error brings its question along
+    } answer;
+    for (int i = 0; i < ANSWERS; i++) {
+        ssize_t n = recv(sock, &answer, sizeof answer, MSG_DONTWAIT | MSG_TRUNC);
+        if (n < 0)
+            return -errno;
+        if ((size_t)n < sizeof answer.h + sizeof answer.error || (size_t)n > sizeof answer ||
+            answer.h.nlmsg_type != NLMSG_ERROR || answer.h.nlmsg_seq >= ANSWERS)
+            return -EPROTO;
+        ret_errnum[answer.h.nlmsg_seq] = -answer.error.error;
+    }
+    return 0;
+}
+
+// *ret_v6: this kernel has IPv6, and it is not switched off.
+static int make_routes(bool *ret_v6)
+{
+    struct request request;
+    int errnum[ANSWERS] = {EPROTO, EPROTO, EPROTO};
+    _cleanup_close_ int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (sock < 0)
+        return -errno;
+    fill(&request);
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    if (sendto(sock, &request, sizeof request, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+        return -errno;
+    int r = take_answers(sock, errnum);
+    *ret_v6 = errnum[2] == 0;
+    return r < 0 ? r : errnum[0] ? -errnum[0] : -errnum[1];
+}
+
+// ---- sockets -------------------------------------------------------------------------------------
+
+static int make_udp(uint16_t port)
+{
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) < 0)
+        fd_close(&fd);
+    return fd;
+}
+
+static int make_tcp(bool v6)
+{
+    int off = 0;
+    int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) < 0)
+        fd_close(&fd);
+    return fd;
+}
+
+static int make_sockets(bool v6, int fds[WIRE_NET_FDS])
+{
+    for (int i = 0; i < WIRE_NET_FDS; i++) {
+        fds[i] = i < UDP_FDS ? make_udp(i ? NET_ASK_PORT : NET_DNS_PORT) : make_tcp(v6);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+int net_enter(int proc_fd, int ret_fds[WIRE_NET_FDS], enum net_step *ret_step)
+{
+    bool v6 = false;
+    for (int i = 0; i < WIRE_NET_FDS; i++)
+        ret_fds[i] = -1;
+    *ret_step = NET_NAMESPACE;
+    int r = go(proc_fd);
+    if (r == 0) {
+        *ret_step = NET_ROUTES;
+        r = make_routes(&v6);
+    }
+    if (r == 0) {
+        // The broker has no capability here and is to listen on port 80.
+        *ret_step = NET_PORTS;
+        r = file_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start", "0");
+    }
+    if (r == 0) {
+        *ret_step = NET_SOCKETS;
+        r = make_sockets(v6, ret_fds);
+    }
+    if (r < 0)
+        net_close(ret_fds);
+    return r;
+}

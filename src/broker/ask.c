@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ask: see ask.h.  Called by nbox.c when a datagram came to a box's port 54.
+
+#include "broker/ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "broker/ask_words.h"
+#include "broker/conn.h"
+#include "broker/explain.h"
+#include "broker/nbox.h"
+
+enum { DATAGRAMS = 32 }; // in one turn
+
+struct asker {
+    struct nbox *box;
+    struct sockaddr_storage from;
+    socklen_t length;
+};
+
+void ask_answer(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
+                int errnum, const char *text)
+{
+    char message[ASK_MAX];
+    int n = errnum ? snprintf(message, sizeof message, "no %d %s", errnum, text)
+                   : snprintf(message, sizeof message, "ok");
+    if (n >= (int)sizeof message)
+        n = (int)sizeof message - 1;
+    text_sanitize(message);
+    n = (int)strlen(message);
+    (void)sendto(b->ask, message, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL,
+                 (const struct sockaddr *)to, to_length);
+}
+
+void ask_refuse(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
+                int errnum, const struct refusal *f)
+{
+    char text[ASK_MAX];
+    snprintf(text, sizeof text, "%s%s%s", f->sentence, f->hint[0] ? "; " : "", f->hint);
+    ask_answer(b, to, to_length, errnum, text);
+}
+
+static void say(const struct asker *a, int errnum, const char *text)
+{
+    ask_answer(a->box, &a->from, a->length, errnum, text);
+}
+
+// ---- why -----------------------------------------------------------------------------------------
+
+// The look-up itself made the event.
+static void why_addresses(const struct asker *a, const char *name, const struct resolve_answer *r)
+{
+    struct net_verdict v = {0};
+    struct refusal f;
+    for (size_t i = 0; i < r->count; i++)
+        if (nbox_may_use(a->box, name, &r->addresses[i], &v)) {
+            say(a, 0, "");
+            return;
+        }
+    explain_verdict(a->box, "resolve", name, &r->addresses[r->count - 1], 0, &v, &f);
+    ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+}
+
+static void on_why(const struct asker *a, const struct ask_words *w)
+{
+    static const struct {
+        int errnum;
+        const char *why;
+    } failures[] = {
+        [RESOLVE_OK] = {0, ""},
+        [RESOLVE_NO_NAME] = {ENOENT, "there is no such name, or it has no address"},
+        [RESOLVE_TIMEOUT] = {ETIMEDOUT, "the resolver did not answer in time"},
+        [RESOLVE_FAILED] = {EAGAIN, "the resolver could not answer"},
+    };
+    char name[NET_HOST_MAX + 1], text[REPORT_SENTENCE_MAX];
+    struct net_verdict v;
+    struct refusal f;
+    struct err e;
+    if (net_host_normalise(w->word[1], strlen(w->word[1]), name, &e) < 0) {
+        snprintf(text, sizeof text, "this is no name of a host: %.400s", e.message);
+        say(a, EINVAL, text);
+        return;
+    }
+    nbox_judge(a->box, name, NULL, 0, &v);
+    if (v.reason != NET_ALLOWED) {
+        explain_verdict(a->box, "resolve", name, NULL, 0, &v, &f);
+        ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+        return;
+    }
+    const struct resolve_answer *r = resolver_known(a->box->broker->resolver, name);
+    if (clock_ms() - a->box->hurried_ms < 1000) {
+        explain_quota(name, NULL, 0, "rate", &f);
+        ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+    } else if (!r) {
+        say(a, 0, "");
+    } else if (r->status == RESOLVE_OK) {
+        why_addresses(a, name, r);
+    } else {
+        snprintf(text, sizeof text, "look-up of '%s' failed: %s%s%s%s", name,
+                 failures[r->status].why, r->why ? " (" : "", r->why ? r->why : "",
+                 r->why ? ")" : "");
+        say(a, failures[r->status].errnum, text);
+    }
+}
+
+// ---- connect -------------------------------------------------------------------------------------
+
+static void on_connect(const struct asker *a, const struct ask_words *w)
+{
+    struct nbox *b = a->box;
+    struct net_verdict v;
+    struct refusal f;
+    const char *host = nbox_name_at(b, &w->address);
+    bool stands_for = nbox_is_name_address(&w->address);
+    nbox_judge(b, host, host ? NULL : &w->address, w->port, &v);
+    bool fine = v.reason == NET_ALLOWED && (host || !stands_for);
+    int r = fine ? nbox_listen(b, w->port) : 0;
+    if (r < 0 && r != -EADDRINUSE) { // in use: by a server of the box's own
+        explain_quota(host, host ? NULL : &w->address, w->port, "ports", &f);
+        nbox_refuse(b, &f);
+        ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+    } else if (fine && b->kept >= NBOX_KEPT_MAX) {
+        say(a, 0, ""); // is dialled when the box connects
+    } else {
+        conn_ask(b, &w->address, w->port, &a->from, a->length, strcmp(w->word[3], "wait") == 0);
+    }
+}
+
+// Code that connects to the box itself wants its own server, or meets the broker.
+static void on_taken(const struct asker *a, const struct ask_words *w)
+{
+    uint64_t port;
+    if (text_parse_u64(w->word[1], 1, UINT16_MAX, &port) == 0)
+        for (size_t i = 0; i < BROKER_TCP_FDS; i++)
+            if (a->box->ports[i].port == port) {
+                say(a, 0, "");
+                return;
+            }
+    say(a, ENOENT, "the broker does not listen there");
+}
+
+// ---- note ----------------------------------------------------------------------------------------
+
+static void on_udp(const struct asker *a, const struct ask_words *w)
+{
+    struct refusal f;
+    const char *host = nbox_name_at(a->box, &w->address);
+    explain_other("udp", "udp", host, host ? NULL : &w->address, w->port,
+                  "boxes have TCP only, no UDP",
+                  "names are looked up by the system's resolver functions, which work", &f);
+    f.from_box = true;
+    nbox_refuse(a->box, &f);
+    ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+}
+
+static void on_raw(const struct asker *a, const struct ask_words *w)
+{
+    struct refusal f;
+    char why[160];
+    snprintf(why, sizeof why, "a socket of family %.16s, type %.16s, protocol %.16s", w->word[2],
+             w->word[3], w->word[4]);
+    explain_other("raw", "socket_kind", NULL, NULL, 0, "",
+                  "boxes have TCP sockets, and no others that "
+                  "lead anywhere",
+                  &f);
+    snprintf(f.sentence, sizeof f.sentence, "%s is not for boxes [socket_kind]", why);
+    f.from_box = true;
+    nbox_refuse(a->box, &f);
+    ask_refuse(a->box, &a->from, a->length, EPERM, &f);
+}
+
+static void on_question(const struct asker *a, char *text, size_t length)
+{
+    static void (*const calls[ASK_MAX_KINDS])(const struct asker *, const struct ask_words *) = {
+        [ASK_WHY] = on_why,
+        [ASK_CONNECT] = on_connect,
+        [ASK_TAKEN] = on_taken,
+        [ASK_UDP] = on_udp,
+        [ASK_RAW] = on_raw};
+    struct ask_words words;
+    if (ask_words_read(text, length, &words) < 0)
+        say(a, EINVAL, "this is not a question that the broker knows");
+    else
+        calls[words.kind](a, &words);
+}
+
+void ask_read(struct nbox *b)
+{
+    char text[ASK_MAX + 1];
+    for (int i = 0; i < DATAGRAMS && !b->is_gone; i++) {
+        struct asker a = {.box = b, .length = sizeof a.from};
+        ssize_t n = recvfrom(b->ask, text, ASK_MAX, MSG_DONTWAIT | MSG_TRUNC,
+                             (struct sockaddr *)&a.from, &a.length);
+        if (n < 0)
+            return;
+        if (n > 0 && n <= ASK_MAX)
+            on_question(&a, text, (size_t)n);
+    }
+}

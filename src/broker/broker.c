@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// broker: see broker.h.  The process: what the keeper says, the loop, and the clock.
+
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "broker/conn.h"
+#include "broker/nbox.h"
+#include "broker/relay.h"
+#include "broker/seal.h"
+#include "broker/talk.h"
+
+enum { MESSAGES = 256, TICK_MS = 1000, PAUSE_MS = 100 };
+
+// ---- what the keeper says ------------------------------------------------------------------------
+
+static void for_each_box(struct broker *b, void (*call)(struct nbox *x))
+{
+    for (size_t i = 0; i < NBOX_TABLE; i++) {
+        struct nbox *x, *next;
+        for (x = LIST_FIRST(&b->boxes[i]); x; x = next) {
+            next = LIST_NEXT(x, chain);
+            call(x);
+        }
+    }
+}
+
+// A file that cannot be used leaves everything as it was.
+static void reload(struct broker *b, int file)
+{
+    struct err e;
+    struct net_policy *policy = net_policy_load(b->config, file, &e), *old = b->policy;
+    if (!policy) {
+        err_wrap(&e, "the rules stay as they were");
+        log_err(LOG_ERROR, &e);
+        return;
+    }
+    b->policy = policy;
+    for_each_box(b, nbox_rules_changed);
+    net_policy_free(old);
+    log_line(LOG_INFO, "the rules were read again");
+}
+
+static void on_files(struct broker *b, uint32_t present, const int *fds, size_t count)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < WIRE_FILES_MAX; i++) {
+        int fd = present & 1U << i && n < count ? fds[n++] : -1;
+        if (fd >= 0 && i == WIRE_FILES_MAX - 1) {
+            fd_close(&b->network_file);
+            b->network_file = fd;
+            reload(b, fd);
+        } else if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    while (n < count)
+        (void)close(fds[n++]);
+}
+
+static void close_leaving(struct broker *b)
+{
+    while (b->leaving_count) {
+        struct nbox *x = nbox_find(b, b->leaving[--b->leaving_count]);
+        if (x)
+            nbox_close(x);
+    }
+}
+
+static void on_message(struct broker *b, const union wire_message *m, int *fds, size_t count)
+{
+    switch (m->h.type) {
+    case WIRE_NET_BOX:
+        if (count == WIRE_NET_FDS) {
+            nbox_open(b, m->net_box.box, fds);
+            return;
+        }
+        log_line(LOG_ERROR, "box %llu came with %zu sockets", (unsigned long long)m->net_box.box,
+                 count);
+        break;
+    case WIRE_NET_GONE: // closed when the gate has been heard: it may have asked what the box did
+        if (b->leaving_count == BROKER_LEAVING_MAX)
+            close_leaving(b);
+        b->leaving[b->leaving_count++] = m->net_box.box;
+        break;
+    case WIRE_NET_LINK: talk_link(b, count == 1 ? TAKE_FD(fds[0]) : -1); break;
+    case WIRE_FILES: on_files(b, m->files.present, fds, count); return;
+    default: log_line(LOG_ERROR, "the keeper sent a message of type %u", m->h.type); break;
+    }
+    for (size_t i = 0; i < count; i++)
+        fd_close(&fds[i]);
+}
+
+void broker_hear_keeper(struct broker *b)
+{
+    static union wire_message m; // large
+    for (int i = 0; i < MESSAGES && !b->stop; i++) {
+        int fds[FD_PASS_MAX];
+        size_t count = 0;
+        int r = wire_recv(b->keeper, &m, fds, FD_PASS_MAX, &count);
+        if (r == -EAGAIN || r == -EINTR)
+            return;
+        if (r == -EMSGSIZE || r == -EBADMSG) {
+            log_line(LOG_ERROR, "the keeper sent what could not be taken: %s", strerror(-r));
+            continue;
+        }
+        if (r <= 0) {
+            b->stop = true; // it is gone, and with it every box
+            return;
+        }
+        on_message(b, &m, fds, count);
+    }
+}
+
+void broker_drain(struct broker *b)
+{
+    broker_hear_keeper(b);
+    talk_read(b);
+    close_leaving(b);
+}
+
+static void on_keeper(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    broker_drain(argument);
+}
+
+// ---- the clock -----------------------------------------------------------------------------------
+
+static void tick_box(struct nbox *x)
+{
+    int64_t now_ms = clock_ms();
+    struct conn *c, *next;
+    for (c = TAILQ_FIRST(&x->conns); c; c = next) {
+        next = TAILQ_NEXT(c, link);
+        conn_tick(c, now_ms);
+    }
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    struct broker *b = argument;
+    struct timeval each = {.tv_sec = TICK_MS / 1000};
+    if (b->is_paused)
+        for_each_box(b, nbox_resume);
+    b->is_paused = false;
+    for_each_box(b, tick_box);
+    (void)event_add(b->tick, &each);
+}
+
+void broker_pause(struct broker *b)
+{
+    struct timeval soon = {.tv_usec = PAUSE_MS * 1000};
+    if (b->is_paused)
+        return;
+    b->is_paused = true;
+    for_each_box(b, nbox_pause);
+    (void)event_add(b->tick, &soon);
+    log_line(LOG_WARN, "out of descriptors: no connection is accepted for %d ms", PAUSE_MS);
+}
+
+// ---- life ----------------------------------------------------------------------------------------
+
+// Between two turns of the loop nobody holds on to anything.
+static void bury(struct broker *b)
+{
+    struct conn *c;
+    struct nbox *x;
+    while ((c = TAILQ_FIRST(&b->dead_conns))) {
+        TAILQ_REMOVE(&b->dead_conns, c, ready);
+        conn_free(c);
+    }
+    while ((x = TAILQ_FIRST(&b->dead_boxes))) {
+        TAILQ_REMOVE(&b->dead_boxes, x, ready);
+        nbox_free(x);
+    }
+}
+
+static void loop(struct broker *b)
+{
+    bool more = false;
+    while (!b->stop) {
+        if (event_base_loop(b->base, EVLOOP_ONCE | (more ? EVLOOP_NONBLOCK : 0)) < 0)
+            return;
+        more = relay_turn(b);
+        bury(b);
+    }
+}
+
+static int open_all(struct broker *b, struct err *e)
+{
+    struct timeval each = {.tv_sec = TICK_MS / 1000};
+    struct rlimit files;
+    b->fds_max = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (size_t)files.rlim_cur : 1024;
+    b->base = event_base_new();
+    b->buffer = malloc(RELAY_BUFFER);
+    if (!b->base || !b->buffer)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
+    b->keeper_event = event_new(b->base, b->keeper, EV_READ | EV_PERSIST, on_keeper, b);
+    b->tick = evtimer_new(b->base, on_tick, b);
+    if (!b->keeper_event || !b->tick || event_add(b->keeper_event, NULL) < 0 ||
+        event_add(b->tick, &each) < 0)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
+    b->resolver = resolver_new(b->base, &b->config->dns_servers, e);
+    if (!b->resolver)
+        return -1;
+    b->policy = net_policy_load(b->config, b->network_file, e);
+    if (!b->policy)
+        return -1;
+    return talk_open(b, e);
+}
+
+static void close_all(struct broker *b)
+{
+    for_each_box(b, nbox_close);
+    talk_close(b);
+    resolver_free(b->resolver);
+    bury(b);
+    quota_keys_free(&b->keys);
+    net_policy_free(b->policy);
+    while (b->pool_count)
+        free(b->pool[--b->pool_count]);
+    free(b->buffer);
+    if (b->keeper_event)
+        event_free(b->keeper_event);
+    if (b->tick)
+        event_free(b->tick);
+    if (b->base)
+        event_base_free(b->base);
+    fd_close(&b->keeper);
+    fd_close(&b->network_file);
+    fd_close(&b->audit_file);
+}
+
+int broker_main(int sock, const struct keeper_facts *facts)
+{
+    static struct broker broker; // large
+    struct broker *b = &broker;
+    struct err e;
+    *b = (struct broker){.config = facts->config,
+                         .keeper = sock,
+                         .network_file = facts->network_file,
+                         .audit_file = facts->audit_file};
+    TAILQ_INIT(&b->ready);
+    TAILQ_INIT(&b->dead_boxes);
+    TAILQ_INIT(&b->dead_conns);
+    TAILQ_INIT(&b->keys);
+    log_init((enum log_level)facts->config->log_level, "constrictor broker");
+    int r = seal_identity(facts, &b->keeper, &b->network_file, &b->audit_file, &e);
+    if (r >= 0)
+        r = fd_set_nonblock(b->keeper, true);
+    if (r >= 0)
+        r = open_all(b, &e);
+    if (r >= 0)
+        r = seal_rest(facts, &e);
+    if (r < 0)
+        log_err(LOG_ERROR, &e);
+    else
+        loop(b);
+    close_all(b);
+    return r < 0 ? err_exit_status(e.code) : 0;
+}

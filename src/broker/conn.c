@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// conn: see conn.h.
+
+#include "broker/conn.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/audit.h"
+#include "broker/dial.h"
+#include "broker/explain.h"
+#include "broker/inspect.h"
+#include "broker/nbox.h"
+#include "broker/relay.h"
+
+enum { FDS_EACH = 1 + 3, FDS_SPARE = 64 }; // attempts of dial.c; keeper, gate, resolver, epoll
+
+// ---- ends ----------------------------------------------------------------------------------------
+
+// How it ends when it is closed.  A reset until it is known to have ended in order: so a broker that is killed
+// leaves errors behind, and not downloads that look complete.
+static void set_reset(int fd, bool reset)
+{
+    struct linger now = {.l_onoff = reset};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+static void end_close(struct end *e, bool reset)
+{
+    if (e->event)
+        event_free(e->event);
+    e->event = NULL;
+    if (e->fd >= 0)
+        set_reset(e->fd, reset);
+    fd_close(&e->fd);
+}
+
+static void reset_fd(int fd)
+{
+    struct end e = {.fd = fd};
+    end_close(&e, true);
+}
+
+static const char *target_name(const struct conn *c, char text[NET_ADDRESS_TEXT])
+{
+    if (!c->host)
+        net_address_text(&c->wanted, text);
+    return c->host ? c->host : text;
+}
+
+void conn_report(struct conn *c)
+{
+    char text[NET_ADDRESS_TEXT];
+    uint64_t up = c->bytes[WAY_UP] - c->reported[WAY_UP];
+    uint64_t down = c->bytes[WAY_DOWN] - c->reported[WAY_DOWN];
+    report_traffic(&c->box->report, target_name(c, text), c->port, 0, up, down);
+    memcpy(c->reported, c->bytes, sizeof c->reported);
+}
+
+static void conn_close(struct conn *c, bool reset)
+{
+    struct nbox *b = c->box;
+    if (c->is_closed)
+        return;
+    c->is_closed = true;
+    conn_report(c);
+    resolver_forget(c->lookup);
+    c->lookup = NULL;
+    dial_free(c->dial);
+    c->dial = NULL;
+    for (enum side s = SIDE_BOX; s < SIDES; s++)
+        end_close(&c->ends[s], reset);
+    relay_drop(c);
+    if (c->is_counted) {
+        quota_give_socket(&b->quota);
+        b->broker->fds_used -= FDS_EACH;
+    }
+    b->kept -= c->is_kept;
+    TAILQ_REMOVE(&b->conns, c, link);
+    if (c->is_ready)
+        TAILQ_REMOVE(&b->ready_conns, c, ready);
+    TAILQ_INSERT_TAIL(&b->broker->dead_conns, c, ready);
+}
+
+void conn_free(struct conn *c)
+{
+    free(c);
+}
+
+static void tell_asker(struct conn *c, int errnum, const char *text)
+{
+    if (c->has_asker)
+        ask_answer(c->box, &c->asker, c->asker_length, errnum, text);
+    c->has_asker = false;
+}
+
+void conn_refuse(struct conn *c, const struct refusal *f)
+{
+    if (c->is_closed)
+        return;
+    if (c->has_asker)
+        ask_refuse(c->box, &c->asker, c->asker_length, EACCES, f);
+    c->has_asker = false;
+    if (c->state == CONN_OPEN) {
+        report_refusal(&c->box->report, f);
+        audit_connection(c, "refused", f->reason);
+    } else {
+        nbox_refuse(c->box, f);
+    }
+    conn_close(c, true);
+}
+
+void conn_reset(struct conn *c)
+{
+    if (c->state == CONN_OPEN && !c->is_closed)
+        audit_connection(c, "allowed", "reset");
+    conn_close(c, true);
+}
+
+void conn_finish(struct conn *c, int errnum)
+{
+    if (c->is_closed)
+        return;
+    audit_connection(c, "allowed",
+                     errnum == 0            ? NULL
+                     : errnum == ECONNRESET ? "reset"
+                     : errnum == ETIMEDOUT  ? "idle"
+                                            : strerrorname_np(errnum));
+    conn_close(c, errnum != 0);
+}
+
+// The far side cannot be had.
+static void conn_fail(struct conn *c, int errnum, const char *why)
+{
+    char text[NET_ADDRESS_TEXT], sentence[REPORT_SENTENCE_MAX];
+    const char *name = target_name(c, text);
+    snprintf(sentence, sizeof sentence, "connection to '%s' port %u failed: %s", name, c->port,
+             why);
+    tell_asker(c, errnum, sentence);
+    audit_connection(c, "failed", strerrorname_np(errnum));
+    conn_close(c, true);
+}
+
+// ---- towards the far side ------------------------------------------------------------------------
+
+static void judge(const struct conn *c, const struct net_address *address, struct net_verdict *v)
+{
+    nbox_judge(c->box, c->host, c->host ? address : &c->wanted, c->port, v);
+}
+
+static void refuse_verdict(struct conn *c, const struct net_address *address,
+                           const struct net_verdict *v)
+{
+    struct refusal f;
+    explain_verdict(c->box, "connect", c->host, c->host ? address : &c->wanted, c->port, v, &f);
+    conn_refuse(c, &f);
+}
+
+// SECURITY: an address of this very machine is not private when the machine is a public one; but what
+// listens there was not made for boxes, the server's own port first of all.  The kernel knows which
+// address it would come from: the same one.
+static bool is_own(const struct net_address *a, uint16_t port)
+{
+    struct sockaddr_storage sa, me;
+    socklen_t length = net_address_to_sockaddr(a, port, &sa), me_length = sizeof me;
+    struct net_address mine;
+    uint16_t ignored;
+    _cleanup_close_ int fd = socket(sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd >= 0 && connect(fd, (struct sockaddr *)&sa, length) == 0 &&
+           getsockname(fd, (struct sockaddr *)&me, &me_length) == 0 &&
+           net_address_from_sockaddr((struct sockaddr *)&me, &mine, &ignored) == 0 &&
+           memcmp(&mine, a, sizeof mine) == 0;
+}
+
+// Only a rule of the operator about the address opens it.
+static bool is_own_and_shut(const struct conn *c, const struct net_address *a)
+{
+    struct net_verdict v;
+    const struct net_rules *rules[NET_LAYERS_MAX];
+    if (nbox_layers(c->box, rules) == 0)
+        return true;
+    net_judge(rules, 1, NULL, a, c->port, &v);
+    return v.reason != NET_ALLOWED && is_own(a, c->port);
+}
+
+static void refuse_own(struct conn *c, const struct net_address *a)
+{
+    struct refusal f;
+    explain_other("connect", "own_address", c->host, a, c->port,
+                  "it leads to an address of the host that this server runs on",
+                  "only a rule of the operator for that very address opens it", &f);
+    conn_refuse(c, &f);
+}
+
+static void on_dialled(int fd, int errnum, const struct net_address *a, void *argument)
+{
+    struct conn *c = argument;
+    struct net_verdict v;
+    c->dial = NULL;
+    if (fd < 0) {
+        conn_fail(c, errnum, strerror(errnum));
+        return;
+    }
+    c->ends[SIDE_FAR].fd = fd;
+    set_reset(fd, true);
+    c->address = *a;
+    c->state = CONN_DIALLED;
+    c->active_ms = clock_ms();
+    judge(c, a, &v); // rules may have changed while it took
+    if (v.reason != NET_ALLOWED) {
+        refuse_verdict(c, a, &v);
+        return;
+    }
+    tell_asker(c, 0, "");
+    if (c->ends[SIDE_BOX].fd >= 0)
+        relay_open(c);
+}
+
+static void dial(struct conn *c, const struct net_address *addresses, size_t count)
+{
+    struct net_address fine[DIAL_MAX];
+    struct net_verdict v = {0};
+    size_t n = 0, refused = count, own = count;
+    for (size_t i = 0; i < count && n < DIAL_MAX; i++) {
+        struct net_verdict this;
+        judge(c, &addresses[i], &this);
+        if (this.reason != NET_ALLOWED) {
+            v = this;
+            refused = i;
+        } else if (is_own_and_shut(c, &addresses[i])) {
+            own = i;
+        } else {
+            fine[n++] = addresses[i];
+            memcpy(c->rule, this.rule, sizeof c->rule);
+        }
+    }
+    if (!n && refused < count) {
+        refuse_verdict(c, &addresses[refused], &v);
+        return;
+    }
+    if (!n && own < count) {
+        refuse_own(c, &addresses[own]);
+        return;
+    }
+    c->state = CONN_DIALLING;
+    c->dial = dial_new(c->box->broker->base, fine, n, c->port, on_dialled, c);
+    if (!c->dial)
+        conn_fail(c, ENOMEM, strerror(ENOMEM));
+}
+
+static void on_resolved(const struct resolve_answer *a, void *argument)
+{
+    static const struct {
+        int errnum;
+        const char *why;
+    } failures[] = {
+        [RESOLVE_NO_NAME] = {EHOSTUNREACH, "the name has no address"},
+        [RESOLVE_TIMEOUT] = {ETIMEDOUT, "the resolver does not answer"},
+        [RESOLVE_FAILED] = {EHOSTUNREACH, "the resolver cannot tell its address"},
+    };
+    struct conn *c = argument;
+    c->lookup = NULL;
+    if (a->status == RESOLVE_OK)
+        dial(c, a->addresses, a->count);
+    else
+        conn_fail(c, failures[a->status].errnum, failures[a->status].why);
+}
+
+// Judges, counts and sets out.  `c` may be closed when this returns.
+static void set_out(struct conn *c)
+{
+    struct nbox *b = c->box;
+    struct net_verdict v;
+    struct refusal f;
+    bool named = nbox_is_name_address(&c->wanted);
+    c->host = nbox_name_at(b, &c->wanted);
+    if (named && !c->host) {
+        explain_other("connect", "unknown_address", NULL, &c->wanted, c->port,
+                      "the address stands for no name that this box has looked up",
+                      "look the name up again: the broker that gave it out was replaced", &f);
+        conn_refuse(c, &f);
+        return;
+    }
+    judge(c, NULL, &v);
+    if (v.reason != NET_ALLOWED) {
+        refuse_verdict(c, NULL, &v);
+        return;
+    }
+    memcpy(c->rule, v.rule, sizeof c->rule);
+    bool room = b->broker->fds_used + FDS_EACH + FDS_SPARE <= b->broker->fds_max;
+    const char *over = room ? quota_take_socket(&b->quota) : "descriptors";
+    if (over) {
+        explain_quota(c->host, c->host ? NULL : &c->wanted, c->port, over, &f);
+        conn_refuse(c, &f);
+        return;
+    }
+    char text[NET_ADDRESS_TEXT];
+    c->is_counted = true;
+    b->broker->fds_used += FDS_EACH;
+    report_traffic(&b->report, target_name(c, text), c->port, 1, 0, 0);
+    if (c->host)
+        c->lookup = resolver_ask(b->broker->resolver, c->host, on_resolved, c);
+    else
+        dial(c, &c->wanted, 1);
+}
+
+static struct conn *conn_new(struct nbox *b, const struct net_address *wanted, uint16_t port)
+{
+    struct conn *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->box = b;
+    c->wanted = *wanted;
+    c->port = port;
+    c->ends[SIDE_BOX].fd = c->ends[SIDE_FAR].fd = -1;
+    c->began_ms = c->active_ms = clock_ms();
+    TAILQ_INSERT_TAIL(&b->conns, c, link);
+    return c;
+}
+
+// ---- from the box --------------------------------------------------------------------------------
+
+static struct conn *find_kept(struct nbox *b, const struct net_address *wanted, uint16_t port)
+{
+    struct conn *c, *best = NULL;
+    if (!b->kept)
+        return NULL;
+    TAILQ_FOREACH(c, &b->conns, link)
+    {
+        if (!c->is_kept || c->port != port || memcmp(&c->wanted, wanted, sizeof *wanted) != 0)
+            continue;
+        if (c->state == CONN_DIALLED)
+            return c;
+        best = best ? best : c;
+    }
+    return best;
+}
+
+static void take_in(struct nbox *b, int fd)
+{
+    struct sockaddr_storage sa;
+    socklen_t length = sizeof sa;
+    struct net_address wanted;
+    uint16_t port;
+    int on = 1;
+    if (getsockname(fd, (struct sockaddr *)&sa, &length) < 0 ||
+        net_address_from_sockaddr((struct sockaddr *)&sa, &wanted, &port) < 0) {
+        reset_fd(fd);
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_reset(fd, true);
+    struct conn *c = find_kept(b, &wanted, port);
+    if (c) {
+        c->is_kept = false;
+        b->kept--;
+        c->ends[SIDE_BOX].fd = fd;
+        if (c->state == CONN_DIALLED)
+            relay_open(c);
+        return;
+    }
+    // A connection that was asked for has had its turn.
+    const char *over = quota_take_turn(&b->quota);
+    c = over ? NULL : conn_new(b, &wanted, port);
+    if (over) {
+        struct refusal f;
+        const char *host = nbox_name_at(b, &wanted);
+        explain_quota(host, host ? NULL : &wanted, port, over, &f);
+        nbox_refuse(b, &f);
+    }
+    if (!c) {
+        reset_fd(fd);
+        return;
+    }
+    c->ends[SIDE_BOX].fd = fd;
+    set_out(c);
+}
+
+void conn_accept(struct nbox *b, int listener, int most)
+{
+    for (int i = 0; i < most && !b->is_gone; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+            broker_pause(b->broker);
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
+            continue;
+        if (fd < 0)
+            return;
+        take_in(b, fd);
+    }
+}
+
+void conn_ask(struct nbox *b, const struct net_address *a, uint16_t port,
+              const struct sockaddr_storage *from, socklen_t from_length, bool wait)
+{
+    struct refusal f;
+    const char *over = quota_take_turn(&b->quota);
+    struct conn *c = over ? NULL : conn_new(b, a, port);
+    if (!c) {
+        const char *host = nbox_name_at(b, a);
+        explain_quota(host, host ? NULL : a, port, over ? over : "descriptors", &f);
+        nbox_refuse(b, &f);
+        ask_refuse(b, from, from_length, EACCES, &f);
+        return;
+    }
+    c->has_asker = true;
+    c->asker = *from;
+    c->asker_length = from_length;
+    c->is_kept = true;
+    b->kept++;
+    set_out(c);
+    if (!wait && !c->is_closed)
+        tell_asker(c, 0, "");
+}
+
+// ---- later ---------------------------------------------------------------------------------------
+
+void conn_rejudge(struct conn *c)
+{
+    struct net_verdict v;
+    bool dialled = c->state == CONN_OPEN || c->state == CONN_DIALLED;
+    const struct net_address *address = dialled ? &c->address : NULL;
+    judge(c, address, &v);
+    if (v.reason != NET_ALLOWED)
+        refuse_verdict(c, address, &v);
+    else if (c->state == CONN_OPEN)
+        inspect_rules_changed(c);
+}
+
+void conn_tick(struct conn *c, int64_t now_ms)
+{
+    if (c->is_kept && c->state == CONN_DIALLED && now_ms - c->active_ms > CONN_KEPT_MS)
+        conn_close(c, true);
+    else if (c->inspect.held_ms && now_ms - c->inspect.held_ms > CONN_FIRST_MS)
+        inspect_late(c);
+    else if (c->state == CONN_OPEN && now_ms - c->active_ms > CONN_IDLE_MS)
+        conn_finish(c, ETIMEDOUT);
+}
+
+void conn_catch_up(struct conn *c)
+{
+    if (c->state != CONN_OPEN || c->is_closed)
+        return;
+    for (enum side s = SIDE_BOX; s < SIDES; s++)
+        c->ends[s].readable = c->ends[s].writable = true;
+    relay_pump(c);
+    if (!c->is_closed)
+        conn_report(c);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// explain: why something was refused, for people: a sentence for the exception that the code sees, and a hint
+// for whoever asked for the run.  Called by everybody who refuses.
+
+#ifndef CONSTRICTOR_BROKER_EXPLAIN_H
+#define CONSTRICTOR_BROKER_EXPLAIN_H
+
+#include "broker/state.h"
+
+// By the rules.  `action` is a literal.
+void explain_verdict(const struct nbox *b, const char *action, const char *host,
+                     const struct net_address *address, uint16_t port, const struct net_verdict *v,
+                     struct refusal *ret);
+
+// By a quota, as quota.h names it.
+void explain_quota(const char *host, const struct net_address *address, uint16_t port,
+                   const char *which, struct refusal *ret);
+
+// For other reasons: `why` follows "refused: ".
+void explain_other(const char *action, const char *reason, const char *host,
+                   const struct net_address *address, uint16_t port, const char *why,
+                   const char *hint, struct refusal *ret);
+
+#endif

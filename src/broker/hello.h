@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// hello: which host a TLS ClientHello names.  Called by inspect.c on the first bytes that a box sends;
+// touches nothing but its arguments.  Fuzzed by tests/fuzz/fuzz_hello.c.
+
+#ifndef CONSTRICTOR_BROKER_HELLO_H
+#define CONSTRICTOR_BROKER_HELLO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/rules.h"
+
+enum { HELLO_MAX = 16 * 1024 }; // bytes, records and all; a post-quantum one has about 2000
+
+enum hello {
+    HELLO_MORE, // so far it may become one
+    HELLO_BAD,
+    HELLO_DONE,
+};
+
+// Are these the first bytes of a TLS connection?
+bool hello_begins(const uint8_t *data, size_t length);
+
+// The name is normalised, and "" when there is none.  With an encrypted ClientHello inside, the outer name
+// counts: it is what the network sees.
+enum hello hello_read(const uint8_t *data, size_t length, char ret_name[NET_HOST_MAX + 1]);
+
+#endif

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nbox: see nbox.h.
+
+#include "broker/nbox.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "broker/audit.h"
+#include "broker/conn.h"
+#include "net/rule.h"
+
+enum {
+    NAMES_BASE = 0xc6120000, // 198.18.0.0/15, kept for benchmarks: nobody's address (RFC 2544)
+    NAMES_MASK = 0x1ffff,
+    BACKLOG = 128,
+    ACCEPTS = 16,      // in one turn
+    ADDRESS_PORTS = 6, // for rules about addresses; the others are for names
+};
+
+static void listen_for_addresses(struct nbox *b);
+
+// ---- rules ---------------------------------------------------------------------------------------
+
+size_t nbox_layers(const struct nbox *b, const struct net_rules *ret[NET_LAYERS_MAX])
+{
+    size_t n = 0;
+    if (!b->is_granted)
+        return 0;
+    ret[n++] = &b->quota.grant->rules;
+    for (size_t i = 0; i < b->layer_count; i++)
+        ret[n++] = &b->layers[i];
+    return n;
+}
+
+void nbox_judge(const struct nbox *b, const char *host, const struct net_address *address,
+                uint16_t port, struct net_verdict *ret)
+{
+    const struct net_rules *rules[NET_LAYERS_MAX];
+    net_judge(rules, nbox_layers(b, rules), host, address, port, ret);
+}
+
+// With the ports that rules name for the host, or for addresses where the host may use any.
+bool nbox_may_use(const struct nbox *b, const char *host, const struct net_address *address,
+                  struct net_verdict *ret)
+{
+    const struct net_rules *rules[NET_LAYERS_MAX];
+    size_t layer_count = nbox_layers(b, rules);
+    uint16_t ports[BROKER_TCP_FDS + 2] = {443, 80};
+    bool any;
+    net_judge(rules, layer_count, host, address, ports[0], ret);
+    if (ret->reason == NET_ALLOWED)
+        return true;
+    size_t n = net_ports(rules, layer_count, host, ports, BROKER_TCP_FDS, &any);
+    if (any) {
+        n = net_ports(rules, layer_count, NULL, ports, BROKER_TCP_FDS, &any);
+        ports[n++] = 443;
+        ports[n++] = 80;
+    }
+    for (size_t i = 0; i < n; i++) {
+        net_judge(rules, layer_count, host, address, ports[i], ret);
+        if (ret->reason == NET_ALLOWED)
+            return true;
+    }
+    return false;
+}
+
+static void rejudge(struct nbox *b)
+{
+    struct conn *c, *next;
+    b->epoch++;
+    for (c = TAILQ_FIRST(&b->conns); c; c = next) {
+        next = TAILQ_NEXT(c, link);
+        conn_rejudge(c);
+    }
+}
+
+void nbox_rules_changed(struct nbox *b)
+{
+    if (!b->is_granted)
+        return;
+    b->quota.grant = net_policy_of(b->broker->policy, b->key);
+    rejudge(b);
+}
+
+static void drop_layers(struct nbox *b)
+{
+    for (size_t i = 0; i < b->layer_count; i++)
+        net_rules_done(&b->layers[i]);
+    b->layer_count = 0;
+}
+
+int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rules *given,
+               size_t count)
+{
+    if (!b->is_granted || strcmp(b->key, key) != 0) {
+        // A box does not change hands; should it, nothing of the other key's stays open.
+        struct conn *c;
+        while ((c = TAILQ_FIRST(&b->conns)))
+            conn_reset(c);
+        struct quota_key *use = quota_key_take(&b->broker->keys, &b->broker->key_count, key);
+        if (!use)
+            return -ENOMEM;
+        quota_key_give(b->quota.key);
+        b->quota.key = use;
+    }
+    drop_layers(b);
+    memcpy(b->layers, given, count * sizeof *given);
+    b->layer_count = count;
+    snprintf(b->key, sizeof b->key, "%s", key);
+    snprintf(b->run, sizeof b->run, "%s", run);
+    b->is_granted = true;
+    b->quota.grant = net_policy_of(b->broker->policy, key);
+    rejudge(b);
+    listen_for_addresses(b);
+    return 0;
+}
+
+void nbox_refuse(struct nbox *b, const struct refusal *f)
+{
+    report_refusal(&b->report, f);
+    if (!f->again)
+        audit_refusal(b, f);
+}
+
+// ---- names ---------------------------------------------------------------------------------------
+
+static uint32_t hash_of(const char *text)
+{
+    uint32_t h = 2166136261u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 16777619u;
+    return h;
+}
+
+static struct nbox_name *name_find(const struct nbox *b, const char *name)
+{
+    uint32_t hash = hash_of(name);
+    for (size_t i = 0; i < b->name_count; i++)
+        if (b->names[i].hash == hash && strcmp(b->names[i].text, name) == 0)
+            return &b->names[i];
+    return NULL;
+}
+
+static struct nbox_name *name_add(struct nbox *b, const char *name)
+{
+    if (b->name_count == NBOX_NAMES_MAX)
+        return NULL;
+    if (b->name_count == b->name_cap) {
+        size_t cap = b->name_cap ? 2 * b->name_cap : 16;
+        struct nbox_name *names = realloc(b->names, cap * sizeof *names);
+        if (!names)
+            return NULL;
+        b->names = names;
+        b->name_cap = cap;
+    }
+    char *text = strdup(name);
+    if (!text)
+        return NULL;
+    b->names[b->name_count] =
+        (struct nbox_name){.hash = hash_of(name), .epoch = b->epoch - 1, .text = text};
+    return &b->names[b->name_count++];
+}
+
+int nbox_name_address(struct nbox *b, const char *name, uint8_t ret[4])
+{
+    struct nbox_name *n = name_find(b, name);
+    if (!n)
+        n = name_add(b, name);
+    if (!n)
+        return -1;
+    uint32_t place = (b->name_first + (uint32_t)(n - b->names)) & NAMES_MASK;
+    uint32_t address = htonl(NAMES_BASE | place);
+    memcpy(ret, &address, sizeof address);
+    return 0;
+}
+
+static uint32_t v4_of(const struct net_address *a)
+{
+    uint32_t v4 = 0;
+    if (net_address_is_v4(a))
+        memcpy(&v4, a->bytes + 12, sizeof v4);
+    return ntohl(v4);
+}
+
+bool nbox_is_name_address(const struct net_address *a)
+{
+    return (v4_of(a) & ~(uint32_t)NAMES_MASK) == NAMES_BASE;
+}
+
+const char *nbox_name_at(const struct nbox *b, const struct net_address *a)
+{
+    uint32_t place = ((v4_of(a) & NAMES_MASK) - b->name_first) & NAMES_MASK;
+    return nbox_is_name_address(a) && place < b->name_count ? b->names[place].text : NULL;
+}
+
+// ---- ports ---------------------------------------------------------------------------------------
+
+static void on_accept(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    struct nbox_port *p = argument;
+    broker_drain(p->box->broker);
+    if (!p->box->is_gone)
+        conn_accept(p->box, p->fd, ACCEPTS);
+}
+
+static int watch_port(struct nbox *b, struct nbox_port *p, uint16_t port)
+{
+    p->event = event_new(b->broker->base, p->fd, EV_READ | EV_PERSIST, on_accept, p);
+    if (!p->event || event_add(p->event, NULL) < 0)
+        return -ENOMEM;
+    p->port = port;
+    return 0;
+}
+
+static int bind_port(int fd, uint16_t port)
+{
+    int family = AF_INET6;
+    socklen_t length = sizeof family;
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) < 0)
+        return -errno;
+    bool old = family == AF_INET; // a kernel without IPv6
+    if (bind(fd, old ? (struct sockaddr *)&four : (struct sockaddr *)&six,
+             old ? sizeof four : sizeof six) < 0)
+        return -errno;
+    return listen(fd, BACKLOG) < 0 ? -errno : 0;
+}
+
+int nbox_listen(struct nbox *b, uint16_t port)
+{
+    struct nbox_port *place = NULL;
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++) {
+        if (b->ports[i].port == port)
+            return 0;
+        if (!b->ports[i].port && !place && b->ports[i].fd >= 0)
+            place = &b->ports[i];
+    }
+    if (!place)
+        return -EMFILE;
+    int r = bind_port(place->fd, port);
+    return r < 0 ? r : watch_port(b, place, port);
+}
+
+void nbox_listen_for(struct nbox *b, const char *name)
+{
+    const struct net_rules *rules[NET_LAYERS_MAX];
+    struct nbox_name *n = name_find(b, name);
+    uint16_t ports[BROKER_TCP_FDS + 2] = {443, 80};
+    bool any;
+    if (!n || n->epoch == b->epoch)
+        return;
+    n->epoch = b->epoch;
+    size_t count = net_ports(rules, nbox_layers(b, rules), name, ports + 2, BROKER_TCP_FDS, &any);
+    for (size_t i = any ? 0 : 2; i < count + 2; i++) { // of "every port" first the usual ones
+        int r = nbox_listen(b, ports[i]);
+        if (r < 0)
+            log_line(LOG_DEBUG, "box %llu: port %u: %s", (unsigned long long)b->id, ports[i],
+                     strerror(-r));
+    }
+}
+
+// Libraries in C connect without asking; for names the look-up opens the ports.
+static void listen_for_addresses(struct nbox *b)
+{
+    const struct net_rules *rules[NET_LAYERS_MAX];
+    size_t layer_count = nbox_layers(b, rules), i = 0;
+    uint16_t ports[ADDRESS_PORTS];
+    bool any;
+    while (i < rules[0]->allow_count && net_rule_is_name(&rules[0]->allow[i]))
+        i++;
+    if (i == rules[0]->allow_count)
+        return;
+    size_t count = net_ports(rules, layer_count, NULL, ports, ADDRESS_PORTS, &any);
+    for (i = 0; i < count; i++)
+        (void)nbox_listen(b, ports[i]);
+}
+
+void nbox_pause(struct nbox *b)
+{
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++)
+        if (b->ports[i].event)
+            (void)event_del(b->ports[i].event);
+}
+
+void nbox_resume(struct nbox *b)
+{
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++)
+        if (b->ports[i].event)
+            (void)event_add(b->ports[i].event, NULL);
+}
+
+// A broker before this one may have used the socket.
+static void adopt_port(struct nbox *b, struct nbox_port *p)
+{
+    struct sockaddr_storage sa;
+    socklen_t length = sizeof sa;
+    struct net_address a;
+    uint16_t port = 0;
+    int listening = 0;
+    socklen_t size = sizeof listening;
+    if (getsockname(p->fd, (struct sockaddr *)&sa, &length) < 0 ||
+        net_address_from_sockaddr((struct sockaddr *)&sa, &a, &port) < 0 || !port)
+        return;
+    (void)getsockopt(p->fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size);
+    if (!listening && listen(p->fd, BACKLOG) < 0)
+        return;
+    (void)watch_port(b, p, port);
+}
+
+// ---- life ----------------------------------------------------------------------------------------
+
+static void on_dns(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    struct nbox *b = argument;
+    broker_drain(b->broker);
+    if (!b->is_gone)
+        dns_read(b);
+}
+
+static void on_ask(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    struct nbox *b = argument;
+    broker_drain(b->broker);
+    if (!b->is_gone)
+        ask_read(b);
+}
+
+struct nbox *nbox_find(struct broker *b, uint64_t id)
+{
+    struct nbox *x;
+    LIST_FOREACH(x, &b->boxes[id % NBOX_TABLE], chain)
+    {
+        if (x->id == id)
+            return x;
+    }
+    return NULL;
+}
+
+static struct nbox *nbox_new(struct broker *broker, uint64_t id, const int *fds)
+{
+    struct nbox *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->broker = broker;
+    b->id = id;
+    b->dns = fds[0];
+    b->ask = fds[1];
+    TAILQ_INIT(&b->conns);
+    TAILQ_INIT(&b->ready_conns);
+    // A broker that is new gives out other addresses than the one before it: what code still has from
+    // that one stands for nothing, instead of for another host.
+    if (getrandom(&b->name_first, sizeof b->name_first, 0) < 0)
+        b->name_first = (uint32_t)(uintptr_t)b;
+    b->name_first &= NAMES_MASK;
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++)
+        b->ports[i] = (struct nbox_port){.box = b, .fd = fds[2 + i]};
+    b->dns_event = event_new(broker->base, b->dns, EV_READ | EV_PERSIST, on_dns, b);
+    b->ask_event = event_new(broker->base, b->ask, EV_READ | EV_PERSIST, on_ask, b);
+    return b;
+}
+
+void nbox_open(struct broker *broker, uint64_t id, const int *fds)
+{
+    struct nbox *b = nbox_find(broker, id) ? NULL : nbox_new(broker, id, fds);
+    if (!b) {
+        for (size_t i = 0; i < WIRE_NET_FDS; i++)
+            (void)close(fds[i]);
+        return;
+    }
+    broker->fds_used += WIRE_NET_FDS;
+    LIST_INSERT_HEAD(&broker->boxes[id % NBOX_TABLE], b, chain);
+    for (size_t i = 0; i < WIRE_NET_FDS; i++)
+        (void)fd_set_nonblock(fds[i], true);
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++)
+        adopt_port(b, &b->ports[i]);
+    if (!b->dns_event || !b->ask_event || event_add(b->dns_event, NULL) < 0 ||
+        event_add(b->ask_event, NULL) < 0) {
+        log_line(LOG_ERROR, "box %llu: out of memory, it has no network", (unsigned long long)id);
+        nbox_close(b);
+    }
+}
+
+static void close_event(struct event **e)
+{
+    if (*e)
+        event_free(*e);
+    *e = NULL;
+}
+
+void nbox_close(struct nbox *b)
+{
+    struct broker *broker = b->broker;
+    struct conn *c;
+    if (b->is_gone)
+        return;
+    while ((c = TAILQ_FIRST(&b->conns)))
+        conn_reset(c);
+    b->is_gone = true;
+    close_event(&b->dns_event);
+    close_event(&b->ask_event);
+    fd_close(&b->dns);
+    fd_close(&b->ask);
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++) {
+        close_event(&b->ports[i].event);
+        fd_close(&b->ports[i].fd);
+    }
+    broker->fds_used -= WIRE_NET_FDS;
+    LIST_REMOVE(b, chain);
+    if (b->is_ready)
+        TAILQ_REMOVE(&broker->ready, b, ready);
+    b->is_ready = false;
+    TAILQ_INSERT_TAIL(&broker->dead_boxes, b, ready);
+}
+
+void nbox_free(struct nbox *b)
+{
+    drop_layers(b);
+    for (size_t i = 0; i < b->name_count; i++)
+        free(b->names[i].text);
+    free(b->names);
+    quota_key_give(b->quota.key);
+    report_done(&b->report);
+    free(b);
+}
+
+void nbox_catch_up(struct nbox *b)
+{
+    dns_read(b);
+    ask_read(b);
+    for (size_t i = 0; i < BROKER_TCP_FDS; i++)
+        if (b->ports[i].event)
+            conn_accept(b, b->ports[i].fd, ACCEPTS);
+    struct conn *c, *next;
+    for (c = TAILQ_FIRST(&b->conns); c; c = next) {
+        next = TAILQ_NEXT(c, link);
+        conn_catch_up(c);
+    }
+}

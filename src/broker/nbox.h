@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nbox: one box with network: its sockets, the names that it was told, the rules that bound it.  Made and
+// ended by what the keeper says, bounded by what the gate says.
+
+#ifndef CONSTRICTOR_BROKER_NBOX_H
+#define CONSTRICTOR_BROKER_NBOX_H
+
+#include <jansson.h>
+
+#include "broker/state.h"
+
+// Takes WIRE_NET_FDS descriptors.  A box that is known already keeps its sockets and these are closed.
+void nbox_open(struct broker *b, uint64_t id, const int *fds);
+void nbox_close(struct nbox *b); // unlinks, ends all connections; freed later
+void nbox_free(struct nbox *b);
+struct nbox *nbox_find(struct broker *b, uint64_t id);
+
+// A grant of the gate; what is open and no longer allowed is ended.  Takes the rules on success.
+int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rules *given,
+               size_t count);
+// The operator's rules have changed.
+void nbox_rules_changed(struct nbox *b);
+
+// The rules in force, the operator's first; none before the first grant.
+size_t nbox_layers(const struct nbox *b, const struct net_rules *ret[NET_LAYERS_MAX]);
+void nbox_judge(const struct nbox *b, const char *host, const struct net_address *address,
+                uint16_t port, struct net_verdict *ret);
+
+// The address of 198.18.0.0/15 that stands for a name, for the life of the box.  -1: there are too many.
+int nbox_name_address(struct nbox *b, const char *name, uint8_t ret[4]);
+bool nbox_is_name_address(const struct net_address *a);
+const char *nbox_name_at(const struct nbox *b,
+                         const struct net_address *a); // NULL: stands for none
+
+// From now on connections to this port come to the broker.  0 or a negative errno; -EMFILE: no socket is left.
+int nbox_listen(struct nbox *b, uint16_t port);
+// To those that the rules name for a host, or the usual ones.
+void nbox_listen_for(struct nbox *b, const char *name);
+// Which port and address could be used with this name's address?  By the rules, for one at least.
+bool nbox_may_use(const struct nbox *b, const char *host, const struct net_address *address,
+                  struct net_verdict *ret);
+void nbox_pause(struct nbox *b); // accepts nobody
+void nbox_resume(struct nbox *b);
+
+// Something was refused: goes into the report and the audit.
+void nbox_refuse(struct nbox *b, const struct refusal *f);
+
+// Everything that the box has done until now is taken in, as far as that is quick.
+void nbox_catch_up(struct nbox *b);
+
+// dns.c and ask.c: a datagram came, or may have.
+void dns_read(struct nbox *b);
+void ask_read(struct nbox *b);
+
+#endif

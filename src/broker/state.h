@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// state: what the files of the broker share: the process, its boxes, their connections.
+//
+// Invariants:
+//  1. Nothing is freed while the loop is in a callback: what ends is closed and unlinked at once, and freed
+//     between two turns (broker_bury).  So a callback may go on with what it has, if it looks at `is_closed`
+//     or `is_gone` after anything that may end things.
+//  2. A connection dials only an address that net_judge allowed, in this process, for this connection.
+//  3. Bytes of a box go on only below flow.cleared, which inspect.c moves.
+//  4. Every connection that is counted in fds_used and in quotas is given back once, in conn_close.
+
+#ifndef CONSTRICTOR_BROKER_STATE_H
+#define CONSTRICTOR_BROKER_STATE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "broker/broker.h"
+#include "broker/quota.h"
+#include "broker/report.h"
+#include "broker/request.h"
+#include "broker/resolve.h"
+#include "net/policy.h"
+#include "net/rules.h"
+
+struct dial;
+struct nbox;
+struct talk;
+
+// ---- a connection --------------------------------------------------------------------------------
+
+enum side { SIDE_BOX, SIDE_FAR, SIDES };
+enum way { WAY_UP, WAY_DOWN, WAYS }; // from side w to the other one
+
+struct end {
+    int fd;
+    struct event *event;
+    bool readable, writable; // as far as is known: edge-triggered
+};
+
+// One direction: bytes [start, cleared) may be written, [cleared, end) are not judged yet.
+struct flow {
+    uint8_t *buffer; // RELAY_BUFFER bytes of the pool; NULL: nothing is held
+    size_t start, cleared, end;
+    bool ended; // no more will be read
+    bool shut;  // and the other side knows
+};
+
+enum inspect_state {
+    INSPECT_FIRST,   // nothing is known yet
+    INSPECT_HELLO,   // TLS, until its ClientHello is there
+    INSPECT_HTTP,    // requests, one after the other
+    INSPECT_UPGRADE, // a request to change the protocol went up: the answer says whether it is
+    INSPECT_PASS,    // bytes
+};
+
+enum { INSPECT_STATUS = 12 }; // "HTTP/1.1 101"
+
+struct inspect {
+    enum inspect_state state;
+    bool bounded; // rules bound methods or paths
+    struct request request;
+    uint64_t requests;
+    char status[INSPECT_STATUS];
+    size_t status_length;
+    bool again;      // what is held is to be looked at again
+    int64_t held_ms; // since when bytes wait for the rest of something; 0: none do
+};
+
+enum conn_state { CONN_RESOLVING, CONN_DIALLING, CONN_DIALLED, CONN_OPEN };
+
+struct conn {
+    TAILQ_ENTRY(conn) link;  // of the box
+    TAILQ_ENTRY(conn) ready; // of the box, or of the dead
+    bool is_ready, is_closed, is_counted;
+    bool is_kept; // asked for, and the box has not connected yet
+    struct nbox *box;
+    enum conn_state state;
+    struct net_address wanted; // as the code sees it
+    uint16_t port;
+    const char *host;           // a name of the box; NULL: the code connects to an address
+    struct net_address address; // that was dialled
+    struct resolve_wait *lookup;
+    struct dial *dial;
+    struct end ends[SIDES];
+    struct flow flows[WAYS];
+    struct inspect inspect;
+    bool has_asker; // somebody waits for the answer of 'connect ... wait'
+    struct sockaddr_storage asker;
+    socklen_t asker_length;
+    int64_t began_ms, active_ms;
+    uint64_t bytes[WAYS], reported[WAYS];
+    char rule[NET_RULE_TEXT];
+};
+
+TAILQ_HEAD(conn_list, conn);
+
+// ---- a box ---------------------------------------------------------------------------------------
+
+enum {
+    NBOX_NAMES_MAX = 4096,
+    NBOX_RUN_TEXT = 64,
+    NBOX_KEPT_MAX = 8, // connections that were asked for and are waited for
+    NBOX_LOOKUPS_MAX = 64,
+    NBOX_TABLE = 1024,
+};
+
+struct nbox_name {
+    uint32_t hash;
+    unsigned epoch; // of the rules that its ports were opened for
+    char *text;
+};
+
+struct nbox_port {
+    struct nbox *box;
+    int fd;
+    uint16_t port; // 0: free
+    struct event *event;
+};
+
+struct nbox {
+    LIST_ENTRY(nbox) chain;
+    TAILQ_ENTRY(nbox) ready; // or of the dead
+    bool is_ready, is_gone;
+    struct broker *broker;
+    uint64_t id;
+    char key[QUOTA_KEY_TEXT], run[NBOX_RUN_TEXT];
+    bool is_granted;
+    unsigned epoch; // changes with the rules
+    size_t layer_count;
+    struct net_rules layers[NET_LAYERS_MAX - 1];
+    int dns, ask;
+    struct event *dns_event, *ask_event;
+    struct nbox_port ports[BROKER_TCP_FDS];
+    struct nbox_name *names;
+    uint32_t name_first; // where in 198.18.0.0/15 the first name is
+    size_t name_count, name_cap;
+    unsigned lookups, kept;
+    int64_t hurried_ms; // when a look-up was last refused for the rate
+    struct conn_list conns, ready_conns;
+    struct quota quota;
+    struct report report;
+    struct {
+        int64_t second_ms;
+        unsigned lines;
+        uint64_t left_out;
+    } audit;
+};
+
+TAILQ_HEAD(nbox_list, nbox);
+
+// ---- the process ---------------------------------------------------------------------------------
+
+enum {
+    RELAY_BUFFER = 256 * 1024,
+    RELAY_POOL = 16, // buffers that are kept for the next one
+};
+
+enum { BROKER_LEAVING_MAX = 64 };
+
+struct broker {
+    struct event_base *base;
+    const struct config *config;
+    int keeper, network_file, audit_file;
+    struct event *keeper_event, *tick;
+    struct talk *talk;
+    struct net_policy *policy;
+    struct resolver *resolver;
+    LIST_HEAD(, nbox) boxes[NBOX_TABLE];
+    struct nbox_list ready, dead_boxes;
+    struct conn_list dead_conns;
+    struct quota_keys keys;
+    unsigned key_count;
+    uint8_t *buffer; // RELAY_BUFFER bytes, for whoever has his turn
+    uint8_t *pool[RELAY_POOL];
+    size_t pool_count;
+    size_t fds_used, fds_max;
+    bool is_paused; // out of descriptors: nobody is accepted for a moment
+    size_t leaving_count;
+    uint64_t leaving[BROKER_LEAVING_MAX]; // boxes that are gone, until the gate has been heard
+    bool stop;
+};
+
+// Reads what the keeper and the gate have sent.  For whoever hears from a box: what bounds it was sent
+// before its code was.
+void broker_drain(struct broker *b);
+void broker_hear_keeper(struct broker *b); // only that
+void broker_pause(struct broker *b);
+
+#endif

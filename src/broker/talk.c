@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// talk: see talk.h.
+//
+// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do here is to
+// grant less than the operator's rules, which the broker has from the configuration itself.
+
+#include "broker/talk.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "broker/conn.h"
+#include "broker/nbox.h"
+
+enum { DATAGRAMS = 256 }; // in one turn
+
+struct held {
+    TAILQ_ENTRY(held) link;
+    char *text;
+    size_t length;
+};
+
+struct talk {
+    int fd;
+    struct event *event, *room;
+    TAILQ_HEAD(, held) held;
+    size_t held_count;
+    char buffer[BROKER_DATAGRAM];
+};
+
+// ---- out -----------------------------------------------------------------------------------------
+
+static bool put(struct talk *t, const char *text, size_t length)
+{
+    if (send(t->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        return true;
+    return errno != EAGAIN && errno != EINTR; // it will not be better later
+}
+
+static void drop_first(struct talk *t)
+{
+    struct held *h = TAILQ_FIRST(&t->held);
+    TAILQ_REMOVE(&t->held, h, link);
+    t->held_count--;
+    free(h->text);
+    free(h);
+}
+
+static void on_room(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    struct talk *t = argument;
+    struct held *h;
+    while ((h = TAILQ_FIRST(&t->held)) && put(t, h->text, h->length))
+        drop_first(t);
+    if (!h)
+        (void)event_del(t->room);
+}
+
+static void hold(struct talk *t, char *text, size_t length)
+{
+    struct held *h = t->held_count < TALK_HELD_MAX && t->room ? calloc(1, sizeof *h) : NULL;
+    if (!h) {
+        log_line(LOG_ERROR, "the gate does not read: a report is lost");
+        free(text);
+        return;
+    }
+    h->text = text;
+    h->length = length;
+    TAILQ_INSERT_TAIL(&t->held, h, link);
+    t->held_count++;
+    (void)event_add(t->room, NULL);
+}
+
+static void send_json(struct talk *t, json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    // Bounded by its parts; the events are what can be long.
+    if (text && strlen(text) > BROKER_DATAGRAM) {
+        size_t lost = json_array_size(json_object_get(o, "events"));
+        (void)json_object_set_new(o, "events", json_array());
+        (void)json_object_set_new(o, "events_left_out", json_integer((json_int_t)lost));
+        free(text);
+        text = json_dumps(o, JSON_COMPACT);
+    }
+    json_decref(o);
+    size_t length = text ? strlen(text) : 0;
+    if (!length || length > BROKER_DATAGRAM || t->fd < 0 ||
+        (!t->held_count && put(t, text, length)))
+        free(text);
+    else
+        hold(t, text, length);
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+static void parse_layers(json_t *list, struct net_rules *ret, size_t *ret_count, struct err *e)
+{
+    size_t count = json_array_size(list);
+    *ret_count = 0;
+    if (!json_is_array(list) || count >= NET_LAYERS_MAX) {
+        err_set(e, ERR_PROTOCOL, 0, NULL, "%zu layers of rules", count);
+        *ret_count = SIZE_MAX;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (net_rules_from_json(json_array_get(list, i), &ret[i], e) < 0) {
+            while (i--)
+                net_rules_done(&ret[i]);
+            *ret_count = SIZE_MAX;
+            return;
+        }
+        *ret_count = i + 1;
+    }
+}
+
+// A grant that cannot be read takes away what was granted before.
+static void on_grant(struct nbox *b, json_t *o)
+{
+    struct net_rules rules[NET_LAYERS_MAX] = {0};
+    struct err e = {.message = "key or run is missing or too long"};
+    const char *key = json_string_value(json_object_get(o, "key"));
+    const char *run = json_string_value(json_object_get(o, "run"));
+    size_t count = SIZE_MAX;
+    if (key && strlen(key) < sizeof b->key && run && strlen(run) < sizeof b->run)
+        parse_layers(json_object_get(o, "layers"), rules, &count, &e);
+    if (count == SIZE_MAX || nbox_grant(b, key, run, rules, count) < 0) {
+        for (size_t i = 0; count != SIZE_MAX && i < count; i++)
+            net_rules_done(&rules[i]);
+        log_line(LOG_ERROR, "box %llu: a grant is of no use: %s", (unsigned long long)b->id,
+                 e.message);
+        struct conn *c;
+        while ((c = TAILQ_FIRST(&b->conns)))
+            conn_reset(c);
+        b->is_granted = false;
+    }
+}
+
+static void on_settle(struct talk *t, struct nbox *b)
+{
+    nbox_catch_up(b);
+    send_json(t, report_take(&b->report, b->id));
+}
+
+static void on_message(struct broker *b, const char *text, size_t length)
+{
+    struct talk *t = b->talk;
+    json_t *o = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+    const char *op = json_string_value(json_object_get(o, "op"));
+    json_t *number = json_object_get(o, "box");
+    if (!op || !json_is_integer(number) || json_integer_value(number) <= 0) {
+        log_line(LOG_ERROR, "the gate sent what is no message");
+        json_decref(o);
+        return;
+    }
+    uint64_t id = (uint64_t)json_integer_value(number);
+    struct nbox *x = nbox_find(b, id);
+    if (!x) { // the keeper names a box to us first, but that may have come since we heard it last
+        broker_hear_keeper(b);
+        x = nbox_find(b, id);
+    }
+    if (strcmp(op, "grant") == 0 && x)
+        on_grant(x, o);
+    else if (strcmp(op, "settle") == 0 && x)
+        on_settle(t, x);
+    else if (strcmp(op, "settle") == 0)
+        send_json(
+            t, json_pack("{s:s, s:I, s:b}", "op", "report", "box", (json_int_t)id, "unknown", 1));
+    json_decref(o);
+}
+
+void talk_read(struct broker *b)
+{
+    struct talk *t = b->talk;
+    for (int i = 0; i < DATAGRAMS && t->fd >= 0; i++) {
+        ssize_t n = recv(t->fd, t->buffer, sizeof t->buffer, MSG_DONTWAIT | MSG_TRUNC);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0) {
+            talk_link(b, -1); // that gate is gone; the keeper brings a new one
+            return;
+        }
+        if ((size_t)n <= sizeof t->buffer)
+            on_message(b, t->buffer, (size_t)n);
+    }
+}
+
+// ---- life ----------------------------------------------------------------------------------------
+
+static void on_gate(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd, (void)what;
+    broker_drain(argument); // first the keeper: the box of a grant may be new
+}
+
+void talk_link(struct broker *b, int fd)
+{
+    struct talk *t = b->talk;
+    struct event **events[] = {&t->event, &t->room};
+    for (size_t i = 0; i < ARRAY_LEN(events); i++) {
+        if (*events[i])
+            event_free(*events[i]);
+        *events[i] = NULL;
+    }
+    while (t->held_count)
+        drop_first(t); // a new gate has not asked for them
+    fd_close(&t->fd);
+    if (fd < 0)
+        return;
+    t->fd = fd;
+    (void)fd_set_nonblock(fd, true);
+    t->event = event_new(b->base, fd, EV_READ | EV_PERSIST, on_gate, b);
+    t->room = event_new(b->base, fd, EV_WRITE | EV_PERSIST, on_room, t);
+    if (!t->event || !t->room || event_add(t->event, NULL) < 0)
+        log_line(LOG_ERROR, "out of memory: the gate cannot be heard");
+}
+
+int talk_open(struct broker *b, struct err *e)
+{
+    b->talk = calloc(1, sizeof *b->talk);
+    if (!b->talk)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
+    b->talk->fd = -1;
+    TAILQ_INIT(&b->talk->held);
+    return 0;
+}
+
+void talk_close(struct broker *b)
+{
+    if (!b->talk)
+        return;
+    talk_link(b, -1);
+    free(b->talk);
+    b->talk = NULL;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// network: see network.h.
+
+#include "cli/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "net/policy.h"
+
+enum { NETWORK_ON = 1 }; // position in the choices of config.def
+
+// "allow-host from the environment variable CONSTRICTOR_ALLOW_HOST: ..."
+static int check_list(const struct config *c, enum config_key key, const struct text_list *list,
+                      struct err *e)
+{
+    static const struct text_list none;
+    struct net_rules rules = {0};
+    char from[CONFIG_DESCRIBE_MAX];
+    bool allow = key == CONFIG_KEY_allow_hosts;
+    int r = net_rules_from_lists(allow ? list : &none, allow ? &none : list, &rules, e);
+    if (r == 0) {
+        net_rules_done(&rules);
+        return 0;
+    }
+    config_format_origin(c, key, c->origins[key], from);
+    (void)err_wrap(e, "%s from %s", config_options[key].key, from);
+    return r;
+}
+
+static int check_file(const struct config *c, struct err *e)
+{
+    _cleanup_close_ int file = -1;
+    if (c->network_file[0]) {
+        file = open(c->network_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (file < 0)
+            return err_set(e, ERR_BAD_CONFIG_FILE, errno,
+                           "give --network-file a JSON file that can be read",
+                           "open '%s' of --network-file", c->network_file);
+    }
+    struct net_policy *policy = net_policy_load(c, file, e);
+    net_policy_free(policy); // fine with NULL
+    return policy ? 0 : -1;
+}
+
+int network_check_config(const struct config *c, bool quiet, struct err *e)
+{
+    bool rules = c->allow_hosts.count || c->deny_hosts.count;
+    if (c->network == NETWORK_ON && !c->allow_hosts.count && !c->network_file[0] && !quiet)
+        fprintf(stderr, "constrictor: warning: the network is on, but no host is allowed: nothing "
+                        "can be reached; allow some with --allow-host or --network-file\n");
+    // Also when the network is off: a mistake must not wait until the day that it is switched on.
+    if (!rules && !c->network_file[0])
+        return 0;
+    if (check_list(c, CONFIG_KEY_allow_hosts, &c->allow_hosts, e) < 0 ||
+        check_list(c, CONFIG_KEY_deny_hosts, &c->deny_hosts, e) < 0)
+        return -1;
+    return check_file(c, e);
+}
+
+void network_add_to_plan(struct keeper_plan *plan)
+{
+    if (!net_is_on(plan->config))
+        return;
+    plan->broker = broker_main;
+    plan->files[WIRE_FILES_MAX - 1] = plan->config->network_file;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// policy: see policy.h.  Loaded by the gate and by the broker, each for itself, at the start and on SIGHUP.
+
+#include "net/policy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "net/rule.h"
+
+struct owner {
+    char name[NET_POLICY_NAME_MAX + 1];
+    struct net_grant grant;
+};
+
+struct net_policy {
+    bool on;
+    struct net_grant fallback;
+    size_t count;
+    struct owner *owners; // in the order of their names
+};
+
+bool net_is_on(const struct config *c)
+{
+    enum { AUTO, ON, OFF }; // as in config.def
+    if (c->network == AUTO)
+        return c->allow_hosts.count > 0 || c->network_file[0] != '\0';
+    return c->network == ON;
+}
+
+// ---- quotas --------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    size_t offset;
+    bool bytes; // may be "1G"
+} quota_members[] = {
+    {"connections", offsetof(struct net_quota, connections), false},
+    {"sockets", offsetof(struct net_quota, sockets), false},
+    {"requests", offsetof(struct net_quota, requests), false},
+    {"rate", offsetof(struct net_quota, rate), false},
+    {"bytes_up", offsetof(struct net_quota, bytes_up), true},
+    {"bytes_down", offsetof(struct net_quota, bytes_down), true},
+};
+
+static const char *const quota_names[] = {"connections", "sockets",    "requests", "rate",
+                                          "bytes_up",    "bytes_down", NULL};
+static_assert(ARRAY_LEN(quota_names) == ARRAY_LEN(quota_members) + 1, "one name for each");
+
+static int check_members(const json_t *o, const char *const *names, struct err *e)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)o, key, value)
+    {
+        if (net_unknown_member(key, names, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_amount(const json_t *value, bool bytes, uint64_t *ret, struct err *e)
+{
+    if (json_is_integer(value) && json_integer_value(value) > 0) {
+        *ret = (uint64_t)json_integer_value(value);
+        return 0;
+    }
+    // A text with a NUL inside would be read up to it.
+    const char *text = bytes ? json_string_value(value) : NULL;
+    if (text && strlen(text) == json_string_length(value) &&
+        text_parse_size(text, 1, INT64_MAX, ret) == 0)
+        return 0;
+    return err_set(
+        e, ERR_BAD_VALUE, 0,
+        bytes ? "write a number from 1 on, or a size such as \"1G\"; leave it out for the default"
+              : "write a number from 1 on, or leave it out for the default",
+        "it is not a %s above 0", bytes ? "size" : "whole number");
+}
+
+// What is not there stays as it is.
+static int read_quota(const json_t *o, const char *name, struct net_quota *q, struct err *e)
+{
+    if (!o)
+        return 0;
+    if (!json_is_object(o))
+        return err_set(e, ERR_BAD_VALUE, 0, "write {\"connections\": 100, \"bytes_down\": \"1G\"}",
+                       "%s is not an object", name);
+    if (check_members(o, quota_names, e) < 0)
+        return err_wrap(e, "%s", name);
+    for (size_t i = 0; i < ARRAY_LEN(quota_members); i++) {
+        const json_t *value = json_object_get(o, quota_members[i].name);
+        uint64_t amount;
+        if (!value)
+            continue;
+        if (read_amount(value, quota_members[i].bytes, &amount, e) < 0)
+            return err_wrap(e, "%s.%s", name, quota_members[i].name);
+        memcpy((char *)q + quota_members[i].offset, &amount, sizeof amount);
+    }
+    return 0;
+}
+
+// ---- grants --------------------------------------------------------------------------------------
+
+static int out_of_memory(struct err *e)
+{
+    return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep the rules for the network");
+}
+
+static int read_grant(const json_t *o, struct net_grant *g, struct err *e)
+{
+    static const char *const names[] = {"allow", "deny", "box", "key", NULL};
+    int bad;
+    if (!json_is_object(o))
+        return err_set(e, ERR_BAD_VALUE, 0, "write {\"allow\": [\"api.example.org:443\"]}",
+                       "it is not an object");
+    if ((bad = check_members(o, names, e)) < 0 ||
+        (bad = read_quota(json_object_get(o, "box"), "box", &g->box, e)) < 0 ||
+        (bad = read_quota(json_object_get(o, "key"), "key", &g->key, e)) < 0)
+        return bad;
+    return net_rules_from_arrays(json_object_get(o, "allow"), json_object_get(o, "deny"), &g->rules,
+                                 e);
+}
+
+// The default: the file's, with the configuration's where it says nothing.
+static int make_default(struct net_policy *p, struct net_rules *configured, const json_t *o,
+                        struct err *e)
+{
+    struct net_rules *rules = &p->fallback.rules;
+    if (o && read_grant(o, &p->fallback, e) < 0)
+        return err_wrap(e, "default");
+    if (net_rules_add_deny(rules, configured) < 0)
+        return out_of_memory(e);
+    if (json_object_get(o, "allow"))
+        return 0;
+    rules->allow = TAKE_PTR(configured->allow);
+    rules->allow_count = configured->allow_count;
+    configured->allow_count = 0;
+    return 0;
+}
+
+static int compare_owners(const void *a, const void *b)
+{
+    return strcmp(((const struct owner *)a)->name, ((const struct owner *)b)->name);
+}
+
+static int read_owner(struct net_policy *p, const char *name, const json_t *o, struct err *e)
+{
+    struct owner *k = &p->owners[p->count];
+    char shown[NET_QUOTE_MAX];
+    size_t n = strlen(name);
+    net_quote(name, n, shown);
+    if (n == 0 || n > NET_POLICY_NAME_MAX)
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       "write the name that the key has in --api-key or its file",
+                       "keys: '%s' is not the name of a key", shown);
+    *k = (struct owner){.grant = {.box = p->fallback.box, .key = p->fallback.key}};
+    memcpy(k->name, name, n + 1);
+    p->count++;
+    int bad = read_grant(o, &k->grant, e);
+    if (bad < 0)
+        return err_wrap(e, "keys.%s", shown);
+    return net_rules_add_deny(&k->grant.rules, &p->fallback.rules) < 0 ? out_of_memory(e) : 0;
+}
+
+static int read_owners(struct net_policy *p, const json_t *o, struct err *e)
+{
+    const char *name;
+    json_t *value;
+    int bad = 0;
+    if (!o)
+        return 0;
+    if (!json_is_object(o))
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       "write {\"NAME\": {\"allow\": [\"api.example.org:443\"]}}",
+                       "keys is not an object");
+    if (json_object_size(o) > NET_POLICY_KEYS_MAX)
+        return err_set(e, ERR_BAD_VALUE, 0, "put what many keys share into default",
+                       "keys has %zu names, and at most %d are possible", json_object_size(o),
+                       NET_POLICY_KEYS_MAX);
+    if (json_object_size(o) && !(p->owners = calloc(json_object_size(o), sizeof *p->owners)))
+        return out_of_memory(e);
+    json_object_foreach((json_t *)o, name, value)
+    {
+        if ((bad = read_owner(p, name, value, e)) < 0)
+            return bad;
+    }
+    if (p->count)
+        qsort(p->owners, p->count, sizeof *p->owners, compare_owners);
+    return 0;
+}
+
+// ---- the file ------------------------------------------------------------------------------------
+
+// From its beginning: other processes read through the same descriptor.
+static ssize_t read_file(int fd, char *buf, size_t cap)
+{
+    size_t n = 0;
+    while (n < cap) {
+        ssize_t got = pread(fd, buf + n, cap - n, (off_t)n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    return (ssize_t)n;
+}
+
+static json_t *parse_file(int fd, struct err *e)
+{
+    _cleanup_free_ char *text = malloc(NET_POLICY_FILE_MAX + 1);
+    json_error_t fault;
+    if (!text) {
+        (void)out_of_memory(e);
+        return NULL;
+    }
+    ssize_t n = read_file(fd, text, NET_POLICY_FILE_MAX + 1);
+    if (n < 0) {
+        (void)err_set(e, ERR_BAD_CONFIG_FILE, (int)-n, "give a regular file", "read it");
+        return NULL;
+    }
+    if (n > NET_POLICY_FILE_MAX) {
+        (void)err_set(e, ERR_BAD_CONFIG_FILE, 0,
+                      "use '*.example.org' and networks for many hosts at once",
+                      "it is larger than %d bytes", NET_POLICY_FILE_MAX);
+        return NULL;
+    }
+    json_t *o = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &fault);
+    if (!o && json_error_code(&fault) == json_error_out_of_memory) {
+        (void)out_of_memory(e);
+    } else if (!o) {
+        text_sanitize(fault.text);
+        (void)err_set(
+            e, ERR_BAD_CONFIG_FILE, 0,
+            "write a JSON object such as {\"default\": {\"allow\": [\"api.example.org\"]}}",
+            "line %d, column %d: %s", fault.line, fault.column, fault.text);
+    }
+    return o;
+}
+
+// `file` may be NULL.
+static int fill(struct net_policy *p, struct net_rules *configured, const json_t *file,
+                struct err *e)
+{
+    static const char *const names[] = {"default", "keys", NULL};
+    int bad = 0;
+    if (file && !json_is_object(file))
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0,
+                       "write {\"default\": {\"allow\": [...]}, \"keys\": {...}}",
+                       "it is not a JSON object");
+    if ((file && (bad = check_members(file, names, e)) < 0) ||
+        (bad = make_default(p, configured, json_object_get(file, "default"), e)) < 0)
+        return bad;
+    return read_owners(p, json_object_get(file, "keys"), e);
+}
+
+static int load_file(struct net_policy *p, struct net_rules *configured, const struct config *c,
+                     int fd, struct err *e)
+{
+    json_t *o = parse_file(fd, e);
+    int bad = o ? fill(p, configured, o, e) : -1;
+    json_decref(o);
+    return bad < 0 ? err_wrap(e, "--network-file '%s'", c->network_file) : 0;
+}
+
+static int load(struct net_policy *p, const struct config *c, int fd, struct err *e)
+{
+    struct net_rules configured = {0};
+    p->on = net_is_on(c);
+    p->fallback.box = (struct net_quota){c->net_connections, c->net_sockets,  c->net_requests,
+                                         c->net_rate,        c->net_up_bytes, c->net_down_bytes};
+    p->fallback.key =
+        (struct net_quota){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    int bad = net_rules_from_lists(&c->allow_hosts, &c->deny_hosts, &configured, e);
+    if (bad < 0)
+        return err_wrap(e, "--allow-host and --deny-host");
+    bad = fd >= 0 ? load_file(p, &configured, c, fd, e) : fill(p, &configured, NULL, e);
+    net_rules_done(&configured);
+    return bad;
+}
+
+struct net_policy *net_policy_load(const struct config *c, int file, struct err *e)
+{
+    struct net_policy *p = calloc(1, sizeof *p);
+    if (!p)
+        (void)out_of_memory(e);
+    else if (load(p, c, file, e) == 0)
+        return p;
+    net_policy_free(p);
+    return NULL;
+}
+
+void net_policy_free(struct net_policy *p)
+{
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        net_rules_done(&p->owners[i].grant.rules);
+    free(p->owners);
+    net_rules_done(&p->fallback.rules);
+    free(p);
+}
+
+const struct net_grant *net_policy_of(const struct net_policy *p, const char *key)
+{
+    static const struct net_grant nothing;
+    struct owner wanted;
+    if (!p->on) // it was read only to tell about mistakes
+        return &nothing;
+    size_t n = key ? strlen(key) : 0;
+    if (n == 0 || n > NET_POLICY_NAME_MAX || p->count == 0)
+        return &p->fallback;
+    memcpy(wanted.name, key, n + 1);
+    const struct owner *found =
+        bsearch(&wanted, p->owners, p->count, sizeof *p->owners, compare_owners);
+    return found ? &found->grant : &p->fallback;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// policy: what the operator said about the network: rules and quotas, by default and for each key.  From
+// the configuration (--allow-host, --deny-host, --net-*) and the file of --network-file.  Read by the gate,
+// to tell callers what they may ask for, and by the broker, which decides.
+//
+// The file:  {"default": {"allow": [...], "deny": [...], "box": QUOTA, "key": QUOTA},
+//             "keys": {"NAME": {the same}, ...}}
+//   QUOTA: {"connections", "sockets", "requests", "rate", "bytes_up", "bytes_down"}, each optional; of "key"
+//   per hour for all boxes of a key together, without one there is no bound.
+// A key that is named has its own rules instead of the default's, and the default's quotas where it says
+// none.  "allow" of the configuration is the
+// default's when the file has none; "deny" of both hold for every key.
+
+#ifndef CONSTRICTOR_NET_POLICY_H
+#define CONSTRICTOR_NET_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "config.h"
+#include "net/rules.h"
+
+enum {
+    NET_POLICY_FILE_MAX = 1 << 20,
+    NET_POLICY_KEYS_MAX = 1024,
+    NET_POLICY_NAME_MAX = 64, // as gate/door.h: DOOR_OWNER_MAX
+};
+
+struct net_quota { // UINT64_MAX: no bound
+    uint64_t connections, sockets, requests, rate, bytes_up, bytes_down;
+};
+
+struct net_grant { // what one key has
+    struct net_rules rules;
+    struct net_quota box, key;
+};
+
+struct net_policy;
+
+// `file` is a descriptor of --network-file, borrowed, -1: there is none.  NULL and `e` on failure.
+struct net_policy *net_policy_load(const struct config *c, int file, struct err *e);
+void net_policy_free(struct net_policy *p);
+
+// Never NULL; a key that nobody named gets the default.
+const struct net_grant *net_policy_of(const struct net_policy *p, const char *key);
+
+// May anybody reach anything?  By configuration only (--network, and whether there are rules or a file):
+// known before the file is read.
+bool net_is_on(const struct config *c);
+
+#endif

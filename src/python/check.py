@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check: is a source fine? Syntax, policy, analysis, advice, without executing anything of it.
+
+Called by policed.py in the user process of a box: the parser of CPython can be crashed, and then it
+is a box that ends. Whatever is said here is advice, the isolation of the box does not depend on it.
+
+The syntax tree is made once and walked once (walk.py). The compiler finds errors that the parser
+does not see, such as a `return` outside of a function, and gives warnings; but compiling takes as
+long as all the rest. So the walk notes where the compiler might have something to say ("doubt"),
+and only then, and for long sources, it is asked. A test compares that with asking always.
+"""
+
+import builtins
+import sys
+from gc import disable as gc_disable, enable as gc_enable, isenabled as gc_is_enabled
+from time import perf_counter
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, LINE_MAX, MESSAGE_MAX, clip, need
+from lint import lint as run_ruff
+from policy import Policy
+from source import NEEDLESS, ONLY_AST, TOP_LEVEL_AWAIT, name_of, refusal
+from walk import Walk
+
+FILENAME = "<code>"
+AROUND = 2                  # lines of context before and after an error
+NAMES_MAX = 100             # names in an answer
+BIG_LINES, BIG_BYTES = 20_000, 1 << 20      # above that a tree is made part by part
+PART = 4000                 # lines of a part
+LONG_LINE = 300             # characters above which something may be nested too deeply to compile
+LONG_STATEMENT = 1000       # the same for a statement of several lines
+MAGICS_MAX = 100            # commands of notebooks that are left out
+WARNINGS_MAX = 20
+MODULES_MAX = 20            # that are looked for
+SECONDS = 10.0              # after that the analysis of a long source is broken off
+LATER = "else", "elif", "except", "finally", ")", "]", "}", "case"      # no statement begins so
+NULL = "source code cannot contain null bytes"
+FLAGS = TOP_LEVEL_AWAIT
+STDLIB = frozenset(getattr(sys, "stdlib_module_names", ())) | frozenset(sys.builtin_module_names)
+
+
+# ---- Syntax -------------------------------------------------------------------------------------
+
+def to_lines(source):
+    """As the compiler counts them: not at form feeds, nor at U+2028."""
+    text = source.decode("utf-8", "replace")
+    if text[:1] == "\ufeff":
+        text = text[1:]
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text, text.split("\n")
+
+
+def window(line, offset):
+    """A piece of a line around a place in it, and how much was left out before the piece."""
+    if len(line) <= LINE_MAX:
+        return line, 0
+    begin = max(0, min(offset - LINE_MAX // 2, len(line) - LINE_MAX))
+    return line[begin:begin + LINE_MAX], begin
+
+
+def marks(piece, begin, end):
+    """A line of carets below the piece; tabs stay, so that it fits in any editor."""
+    blank = "".join(["\t" if sign == "\t" else " " for sign in piece[:begin]])
+    return blank + " " * (begin - len(blank)) + "^" * max(1, min(end, len(piece)) - begin)
+
+
+def describe_syntax(exc, lines):
+    """The error of a SyntaxError, with its surroundings."""
+    line = exc.lineno if type(exc.lineno) is int else 1
+    line = max(1, min(line, len(lines)))
+    text = lines[line - 1]
+    offset = exc.offset if type(exc.offset) is int and exc.offset > 0 else 0
+    offset = min(offset, len(text) + 1)
+    end_line, end = getattr(exc, "end_lineno", None), getattr(exc, "end_offset", None)
+    if type(end_line) is not int or type(end) is not int or end_line != line or end <= offset:
+        end = offset + 1
+    piece, left_out = window(text, offset)
+    caret = marks(piece, offset - 1 - left_out, end - 1 - left_out) if offset else ""
+    first = max(1, line - AROUND)
+    around = [{"line": number, "text": clip(lines[number - 1], LINE_MAX)}
+              for number in range(first, min(len(lines), line + AROUND) + 1)]
+    shown, width = [], len(str(min(len(lines), line + AROUND)))
+    for item in around:
+        is_it = item["line"] == line
+        said = clip(piece, 2 * LINE_MAX) if is_it else item["text"]
+        shown.append(f"{'>' if is_it else ' '} {item['line']:>{width}} | {said}")
+        if is_it and caret:
+            shown.append(f"  {'':>{width}} | {caret}")
+    return {"type": type(exc).__name__, "message": clip(str(exc.msg), MESSAGE_MAX), "line": line,
+            "offset": offset or None, "end_offset": end if offset else None,
+            "text": clip(piece, 2 * LINE_MAX), "caret": caret, "context": "\n".join(shown),
+            "lines": around}
+
+
+def too_deep(exc):
+    """For a parser or compiler that gives up."""
+    return {"type": type(exc).__name__, "line": None, "offset": None, "end_offset": None,
+            "text": "", "caret": "", "context": "", "lines": [],
+            "message": "the code is nested too deeply, or too large, for the compiler: "
+                       "split long expressions and chains into several statements"}
+
+
+def null_byte(source, lines):
+    at = source.index(b"\0")
+    head, _ = to_lines(source[:at])
+    exc = SyntaxError(NULL)
+    exc.lineno, exc.offset = head.count("\n") + 1, len(head) - head.rfind("\n")
+    return describe_syntax(exc, lines)
+
+
+class Refused(Exception):
+    """The source is wrong; the argument is the error of the answer."""
+
+
+def parse(source, lines, walk):
+    """The tree of a source. Needless commands of notebooks are left out, as in a run."""
+    for _ in range(MAGICS_MAX):
+        try:
+            return compile(source, FILENAME, "exec", FLAGS | ONLY_AST, True), source
+        except SyntaxError as exc:
+            source, text = without_magic(source, exc, lines)
+            if source is None:
+                raise Refused(describe_syntax(exc, lines)) from None
+            walk.list("recommendations", {
+                "rule": "magic", "line": exc.lineno, "column": 1,
+                "message": f"'{clip(text, 60)}' is left out: {NEEDLESS[name_of(text)]}"})
+        except (RecursionError, MemoryError):
+            return None, source         # trees take more of both than the compiler itself does
+        except ValueError as exc:       # null bytes, before 3.12
+            raise Refused(describe_syntax(SyntaxError(str(exc)), lines)) from None
+    raise Refused(describe_syntax(SyntaxError("too many commands of notebooks"), lines))
+
+
+def without_magic(source, exc, lines):
+    """(the source without the line of the error, that line) if it is a needless command; else
+    (None, None), and other commands get a message that says what to write instead."""
+    number = exc.lineno
+    if type(number) is not int or not 1 <= number <= len(lines) or \
+            not (b"%" in source or b"!" in source or b"?" in source):
+        return None, None
+    line = lines[number - 1]
+    text = line.strip()
+    if not (text.startswith("%") and name_of(text) in NEEDLESS):
+        exc.msg = refusal(text) or exc.msg
+        return None, None
+    lines[number - 1] = line[:len(line) - len(line.lstrip())] + "pass"
+    return "\n".join(lines).encode("utf-8", "replace"), text
+
+
+def ask_compiler(source, lines):
+    try:
+        compile(source, FILENAME, "exec", FLAGS, True)
+    except SyntaxError as exc:
+        raise Refused(describe_syntax(exc, lines)) from None
+    except (RecursionError, MemoryError, OverflowError, ValueError) as exc:
+        raise Refused(too_deep(exc)) from None
+
+
+def is_long(text, lines, tree):
+    """May anything be nested so deeply that the compiler gives up, although the parser did not?"""
+    if len(max(lines, key=len)) > LONG_LINE:
+        return True
+    for node in tree.body:
+        first, last = node.lineno, node.end_lineno
+        if last > first and not hasattr(node, "body") and \
+                sum([len(line) for line in lines[first - 1:last]]) > LONG_STATEMENT:
+            return True
+    return False
+
+
+# ---- Analysis -----------------------------------------------------------------------------------
+
+def parts(lines):
+    """(first line, last line) of parts that begin with a statement at the margin; of long sources
+    only. Whether a part is complete is seen when it is parsed."""
+    begin, count = 0, len(lines)
+    while begin < count:
+        end = begin + PART
+        while end < count and (not lines[end] or lines[end][0] in " \t\f#" or
+                               lines[end].startswith(LATER)):
+            end += 1
+        yield begin, min(end, count)
+        begin = end
+
+
+def walk_parts(lines, walk):
+    """Feeds a long source part by part, so that the tree of the whole is never there. None, or why
+    the analysis is not complete."""
+    deadline, begin = perf_counter() + SECONDS, None
+    for first, last in parts(lines):
+        begin = first if begin is None else begin
+        try:
+            text = "\n".join(lines[begin:last]) + "\n"
+            tree = compile(text, FILENAME, "exec", FLAGS | ONLY_AST, True)
+        except SyntaxError:
+            if last - begin > 8 * PART:
+                return f"the statement at line {begin + 1} is too long to be analysed"
+            continue                    # it ends within a statement: together with the next one
+        except (RecursionError, MemoryError, ValueError):
+            return f"nested too deeply after line {begin + 1}"
+        walk.feed(tree, begin)
+        tree = begin = None
+        if perf_counter() > deadline:
+            return f"the time for it was over at line {last}"
+    if begin is None:
+        return None
+    return f"the statement at line {begin + 1} is too long to be analysed"
+
+
+def count_lines(lines, strings):
+    """(blank, comment, code): a line within a string is code, whatever it looks like."""
+    bare = [line.strip() for line in lines]
+    if bare and not bare[-1]:
+        bare.pop()          # what follows the last line break is no line
+    for first, last in strings or ():
+        bare[first:last] = ["x"] * (last - first)
+    blank = bare.count("")
+    comments = len([line for line in bare if line[:1] == "#"])
+    return len(bare), blank, comments, len(bare) - blank - comments
+
+
+def grade(total, highest):
+    if highest <= 10 and total <= 30:
+        return "low"
+    return "medium" if highest <= 20 and total <= 100 else "high"
+
+
+def look_for_modules(walk):
+    """Advice about imports that will fail because nobody installed the module."""
+    seen = set()
+    for item in walk.found["imports"]:
+        top = item["module"].partition(".")[0]
+        if item["level"] or top in STDLIB or top in sys.modules or top in seen or not top:
+            continue
+        seen.add(top)
+        if len(seen) > MODULES_MAX:
+            return
+        try:
+            missing = need("importlib.util", "util").find_spec(top) is None
+        except Exception:
+            continue
+        if missing:
+            walk.list("recommendations", {
+                "rule": "not-installed", "line": item["line"], "column": 1,
+                "message": f"there is no module '{top}' in this environment: install it first, or "
+                           "do without it"})
+
+
+def analyse(walk, text, lines, source, complete):
+    count, blank, comments, code = count_lines(lines, walk.strings)
+    names = walk.finish(vars(builtins).keys() | walk.policy.names)
+    said = {"complete": complete is None, "line_count": count, "blank_lines": blank,
+            "comment_lines": comments, "code_lines": code, "character_count": len(text),
+            "byte_count": len(source), "estimated_complexity": grade(walk.total, walk.highest),
+            "complexity": {"total": max(1, walk.total), "highest": max(1, walk.highest)}}
+    if complete is not None:
+        said["incomplete"] = complete
+    for key in "functions", "classes", "imports":
+        said[key] = walk.found[key]
+    if names is None or complete is not None:
+        said["names"] = {"followed": False, "reason": walk.dynamic or complete, "unbound": []}
+    else:
+        said["names"] = {"followed": True, "unbound": names[:NAMES_MAX]}
+        if len(names) > NAMES_MAX:
+            walk.omitted["unbound"] = len(names) - NAMES_MAX
+    if walk.omitted:
+        said["omitted"] = walk.omitted
+    return said
+
+
+def count_characters(lines, walk, analysis):
+    """Columns of a tree count bytes of UTF-8; those of an answer count characters."""
+    unbound = analysis.get("names", {}).get("unbound", ())
+    for item in (*walk.found["violations"], *walk.found["recommendations"], *unbound):
+        if item["column"] > 1 and 0 < item["line"] <= len(lines):
+            head = lines[item["line"] - 1].encode("utf-8", "replace")[:item["column"] - 1]
+            item["column"] = len(head.decode("utf-8", "ignore")) + 1
+
+
+# ---- The whole ----------------------------------------------------------------------------------
+
+def note_warnings(caught, walk):
+    for item in caught[:WARNINGS_MAX]:
+        walk.list("recommendations", {
+            "rule": "warning", "line": item.lineno, "column": 1,
+            "message": clip(f"{item.category.__name__}: {item.message}", LINE_MAX)})
+
+
+def examine(source, text, lines, walk):
+    """Parses, walks, in doubt compiles: (why there is no whole analysis, or None; the tree)."""
+    if b"\0" in source:
+        raise Refused(null_byte(source, lines))
+    if len(lines) > BIG_LINES or len(source) > BIG_BYTES:
+        ask_compiler(source, lines)
+        return walk_parts(lines, walk), None
+    tree, source = parse(source, lines, walk)
+    if tree is None:
+        ask_compiler(source, lines)
+        return "the code is nested too deeply to be analysed", None
+    walk.feed(tree)
+    if b"global_enum" in source:
+        walk.dynamic = walk.dynamic or "global_enum is used"
+    if walk.doubt or b"__debug__" in source or is_long(text, lines, tree):
+        ask_compiler(source, lines)
+    return None, tree
+
+
+class Kept:
+    tree = None
+
+
+Kept = Kept()
+
+
+def check(source, policy=None, lint=False):
+    """What is to be said about a source; a dict that JSON can carry."""
+    if type(source) is str:
+        source = source.encode("utf-8", "surrogatepass")
+    policy = policy if isinstance(policy, Policy) else Policy(policy)
+    text, lines = to_lines(source)
+    # Strings that go over several lines are rare, and so not looked for.
+    walk = Walk(policy, '"""' in text or "'''" in text or "\\\n" in text)
+    error = complete = tree = None
+    collects = gc_is_enabled()
+    gc_disable()            # a tree is thousands of new objects, and none of them is garbage
+    try:
+        with need("warnings", "catch_warnings")(record=True) as caught:
+            need("warnings", "simplefilter")("always")
+            try:
+                complete, tree = examine(source, text, lines, walk)
+            except Refused as exc:
+                error = exc.args[0]
+        if caught:
+            note_warnings(caught, walk)
+        if policy.mode == "restricted" and error is None:
+            judge_restricted(source, tree, walk)
+        if error is None:
+            look_for_modules(walk)
+            analysis = analyse(walk, text, lines, source, complete)
+        else:
+            count, blank, comments, code = count_lines(lines, ())
+            analysis = {"complete": False, "incomplete": "the code has a syntax error",
+                        "line_count": count, "blank_lines": blank, "comment_lines": comments,
+                        "code_lines": code, "character_count": len(text),
+                        "byte_count": len(source)}
+    finally:
+        if collects:
+            if Box.session:
+                tree = None             # or the next collection would look at all of it
+            else:
+                Kept.tree = tree        # the process ends soon: no time is spent on taking it apart
+            gc_enable()
+    if not text.isascii():
+        count_characters(lines, walk, analysis)
+    answer = {"valid": error is None and not walk.found["violations"], "error": error,
+              "violations": walk.found["violations"], "analysis": analysis,
+              "recommendations": walk.found["recommendations"], "policy": policy.summary(),
+              "python": "%d.%d.%d" % sys.version_info[:3]}
+    if lint:
+        answer["lint"] = run_ruff(source)
+    return answer
+
+
+def judge(source, policy):
+    """The violations alone, before a run; none where the source is wrong: the run will tell."""
+    text, lines = to_lines(source)
+    walk = Walk(policy, False)
+    try:
+        with need("warnings", "catch_warnings")():
+            need("warnings", "simplefilter")("ignore")
+            if len(lines) > BIG_LINES or len(source) > BIG_BYTES:
+                walk_parts(lines, walk)
+            else:
+                tree, _ = parse(source, lines, walk)
+                if tree is not None:
+                    walk.feed(tree)
+    except Refused:
+        return []
+    return walk.found["violations"]
+
+
+def judge_restricted(source, tree, walk):
+    """What the transformation of restricted mode refuses; it changes the tree, so it comes last."""
+    for entry in Box.rich.own("restricted").violations(source, tree, walk.policy):
+        walk.list("violations", entry)

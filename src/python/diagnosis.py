@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""diagnosis: why a resolver found no answer, as a code, a sentence and a hint.
+
+In the user process of an installing box. What the tools say differs from version to version, so the index
+is asked about each requirement: does the package exist, a version that fits, one that is not yanked, old
+enough, with a wheel for this Python? Only when all of that is so, the requirements contradict each other.
+"""
+
+import difflib
+import os
+import re
+import sys
+
+import tags
+from failure import Failure, clean
+from index import Index
+from requirement import NAME, normal
+from version import Version, fits, read_clauses
+from wheel import FILENAME
+
+ASKED_MAX = 20              # projects that are looked at
+SHOWN = 8                   # versions in a hint
+# What people write, because they import it under that name.
+ALIASES = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "pil": "pillow", "yaml": "pyyaml",
+           "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
+           "skimage": "scikit-image", "crypto": "pycryptodome", "docx": "python-docx", "pptx": "python-pptx",
+           "fitz": "pymupdf", "serial": "pyserial", "jwt": "pyjwt", "git": "gitpython", "attr": "attrs",
+           "mpl-toolkits": "matplotlib", "magic": "python-magic", "opencv": "opencv-python-headless"}
+KNOWN = """numpy pandas matplotlib scipy scikit-learn requests seaborn polars pyarrow plotly sympy pillow
+    beautifulsoup4 lxml pyyaml openpyxl xlsxwriter flask fastapi django sqlalchemy httpx aiohttp pydantic
+    pytest networkx statsmodels numba torch tensorflow keras transformers tokenizers datasets jax xgboost
+    lightgbm catboost nltk spacy gensim opencv-python-headless imageio scikit-image tqdm rich click typer
+    python-dateutil pytz tzdata dask duckdb altair bokeh shapely geopandas folium ipython jupyter notebook
+    cryptography paramiko psycopg2-binary pymongo redis boto3 tabulate jinja2 markupsafe attrs black ruff mypy
+    reportlab pypdf python-docx python-pptx pymupdf wordcloud faker""".split()
+# What pip and uv say about files that they looked into.
+WORDS = (
+    ("hash_mismatch", r"DO NOT MATCH THE HASHES|[Hh]ash mismatch", "a file is not the one that the index announced: its "
+     "hash differs", "the file was changed on its way or on the index: do not trust it; try again, or another index"),
+    ("bad_wheel", r"Wheel '(?P<name>[^']{1,100})' located at \S+ is invalid|(?P<who>\S{1,100}) has an invalid wheel|"
+     r"Failed to (?:read|extract|unpack)[^\n]*\.whl|invalid (?:Z|z)ip|has inconsistent (?:name|version)|"
+     r"Metadata field \w+ was|inconsistent metadata", "a wheel is broken",
+     "ask for another version of the package, and tell its authors"),
+    ("index_bad_answer", r"HTTP status client error \((?!404)|No connection adapters|HTTP error 404 while getting|404 Client Error|"
+     r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:404|Not Found)|status client error \(404 Not Found\) for url \(\S+\.whl",
+     "the index does not have a file that it lists, or does not give it", "the index may be changing just now: try again"),
+)
+CHATTER = "Collecting ", "Downloading ", "Using cached ", "Looking in ", "Obtaining dependency information", "━"
+NO_ROOM = "No space left on device", "os error 28", "Disk quota exceeded"
+NO_WAY = ("Failed to fetch", "Connection", "timed out", "error sending request", "Could not connect",
+          "Name or service not known", "dns error", "Network is unreachable")
+BUILD = "Failed to build", "Failed building", "build backend", "subprocess-exited-with-error"
+
+
+def version_of(filename, key):
+    """The version in the name of a wheel or a source archive of that project; None: it has none."""
+    if filename.endswith(".whl"):
+        found = FILENAME.fullmatch(filename)
+        text = found["version"] if found and normal(found["name"]) == key else None
+    else:
+        stem = re.sub(r"\.(tar\.gz|zip|tar\.bz2)$", "", filename)
+        cuts = [at for at, sign in enumerate(stem) if sign == "-" and normal(stem[:at]) == key]
+        text = stem[cuts[-1] + 1:] if cuts else None
+    try:
+        Version(text or "")
+        return text
+    except ValueError:
+        return None
+
+
+class Places:
+    """Everywhere that packages come from."""
+
+    def __init__(self, job):
+        request, self.known = job.request, {}
+        urls = [] if request.get("offline") else [*(request.get("extra_index_urls") or ()),
+                                                  request.get("index_url") or job.default_index()]
+        self.indexes = [Index(url, job.timeout) for url in filter(None, urls)]
+        self.folder = request.get("find_links")
+
+    def files(self, key):
+        """All files of a project; None: nobody knows it."""
+        if key not in self.known:
+            found = [files for index in self.indexes for files in [index.files(key)] if files is not None]
+            if self.folder:
+                here = [{"filename": name, "yanked": False, "requires_python": None, "upload_time": None}
+                        for name in os.listdir(self.folder)]
+                found += [[item for item in here if version_of(item["filename"], key)]]
+            merged = [item for files in found for item in files]
+            self.known[key] = merged if merged or found and not self.folder else None
+        return self.known[key]
+
+    def names(self):
+        found = {normal(name) for index in self.indexes for name in index.names() if NAME.fullmatch(name)}
+        if self.folder:
+            found |= {normal(name.partition("-")[0]) for name in os.listdir(self.folder)}
+        return found
+
+
+class Diagnosis:
+    def __init__(self, job, said):
+        # The last package that pip began with, for complaints that name none.
+        self.last = (re.findall(r"^ *Collecting ([A-Za-z0-9][A-Za-z0-9._=<>!~-]*)", said, re.MULTILINE) or [None])[-1]
+        said = "\n".join(line for line in said.splitlines() if not line.lstrip().startswith(CHATTER))
+        self.job, self.said, self.places = job, said, Places(job)
+        self.fitting = tags.tags()
+
+    def fail(self, code, requirement, message, hint=None):
+        raise Failure(code, message, str(requirement), hint, self.said)
+
+    def similar(self, key):
+        """Did you mean ...?"""
+        others = {requirement.key for requirement in self.job.requirements} - {key}
+        names = self.places.names() if self.places.indexes or self.places.folder else set()
+        if key in ALIASES:
+            return f"did you mean {ALIASES[key]}? It is imported as {key}, and has another name on the index"
+        close = difflib.get_close_matches(key, {*others, *names, *KNOWN} - {key}, 3, 0.8)
+        return f"did you mean {' or '.join(close)}?" if close else "check the spelling on the index's own page"
+
+    def look_at(self, requirement, clauses, key):
+        """Raises Failure where this requirement alone cannot be met."""
+        files = self.places.files(key)
+        offline = " offline" if self.job.request.get("offline") else ""
+        if files is None:
+            self.fail("package_not_found", requirement, f"there is no package {key} on the index{offline}" if not
+                      offline else f"there is no package {key} in the wheelhouse, and the server is offline",
+                      self.similar(key))
+        found = {}
+        for item in files:
+            version = version_of(item["filename"], key)
+            if version:
+                found.setdefault(Version(version), []).append(item)
+        right = {version: items for version, items in found.items() if fits(clauses, version)}
+        if not right:
+            newest = ", ".join(version.text for version in sorted(found, reverse=True)[:SHOWN])
+            self.fail("version_not_found", requirement, f"no version of {key} is {written(clauses) or 'there'}",
+                      f"the index has {newest}" if newest else "the index lists the package without any file")
+        pinned = any(operator in ("==", "===") and "*" not in wanted for operator, wanted in clauses)
+        right = self.without(right, lambda item: item["yanked"] and not pinned, "yanked_only", requirement,
+                             f"every version of {key} that fits was withdrawn by its authors (yanked)",
+                             "ask for another version; one that is pinned with == is taken even so")
+        if self.job.request.get("min_age_days"):
+            from resolver import moment
+            days = self.job.request["min_age_days"]
+            limit = moment(days)
+            right = self.without(right, lambda item: not item["upload_time"] or item["upload_time"] > limit,
+                                 "too_young", requirement,
+                                 f"every version of {key} that fits is younger than {days} days, or the index "
+                                 "does not say when it was released",
+                                 "ask for an older version; the age is a setting of the server (min-release-age)")
+        if not self.job.request.get("source_builds"):
+            self.without(right, lambda item: not self.is_usable(item), "no_wheel", requirement,
+                         f"{key} {' '.join(written(clauses).split())} has no wheel for CPython {sys.version_info[0]}."
+                         f"{sys.version_info[1]} on {tags.platforms()[-1].partition('_')[2]}".replace("  ", " "),
+                         self.which_pythons(right, found))
+
+    def without(self, right, is_out, code, requirement, message, hint):
+        left = {version: [item for item in items if not is_out(item)] for version, items in right.items()}
+        left = {version: items for version, items in left.items() if items}
+        if not left:
+            self.fail(code, requirement, message, hint)
+        return left
+
+    def is_loadable(self, item):
+        found = FILENAME.fullmatch(item["filename"])
+        return found is not None and tags.rank(found, self.fitting) is not None
+
+    def is_usable(self, item):
+        if not self.is_loadable(item):
+            return False
+        try:
+            clauses = read_clauses(item["requires_python"] or "")
+        except (ValueError, AttributeError):
+            return True
+        return fits(clauses, Version("%d.%d.%d" % sys.version_info[:3]))
+
+    def which_pythons(self, right, found):
+        """What there is instead."""
+        items = [item for items in right.values() for item in items]
+        needs = sorted({clean(item["requires_python"], 60) for item in items if self.is_loadable(item)})
+        seen = [match for match in (FILENAME.fullmatch(item["filename"]) for item in items) if match]
+        kinds = sorted({(python, match["platform"]) for match in seen for python in match["python"].split(".")},
+                       key=lambda kind: [int(part) for part in re.findall(r"\d{1,9}", kind[0][3:])] or [0])
+        usable = [version for version, items in found.items() if any(map(self.is_usable, items))]
+        if needs:
+            text = f"it needs Python {' or '.join(needs[:SHOWN])}"
+        elif kinds:
+            text = "it has wheels for " + ", ".join(f"{python} on {place}" for python, place in kinds[-SHOWN:])
+        else:
+            text = "it has source code only, which this server does not build (source-builds)"
+        return text + (f"; {max(usable).text} has a wheel that fits" if usable else "")
+
+    # ---- All together ---------------------------------------------------------------------------
+
+    def explain(self):
+        """Always raises."""
+        said = self.said
+        if any(word in said for word in NO_ROOM):
+            raise Failure("disk_full", "there is no room left for resolving", hint="ask the operator for more "
+                          "room for installing (install-disk)", says=said)
+        for code, pattern, message, hint in WORDS:
+            found = re.search(pattern, said)
+            if found:
+                raise Failure(code, message, found.groupdict().get("name") or
+                              found.groupdict().get("who") or self.last, hint, said)
+        if self.job.request.get("offline") and not self.job.request.get("find_links"):
+            raise Failure("index_unreachable", "the server is offline and has no wheelhouse folder", hint="import "
+                          "an environment that was exported elsewhere, or set find-links", says=said)
+        try:
+            mine = [item for item in self.job.requirements if not item.url]
+            for requirement in mine[:ASKED_MAX] if self.places.indexes or self.places.folder else ():
+                if requirement.marker is None:
+                    self.look_at(requirement, requirement.clauses, requirement.key)
+            for key in self.others({item.key for item in mine}) if self.places.indexes else ():
+                self.look_at(key, [], key)
+        except Failure as failure:
+            failure.says = failure.says or said
+            raise
+        if self.job.request.get("source_builds") and any(word in said for word in BUILD):
+            raise Failure("build_failed", "a package could not be built from its source", hint="ask for a version "
+                          "that has wheels", says=said)
+        self.conflict()
+
+    def others(self, mine):
+        """Packages that the resolver complains about, and nobody asked for."""
+        found = re.findall(r"(?:Because |because |and |version of |requirement )([A-Za-z0-9][A-Za-z0-9._-]*)"
+                           r"(?:[=<>~!][^ ]*)? (?:was not found|has no |there are no|\(from)", self.said)
+        found += re.findall(r"there (?:is|are) no versions? of ([A-Za-z0-9][A-Za-z0-9._-]*)", self.said)
+        found = [normal(name) for name in found if NAME.fullmatch(name)]
+        return [key for key in dict.fromkeys(found) if key not in mine][:ASKED_MAX]
+
+    def conflict(self):
+        said = self.said
+        if not re.search(r"[Nn]o solution found|unsatisfiable|conflict|ResolutionImpossible|"
+                         r"Could not find a version|No matching distribution", said):
+            if any(word in said for word in NO_WAY):
+                raise Failure("index_unreachable", "the index did not answer as it should", hint="try again",
+                              says=said)
+            raise Failure("internal", "the resolver failed", says=said, hint="see resolver_says")
+        reason = said[max(0, said.find("ERROR: ")):]
+        words = set(map(normal, re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]", reason)))
+        asked = [item for item in (*self.job.requirements, *self.job.constraints) if item.key in words]
+        names = [str(item) for item in dict.fromkeys(asked)] or [str(item) for item in self.job.requirements]
+        first = " and ".join(names[:4])
+        raise Failure("conflict", f"these cannot be installed together: {first}", names[0],
+                      f"loosen the version of one of them: {first}; resolver_says has the reason", said)
+
+
+def written(clauses):
+    return ",".join(map("".join, clauses))

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""download: brings one file of the lock here: from the index, or from the wheelhouse folder.
+
+In a child of an installing box. SECURITY: the lock's hash decides. An http address is taken only where the
+operator's own index has one, and a local path only inside of the operator's folder.
+"""
+
+import hashlib
+import os
+
+from failure import Failure, clean
+from index import Index
+
+PIECE = 1 << 20
+
+
+def local(job, wanted, most, report):
+    """A wheel of the wheelhouse stays where it is."""
+    folder, path = os.path.realpath(job.request.get("find_links") or "/nonexistent"), os.path.realpath(wanted.path)
+    if not path.startswith(folder + "/"):
+        raise Failure("index_bad_answer", f"the lock names a file outside of the wheelhouse: {clean(path, 200)}")
+    hasher, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while True:
+            piece = file.read(PIECE)
+            if not piece:
+                break
+            size += len(piece)
+            if size > most:
+                raise Failure("too_large", f"{clean(path, 200)} is larger than {most} bytes")
+            hasher.update(piece)
+            report(len(piece))
+    return path, size, hasher.hexdigest()
+
+
+def remote(job, wanted, most, report):
+    urls = [job.request.get("index_url") or "https:", *(job.request.get("extra_index_urls") or ())]
+    schemes = ("https://", "http://") if any(url.startswith("http:") for url in urls) else ("https://",)
+    if not wanted.url.startswith(schemes):
+        raise Failure("index_bad_answer", f"the index wants to lead to {clean(wanted.url, 200)}, which is not "
+                      "https", hint="http is taken only from an index that has such an address itself")
+    if job.request.get("offline"):
+        raise Failure("index_unreachable", "the server is offline", wanted.key)
+    path = os.path.join(job.folder, f"{wanted.sha256 or wanted.key}.download")
+    most = min(most, wanted.size) if type(wanted.size) is int and wanted.size > 0 else most
+    size, digest = Index(wanted.url, job.timeout).fetch(wanted.url, path, most, job.deadline, report)
+    return path, size, digest
+
+
+def bring(job, wanted, most, report):
+    """Returns (path, size, SHA-256); raises Failure."""
+    try:
+        path, size, digest = (local if wanted.path else remote)(job, wanted, most, report)
+    except Failure as failure:
+        failure.requirement = failure.requirement or f"{wanted.key}=={wanted.version}"
+        raise
+    if wanted.sha256 and digest != wanted.sha256:
+        raise Failure("hash_mismatch", f"{clean(wanted.filename, 200)} is not the file that the index announced: "
+                      f"its SHA-256 is {digest}, and should be {wanted.sha256}",
+                      f"{wanted.key}=={wanted.version}", "the file was changed on its way or on the index: do not "
+                      "trust it; try again, or another index")
+    return path, size, digest

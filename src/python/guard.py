@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""guard: refuses imports that the policy of a run does not allow, while the code runs.
+
+policed.py switches it on in the user process of a box, before user code. ADVICE, NOT A WALL: it
+lives in the interpreter that user code lives in. It catches what code does by habit or by mistake,
+says so in an ImportError with the way out in it, and writes an event down; the kernel's wall does
+not know of it.
+
+Only imports that user code makes itself are judged, by the frame that makes them; what a permitted
+module needs inside is its own affair. Three places see imports:
+  builtins.__import__       every statement, also for modules that are loaded already
+  importlib.import_module   the same by function
+  a finder, first in line   what else goes through importlib's machinery
+C code imports in the name of the frame that called it: datetime.strptime() needs _strptime. That is
+let through, but for modules that give the box away, which pickle would import for anybody.
+"""
+
+import builtins
+import sys
+from sys import _getframe as getframe, modules
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, HERE, LINE_MAX, clip
+from policy import SENSITIVE
+
+EVENTS_MAX = 100            # different ones
+FRAMES_MAX = 50             # that are looked at to see who imports
+MODULE = type(sys)
+real_import = builtins.__import__
+
+
+class Guard:
+    policy = None           # of this run; None: everything is let through
+    events = {}             # (kind, target, line, layer) -> event
+    passing = 0             # imports under way that were judged
+    installed = False
+    narrow = {}             # name -> Narrow
+
+
+Guard = Guard()
+
+
+# ---- Events -------------------------------------------------------------------------------------
+
+def note(kind, target, line, layer, hint):
+    """Writes down what was refused; the same again is counted."""
+    key = kind, clip(target, LINE_MAX), line, layer
+    event = Guard.events.get(key)
+    if event is not None:
+        event["count"] += 1
+    elif len(Guard.events) < EVENTS_MAX:
+        Guard.events[key] = {"kind": kind, "target": key[1], "line": line, "layer": layer,
+                             "hint": hint, "count": 1}
+
+
+def is_user_code(filename):
+    return filename in Box.sources or filename.startswith(Box.folders)
+
+
+def user_line(frame):
+    """The line in user code that is running, or None."""
+    for _ in range(FRAMES_MAX):
+        if frame is None:
+            return None
+        if is_user_code(frame.f_code.co_filename):
+            return frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+# ---- Who imports? -------------------------------------------------------------------------------
+
+def importer(frame):
+    """The frame of user code that an import is from; None if a library makes it. Texts that were
+    given to exec() belong to whoever gave them."""
+    for _ in range(FRAMES_MAX):
+        if frame is None:
+            return None
+        filename = frame.f_code.co_filename
+        if is_user_code(filename):
+            return frame
+        if not (filename.startswith("<") and not filename.startswith("<frozen")):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def refuse(target, frame):
+    """Raises the ImportError."""
+    policy = Guard.policy
+    note("import", target, user_line(frame), "python", policy.hint(target))
+    raise ImportError(policy.message(target), name=clip(target, LINE_MAX)) from None
+
+
+def judge(module, names, frame):
+    refused = Guard.policy.refused(module, names)
+    if refused:
+        refuse(refused[0], frame)
+
+
+# ---- A package of which only parts are allowed --------------------------------------------------
+
+class Narrow(MODULE):
+    """Stands for a package that is not allowed in the place of its allowed modules:
+    `import os.path` binds os, which would else be all of os."""
+
+    def __getattr__(self, name):
+        if name.startswith("__") or Guard.policy is None:
+            real = modules.get(self.__name__)
+            if real is not None and name != "__path__":
+                return getattr(real, name)
+            raise AttributeError(name)
+        target = f"{self.__name__}.{name}"
+        hint = Guard.policy.hint(target)
+        note("import", target, user_line(getframe(1)), "python", hint)
+        raise AttributeError(f"'{clip(target, LINE_MAX)}' is not allowed by the policy of this run "
+                             f"({Guard.policy.describe()}); {hint}")
+
+
+def narrow(name):
+    """The package with what is allowed of it, as far as that is loaded."""
+    if name not in Guard.narrow:
+        Guard.narrow[name] = Narrow(name)
+    stand_in, prefix = Guard.narrow[name], name + "."
+    for entry in Guard.policy.allowed:
+        if not entry.startswith(prefix):
+            continue
+        below = entry[len(prefix):].partition(".")[0]
+        full = prefix + below
+        if full in modules:
+            value = modules[full] if Guard.policy.allows(full) else narrow(full)
+            stand_in.__dict__[below] = value
+    return stand_in
+
+
+# ---- The three places ---------------------------------------------------------------------------
+
+def is_from_c(fromlist):
+    """Only C code passes an empty list: it imports what it needs itself."""
+    return type(fromlist) is list and not fromlist
+
+
+def guarded_import(name, globals=None, locals=None, fromlist=(), level=0):
+    policy = Guard.policy
+    if policy is None or level != 0 or type(name) is not str:
+        return real_import(name, globals, locals, fromlist, level)
+    frame = importer(getframe(1))
+    if frame is None:
+        return real_import(name, globals, locals, fromlist, level)
+    if is_from_c(fromlist):
+        if name.partition(".")[0] in SENSITIVE and not policy.allows(name):
+            refuse(name, frame)
+        return pass_on(name, globals, locals, fromlist)
+    names = [item for item in fromlist or () if type(item) is str and item != "*"]
+    judge(name, names, frame)
+    module = pass_on(name, globals, locals, fromlist)
+    top = name if names else name.partition(".")[0]
+    return module if policy.allows(top) else narrow(top)
+
+
+def pass_on(name, globals, locals, fromlist):
+    Guard.passing += 1
+    try:
+        return real_import(name, globals, locals, fromlist, 0)
+    finally:
+        Guard.passing -= 1
+
+
+class Finder:
+    """Finds nothing; refuses what user code asks importlib's machinery for."""
+
+    def find_spec(self, name, path=None, target=None):
+        policy = Guard.policy
+        if policy is None or Guard.passing:
+            return None
+        frame, by_machinery = getframe(1), False
+        for _ in range(FRAMES_MAX):
+            if frame is None:
+                return None
+            code = frame.f_code
+            if is_user_code(code.co_filename):
+                break
+            machinery = "importlib" in code.co_filename
+            if not machinery and not code.co_filename.startswith("<") and \
+                    not code.co_filename.startswith(HERE):
+                return None             # a library wants it
+            by_machinery |= machinery and (code.co_name == "_gcd_import" or
+                                           "_bootstrap" not in code.co_filename)
+            frame = frame.f_back
+        if by_machinery and not policy.allows(name) and not policy.below(name):
+            refuse(name, frame)
+        return None
+
+
+def make_import_module(real):
+    def import_module(name, package=None):
+        """Import a module."""
+        if Guard.policy is not None and type(name) is str and not name.startswith("."):
+            frame = importer(getframe(1))
+            if frame is not None:
+                judge(name, (), frame)
+        return real(name, package)
+    return import_module
+
+
+def install():
+    """Once; without a policy it lets everything through."""
+    if Guard.installed:
+        return
+    Guard.installed = True
+    guarded_import.__name__ = guarded_import.__qualname__ = "__import__"
+    builtins.__import__ = guarded_import
+    sys.meta_path.insert(0, Finder())
+    importlib = real_import("importlib")
+    importlib.import_module = make_import_module(importlib.import_module)
+
+
+def begin(policy):
+    Guard.policy, Guard.events, Guard.narrow, Guard.passing = policy, {}, {}, 0
+
+
+def end():
+    """What was refused in this run."""
+    events = list(Guard.events.values())
+    Guard.policy, Guard.events = None, {}
+    return events

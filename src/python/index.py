@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""index: asks a package index (PEP 503 HTML, PEP 691 JSON) for the files of a project, and fetches files.
+
+In the user process of an installing box, which reaches the index through the broker and nothing else.
+The resolver asks the index by itself; this is for explaining why it failed, for release dates where the
+resolver is pip, and for the wheels themselves. Whatever the index says is hostile: bounded and checked.
+"""
+
+import hashlib
+import html.parser
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from failure import Failure, clean
+
+PAGE_MAX = 64 << 20         # bytes of an answer
+ROOT_MAX = 1 << 20          # bytes of the list of all projects that are worth reading
+FILES_MAX = 100_000
+REDIRECTS_MAX = 5
+PIECE = 1 << 18
+ACCEPT = ("application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
+          "text/html;q=0.1")
+AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+               "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem")
+
+
+def authorities():
+    """The file of certificates that this machine trusts, or None."""
+    paths = ssl.get_default_verify_paths()
+    return next((path for path in (paths.cafile, paths.openssl_cafile, *AUTHORITIES)
+                 if path and os.path.isfile(path)), None)
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    max_redirections, max_repeats = REDIRECTS_MAX, 2
+
+    def redirect_request(self, request, file, code, message, headers, url):
+        # SECURITY: who asked for a safe connection does not get another.
+        if not url.startswith("https:" if request.full_url.startswith("https:") else ("https:", "http:")):
+            raise Failure("index_bad_answer", f"the index wants to lead from {clean(request.full_url, 200)} to "
+                          f"{clean(url, 100)}", hint="an https address may lead only to another one")
+        return super().redirect_request(request, file, code, message, headers, url)
+
+
+def reason_of(exc):
+    """Why it was, in a few words."""
+    reason = getattr(exc, "reason", exc)
+    if isinstance(reason, (socket.timeout, TimeoutError)):
+        return "no answer in time"
+    return clean(reason, 200) or type(exc).__name__
+
+
+class Links(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.links, self.is_index, self.in_title, self.title = [], False, False, ""
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.in_title = tag == "title"
+        if tag == "a" and found.get("href") and len(self.links) < FILES_MAX:
+            self.links.append(found)
+        self.is_index |= tag == "meta" and found.get("name") == "pypi:repository-version"
+
+    def handle_data(self, data):
+        if self.in_title:
+            self.title, self.in_title = data[:200], False
+
+
+class Index:
+    """url: of the simple API. timeout: seconds for a connection, and for each read."""
+
+    def __init__(self, url, timeout):
+        self.url, self.timeout = url.rstrip("/"), timeout
+        handlers = [urllib.request.ProxyHandler({}), Redirects()]
+        if url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(
+                context=ssl.create_default_context(cafile=authorities())))
+        self.opener = urllib.request.build_opener(*handlers)
+        self.opener.addheaders = [("User-Agent", "constrictor")]
+
+    def open(self, url, accept="*/*"):
+        """Raises Failure for anything but an answer; 404 is None."""
+        try:
+            request = urllib.request.Request(url, headers={"Accept": accept})
+            return self.opener.open(request, timeout=self.timeout)
+        except urllib.error.HTTPError as exc:
+            if exc.code in (404, 410):
+                return None
+            raise Failure("index_unreachable" if exc.code >= 500 or exc.code == 429 else "index_bad_answer",
+                          f"the index answered {exc.code} {clean(exc.reason, 100)} for {clean(url, 200)}",
+                          hint="401 and 403: the index wants credentials, or does not have this for you"
+                          if exc.code in (401, 403) else "try again later") from None
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            raise self.unreachable(exc, url) from None
+
+    def unreachable(self, exc, url):
+        host = urllib.parse.urlsplit(url).netloc
+        return Failure("index_unreachable", f"the index at {clean(host, 100)} cannot be reached: {reason_of(exc)}",
+                       hint="is the index up, is its address right (index-url), and may the server reach it?")
+
+    def page(self, path, most):
+        """(content type, bytes, address) or None."""
+        url = f"{self.url}/{path}"
+        answer = self.open(url, ACCEPT)
+        if answer is None:
+            return None
+        end = time.monotonic() + 4 * self.timeout
+        pieces, left = [], most + 1
+        try:
+            with answer:
+                while left > 0:
+                    piece = answer.read1(min(left, PIECE))
+                    if not piece:
+                        break
+                    pieces.append(piece)
+                    left -= len(piece)
+                    if time.monotonic() > end:
+                        raise socket.timeout()
+        except (OSError, http.client.HTTPException) as exc:
+            raise self.unreachable(exc, url) from None
+        if left <= 0:
+            raise Failure("index_bad_answer", f"the index answered with more than {most} bytes")
+        return answer.headers.get_content_type(), b"".join(pieces), answer.geturl()
+
+    def bad_answer(self, why):
+        return Failure("index_bad_answer", f"the index at {clean(self.url, 200)} gave an answer that no index gives: "
+                       f"{why}", hint="is index-url the address of a simple API, and not of a web page or a "
+                                      "login? It often ends with /simple")
+
+    def names(self):
+        """Of all projects, where the index is small enough to say; else nothing."""
+        try:
+            kind, data, _ = self.page("", ROOT_MAX)
+            if kind.endswith("json"):
+                return [str(item["name"])[:100] for item in json.loads(data)["projects"]]
+            links = Links()
+            links.feed(data.decode("utf-8", "replace"))
+            return [item["href"].rstrip("/").rpartition("/")[2][:100] for item in links.links]
+        except Exception:
+            return []
+
+    def files(self, name):
+        """[{filename, url, sha256, yanked, requires_python, upload_time, size}], or None: no such project."""
+        page = self.page(f"{name}/", PAGE_MAX)
+        if page is None:
+            return None
+        kind, data, address = page
+        try:
+            if kind.endswith("json"):
+                return [self.of_json(item, address) for item in json.loads(data)["files"][:FILES_MAX]]
+            if "html" not in kind:
+                raise self.bad_answer(f"{clean(kind, 60)} instead of JSON or HTML")
+            links = Links()
+            links.feed(data.decode("utf-8", "replace"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+            raise self.bad_answer(clean(exc, 200)) from None
+        found = [self.of_link(item, address) for item in links.links]
+        found = [item for item in found if item["filename"].endswith((".whl", ".tar.gz", ".zip", ".egg"))]
+        if not found and not links.is_index and not links.title.startswith("Links for"):
+            raise self.bad_answer("a web page without files" +
+                                  (f", titled {clean(links.title, 80)!r}" if links.title else ""))
+        return found
+
+    @staticmethod
+    def of_json(item, address):
+        return {"filename": str(item["filename"])[:400], "url": urllib.parse.urljoin(address, str(item["url"])),
+                "sha256": (item.get("hashes") or {}).get("sha256"), "yanked": bool(item.get("yanked", False)),
+                "requires_python": item.get("requires-python"), "upload_time": item.get("upload-time"),
+                "size": item.get("size")}
+
+    @staticmethod
+    def of_link(item, address):
+        url, _, fragment = urllib.parse.urljoin(address, item["href"]).partition("#")
+        return {"filename": urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])[:400],
+                "url": url, "sha256": fragment[7:] if fragment.startswith("sha256=") else None,
+                "yanked": "data-yanked" in item, "requires_python": item.get("data-requires-python"),
+                "upload_time": item.get("data-upload-time"), "size": None}
+
+    def fetch(self, url, path, most, deadline, report):
+        """One file; returns (size, SHA-256). The caller compares."""
+        answer = self.open(url)
+        if answer is None:
+            raise Failure("index_bad_answer", f"the index does not have the file {clean(url, 200)} that it "
+                          "lists", hint="the index may be changing just now: try again")
+        size, hasher = 0, hashlib.sha256()
+        try:
+            with answer, open(path, "xb") as target:
+                if int(answer.headers.get("Content-Length") or 0) > most:
+                    raise Failure("too_large", f"{clean(url, 200)} has {clean(answer.headers['Content-Length'], 20)} "
+                                  f"bytes: at most {most} are allowed")
+                while True:
+                    piece = answer.read1(PIECE)
+                    if not piece:
+                        break
+                    size += len(piece)
+                    if size > most:
+                        raise Failure("too_large", f"{clean(url, 200)} is larger than announced or allowed "
+                                      f"({most} bytes)")
+                    if time.monotonic() > deadline:
+                        raise Failure("timeout", f"{clean(url, 200)} did not arrive in time")
+                    hasher.update(piece)
+                    target.write(piece)
+                    report(len(piece))
+        except (http.client.HTTPException, socket.timeout, ConnectionError, ssl.SSLError, ValueError) as exc:
+            raise self.unreachable(exc, url) from None
+        if answer.headers.get_content_type() == "text/html" and not is_zip(path):
+            raise self.bad_answer(f"a web page in place of {clean(url, 200)}")
+        return size, hasher.hexdigest()
+
+
+def is_zip(path):
+    with open(path, "rb") as file:
+        return file.read(2) in (b"PK", b"\x1f\x8b")

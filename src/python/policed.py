@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""policed: runs under a policy, and checks: what runner.py calls when a run's meta has "policy".
+
+In the user process of a box. A run without a policy never comes here. ADVICE, NOT A WALL: see
+policy.py.
+
+    {"op": "check", "policy": {...}, "lint": false}     nothing runs; the report has "check": {...}
+    {"policy": {"mode": "open" | "guarded" | "restricted", "tiers": [...], ...}}        a run
+In mode guarded a source that surely imports what it may not is refused before it runs, as phase
+"security_check"; what only shows later is refused then. In mode restricted it is transformed as
+well.
+"""
+
+from _json import make_encoder
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, HERE, PAYLOAD_MAX, clip, quote, to_json
+from check import check, judge
+from guard import Guard, begin, end, install, note
+from policy import BadPolicy, Policy
+from source import to_steps
+
+REASON_MAX = 2000           # characters of a message made of several violations
+PRACTICE = 4                # checks in a zygote
+SHOWN = 5                   # violations in such a message
+
+
+class PolicyError(SyntaxError):
+    """The source has something that its policy does not allow; nothing of it has run."""
+
+
+PolicyError.__module__ = "builtins"     # no name of ours in a traceback
+
+encoder = make_encoder(None, None, quote, None, ":", ",", False, False, False)
+
+
+def json_of(value):
+    return "".join(encoder(value, 0))
+
+
+def failure(message, code):
+    error = {"type": "PolicyError", "message": message, "line": None, "column": None,
+             "code_line": None, "traceback": [], "text": f"PolicyError: {message}\n",
+             "reported": False, "code": code}
+    answer = {"exit_code": 1, "phase": "security_check", "error": error}
+    return to_json(answer, PAYLOAD_MAX).encode()
+
+
+def answer_check(meta, source, policy):
+    Box.session = meta.get("mode") == "session"         # else it was the last of this box
+    found = check(source, policy, meta.get("lint") is True)
+    text = f'{{"exit_code":0,"phase":"check","check":{json_of(found)}}}'.encode()
+    if len(text) > PAYLOAD_MAX:
+        for key in "functions", "classes", "imports":
+            found["analysis"].pop(key, None)
+        text = f'{{"exit_code":0,"phase":"check","check":{json_of(found)}}}'.encode()
+    return text
+
+
+def practise():
+    """In a warm zygote: CPython adapts its code to what it does, which else every box would do."""
+    with open(HERE + "check.py", "rb") as file:
+        source = file.read()
+    for _ in range(PRACTICE):
+        answer_check({"mode": "session"}, source, Policy({"mode": "guarded"}))
+
+
+def compile_judged(source, filename):
+    """In place of source.to_steps(): what the policy surely refuses is refused now."""
+    policy = Guard.policy
+    if policy.mode == "restricted":
+        return Box.rich.own("restricted").to_steps(source, filename, policy)
+    refused = judge(source, policy)
+    if refused:
+        refuse(refused, filename)
+    return to_steps(source, filename)
+
+
+def refuse(refused, filename):
+    """Raises the error for violations that were found before anything ran."""
+    for item in refused:
+        note(item["kind"], item["target"], item["line"], item["layer"], item["hint"])
+    first = refused[0]
+    text = "; ".join([f"line {item['line']}: {item['reason']}" for item in refused[:SHOWN]])
+    more = f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
+    message = clip(f"the policy of this run does not allow the code ({Guard.policy.describe()}): "
+                   f"{text}{more}. {first['hint']}", REASON_MAX)
+    raise PolicyError(message, (filename, first["line"], first["column"], None))
+
+
+def before(meta, source):
+    """Called before a run. None: it goes on; else what is to be answered."""
+    try:
+        policy = Policy(meta["policy"])
+    except BadPolicy as exc:
+        return failure(str(exc), "bad_policy")
+    if meta.get("op") == "check":
+        return answer_check(meta, source, policy)
+    if policy.mode == "restricted":
+        problem = Box.rich.own("restricted").begin(policy)
+        if problem is not None:
+            return failure(problem, "restricted_missing")
+    elif policy.mode == "guarded" or policy.judges:
+        install()
+    begin(policy)
+    Box.compiler = compile_judged
+    return None
+
+
+def after(answer):
+    """Called when the run is over, with its answer, or None where there is none."""
+    policy, events = Guard.policy, end()
+    Box.compiler = None
+    if policy is None:
+        return
+    if policy.mode == "restricted":
+        Box.rich.own("restricted").end()
+    if answer is None:
+        return
+    error = answer.get("error")
+    if error is not None and error["type"] == "PolicyError" and answer["phase"] == "syntax_check":
+        answer["phase"] = "security_check"
+    if events:
+        Box.events = [*Box.events, *events]     # runner.encode() puts them into the answer

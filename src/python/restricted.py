@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""restricted: runs code that RestrictedPython has transformed, with builtins and guards of ours.
+
+Called by policed.py in the user process of a box. ADVICE, NOT A WALL: a transformed program still
+runs in a whole interpreter, and sandboxes of this kind have been left again and again. What it is
+good for: code sees early and in words what it cannot have. What keeps code in is the kernel's wall
+around the box; tests/unit/test_policed.py has the known ways out of this layer.
+
+RestrictedPython as it comes cannot run ordinary programs. transform.py allows what is harmless
+beyond that; here are the functions that transformed code calls, and its builtins. Names that begin
+with an underscore cannot be bound by such code, so the guards are simply builtins of it.
+"""
+
+import _operator as operator            # builtin: there may be no path to look for others
+import builtins
+import sys
+from _weakref import ref
+from sys import _getframe as getframe, modules
+
+from base import __builtins__           # first: functions look builtins up there
+from base import Box, LINE_MAX, clip
+from check import judge
+from guard import is_from_c, narrow, note, user_line
+from policy import SENSITIVE
+from source import FUTURES, ONLY_AST, is_quiet
+
+MISSING = ("RestrictedPython is not installed in this interpreter: "
+           "pip install RestrictedPython")
+LAYER = "restricted"
+MODULE, SUPER, TYPE = type(sys), super, type
+NO_DEFAULT = object()
+real_import, real_open, real_print = builtins.__import__, builtins.open, builtins.print
+
+# What can be had by these names although they begin with an underscore: harmless texts.
+PLAIN_NAMES = frozenset(("__name__", "__qualname__", "__doc__"))
+# Methods with a meaning that classes may define, and may call on super().
+METHODS = frozenset(f"__{name}__" for name in """init post_init repr str bytes len
+    length_hint getitem setitem delitem contains iter next reversed missing call enter exit
+    eq ne lt le gt ge hash bool int float complex index round trunc floor ceil abs neg pos
+    invert add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor radd
+    rsub rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand ror rxor
+    iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor
+    format sizeof copy deepcopy init_subclass set_name get set delete""".split())
+# Attributes that lead from objects to the interpreter; all with an underscore are refused anyway.
+INSIDES = frozenset("""tb_frame tb_next f_back f_builtins f_code f_generator f_globals
+    f_locals f_trace co_code gi_frame gi_code gi_yieldfrom cr_await cr_frame cr_code
+    cr_origin ag_await ag_frame ag_code mro func_globals func_code""".split())
+# What of permitted modules would undo the transformation: by bytecode or by evaluating texts.
+DENIED = {
+    "operator": ("attrgetter", "methodcaller"),
+    "string": ("Formatter",),
+    "functools": ("singledispatch", "singledispatchmethod"),
+    "typing": ("get_type_hints", "ForwardRef", "evaluate_forward_ref"),
+    "typing_extensions": ("get_type_hints", "ForwardRef", "evaluate_forward_ref",
+                          "get_annotations"),
+    "types": ("CodeType", "FunctionType", "LambdaType", "new_class", "prepare_class", "coroutine",
+              "FrameType", "TracebackType", "CellType", "MethodType", "ModuleType"),
+    "dataclasses": ("make_dataclass",),
+    "io": ("open", "open_code", "FileIO", "OpenWrapper", "BufferedReader", "BufferedWriter",
+           "BufferedRandom", "BufferedRWPair"),
+}
+# Builtins that are there, and those that are refused with a word about what to do.
+SAFE = """None True False Ellipsis NotImplemented __build_class__ __debug__ abs all any
+    ascii bin bool bytearray bytes callable chr classmethod complex dict display divmod
+    enumerate filter float format frozenset hash hex id int isinstance issubclass iter len
+    list map max min next object oct ord pow property range repr reversed round set slice
+    sorted staticmethod str sum super tuple zip aiter anext""".split()
+REFUSED = {
+    "eval": "there is no way to run text here; parse values with json.loads()",
+    "exec": "there is no way to run text here; write the code out",
+    "compile": "there is no way to run text here; write the code out",
+    "open": "files need the tier 'filesystem'; for texts in memory use io.StringIO",
+    "input": "code runs without a terminal; put values into the code, or pass them as variables",
+    "globals": "use variables, or a dict of your own",
+    "locals": "use variables, or a dict of your own",
+    "vars": "use the attributes by name",
+    "dir": "use the attributes by name",
+    "breakpoint": "code runs without a terminal; use print()",
+    "help": "code runs without a terminal",
+    "memoryview": "use bytes or bytearray",
+}
+
+
+class BlockedError(RuntimeError):
+    """Restricted code did what it cannot do in this mode."""
+
+
+BlockedError.__module__ = "builtins"
+
+
+class State:
+    policy = None
+    builtins = None         # of transformed code
+    own_classes = []        # weak references to classes that it made
+
+
+State = State()
+
+
+def block(kind, target, hint, error=BlockedError):
+    """Raises the error for a blocked operation, and writes the event down."""
+    target = clip(target, LINE_MAX)
+    note(kind, target, user_line(getframe(2)), LAYER, hint)
+    raise error(f"'{target}' is not available in restricted mode: {hint}") from None
+
+
+# ---- Attributes ---------------------------------------------------------------------------------
+
+def check_attribute(value, name):
+    """Refuses names that lead out, before anything is looked up."""
+    if TYPE(name) is not str:
+        block("attribute", TYPE(name).__name__, "names of attributes are exact strings", TypeError)
+    if name[:1] == "_" and name != "_":
+        if name in PLAIN_NAMES or name == "__init__" or (name in METHODS and
+                                                         TYPE(value) is SUPER):
+            return
+        block("attribute", name, "attributes that begin with an underscore cannot be used",
+              AttributeError)
+    if name in INSIDES or name.endswith("__roles__"):
+        block("attribute", name, "frames, code and tracebacks cannot be seen", AttributeError)
+    if name in ("format", "format_map") and (isinstance(value, str) or (
+            isinstance(value, TYPE) and issubclass(value, str))):
+        block("attribute", f"str.{name}",
+              "a format string can reach any attribute: use an f-string", AttributeError)
+    if name in ("get_field", "vformat", "get_value", "format_field") and "string" in modules and \
+            is_formatter(value):
+        block("attribute", f"string.Formatter.{name}", "use an f-string", AttributeError)
+
+
+def is_formatter(value):
+    kind = modules["string"].Formatter
+    return isinstance(value, kind) or isinstance(value, TYPE) and issubclass(value, kind)
+
+
+def check_found(value, name, found):
+    """Refuses what an attribute turned out to be: a module that is not allowed, or a way out."""
+    if TYPE(value) is MODULE:
+        if name in DENIED.get(value.__name__, ()):
+            block("attribute", f"{value.__name__}.{name}", "it would undo the restrictions",
+                  AttributeError)
+        if isinstance(found, MODULE) and not is_permitted(found):
+            block("import", found.__name__, State.policy.hint(found.__name__), AttributeError)
+    elif isinstance(found, MODULE) and not is_permitted(found):
+        block("import", found.__name__, State.policy.hint(found.__name__), AttributeError)
+    return found
+
+
+def is_permitted(module):
+    name = module.__name__
+    return State.policy.allows(name) or name == "posixpath" and State.policy.allows("os.path")
+
+
+def get_attribute(value, name, default=NO_DEFAULT):
+    check_attribute(value, name)
+    if default is NO_DEFAULT:
+        return check_found(value, name, getattr(value, name))
+    return check_found(value, name, getattr(value, name, default))
+
+
+def has_attribute(value, name):
+    try:
+        get_attribute(value, name)
+        return True
+    except AttributeError:
+        return False
+
+
+def guard_write(value):
+    """The object, if transformed code may change it; modules and classes of others it may not."""
+    kind = TYPE(value)
+    if issubclass(kind, MODULE):
+        block("write", value.__name__, "modules cannot be changed", TypeError)
+    if issubclass(kind, TYPE) and not any([item() is value for item in State.own_classes]):
+        block("write", value.__name__, "classes of others cannot be changed: derive your own",
+              TypeError)
+    return value
+
+
+def set_attribute(value, name, to):
+    check_attribute(value, name)
+    setattr(guard_write(value), name, to)
+
+
+def delete_attribute(value, name):
+    check_attribute(value, name)
+    delattr(guard_write(value), name)
+
+
+def own_class(cls):
+    """Decorates every class of transformed code: these it may change."""
+    State.own_classes = [item for item in State.own_classes if item() is not None]
+    State.own_classes.append(ref(cls))
+    return cls
+
+
+# ---- Operators, items, iteration ----------------------------------------------------------------
+
+INPLACE = {
+    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
+    "%=": operator.imod, "**=": operator.ipow, "<<=": operator.ilshift, ">>=": operator.irshift,
+    "|=": operator.ior, "^=": operator.ixor, "&=": operator.iand, "//=": operator.ifloordiv,
+    "@=": operator.imatmul,
+}
+
+
+def inplace_variable(op, value, by):
+    return INPLACE[op](value, by)
+
+
+def inplace_attribute(op, value, name, by):
+    """value.name += by"""
+    set_attribute(value, name, INPLACE[op](get_attribute(value, name), by))
+
+
+def inplace_item(op, value, index, by):
+    """value[index] += by"""
+    value = guard_write(value)
+    value[index] = INPLACE[op](value[index], by)
+
+
+def get_item(value, index):
+    return value[index]
+
+
+def get_iterator(value):
+    return value
+
+
+def apply(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
+def unpack(value, spec, iterate):
+    """The items of a sequence, whose own items are unpacked as the spec says."""
+    items = list(iterate(value))
+    if len(items) >= spec["min_len"]:
+        for index, below in spec["childs"]:
+            items[index] = unpack(items[index], below, iterate)
+    return items
+
+
+def unpack_each(values, spec, iterate):
+    for value in iterate(values):
+        yield unpack(value, spec, iterate)
+
+
+# ---- Builtins -----------------------------------------------------------------------------------
+
+class KindMeta(TYPE):
+    """Lets `type` be what isinstance() wants, and nothing that makes classes."""
+
+    def __call__(cls, *args):
+        if len(args) != 1:
+            block("builtin", "type", "classes are made with a class statement", TypeError)
+        kind = TYPE(args[0])
+        return Kind if issubclass(kind, TYPE) else kind         # type(int) could make classes
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, TYPE)
+
+    def __subclasscheck__(cls, value):
+        return issubclass(value, TYPE)
+
+
+class Kind(metaclass=KindMeta):
+    """type(x), in restricted mode."""
+
+
+Kind.__name__ = Kind.__qualname__ = "type"
+
+
+def import_restricted(name, globals=None, locals=None, fromlist=(), level=0):
+    policy = State.policy
+    if TYPE(name) is not str or level != 0:
+        block("import", ".", "relative imports need a package", ImportError)
+    if is_from_c(fromlist) and (name.partition(".")[0] not in SENSITIVE or policy.allows(name)):
+        return real_import(name, globals, locals, fromlist, 0)
+    names = [item for item in fromlist or () if TYPE(item) is str]
+    refused = policy.refused(name, names)
+    if refused:
+        refuse_import(refused[0])
+    module = real_import(name, globals, locals, fromlist, 0)
+    for item in names:
+        check_attribute(module, item)
+        if hasattr(module, item):
+            check_found(module, item, getattr(module, item))
+    top = name if names else name.partition(".")[0]
+    return module if policy.allows(top) else narrow(top)
+
+
+def refuse_import(target):
+    hint = State.policy.hint(target)
+    note("import", target, user_line(getframe(2)), LAYER, hint)
+    raise ImportError(State.policy.message(target), name=clip(target, LINE_MAX)) from None
+
+
+def print_restricted(*values, sep=" ", end="\n", file=None, flush=False):
+    if file is not None and file is not sys.stdout and file is not sys.stderr:
+        get_attribute(file, "write")
+    real_print(*values, sep=sep, end=end, file=file, flush=flush)
+
+
+def leave(code=None):
+    raise SystemExit(code)
+
+
+def refusing(name, hint):
+    def refused(*args, **kwargs):
+        block("builtin", name, hint)
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+def make_builtins(policy):
+    """The builtins of transformed code, guards included."""
+    made = {name: getattr(builtins, name) for name in SAFE if hasattr(builtins, name)}
+    made.update([(name, value) for name, value in vars(builtins).items()
+                 if isinstance(value, TYPE) and issubclass(value, BaseException)])
+    made.update([(name, refusing(name, hint)) for name, hint in REFUSED.items()])
+    if policy.tiers is not None and "filesystem" in policy.tiers:
+        made["open"] = real_open
+    made.update({
+        "__import__": import_restricted, "print": print_restricted, "type": Kind,
+        "getattr": get_attribute, "hasattr": has_attribute, "setattr": set_attribute,
+        "delattr": delete_attribute, "exit": leave, "quit": leave, "__name__": "__main__",
+        "_getattr_": get_attribute, "_write_": guard_write, "_getitem_": get_item,
+        "_getiter_": get_iterator, "_apply_": apply, "_unpack_sequence_": unpack,
+        "_iter_unpack_sequence_": unpack_each, "_inplacevar_": inplace_variable,
+        "_inplace_attribute_": inplace_attribute, "_inplace_item_": inplace_item,
+        "_own_class_": own_class})
+    return made
+
+
+# ---- A run --------------------------------------------------------------------------------------
+
+def transform():
+    """The module transform, or None where RestrictedPython is not installed. Looked for without the
+    folder of user code, which may hold a file of that name."""
+    path, sys.path = sys.path, list(Box.path or sys.path)
+    try:
+        real_import("RestrictedPython.transformer")
+    except ImportError:
+        return None
+    finally:
+        sys.path = path
+    return Box.rich.own("transform")
+
+
+def begin(policy):
+    """Before a run. None, or why there can be none."""
+    if transform() is None:
+        return MISSING
+    State.policy, State.own_classes = policy, []
+    State.builtins = make_builtins(policy)
+    Box.main.__dict__["__builtins__"] = State.builtins
+    return None
+
+
+def end():
+    if Box.main is not None:
+        Box.main.__dict__["__builtins__"] = builtins
+    State.policy = None if not Box.session else State.policy
+
+
+def violations(source, tree, policy):
+    """For check.py: what the transformation refuses; the tree is spoilt."""
+    module = transform()
+    if module is None:
+        return [{"kind": "setup", "target": "RestrictedPython", "line": 1, "column": 1,
+                 "reason": MISSING, "hint": "install it, or use another mode", "layer": LAYER}]
+    if tree is None:
+        tree = compile(source, "<code>", "exec", ONLY_AST, True)
+    return module.change(tree, policy)
+
+
+def to_steps(source, filename, policy):
+    """As source.to_steps(), transformed; what the transformation refuses never runs."""
+    tree = compile(source, filename, "exec", ONLY_AST | Box.futures, True)
+    last = tree.body[-1] if tree.body and TYPE(tree.body[-1]).__name__ == "Expr" else None
+    is_hidden = last is not None and b";" in source and is_quiet(source, last)
+    refused = [dict(item, layer=LAYER) for item in judge(source, policy)]
+    refused += transform().change(tree, policy)
+    if refused:
+        refused.sort(key=lambda item: item["line"])
+        Box.rich.own("policed").refuse(refused, filename)
+    flags, steps, body = Box.futures, [], tree.body
+    last = body.pop() if last is not None else None
+    if body or last is None:
+        steps.append(compile(tree, filename, "exec", flags, True))
+        flags |= steps[0].co_flags & FUTURES
+    if last is not None:
+        value = modules["_ast"].Expression(last.value)
+        steps.append(compile(value, filename, "eval", flags, True))
+        if is_hidden:
+            steps.append(None)
+    return steps

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scope: the names of a module, a class body or a function, and small helpers, for walk.py.
+
+Used in the user process of a box; nothing of the source is executed.
+"""
+
+import _ast
+
+from base import __builtins__           # first: functions look builtins up there
+
+MODULE, FUNCTION, CLASS = range(3)
+AST, Name, Tuple, List, Starred = _ast.AST, _ast.Name, _ast.Tuple, _ast.List, _ast.Starred
+
+
+class Scope:
+    def __init__(self, kind, parent, name="", known=(), is_async=False):
+        self.kind, self.parent, self.name, self.is_async = kind, parent, name, is_async
+        # Names of a class body are not seen from the functions in it: theirs is what is around it.
+        self.owner = self if kind != CLASS else parent.owner
+        self.maybe = set(known)         # names that may be bound by now
+        self.order = list(known)        # the same as ever bound, the first first
+        # A class body reads what it has not from around it, at once.
+        self.pending = {} if kind != CLASS else self.owner.pending      # name -> (line, column)
+        self.late = {}                  # the same for reads that happen later
+        # Declared global; declared nonlocal; declared nonlocal by functions within.
+        self.globals, self.outer, self.reached = set(), set(), set()
+        self.deleted = set()
+        self.depth = self.loops = 0
+
+
+def names_of(args):
+    names = [item.arg for item in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    names += [item.arg for item in (args.vararg, args.kwarg) if item is not None]
+    return names
+
+
+def push_children(node, stack):
+    for field in reversed(node._fields):
+        value = getattr(node, field, None)
+        if type(value) is list:
+            stack += [item for item in reversed(value) if isinstance(item, AST)]
+        elif isinstance(value, AST) and value._fields:      # contexts and operators have none
+            stack.append(value)
+
+
+def gather_targets(target, names, rest):
+    """Names that a comprehension binds; the rest, x[i] and x.y, is walked."""
+    todo = [target]
+    while todo:
+        node = todo.pop()
+        kind = type(node)
+        if kind is Name:
+            names.add(node.id)
+        elif kind is Tuple or kind is List:
+            todo += node.elts
+        elif kind is Starred:
+            todo.append(node.value)
+        else:
+            rest.append(node)
