@@ -42,6 +42,20 @@ static const struct command commands[] = {
         .function = cmd_run,
     },
     {
+        .name = "check",
+        .summary = "Look at Python code without running it: syntax, policy, analysis, advice",
+        .usage = "check [options] FILE\n"
+                 "check [options] -c CODE\n"
+                 "check [options] -",
+        .notes = "Exit status: 0 when the code is valid, 1 when it is not; else\n"
+                 "  64 bad option or value      65 source too large     66 source cannot be read\n"
+                 "  69 isolation or interpreter not available           70 internal error",
+        .bit = CONFIG_CHECK,
+        .operands_min = 1,
+        .operands_max = 1,
+        .function = cmd_check,
+    },
+    {
         .name = "doctor",
         .summary = "Show which isolation layers are live, and how to get those that are not",
         .usage = "doctor [options]",

@@ -30,6 +30,7 @@ enum filter_kind {
     FILTER_BOX_NETWORK, // with sockets for TCP and UDP
     FILTER_GATE,        // the box's, less what starts programs or reaches out
     FILTER_BROKER,      // the box's, less what starts programs, with sockets for TCP and UDP only
+    FILTER_PORTER,      // the gate's, less what accepts and makes links, with syncfs
     // The box's in two halves, which together are the box's.  The kernel translates a filter anew for
     // each process that loads it, 0.1 ms; so the zygote loads the long half once, boxes inherit it, and
     // each of them loads only the short one, which takes away what making a box needed.

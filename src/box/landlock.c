@@ -17,6 +17,7 @@ enum {
     FS_WRITE_FILE = 1 << 1,
     FS_READ_FILE = 1 << 2,
     FS_READ_DIR = 1 << 3,
+    FS_REMOVE_DIR = 1 << 4,
     FS_REMOVE_FILE = 1 << 5,
     FS_MAKE_CHAR = 1 << 6,
     FS_MAKE_DIR = 1 << 7,
@@ -110,6 +111,14 @@ int landlock_seal_writer(uint32_t abi, int folder)
 {
     return seal(abi, false, folder,
                 FS_WRITE_FILE | FS_MAKE_REG | FS_MAKE_DIR | FS_REMOVE_FILE | FS_TRUNCATE);
+}
+
+int landlock_seal_porter(uint32_t abi, int folder)
+{
+    // A rename stays in its folder: that is a removal and a making.  No link, no pipe, no program.
+    return seal(abi, false, folder,
+                FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_MAKE_REG | FS_MAKE_DIR |
+                    FS_REMOVE_FILE | FS_REMOVE_DIR | FS_TRUNCATE);
 }
 
 int landlock_seal_network(uint32_t abi, const char *const *files)

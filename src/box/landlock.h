@@ -19,6 +19,9 @@ int landlock_seal(uint32_t abi, int folder);
 // The same, but in the folder and below it files and folders may be made, written and removed, none read.
 int landlock_seal_writer(uint32_t abi, int folder);
 
+// For the porter: in the folder and below it files and folders may be read, made, written, renamed and removed.
+int landlock_seal_porter(uint32_t abi, int folder);
+
 // For the broker: no signal and no abstract socket, TCP as it is, and of all files only these may be read
 // (NULL ends them; one that is not there is left out).
 int landlock_seal_network(uint32_t abi, const char *const *files);

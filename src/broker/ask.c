@@ -198,7 +198,7 @@ void ask_read(struct nbox *b)
                              (struct sockaddr *)&a.from, &a.length);
         if (n < 0)
             return;
-        if (n > 0 && n <= ASK_MAX)
+        if (n > 0 && n <= ASK_MAX && !nbox_is_own_port(&a.from))
             on_question(&a, text, (size_t)n);
     }
 }

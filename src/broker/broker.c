@@ -139,6 +139,7 @@ static void tick_box(struct nbox *x)
 {
     int64_t now_ms = clock_ms();
     struct conn *c, *next;
+    nbox_tick(x, now_ms);
     for (c = TAILQ_FIRST(&x->conns); c; c = next) {
         next = TAILQ_NEXT(c, link);
         conn_tick(c, now_ms);

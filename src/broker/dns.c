@@ -179,7 +179,7 @@ void dns_read(struct nbox *b)
                              (struct sockaddr *)&l.from, &l.from_length);
         if (n < 0)
             return;
-        if ((size_t)n <= sizeof data)
+        if ((size_t)n <= sizeof data && !nbox_is_own_port(&l.from))
             on_query(b, &l, data, (size_t)n);
     }
 }

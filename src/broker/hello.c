@@ -8,7 +8,9 @@
 #include <string.h>
 
 enum {
+    RECORD_FIRST = 20,
     RECORD_HANDSHAKE = 22,
+    RECORD_LAST = 24,
     RECORD_HEAD = 5,
     RECORD_MAX = 16384,
     MESSAGE_CLIENT_HELLO = 1,
@@ -55,7 +57,9 @@ static struct reader take_block(struct reader *r, size_t length_bytes)
 
 bool hello_begins(const uint8_t *data, size_t length)
 {
-    return length && data[0] == RECORD_HANDSHAKE && (length < 2 || data[1] == 3);
+    // SECURITY: also what servers may skip before a ClientHello, such as an alert.
+    return length && data[0] >= RECORD_FIRST && data[0] <= RECORD_LAST &&
+           (length < 2 || data[1] == 3);
 }
 
 // Joins what the records hold.  SECURITY: only handshake records, none empty: an endless row of empty ones
@@ -64,7 +68,7 @@ static enum hello join(const uint8_t *data, size_t length, uint8_t *ret, size_t 
 {
     size_t n = 0;
     while (length) {
-        if (!hello_begins(data, length))
+        if (data[0] != RECORD_HANDSHAKE || !hello_begins(data, length))
             return HELLO_BAD;
         if (length < RECORD_HEAD)
             break;

@@ -168,6 +168,7 @@ void inspect_down(struct conn *c, const uint8_t *data, size_t length)
 
 static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
 {
+    static const char h2_begin[] = "PRI * HTTP/2.0";
     if (hello_begins(data, length)) {
         if (length < 2)
             return 0;
@@ -192,16 +193,36 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
     enum request_look look = request_look(data + skip, length - skip);
     if (look == REQUEST_LOOK_YES)
         c->inspect.state = INSPECT_HTTP;
-    if (look != REQUEST_LOOK_NO)
-        return (ssize_t)skip;
-    c->inspect.state = INSPECT_PASS;
+    // SECURITY: a method that nobody knows may come in pieces, and hosts are named in HTTP/2 as well, where
+    // nobody looks.  Connections to addresses name no host that would matter.
+    bool h2 = length - skip >= sizeof h2_begin - 1 &&
+              memcmp(data + skip, h2_begin, sizeof h2_begin - 1) == 0;
+    if (!c->host && (look == REQUEST_LOOK_NO || h2))
+        c->inspect.state = INSPECT_PASS;
+    else if (look == REQUEST_LOOK_NO)
+        c->inspect.state = INSPECT_LINE;
+    return (ssize_t)skip;
+}
+
+static ssize_t on_line(struct conn *c, const uint8_t *data, size_t length)
+{
+    bool ends, http = request_line_names_http(&c->inspect.line, data, length, &ends);
+    if (ends && http)
+        return refuse(c, "http", "http_ambiguous",
+                      "this is a request, but of no known method or not in one piece",
+                      "send requests as RFC 9112 has them");
+    if (ends)
+        c->inspect.state = INSPECT_PASS;
     return (ssize_t)length;
 }
 
 ssize_t inspect_up(struct conn *c, const uint8_t *data, size_t length)
 {
-    static ssize_t (*const steps[])(struct conn *, const uint8_t *, size_t) = {
-        [INSPECT_FIRST] = on_first, [INSPECT_HELLO] = on_hello, [INSPECT_HTTP] = on_http};
+    static ssize_t (*const steps[])(struct conn *, const uint8_t *,
+                                    size_t) = {[INSPECT_FIRST] = on_first,
+                                               [INSPECT_LINE] = on_line,
+                                               [INSPECT_HELLO] = on_hello,
+                                               [INSPECT_HTTP] = on_http};
     struct inspect *i = &c->inspect;
     size_t at = 0;
     for (;;) {

@@ -11,8 +11,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "box/net.h"
 #include "broker/audit.h"
 #include "broker/conn.h"
 #include "net/rule.h"
@@ -23,9 +25,11 @@ enum {
     BACKLOG = 128,
     ACCEPTS = 16,      // in one turn
     ADDRESS_PORTS = 6, // for rules about addresses; the others are for names
+    GRANT_MS = 2000,   // that a grant may come later than its box
 };
 
 static void listen_for_addresses(struct nbox *b);
+static void hear(struct nbox *b);
 
 // ---- rules ---------------------------------------------------------------------------------------
 
@@ -82,6 +86,15 @@ static void rejudge(struct nbox *b)
     }
 }
 
+void nbox_revoke(struct nbox *b)
+{
+    struct conn *c;
+    while ((c = TAILQ_FIRST(&b->conns)))
+        conn_reset(c);
+    b->is_granted = false;
+    b->quota.grant = NULL; // it belongs to a policy that may be replaced
+}
+
 void nbox_rules_changed(struct nbox *b)
 {
     if (!b->is_granted)
@@ -120,6 +133,7 @@ int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rule
     b->quota.grant = net_policy_of(b->broker->policy, key);
     rejudge(b);
     listen_for_addresses(b);
+    hear(b);
     return 0;
 }
 
@@ -215,7 +229,7 @@ static void on_accept(evutil_socket_t fd, short what, void *argument)
 static int watch_port(struct nbox *b, struct nbox_port *p, uint16_t port)
 {
     p->event = event_new(b->broker->base, p->fd, EV_READ | EV_PERSIST, on_accept, p);
-    if (!p->event || event_add(p->event, NULL) < 0)
+    if (!p->event || (b->is_heard && event_add(p->event, NULL) < 0))
         return -ENOMEM;
     p->port = port;
     return 0;
@@ -295,7 +309,7 @@ void nbox_pause(struct nbox *b)
 void nbox_resume(struct nbox *b)
 {
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
-        if (b->ports[i].event)
+        if (b->ports[i].event && b->is_heard)
             (void)event_add(b->ports[i].event, NULL);
 }
 
@@ -315,6 +329,14 @@ static void adopt_port(struct nbox *b, struct nbox_port *p)
     if (!listening && listen(p->fd, BACKLOG) < 0)
         return;
     (void)watch_port(b, p, port);
+}
+
+bool nbox_is_own_port(const struct sockaddr_storage *from)
+{
+    struct net_address a;
+    uint16_t port = 0;
+    (void)net_address_from_sockaddr((const struct sockaddr *)from, &a, &port);
+    return port == NET_DNS_PORT || port == NET_ASK_PORT;
 }
 
 // ---- life ----------------------------------------------------------------------------------------
@@ -355,6 +377,7 @@ static struct nbox *nbox_new(struct broker *broker, uint64_t id, const int *fds)
         return NULL;
     b->broker = broker;
     b->id = id;
+    b->opened_ms = clock_ms();
     b->dns = fds[0];
     b->ask = fds[1];
     TAILQ_INIT(&b->conns);
@@ -385,11 +408,30 @@ void nbox_open(struct broker *broker, uint64_t id, const int *fds)
         (void)fd_set_nonblock(fds[i], true);
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
         adopt_port(b, &b->ports[i]);
+}
+
+// Not before its grant: a broker that is new hears of boxes at once, and of their grants when the gate has
+// heard of the broker.  What code does meanwhile waits in the sockets, instead of being refused.
+static void hear(struct nbox *b)
+{
+    if (b->is_heard)
+        return;
+    b->is_heard = true;
     if (!b->dns_event || !b->ask_event || event_add(b->dns_event, NULL) < 0 ||
         event_add(b->ask_event, NULL) < 0) {
-        log_line(LOG_ERROR, "box %llu: out of memory, it has no network", (unsigned long long)id);
+        log_line(LOG_ERROR, "box %llu: out of memory, it has no network",
+                 (unsigned long long)b->id);
         nbox_close(b);
+        return;
     }
+    if (!b->broker->is_paused)
+        nbox_resume(b);
+}
+
+void nbox_tick(struct nbox *b, int64_t now_ms)
+{
+    if (now_ms - b->opened_ms > GRANT_MS)
+        hear(b);
 }
 
 static void close_event(struct event **e)

@@ -19,6 +19,8 @@ struct nbox *nbox_find(struct broker *b, uint64_t id);
 // A grant of the gate; what is open and no longer allowed is ended.  Takes the rules on success.
 int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rules *given,
                size_t count);
+// Nothing is granted any more.
+void nbox_revoke(struct nbox *b);
 // The operator's rules have changed.
 void nbox_rules_changed(struct nbox *b);
 
@@ -48,6 +50,13 @@ void nbox_refuse(struct nbox *b, const struct refusal *f);
 
 // Everything that the box has done until now is taken in, as far as that is quick.
 void nbox_catch_up(struct nbox *b);
+
+// A box is heard from its first grant on, or when that did not come in time.
+void nbox_tick(struct nbox *b, int64_t now_ms);
+
+// SECURITY: code chooses where a datagram seems to come from (IP_PKTINFO).  From a port of ours it would
+// make us answer ourselves, without end.
+bool nbox_is_own_port(const struct sockaddr_storage *from);
 
 // dns.c and ask.c: a datagram came, or may have.
 void dns_read(struct nbox *b);

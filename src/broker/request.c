@@ -35,15 +35,24 @@ static bool equals(struct slice s, const char *text)
 
 // ---- what a connection begins with ---------------------------------------------------------------
 
-// Does the line end with a word that begins with HTTP/1 ?  Blanks of any kind, as lenient servers read it.
-static bool names_http(const uint8_t *line, size_t length)
+// Blanks of any kind, as lenient servers read it.
+bool request_line_names_http(struct request_line *l, const uint8_t *data, size_t length,
+                             bool *ret_end)
 {
-    while (length && isspace(line[length - 1]))
-        length--;
-    size_t word = length;
-    while (word && !isspace(line[word - 1]))
-        word--;
-    return word && length - word >= 6 && strncasecmp((const char *)line + word, "HTTP/1", 6) == 0;
+    static const char name[] = "http/";
+    size_t i = 0;
+    for (; i < length && data[i] != '\n'; i++) {
+        bool was_in_word = l->in_word;
+        l->in_word = !isspace(data[i]);
+        if (!l->in_word)
+            continue;
+        if (!was_in_word)
+            l->matched = 0;
+        if (l->matched < sizeof name - 1)
+            l->matched = tolower(data[i]) == name[l->matched] ? l->matched + 1 : sizeof name;
+    }
+    *ret_end = i < length;
+    return l->matched == sizeof name - 1;
 }
 
 // Is this, as far as it goes, one of the methods that servers know?
@@ -59,22 +68,19 @@ static bool is_method(const uint8_t *token, size_t length)
     return false;
 }
 
-// Only what may still become a request of a known method is waited for: code that sends "hello" and waits for
-// an answer must not wait for us.  Of other methods a whole line is enough.
+// A whole line tells by its end, whatever it begins with.  Only what may still become a request of a known
+// method is waited for: code that sends "hello" and waits for an answer must not wait for us.
 enum request_look request_look(const uint8_t *data, size_t length)
 {
+    struct request_line line = {0};
     size_t token = 0;
+    bool ends, http = request_line_names_http(&line, data, length, &ends);
+    if (ends)
+        return http ? REQUEST_LOOK_YES : REQUEST_LOOK_NO;
     while (token < length && token <= LOOK_TOKEN_MAX && is_token(data[token]))
         token++;
-    bool known = is_method(data, token);
-    if (token == length)
-        return known ? REQUEST_LOOK_MORE : REQUEST_LOOK_NO;
-    if (!token || token > LOOK_TOKEN_MAX || !is_blank(data[token]))
-        return REQUEST_LOOK_NO;
-    const uint8_t *end = memchr(data, '\n', length);
-    if (!end)
-        return known && length < LOOK_LINE_MAX ? REQUEST_LOOK_MORE : REQUEST_LOOK_NO;
-    return names_http(data, (size_t)(end - data)) ? REQUEST_LOOK_YES : REQUEST_LOOK_NO;
+    bool known = token && is_method(data, token) && (token == length || is_blank(data[token]));
+    return known && length < LOOK_LINE_MAX ? REQUEST_LOOK_MORE : REQUEST_LOOK_NO;
 }
 
 // ---- a head --------------------------------------------------------------------------------------
@@ -121,9 +127,13 @@ static const char *read_target(struct slice target, struct request_head *head)
 {
     if (target.length == 0 || target.length > REQUEST_TARGET_MAX)
         return "the request's target is empty or too long";
-    for (size_t i = 0; i < target.length; i++)
-        if (target.at[i] < 0x21 || target.at[i] > 0x7e || target.at[i] == '#')
+    bool ascii = true;
+    for (size_t i = 0; i < target.length; i++) {
+        unsigned char c = (unsigned char)target.at[i];
+        if (c < 0x21 || c == 0x7f || c == '#')
             return "the request's target has characters that no target has";
+        ascii &= c < 0x80;
+    }
     bool star = equals(target, "*") && strcmp(head->method, "OPTIONS") == 0;
     if (target.at[0] != '/' && !star)
         return "the request's target is not a path";
@@ -131,7 +141,7 @@ static const char *read_target(struct slice target, struct request_head *head)
     size_t n = query ? (size_t)(query - target.at) : target.length;
     memcpy(head->path, target.at, n);
     head->path[n] = '\0';
-    head->plain = is_plain(head->path);
+    head->plain = ascii && is_plain(head->path);
     return NULL;
 }
 

@@ -52,6 +52,16 @@ struct request_head {
 
 enum request_look { REQUEST_LOOK_MORE, REQUEST_LOOK_NO, REQUEST_LOOK_YES };
 
+// The first line of what is no request by its beginning, as it passes.  Zeroes: before it.
+struct request_line {
+    bool in_word;
+    size_t matched; // characters of "HTTP/" that its last word begins with; more: it does not
+};
+
+// Reads up to a line feed; *ret_end: there is one.  Does the line end with a word that begins with HTTP/ ?
+bool request_line_names_http(struct request_line *l, const uint8_t *data, size_t length,
+                             bool *ret_end);
+
 // Are these the first bytes of an HTTP/1 connection?  YES also for what is not quite a request: that is
 // found out by request_next.
 enum request_look request_look(const uint8_t *data, size_t length);

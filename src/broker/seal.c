@@ -43,6 +43,7 @@ int seal_identity(const struct keeper_facts *facts, int *sock, int *network_file
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_IGN); // c-ares writes without MSG_NOSIGNAL
     if (*network_file >= 0)
         fds[count++] = network_file;
     if (*audit_file >= 0)

@@ -52,6 +52,7 @@ struct flow {
 
 enum inspect_state {
     INSPECT_FIRST,   // nothing is known yet
+    INSPECT_LINE,    // no request by its beginning; the end of the first line tells
     INSPECT_HELLO,   // TLS, until its ClientHello is there
     INSPECT_HTTP,    // requests, one after the other
     INSPECT_UPGRADE, // a request to change the protocol went up: the answer says whether it is
@@ -65,6 +66,7 @@ struct inspect {
     bool bounded; // rules bound methods or paths
     struct request request;
     uint64_t requests;
+    struct request_line line;
     char status[INSPECT_STATUS];
     size_t status_length;
     bool again;      // what is held is to be looked at again
@@ -126,6 +128,8 @@ struct nbox {
     LIST_ENTRY(nbox) chain;
     TAILQ_ENTRY(nbox) ready; // or of the dead
     bool is_ready, is_gone;
+    bool is_heard; // its sockets are watched
+    int64_t opened_ms;
     struct broker *broker;
     uint64_t id;
     char key[QUOTA_KEY_TEXT], run[NBOX_RUN_TEXT];

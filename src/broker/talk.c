@@ -14,7 +14,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "broker/conn.h"
 #include "broker/nbox.h"
 
 enum { DATAGRAMS = 256 }; // in one turn
@@ -134,10 +133,7 @@ static void on_grant(struct nbox *b, json_t *o)
             net_rules_done(&rules[i]);
         log_line(LOG_ERROR, "box %llu: a grant is of no use: %s", (unsigned long long)b->id,
                  e.message);
-        struct conn *c;
-        while ((c = TAILQ_FIRST(&b->conns)))
-            conn_reset(c);
-        b->is_granted = false;
+        nbox_revoke(b);
     }
 }
 

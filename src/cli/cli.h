@@ -27,6 +27,7 @@ struct command {
 // `run`: argv is the code's sys.argv.  The source is c->code when that is not NULL (argv[0] is then
 // "-c"), stdin when argv[0] is "-", else the file argv[0].
 int cmd_run(const struct config *c, int argc, char **argv);
+int cmd_check(const struct config *c, int argc, char **argv);
 int cmd_doctor(const struct config *c, int argc, char **argv);
 int cmd_bench(const struct config *c, int argc, char **argv);
 int cmd_config(const struct config *c, int argc, char **argv);

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "code_policy.h"
 #include "net/policy.h"
 
 enum { NETWORK_ON = 1 }; // position in the choices of config.def
@@ -54,6 +55,11 @@ int network_check_config(const struct config *c, bool quiet, struct err *e)
     if (c->network == NETWORK_ON && !c->allow_hosts.count && !c->network_file[0] && !quiet)
         fprintf(stderr, "constrictor: warning: the network is on, but no host is allowed: nothing "
                         "can be reached; allow some with --allow-host or --network-file\n");
+    if (code_policy_shuts_network(c) && (c->allow_hosts.count || c->network_file[0]) && !quiet)
+        fprintf(stderr, "constrictor: warning: hosts are allowed, but the policy has no tier "
+                        "'network': nothing can be reached; add it to --tiers\n");
+    if (code_policy_check(c, e) < 0)
+        return -1;
     // Also when the network is off: a mistake must not wait until the day that it is switched on.
     if (!rules && !c->network_file[0])
         return 0;

@@ -5,20 +5,19 @@
 // terminal.  What the code made is shown there (terminal.c) and saved (collector.c).
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/collector.h"
+#include "cli/input.h"
 #include "cli/network.h"
 #include "cli/once.h"
 #include "cli/terminal.h"
@@ -48,68 +47,13 @@ struct job {
 
 // ---- the source --------------------------------------------------------------------------------------
 
-static int read_source(int fd, const char *name, uint64_t max, struct job *job, struct err *e)
-{
-    size_t room = 65536;
-    job->code = malloc(room);
-    for (;;) {
-        if (!job->code)
-            return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read '%s'", name);
-        ssize_t n = read(fd, job->code + job->code_length, room - job->code_length);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_SOURCE_UNREADABLE, errno,
-                           "give a file of Python source, or '-' for stdin", "read '%s'", name);
-        if (n == 0)
-            return 0;
-        job->code_length += (size_t)n;
-        if (job->code_length > max)
-            return source_too_large(name, max, e);
-        if (job->code_length == room) {
-            room *= 2;
-            char *more = realloc(job->code, room);
-            if (!more)
-                return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read '%s'", name);
-            job->code = more;
-        }
-    }
-}
-
-static int open_source(const char *path, struct err *e)
-{
-    static const char hint[] = "give a file of Python source, '-c CODE', or '-' for stdin";
-    struct stat st;
-    // O_NONBLOCK: a pipe without a writer must not hold us up before we know that it is one.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_set(e, ERR_SOURCE_UNREADABLE, errno, hint, "open '%s'", path);
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-        (void)close(fd);
-        return err_set(e, ERR_SOURCE_UNREADABLE, EISDIR, hint, "open '%s'", path);
-    }
-    (void)fd_set_nonblock(fd, false);
-    return fd;
-}
-
 static int load_source(struct job *job, const struct config *c, char **argv, struct err *e)
 {
-    if (c->code) {
-        job->code_length = strlen(c->code);
-        job->code = strdup(c->code);
-        if (!job->code)
-            return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "copy the code");
-        return source_check(job->code, job->code_length, "-c", c->source_bytes, e);
-    }
-    bool from_stdin = strcmp(argv[0], "-") == 0;
-    const char *name = from_stdin ? "stdin" : argv[0];
-    int fd = from_stdin ? STDIN_FILENO : open_source(argv[0], e);
-    if (fd < 0)
-        return fd;
-    int r = read_source(fd, name, c->source_bytes, job, e);
-    if (!from_stdin)
-        (void)close(fd);
-    return r < 0 ? r : source_check(job->code, job->code_length, name, c->source_bytes, e);
+    struct input in;
+    int r = input_load(c, argv[0], &in, e);
+    job->code = in.text;
+    job->code_length = in.length;
+    return r < 0 ? r : source_check(job->code, job->code_length, in.name, c->source_bytes, e);
 }
 
 // What tracebacks call it, and sys.argv.
@@ -422,7 +366,8 @@ static int finish(struct job *job)
     } else {
         print_files(job, o);
         print_error(job);
-        print_refusals(o);
+        if (strcmp(x->result.phase, "security_check") != 0) // else that was the error
+            print_refusals(o);
     }
     json_decref(o);
     int status = failed ? failed : result_exit_status(&x->result);

@@ -51,6 +51,19 @@ static int take_count(json_t *to, json_t *from, const char *name, json_int_t max
     return fits ? json_object_set(to, name, value) : 0;
 }
 
+// Whose word it is.  A box may name a part of its own side, and nobody else's.
+static const char *layer_of(json_t *event, bool box)
+{
+    static const char *const own[] = {"python", "restricted"};
+    const char *layer = json_string_value(json_object_get(event, "layer"));
+    if (layer && !box && strcmp(layer, "broker") == 0)
+        return "broker";
+    for (size_t i = 0; layer && box && i < ARRAY_LEN(own); i++)
+        if (strcmp(layer, own[i]) == 0)
+            return own[i];
+    return "box";
+}
+
 // New; NULL: it is no event, or memory is out.
 static json_t *take_event(json_t *from, bool box)
 {
@@ -63,11 +76,10 @@ static json_t *take_event(json_t *from, bool box)
         else
             failed |= text_fields[i].needed;
     }
-    const char *layer = json_string_value(json_object_get(from, "layer"));
-    bool broker = !box && layer && strcmp(layer, "broker") == 0;
     if (!failed)
-        failed = json_object_set_new(o, "layer", json_string(broker ? "broker" : "box")) |
-                 take_count(o, from, "port", UINT16_MAX) | take_count(o, from, "count", INT64_MAX);
+        failed = json_object_set_new(o, "layer", json_string(layer_of(from, box))) |
+                 take_count(o, from, "line", INT32_MAX) | take_count(o, from, "port", UINT16_MAX) |
+                 take_count(o, from, "count", INT64_MAX);
     if (!failed && !json_object_get(o, "hint"))
         failed = json_object_set_new(o, "hint", json_string(""));
     if (!failed && !json_object_get(o, "count"))
@@ -166,7 +178,8 @@ static const struct {
 void events_describe(json_t *event, char *buf, size_t cap)
 {
     const char *action = text_of(event, "action"), *reason = text_of(event, "reason"),
-               *hint = text_of(event, "hint"), *words = "reaching";
+               *hint = text_of(event, "hint"), *kind = text_of(event, "kind"),
+               *words = strcmp(kind, "network") == 0 ? "reaching" : kind; // "import os was refused"
     json_int_t count = json_integer_value(json_object_get(event, "count"));
     char times[32] = "";
     for (size_t i = 0; i < ARRAY_LEN(actions); i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // events: what code tried and was kept from, as results show it: {"kind", "action", "target", "host",
-// "address", "port", "rule", "reason", "layer", "hint", "count"}.  They come from the broker's report and
+// "address", "port", "rule", "reason", "line", "layer", "hint", "count"}.  They come from the broker's report and
 // from the runner's own, and both are foreign: fields are taken by name and type, texts are cut.
 
 #ifndef CONSTRICTOR_GATE_EVENTS_H

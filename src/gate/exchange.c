@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "gate/conn.h"
+#include "gate/dump.h"
 
 static struct exchange *private_of(const struct http_exchange *x)
 {
@@ -315,35 +316,10 @@ void http_reply_buffer(struct http_exchange *x, int status, const char *type, st
     send_whole(p, status, type);
 }
 
-struct growing {
-    char *text;
-    size_t length, cap;
-};
-
-static int grow(const char *data, size_t n, void *argument)
-{
-    struct growing *g = argument;
-    if (n > g->cap - g->length) {
-        size_t cap = g->cap * 2 > g->length + n ? g->cap * 2 : (g->length + n) * 2;
-        char *text = realloc(g->text, cap < 512 ? 512 : cap);
-        if (!text)
-            return -1;
-        g->text = text;
-        g->cap = cap < 512 ? 512 : cap;
-    }
-    memcpy(g->text + g->length, data, n);
-    g->length += n;
-    return 0;
-}
-
 void http_reply_json(struct http_exchange *x, int status, json_t *body)
 {
-    struct growing g = {0};
-    if (json_dump_callback(body, grow, &g, JSON_COMPACT | JSON_ENCODE_ANY) < 0) {
-        free(g.text);
-        g.text = NULL;
-    }
-    reply_text(x, status, g.text, g.length);
+    char *text = dump_text(body);
+    reply_text(x, status, text, text ? strlen(text) : 0);
 }
 
 char *http_error_text(const char *code, const char *message, const char *hint)
@@ -352,7 +328,7 @@ char *http_error_text(const char *code, const char *message, const char *hint)
         json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", message ? message : "");
     if (body && hint && hint[0])
         (void)json_object_set_new(json_object_get(body, "error"), "hint", json_string(hint));
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body ? dump_text(body) : NULL;
     json_decref(body);
     return text;
 }

@@ -18,6 +18,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "code_policy.h"
+#include "gate/dump.h"
 #include "gate/encode.h"
 #include "gate/exec_input.h"
 #include "gate/exec_network.h"
@@ -27,6 +29,7 @@ enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MA
 
 struct exec_work {
     char *meta;
+    json_t *policy; // NULL: everything is open
     struct scratch_op *op;
     struct store_copy *copy;
     size_t file; // the next one that is brought in
@@ -62,6 +65,7 @@ static void clear_work(struct exec_work *w)
     scratch_list_clear(&w->before);
     scratch_list_clear(&w->now);
     json_decref(w->files);
+    json_decref(w->policy);
     free(w->changes);
     free(w->bytes);
     free(w->meta);
@@ -402,9 +406,11 @@ static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
 static char *session_meta(struct exec *x, const struct session *s)
 {
     const struct exec_request *q = &x->request;
-    json_t *o = json_pack("{s:s, s:i, s:i}", "mode", "session", "branch", (int)s->branch,
-                          "checkpoints_max", (int)x->gate->facts->config->checkpoints);
-    int failed = !o;
+    json_t *o = json_object();
+    int failed = json_object_set_new(o, "mode", json_string("session")) |
+                 json_object_set_new(o, "branch", json_integer(s->branch)) |
+                 json_object_set_new(o, "checkpoints_max",
+                                     json_integer(x->gate->facts->config->checkpoints));
     if (q->action != EXEC_RUN)
         failed |= json_object_set_new(o, "op", json_string(action_names[q->action]));
     else if (s->plan.checkpoint)
@@ -421,7 +427,9 @@ static char *session_meta(struct exec *x, const struct session *s)
         failed |= json_object_set(o, "argv", q->argv);
     if (q->variables)
         failed |= json_object_set(o, "variables", q->variables);
-    char *text = failed ? NULL : json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (x->work->policy)
+        failed |= json_object_set(o, "policy", x->work->policy);
+    char *text = failed ? NULL : dump_text(o);
     json_decref(o);
     return text;
 }
@@ -429,12 +437,13 @@ static char *session_meta(struct exec *x, const struct session *s)
 static char *fresh_meta(struct exec *x)
 {
     const struct exec_request *q = &x->request;
-    if (!q->variables)
+    if (!q->variables && !x->work->policy)
         return source_meta(q->filename ? q->filename : "<code>",
                            q->argv ? json_incref(q->argv) : json_array());
-    json_t *o = json_pack("{s:s, s:O*, s:O}", "filename", q->filename ? q->filename : "<code>",
-                          "argv", q->argv, "variables", q->variables);
-    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_t *o =
+        json_pack("{s:s, s:O*, s:O*, s:O*}", "filename", q->filename ? q->filename : "<code>",
+                  "argv", q->argv, "variables", q->variables, "policy", x->work->policy);
+    char *text = o ? dump_text(o) : NULL;
     json_decref(o);
     return text;
 }
@@ -469,6 +478,11 @@ static bool begin(struct exec *x)
     const struct exec_request *q = &x->request;
     const struct config *c = x->gate->facts->config;
     struct session *s = NULL;
+    // Before a session is opened for it.
+    if (q->action == EXEC_RUN &&
+        code_policy_make(c, q->policy, q->allowed_imports, network_is_allowed(x->gate, x->owner),
+                         false, &x->work->policy, &x->error) < 0)
+        return false;
     if (q->session && q->session[0]) {
         s = x->gate->sessions ? find_session(x) : NULL;
         if (!s && !x->error.message[0])
@@ -635,11 +649,10 @@ static int set_session(struct exec *x, json_t *o)
 json_t *exec_json(struct exec *x)
 {
     struct exec_work *w = x->work;
-    json_t *o = result_json(x->run, &x->result);
+    json_t *o = result_json(x->run, &x->result, x->id);
     if (!o)
         return NULL;
-    int failed = json_object_set_new(o, "execution_id", json_string(x->id)) |
-                 json_object_set(o, "files", w->files);
+    int failed = json_object_set(o, "files", w->files);
     if (w->odd)
         failed |= json_object_set_new(o, "files_odd", json_integer((json_int_t)w->odd));
     if (w->omitted)

@@ -59,7 +59,9 @@ struct exec_request {
         variables; // object: name -> JSON value, checked by exec_check_variables(); taken; NULL: none
     json_t
         *network; // a layer, made by network_parse(); taken; NULL: what the key or the session has
-    struct wire_limits limits;              // of a fresh box; a session has its own
+    const char *policy;        // name of a mode: code_policy.h; NULL: the configuration's
+    json_t *allowed_imports;   // array of strings, borrowed until on_done; NULL: none
+    struct wire_limits limits; // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
     bool wait_reaped;
     bool collect; // files that are new or changed become artifacts, or go to on_file

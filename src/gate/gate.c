@@ -25,6 +25,8 @@
 #include "box/creds.h"
 #include "box/filter.h"
 #include "box/landlock.h"
+#include "gate/check.h"
+#include "gate/dump.h"
 #include "gate/network.h"
 #include "gate/run.h"
 
@@ -117,6 +119,7 @@ static void on_files(struct gate *g, uint32_t present, const int *from, size_t c
 
 static void on_state(struct gate *g, enum keeper_state state)
 {
+    dump_forget(g->environment);
     json_decref(g->environment);
     g->environment = NULL;
     g->own.state = state;
@@ -197,20 +200,26 @@ static void relax(void)
 // at every hand-over.  So with one run in the air the gate looks again for a moment before it sleeps:
 // that keeps this CPU awake, and leaves the other processes of the run to hand over on one of theirs.
 // With more runs there is always something to do, and looking would only take time from them.
+// When the last one has ended, whoever waited for it may come with the next: that is looked for as well,
+// half as long, and not again before a run was there.
 void gate_dispatch(struct gate *g)
 {
-    enum { LOOK_US = 200 };
+    enum { LOOK_US = 200, AGAIN_US = 100 };
     int64_t asleep_after_us = 0;
     while (!event_base_got_break(g->base)) {
         int64_t now_us = clock_us();
-        bool look = g->running == 1 && now_us < asleep_after_us;
-        unsigned running = g->running, begun = g->begun;
+        bool look = g->running + g->checking <= 1 && now_us < asleep_after_us;
+        unsigned running = g->running + g->checking, begun = g->begun;
         int r = event_base_loop(g->base, EVLOOP_ONCE | (look ? EVLOOP_NONBLOCK : 0));
         if (r != 0)
             return; // nothing left to wait for
-        if (!look || g->running != running || g->begun != begun) {
+        unsigned now_running = g->running + g->checking;
+        bool moved = now_running != running || g->begun != begun;
+        if (now_running && (moved || !look)) {
             asleep_after_us = clock_us() + LOOK_US; // the wait may have been long
-        } else {
+        } else if (moved) {
+            asleep_after_us = clock_us() + AGAIN_US;
+        } else if (look) {
             (void)sched_yield(); // whoever shares this CPU may be the one that we wait for
             relax();
         }
@@ -220,9 +229,12 @@ void gate_dispatch(struct gate *g)
 void gate_leave(struct gate *g)
 {
     network_close(g);
+    checks_close(g);
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);
+    dump_forget(g->isolation);
+    dump_forget(g->environment);
     json_decref(g->isolation);
     json_decref(g->environment);
     free(g->interp);

@@ -118,8 +118,9 @@ static int take_frame(struct live_box *b, int fd)
     return -EBADMSG;
 }
 
-// One datagram.  True: there may be more, and the box is still there.
-static bool read_datagram(struct live_box *b)
+// One datagram.  True: there may be more, and the box is still there.  `ret_answered` is set when it was the
+// end of a result.
+static bool read_datagram(struct live_box *b, bool *ret_answered)
 {
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
     // SECURITY: a box cannot leave descriptors with us.  One is taken, for a FILED frame; more are closed,
@@ -139,6 +140,7 @@ static bool read_datagram(struct live_box *b)
     if (complete == 0)
         return true;
     struct live_guard g;
+    *ret_answered = complete > 0 && b->reader.kind == FRAME_RESULT;
     live_guard_begin(&g, b);
     int r = complete < 0 ? complete : take_frame(b, TAKE_FD(fd));
     if (!live_guard_end(&g))
@@ -150,12 +152,14 @@ static bool read_datagram(struct live_box *b)
     return r == 0;
 }
 
-static void read_datagrams(struct live_box *b, int bound)
+static void read_datagrams(struct live_box *b, int bound, bool beyond_answer)
 {
     struct live_guard g;
+    bool answered = false;
     live_guard_begin(&g, b);
-    for (int i = 0; i < bound && !g.freed && !b->silent && read_datagram(b); i++)
-        ;
+    for (int i = 0; i < bound && !g.freed && !b->silent && read_datagram(b, &answered); i++)
+        if (answered && !beyond_answer)
+            break;
     (void)live_guard_end(&g);
 }
 
@@ -163,12 +167,13 @@ static void on_control(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd;
     (void)what;
-    read_datagrams(argument, READS_PER_EVENT);
+    // Behind an answer there is hardly ever anything, and what there is makes an event of its own.
+    read_datagrams(argument, READS_PER_EVENT, false);
 }
 
 void live_read(struct live_box *b)
 {
-    read_datagrams(b, READS_AT_END);
+    read_datagrams(b, READS_AT_END, true);
 }
 
 // ---- output ------------------------------------------------------------------------------------------
@@ -176,9 +181,12 @@ void live_read(struct live_box *b)
 static void on_stream(evutil_socket_t fd, short what, void *argument)
 {
     struct live_box *b = argument;
+    enum live_stream stream = fd == b->fd[LIVE_STDOUT] ? LIVE_STDOUT : LIVE_STDERR;
     (void)what;
     if (b->user && b->user->on_output)
-        b->user->on_output(b, fd == b->fd[LIVE_STDOUT] ? LIVE_STDOUT : LIVE_STDERR);
+        b->user->on_output(b, stream);
+    else if (event_del(b->stream_event[stream]) == 0)
+        b->watched[stream] = false; // it waits for somebody who wants it
 }
 
 // What the one before had lent us may be gone with it.  Half a frame that is out already does no harm: the
@@ -196,21 +204,21 @@ void live_listen(struct live_box *b, const struct live_user *user, void *owner)
 {
     if (owner != b->owner)
         drop_borrowed(b);
-    bool had = b->user && b->user->on_output, has = user && user->on_output;
     b->user = user;
     b->owner = owner;
-    for (int i = 0; had != has && i < LIVE_STREAMS; i++) {
-        if (b->fd[i] < 0)
-            continue;
+    // Who listens no more leaves the events be: most boxes say nothing until somebody listens again, and
+    // four system calls in each run would be for nothing.
+    for (int i = 0; user && user->on_output && i < LIVE_STREAMS; i++)
         // Without it, what is in the pipe is read at the end, and code that fills it waits for its limit.
-        (void)(has ? event_add(b->stream_event[i], NULL) : event_del(b->stream_event[i]));
-    }
+        if (b->fd[i] >= 0 && !b->watched[i])
+            b->watched[i] = event_add(b->stream_event[i], NULL) == 0;
 }
 
 void live_end_stream(struct live_box *b, enum live_stream stream)
 {
     if (b->stream_event[stream])
         (void)event_del(b->stream_event[stream]);
+    b->watched[stream] = false;
     fd_close(&b->fd[stream]);
 }
 

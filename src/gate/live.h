@@ -46,6 +46,7 @@ struct live_box {
     bool kept;
     int control, fd[LIVE_STREAMS];
     struct event *control_event, *write_event, *stream_event[LIVE_STREAMS];
+    bool watched[LIVE_STREAMS]; // the stream's event is added
     struct frame_reader reader;
     TAILQ_HEAD(, live_frame) frames; // to be sent, in order, never mixed
     unsigned frame_count;

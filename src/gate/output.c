@@ -13,11 +13,12 @@ enum {
     DISCARDS_PER_EVENT = 64,
 };
 
+static char piece[READ_MAX]; // one thread, used at once
+
 // What comes after too much output, until the code stops.
 static int discard(struct run *r, enum run_stream stream)
 {
-    static char nowhere[READ_MAX];
-    ssize_t n = read(r->box->fd[stream], nowhere, sizeof nowhere);
+    ssize_t n = read(r->box->fd[stream], piece, sizeof piece);
     if (n > 0)
         r->output_total[stream] += (uint64_t)n;
     if (n == 0)
@@ -54,10 +55,13 @@ static int read_stream(struct run *r, enum run_stream stream)
         return discard(r, stream);
     uint64_t room = r->request.output_bytes - r->output_kept;
     // One byte more than fits tells "exactly full" from "too much".
-    int want = room < READ_MAX ? (int)room + 1 : READ_MAX;
-    int n = evbuffer_read(r->output[stream], r->box->fd[stream], want);
+    size_t want = room < READ_MAX ? (size_t)room + 1 : READ_MAX;
+    // Not evbuffer_read(), which asks first how much there is, and takes memory also for nothing.
+    ssize_t n = read(r->box->fd[stream], piece, want);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
+    if (n > 0 && evbuffer_add(r->output[stream], piece, (size_t)n) < 0)
+        n = -1;
     if (n <= 0) {
         live_end_stream(r->box, (enum live_stream)stream);
         return 0;

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "gate/display.h"
+#include "gate/dump.h"
 #include "gate/events.h"
 
 static const struct {
@@ -135,14 +136,19 @@ static void judge_result(const struct run *r, struct result *res)
     const char *phase = json_string_value(json_object_get(r->result, "phase"));
     if (phase && strcmp(phase, "syntax_check") == 0)
         res->phase = "syntax_check";
+    bool refused = phase && strcmp(phase, "security_check") == 0;
     res->has_exit_code = true;
     res->exit_code = (int)(json_integer_value(code) & 0xff);
     res->verdict = VERDICT_OK;
     bool failed = json_is_object(json_object_get(r->result, "error"));
     if (failed && !res->exit_code)
         res->exit_code = 1; // no run of ours says both
-    if (res->exit_code)
+    if (refused) {
+        res->phase = "security_check"; // by its policy, before anything of it ran
+        res->verdict = VERDICT_DENIED;
+    } else if (res->exit_code) {
         judge_failure(r, res);
+    }
 }
 
 // Time was up; was it because a limit kept the code from getting anywhere?
@@ -167,7 +173,17 @@ static void set_hint(const struct run *r, struct result *res)
     const struct run_request *q = &r->request;
     switch (res->limit) {
     case LIMIT_NONE:
-        if (res->verdict == VERDICT_DENIED)
+        if (res->verdict == VERDICT_DENIED && strcmp(res->phase, "security_check") == 0 &&
+            !json_array_size(json_object_get(r->result, "violations")))
+            snprintf(res->hint, sizeof res->hint,
+                     "nothing ran: the policy of this run cannot be applied here, and the error "
+                     "says why");
+        else if (res->verdict == VERDICT_DENIED && strcmp(res->phase, "security_check") == 0)
+            snprintf(res->hint, sizeof res->hint,
+                     "nothing ran: the policy of this run does not allow the code; change what "
+                     "'violations' names, or ask for another policy (a policy is advice on top of "
+                     "the sandbox, whose isolation does not depend on it)");
+        else if (res->verdict == VERDICT_DENIED)
             snprintf(res->hint, sizeof res->hint,
                      "the code used a system call interface that boxes do not have");
         else if (res->verdict == VERDICT_LOST)
@@ -300,12 +316,6 @@ int result_new_id(char text[RESULT_ID_SIZE])
     return 0;
 }
 
-static json_t *execution_id(void)
-{
-    char text[RESULT_ID_SIZE];
-    return result_new_id(text) < 0 ? json_null() : json_string(text);
-}
-
 static json_t *milliseconds(uint64_t us)
 {
     return us == UINT64_MAX ? json_null() : json_real((double)us / 1000.0);
@@ -316,19 +326,6 @@ static json_t *count(uint64_t n)
     return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
-static json_t *usage_json(const struct run *r)
-{
-    const struct wire_usage *u = &r->ended.usage;
-    uint64_t box = r->t_box_us ? r->t_box_us : r->t_end_us;
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "wall_ms", milliseconds(r->t_end_us - box),
-        "queue_ms", milliseconds(r->parked ? box - r->t_begin_us : 0), "start_ms",
-        milliseconds(r->parked ? 0 : box - r->t_begin_us), "cpu_user_ms",
-        milliseconds(u->cpu_user_us), "cpu_system_ms", milliseconds(u->cpu_system_us),
-        "peak_memory_bytes", count(u->peak_memory_bytes), "processes", count(u->peak_processes),
-        "output_bytes", count(r->output_total[0] + r->output_total[1]));
-}
-
 // It may be kept: then half of it would be half for ever.
 static json_t *whole_or_null(json_t *o, int failed)
 {
@@ -336,6 +333,30 @@ static json_t *whole_or_null(json_t *o, int failed)
         return o;
     json_decref(o);
     return NULL;
+}
+
+static json_t *usage_json(const struct run *r)
+{
+    const struct wire_usage *u = &r->ended.usage;
+    uint64_t box = r->t_box_us ? r->t_box_us : r->t_end_us;
+    const struct {
+        const char *name;
+        json_t *value;
+    } fields[] = {
+        {"wall_ms", milliseconds(r->t_end_us - box)},
+        {"queue_ms", milliseconds(r->parked ? box - r->t_begin_us : 0)},
+        {"start_ms", milliseconds(r->parked ? 0 : box - r->t_begin_us)},
+        {"cpu_user_ms", milliseconds(u->cpu_user_us)},
+        {"cpu_system_ms", milliseconds(u->cpu_system_us)},
+        {"peak_memory_bytes", count(u->peak_memory_bytes)},
+        {"processes", count(u->peak_processes)},
+        {"output_bytes", count(r->output_total[0] + r->output_total[1])},
+    };
+    json_t *o = json_object();
+    int failed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        failed |= json_object_set_new_nocheck(o, fields[i].name, fields[i].value);
+    return whole_or_null(o, failed);
 }
 
 json_t *result_isolation(const struct caps *caps)
@@ -473,7 +494,7 @@ static json_t *take_fields(json_t *from, const struct field *fields, size_t coun
     return o;
 }
 
-enum { VARIABLES_MAX = 50, SHAPE_MAX = 16 };
+enum { VARIABLES_MAX = 50, SHAPE_MAX = 16, VIOLATIONS_MAX = 100 };
 
 // Names that the run added, changed, removed.
 static json_t *take_variables(json_t *from)
@@ -521,6 +542,28 @@ static int take_state(json_t *object, json_t *report)
     return failed;
 }
 
+// What its policy refused, of a run whose code was not begun.
+static int take_violations(json_t *object, json_t *report)
+{
+    static const struct field fields[] = {{"kind", JSON_STRING},   {"target", JSON_STRING},
+                                          {"line", JSON_INTEGER},  {"column", JSON_INTEGER},
+                                          {"reason", JSON_STRING}, {"hint", JSON_STRING},
+                                          {"layer", JSON_STRING}};
+    json_t *list = json_array(), *item;
+    size_t i;
+    json_array_foreach(json_object_get(report, "violations"), i, item)
+    {
+        json_t *o = i < VIOLATIONS_MAX && json_is_object(item)
+                        ? take_fields(item, fields, ARRAY_LEN(fields))
+                        : NULL;
+        if (json_object_get(o, "kind") && json_object_get(o, "target") &&
+            json_object_get(o, "reason"))
+            (void)json_array_append(list, o);
+        json_decref(o);
+    }
+    return json_object_set_new(object, "violations", list);
+}
+
 // Fields of the code's own report, taken over by name and type; anything else is dropped.
 static int take_over(json_t *object, const struct run *r)
 {
@@ -537,29 +580,48 @@ static int take_over(json_t *object, const struct run *r)
 // What every result has and no run changes: a third of the work on a short one, if it were made each time.
 static json_t *shared_isolation(struct gate *g)
 {
-    if (!g->isolation)
+    if (!g->isolation) {
         g->isolation = result_isolation(g->facts->caps);
+        dump_share(g->isolation);
+    }
     return json_incref(g->isolation);
 }
 
 static json_t *shared_environment(struct gate *g)
 {
-    if (!g->environment)
+    if (!g->environment) {
         g->environment = result_environment(g->facts);
+        dump_share(g->environment);
+    }
     return json_incref(g->environment);
 }
 
-json_t *result_json(const struct run *r, const struct result *res)
+// Not json_pack(), which reads a format and checks each name: this is every run's.
+static json_t *verdict_json(const struct run *r, const struct result *res, const char *id)
 {
-    json_t *o = json_pack(
-        "{s:o, s:s, s:b, s:o, s:o, s:s, s:o, s:o}", "execution_id", execution_id(), "verdict",
-        verdicts[res->verdict].name, "success", res->verdict == VERDICT_OK, "exit_code",
-        res->has_exit_code ? json_integer(res->exit_code) : json_null(), "signal",
-        res->signal ? json_integer(res->signal) : json_null(), "phase", res->phase, "stdout",
-        text_of(r->output[RUN_STDOUT]), "stderr", text_of(r->output[RUN_STDERR]));
+    json_t *o = json_object();
+    int failed =
+        json_object_set_new_nocheck(o, "execution_id", json_string(id)) |
+        json_object_set_new_nocheck(o, "verdict", json_string(verdicts[res->verdict].name)) |
+        json_object_set_new_nocheck(o, "success", json_boolean(res->verdict == VERDICT_OK)) |
+        json_object_set_new_nocheck(
+            o, "exit_code", res->has_exit_code ? json_integer(res->exit_code) : json_null()) |
+        json_object_set_new_nocheck(o, "signal",
+                                    res->signal ? json_integer(res->signal) : json_null()) |
+        json_object_set_new_nocheck(o, "phase", json_string(res->phase)) |
+        json_object_set_new_nocheck(o, "stdout", text_of(r->output[RUN_STDOUT])) |
+        json_object_set_new_nocheck(o, "stderr", text_of(r->output[RUN_STDERR]));
+    return whole_or_null(o, failed);
+}
+
+json_t *result_json(const struct run *r, const struct result *res, const char *id)
+{
+    json_t *o = verdict_json(r, res, id);
     if (!o)
         return NULL;
     int failed = take_over(o, r);
+    if (strcmp(res->phase, "security_check") == 0)
+        failed |= take_violations(o, r->result);
     failed |= json_object_set_new(o, "usage", usage_json(r));
     failed |= events_add(o, r);
     failed |= json_object_set_new(o, "isolation", shared_isolation(r->gate));

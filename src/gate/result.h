@@ -72,6 +72,6 @@ json_t *result_isolation(const struct caps *caps);
 json_t *result_environment(const struct keeper_facts *facts);
 
 // The whole object.  NULL when memory is out.
-json_t *result_json(const struct run *r, const struct result *result);
+json_t *result_json(const struct run *r, const struct result *result, const char *id);
 
 #endif

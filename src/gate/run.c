@@ -161,7 +161,7 @@ static size_t count_values(const char *data, size_t length)
 
 // SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
 // hundreds of megabytes.  The runner's own bounds are far below this one.
-static json_t *parse_result(const char *data, size_t length)
+json_t *run_parse_result(const char *data, size_t length)
 {
     if (count_values(data, length) > RESULT_VALUES_MAX)
         return NULL;
@@ -190,7 +190,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     if (r->result || r->state == RUN_HOLDING || r->state == RUN_MEASURING ||
         r->state == RUN_PREPARING)
         return; // one run, one result
-    r->result = parse_result(data, length);
+    r->result = run_parse_result(data, length);
     r->flags = flags;
     if (r->state >= RUN_ENDING)
         return; // it ends already, and this is only what it had to say
@@ -407,7 +407,7 @@ bool run_select(struct run *r)
 
 static void on_selected(struct run *r, const char *data, size_t length)
 {
-    json_t *said = parse_result(data, length);
+    json_t *said = run_parse_result(data, length);
     bool worked = said && !json_is_object(json_object_get(said, "error"));
     json_decref(said);
     r->selecting = false;

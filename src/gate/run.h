@@ -129,5 +129,7 @@ void run_free(struct run *r);
 void run_stop(struct run *r, enum wire_end end); // a limit is met, or nobody wants it any more
 void run_on_output(struct live_box *b, enum live_stream stream);
 void run_drain(struct run *r); // what is in the pipes now
+// What a box said, if it is an object and not too much of one: new, or NULL.  Also for check.c.
+json_t *run_parse_result(const char *data, size_t length);
 
 #endif

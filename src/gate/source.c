@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "gate/dump.h"
 
 int source_too_large(const char *name, uint64_t max, struct err *e)
 {
@@ -46,7 +47,7 @@ char *source_meta(const char *filename, json_t *argv)
     _cleanup_free_ char *clean = utf8_clean(filename, strlen(filename), &n);
     json_t *meta = json_pack("{s:o, s:o}", "filename", json_stringn_nocheck(clean ? clean : "", n),
                              "argv", argv);
-    char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
+    char *text = meta ? dump_text(meta) : NULL;
     json_decref(meta);
     return text;
 }

@@ -33,6 +33,7 @@ struct keeper_facts {
     int network_file; // --network-file, open for reading, for the broker and for a gate; -1: there is none
     int audit_file;        // --audit-file, open for appending, for the broker; -1: there is none
     int state_folder;      // where artifacts are kept (keeper/state.h); -1: nowhere
+    int environments_folder, layers_folder; // for the porter (porter/shelf.h); -1: there are none
     unsigned restarts;     // how many gates were before this one
     struct ledger *ledger; // what they wrote down; NULL: gates are not replaced
 };

@@ -15,7 +15,13 @@
 #include "mcp/server.h"
 #include "mcp/session.h"
 
-enum { PROGRESS_GAP_US = 20000, CACHE_LIST_MS = 300000, TRIM_KEYS_MAX = 16, TRIM_NAME_MAX = 128 };
+enum {
+    PROGRESS_GAP_US = 20000,
+    CACHE_LIST_MS = 300000,
+    TRIM_KEYS_MAX = 16,
+    TRIM_NAME_MAX = 128,
+    TRIM_WORTH_IT = 1024
+};
 
 const char *const mcp_level_names[MCP_LEVEL_MAX] = {
     [MCP_DEBUG] = "debug",     [MCP_INFO] = "info",           [MCP_NOTICE] = "notice",
@@ -93,8 +99,15 @@ void mcp_answer(struct mcp_call *c, json_t *result)
     }
     if (c->modern)
         complete_modern(c, result);
-    send_last(
-        c, json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", c->request.id, "result", result));
+    json_t *o = json_object();
+    int failed = json_object_set_new_nocheck(o, "jsonrpc", json_string("2.0")) |
+                 json_object_set_nocheck(o, "id", c->request.id) |
+                 json_object_set_new_nocheck(o, "result", result);
+    if (failed) {
+        json_decref(o);
+        o = NULL;
+    }
+    send_last(c, o);
 }
 
 int mcp_prepare(const struct mcp_call *c, json_t *result, struct mcp_prepared *ret)
@@ -218,6 +231,8 @@ void mcp_call_trim(struct mcp_call *c)
 {
     struct rpc_message small;
     struct rpc_refusal no;
+    if (c->request.length && c->request.length <= TRIM_WORTH_IT)
+        return;
     json_t *o = c->request.message ? trimmed(c) : NULL;
     if (!o) // then it stays as it is
         return;
@@ -265,9 +280,14 @@ void mcp_progress(struct mcp_call *c, double progress, double total, const char 
     mcp_notify(c, "notifications/progress", params);
 }
 
+bool mcp_logs(const struct mcp_call *c, enum mcp_level level)
+{
+    return (int)level >= c->log_level;
+}
+
 void mcp_log(struct mcp_call *c, enum mcp_level level, const char *logger, json_t *data)
 {
-    if ((int)level < c->log_level) {
+    if (!mcp_logs(c, level)) {
         json_decref(data);
         return;
     }

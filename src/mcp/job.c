@@ -128,7 +128,10 @@ static void make_answer(struct job *j)
 static void tell_log(const struct job *j, struct mcp_call *c)
 {
     json_t *limit = json_object_get(j->object, "limit");
-    mcp_log(c, json_is_object(limit) ? MCP_WARNING : MCP_DEBUG, "runs",
+    enum mcp_level level = json_is_object(limit) ? MCP_WARNING : MCP_DEBUG;
+    if (!mcp_logs(c, level))
+        return;
+    mcp_log(c, level, "runs",
             json_pack("{s:s, s:O*, s:O*, s:O*}", "execution_id", j->id, "verdict",
                       json_object_get(j->object, "verdict"), "limit", limit, "usage",
                       json_object_get(j->object, "usage")));
@@ -152,23 +155,23 @@ static void on_done(struct exec *x)
     if (!j)
         return; // the server ends
     make_answer(j);
+    j->exec = NULL;
+    struct mcp_call *c = j->background ? NULL : TAKE_PTR(j->call);
+    if (c)
+        job_answer(j, c); // before what need not be done while somebody waits
+    exec_free(x);
+    if (!j->background) {
+        job_free(j);
+        return;
+    }
     if (j->tick)
         event_free(j->tick);
     j->tick = NULL;
-    j->exec = NULL;
-    exec_free(x);
     json_decref(j->arguments);
     j->arguments = NULL;
     j->runs->code_length -= j->code_length;
     j->code_length = 0;
-    if (j->background) {
-        background_finish(j);
-        return;
-    }
-    struct mcp_call *c = TAKE_PTR(j->call);
-    if (c)
-        job_answer(j, c);
-    job_free(j);
+    background_finish(j);
 }
 
 // ---- the beginning -------------------------------------------------------------------------------

@@ -173,6 +173,7 @@ void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
 
 // Notifications on the way; each does nothing when the client did not ask for it.
 void mcp_progress(struct mcp_call *c, double progress, double total, const char *message);
+bool mcp_logs(const struct mcp_call *c, enum mcp_level level); // would mcp_log() say it?
 void mcp_log(struct mcp_call *c, enum mcp_level level, const char *logger,
              json_t *data /* taken */);
 // Any notification on the call's own stream.  Takes params, may be NULL.

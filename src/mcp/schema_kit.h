@@ -47,7 +47,22 @@
     "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
     "\\\"deny\\\": [...]}; never more than the key may reach, which is what counts when it is left out.\"}"
 
+#define POLICY_ARGUMENTS                                                                           \
+    "\"policy\": {\"type\": \"string\", \"enum\": [\"open\", \"guarded\", \"restricted\"], \"description\": " \
+        "\"What code is told about imports: open allows all, guarded refuses imports that no tier allows, " \
+        "restricted also refuses what leads out of ordinary code (RestrictedPython). Never wider than the " \
+        "server's own, which counts when it is left out. Advice on top of the sandbox, not its wall.\"}, " \
+    "\"allowed_imports\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", " \
+        "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules that may be imported, such " \
+        "as [\\\"math\\\", \\\"json\\\"]; never more than the server's policy allows.\"}"
+
 // What several tools give.
+#define VIOLATION                                                                                  \
+    OBJECT("\"kind\", \"target\", \"reason\"",                                                     \
+           FIELD("kind", STRING) ", " FIELD("target", STRING) ", "                                 \
+           FIELD("line", NULLABLE(INTEGER)) ", " FIELD("column", NULLABLE(INTEGER)) ", "           \
+           FIELD("reason", STRING) ", " FIELD("hint", STRING) ", " FIELD("layer", STRING))
+
 #define NETWORK                                                                                    \
     "{\"anyOf\": [" STRING ", "                                                                    \
     OBJECT("\"allow\", \"deny\"",                                                                  \
@@ -59,8 +74,8 @@
     OBJECT("\"kind\", \"target\", \"layer\", \"hint\", \"count\"",                                 \
            FIELD("kind", STRING) ", " FIELD("action", STRING) ", " FIELD("target", STRING) ", "    \
            FIELD("host", STRING) ", " FIELD("address", STRING) ", " FIELD("port", INTEGER) ", "    \
-           FIELD("rule", STRING) ", " FIELD("reason", STRING) ", "                                 \
-           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\"]}") ", "            \
+           FIELD("rule", STRING) ", " FIELD("reason", STRING) ", " FIELD("line", INTEGER) ", "     \
+           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", \"restricted\"]}") ", " \
            FIELD("hint", STRING) ", " FIELD("count", INTEGER))
 
 #define NETWORK_USAGE                                                                              \

@@ -443,7 +443,8 @@ static void write_foot(FILE *f, json_t *object, bool brief)
 
 // ---- all of it -----------------------------------------------------------------------------------
 
-static char *make_head(json_t *object, size_t budget)
+// Head, state and foot, each with a NUL behind it: nothing that is written there has one inside.
+static char *make_frame(const struct shape *s, json_t *object, bool brief)
 {
     char *text = NULL;
     size_t length = 0;
@@ -451,19 +452,15 @@ static char *make_head(json_t *object, size_t budget)
     if (!f)
         return NULL;
     shape_state_head(f, object);
-    write_head(f, object, budget);
-    return fclose(f) == 0 ? text : (free(text), NULL);
-}
-
-static char *make_foot(json_t *object, bool brief)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *f = open_memstream(&text, &length);
-    if (!f)
-        return NULL;
+    write_head(f, object, s->budget);
+    fputc('\0', f);
+    shape_state_body(f, s, object);
+    fputc('\0', f);
     write_foot(f, object, brief);
-    return fclose(f) == 0 ? text : (free(text), NULL);
+    fputc('\0', f);
+    bool failed = ferror(f);
+    failed |= fclose(f) != 0;
+    return failed ? (free(text), NULL) : text;
 }
 
 static char *make_text(const struct section *list, size_t n, const char *head, const char *shown,
@@ -521,10 +518,10 @@ static json_t *shape_sections(const struct shape *s, json_t *object, struct sect
                               const struct shape_display *shown)
 {
     bool brief = s->budget < SHORT_BUDGET;
-    _cleanup_free_ char *head = make_head(object, s->budget), *foot = make_foot(object, brief),
-                        *state = shape_state_text(s, object);
-    if (!head || !foot || !state)
+    _cleanup_free_ char *head = make_frame(s, object, brief);
+    if (!head)
         return NULL;
+    const char *state = head + strlen(head) + 1, *foot = state + strlen(state) + 1;
     size_t used = count_characters(head, strlen(head)) + count_characters(foot, strlen(foot)) +
                   count_characters(state, strlen(state)) +
                   (shown->text ? count_characters(shown->text, strlen(shown->text)) : 0);

@@ -257,18 +257,13 @@ static void write_refusals(FILE *f, json_t *object, size_t room)
 
 // ---- all of it -----------------------------------------------------------------------------------
 
-char *shape_state_text(const struct shape *s, json_t *object)
+void shape_state_body(FILE *f, const struct shape *s, json_t *object)
 {
-    char *text = NULL;
-    size_t length = 0, room = s->budget / 10;
-    FILE *f = open_memstream(&text, &length);
-    if (!f)
-        return NULL;
+    size_t room = s->budget / 10;
     write_refusals(f, object, 2 * room);
     write_files(f, object, room);
     if (string_at(object, "session")) // elsewhere nobody will see them again
         write_variables(f, object, room < VARIABLES_BYTES ? room : VARIABLES_BYTES);
     write_checkpoint(f, object);
     write_fork(f, object);
-    return fclose(f) == 0 ? text : (free(text), NULL);
 }

@@ -15,9 +15,9 @@ void shape_state_head(FILE *f, json_t *object);
 // ", session 'analysis' #3", or nothing.
 void shape_state_foot(FILE *f, json_t *object);
 
-// Lines for files, variables and checkpoints, at most a fifth of the budget: a text, which the caller
-// frees; "" when there is nothing to say.  NULL: memory is out.
-char *shape_state_text(const struct shape *s, json_t *object);
+// Lines for files, variables and checkpoints, at most a fifth of the budget; nothing when there is nothing
+// to say.
+void shape_state_body(FILE *f, const struct shape *s, json_t *object);
 // A resource_link block for each file, as many as are named in the text: an array, new.
 json_t *shape_state_links(json_t *object);
 

@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/dump.h"
 #include "mcp/listen.h"
 #include "mcp/session.h"
 
@@ -276,13 +277,13 @@ static bool append(struct mcp_stdio *io, json_t *message)
     if (!buffer_room(out, 4096))
         return false;
     size_t room = out->cap - out->end - 1;
-    size_t n = json_dumpb(message, out->data + out->end, room, JSON_COMPACT);
+    size_t n = dump_json(message, out->data + out->end, room);
     if (n == 0 || (backlog(io) && backlog(io) + n > OUT_MAX))
         return false;
     if (n > room) { // it only counted
         if (!buffer_room(out, n + 1))
             return false;
-        n = json_dumpb(message, out->data + out->end, n, JSON_COMPACT);
+        n = dump_json(message, out->data + out->end, n);
     }
     out->end += n;
     out->data[out->end++] = '\n';
@@ -298,7 +299,7 @@ static bool append_text(struct mcp_stdio *io, json_t *id, const char *result, si
         return false;
     char *p = out->data + out->end;
     p = mempcpy(p, begin, sizeof begin - 1);
-    p += json_dumpb(id, p, RPC_ID_TEXT_MAX, JSON_ENCODE_ANY);
+    p += dump_json(id, p, RPC_ID_TEXT_MAX);
     p = mempcpy(p, middle, sizeof middle - 1);
     p = mempcpy(p, result, length);
     p = mempcpy(p, "}\n", 2);

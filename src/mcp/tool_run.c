@@ -93,8 +93,9 @@ int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer)
 
 static json_t *make_argv(json_t *arguments)
 {
-    json_t *argv = json_pack("[s]", "<code>"), *item;
+    json_t *argv = json_array(), *item;
     size_t i;
+    (void)json_array_append_new(argv, json_string("<code>"));
     json_array_foreach(json_object_get(arguments, "args"), i, item)(void)
         json_array_append(argv, item);
     return argv;
@@ -142,6 +143,8 @@ static void execute(struct mcp_call *c)
                                 .files = files ? json_incref(files) : NULL,
                                 .variables = variables ? json_incref(variables) : NULL,
                                 .network = network,
+                                .policy = json_string_value(json_object_get(arguments, "policy")),
+                                .allowed_imports = json_object_get(arguments, "allowed_imports"),
                                 .limits = fresh.limits,
                                 .wall_ms = wall_ms,
                                 .cpu_ms = bounds_milliseconds(

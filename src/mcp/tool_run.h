@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tool_run: the tools that run code: execute_python and check_run (tool_run.c), get_sandbox_info
-// (tool_info.c), those for sessions (tool_session.c) and for files (tool_files.c).
+// (tool_info.c), validate_code (tool_check.c), those for sessions (tool_session.c) and for files (tool_files.c).
 
 #ifndef CONSTRICTOR_MCP_TOOL_RUN_H
 #define CONSTRICTOR_MCP_TOOL_RUN_H
@@ -10,7 +10,8 @@
 #include "mcp/tools.h"
 
 // Each ends with a row without a name.
-extern const struct mcp_tool run_tools[], info_tools[], session_tools[], file_tools[];
+extern const struct mcp_tool run_tools[], check_tools[], info_tools[], session_tools[],
+    file_tools[];
 
 // What a run gives: the output schema of execute_python and of all that goes through a job.
 extern const char tool_run_output[];

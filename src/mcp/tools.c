@@ -45,7 +45,7 @@ struct mcp_tools {
 };
 
 // To add a table of tools, add it here; to add a set, name it below.
-static const struct mcp_tool *const tables[] = {run_tools, session_tools, file_tools, info_tools,
+static const struct mcp_tool *const tables[] = {run_tools, check_tools, session_tools, file_tools, info_tools,
                                                 fixture_tools};
 
 static const struct {
@@ -395,7 +395,8 @@ json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structure
     json_array_foreach(content, i, block) if (is_known(block, c->version)) failed |=
         json_array_append(blocks, block);
     json_decref(content);
-    result = json_pack("{s:o}", "content", blocks);
+    result = json_object();
+    failed |= json_object_set_new_nocheck(result, "content", blocks);
     if (structured && c->version >= MCP_2025_06_18)
         failed |= json_object_set(result, "structuredContent", structured);
     json_decref(structured);
@@ -440,7 +441,12 @@ json_t *tool_text(const char *text)
 
 json_t *tool_text_n(const char *text, size_t length)
 {
-    return json_pack("{s:s, s:o}", "type", "text", "text", json_stringn_nocheck(text, length));
+    json_t *o = json_object();
+    if (json_object_set_new_nocheck(o, "type", json_string("text")) == 0 &&
+        json_object_set_new_nocheck(o, "text", json_stringn_nocheck(text, length)) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 json_t *tool_image(const char *base64, const char *mime_type)

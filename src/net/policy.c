@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "code_policy.h"
 #include "net/rule.h"
 
 struct owner {
@@ -29,6 +30,8 @@ struct net_policy {
 bool net_is_on(const struct config *c)
 {
     enum { AUTO, ON, OFF }; // as in config.def
+    if (code_policy_shuts_network(c))
+        return false; // no tier has it
     if (c->network == AUTO)
         return c->allow_hosts.count > 0 || c->network_file[0] != '\0';
     return c->network == ON;

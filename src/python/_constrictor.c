@@ -9,6 +9,8 @@
 //   serve(on_child)      zygote: make boxes until the keeper goes; in a box: call on_child()
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   send(kind, payload)  box: have init send a frame to the gate
+//   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those of
+//                        the values in a tuple
 // and for undo.py, in a box, box/branch.h with the hooks around a fork that os.fork() calls:
 //   begin()              move out of the memory that is shared with init
 //   park(branch, serial, kind, keep)  keep a copy asleep -> its slot; in the copy, woken: a tuple
@@ -32,6 +34,7 @@
 #include "box/init.h"
 #include "box/spawn.h"
 #include "box/warm.h"
+#include "python/large.h"
 #include "python/stand_in.h"
 
 static PyObject *fail(int r)
@@ -176,6 +179,33 @@ static PyObject *py_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+// Looked at after every run of a session, which has a hundred names of its own like _3: in Python they would
+// take longer than all else that is done about variables.
+static bool is_public(PyObject *key, PyObject *value, PyObject *hidden)
+{
+    if (!PyUnicode_CheckExact(key) ||
+        (PyUnicode_GetLength(key) > 0 && PyUnicode_ReadChar(key, 0) == '_'))
+        return false;
+    for (Py_ssize_t i = 0, n = PyTuple_Size(hidden); i < n; i++)
+        if (PyTuple_GetItem(hidden, i) == value)
+            return false;
+    return true;
+}
+
+static PyObject *py_public(PyObject *self, PyObject *args)
+{
+    PyObject *names, *hidden, *key, *value, *list;
+    Py_ssize_t at = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &names, &PyTuple_Type, &hidden))
+        return NULL;
+    list = PyList_New(0);
+    while (list && PyDict_Next(names, &at, &key, &value))
+        if (is_public(key, value, hidden) && PyList_Append(list, key) < 0)
+            Py_CLEAR(list);
+    return list;
+}
+
 static PyObject *py_begin(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -188,6 +218,7 @@ static PyObject *py_begin(PyObject *self, PyObject *args)
         PyOS_AfterFork_Parent();
     if (r < 0)
         return fail(r);
+    large_begin();
     Py_RETURN_NONE;
 }
 
@@ -295,6 +326,7 @@ static PyMethodDef methods[] = {
     {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
+    {"public", py_public, METH_VARARGS, "public(names, values): those that are no secret"},
     {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
     {"park", py_park, METH_VARARGS, "park(branch, serial, kind, keep): keep a copy asleep"},
     {"reserve", py_reserve, METH_VARARGS, "reserve(branch, serial): a slot to sleep in"},

@@ -18,6 +18,7 @@ MESSAGE_MAX = 8 * 1024      # characters of an exception's message
 LINE_MAX = 500              # characters of a source line, a file name, a function name
 JSON_DEPTH, JSON_ITEMS, JSON_SIZE = 32, 10_000, 256 * 1024     # what result_json may be
 SOURCES_MAX = 1000          # runs of a session whose source is known
+SOURCES_SPARE = 50          # so many more, until the oldest go together
 PAYLOAD_MAX = 2 * 1024 * 1024
 HERE = (lambda: None).__code__.co_filename.rpartition("/")[0] + "/"     # the folder of our files
 
@@ -58,7 +59,6 @@ class Box:
     branched = False        # there are copies of this process: every run is shown to it
     inputs = None           # In of a session: source by number, "" for one that is forgotten
     outputs = None          # Out: value by number
-    own_names = set()       # names like _3 that a session has put into __main__
     on_interrupt = None     # what SIGINT does while code runs; None: it does so now
     codes = ()              # the code objects of the last run
     compiler = None         # what makes them under a policy, in place of source.to_steps
@@ -155,7 +155,7 @@ def forget_sources():
 def remember(filename, source):
     """Lets tracebacks, inspect and pdb find a source that is in no file of that name."""
     Box.sources[filename] = source
-    if len(Box.sources) > SOURCES_MAX:
+    if len(Box.sources) > SOURCES_MAX + SOURCES_SPARE:
         forget_sources()
     if Box.linecache is not None:
         if dict.__contains__(Box.linecache, filename):

@@ -179,13 +179,18 @@ class Diagnosis:
         items = [item for items in right.values() for item in items]
         needs = sorted({clean(item["requires_python"], 60) for item in items if self.is_loadable(item)})
         seen = [match for match in (FILENAME.fullmatch(item["filename"]) for item in items) if match]
-        kinds = sorted({(python, match["platform"]) for match in seen for python in match["python"].split(".")},
-                       key=lambda kind: [int(part) for part in re.findall(r"\d{1,9}", kind[0][3:])] or [0])
+        here = {"any", *tags.platforms()}
+        pythons = {python for match in seen if here & set(match["platform"].split("."))
+                   for python in match["python"].split(".")}
         usable = [version for version, items in found.items() if any(map(self.is_usable, items))]
+        usable = [version for version in usable if not version.is_pre] or usable
         if needs:
             text = f"it needs Python {' or '.join(needs[:SHOWN])}"
-        elif kinds:
-            text = "it has wheels for " + ", ".join(f"{python} on {place}" for python, place in kinds[-SHOWN:])
+        elif pythons:
+            text = "it has wheels for " + ", ".join(sorted(pythons, key=age_of)[-SHOWN:])
+        elif seen:
+            places = sorted({place for match in seen for place in match["platform"].split(".")})
+            text = "it has wheels for other machines only: " + ", ".join(places[:SHOWN])
         else:
             text = "it has source code only, which this server does not build (source-builds)"
         return text + (f"; {max(usable).text} has a wheel that fits" if usable else "")
@@ -201,8 +206,7 @@ class Diagnosis:
         for code, pattern, message, hint in WORDS:
             found = re.search(pattern, said)
             if found:
-                raise Failure(code, message, found.groupdict().get("name") or
-                              found.groupdict().get("who") or self.last, hint, said)
+                raise Failure(code, message, self.named(found), hint, said)
         if self.job.request.get("offline") and not self.job.request.get("find_links"):
             raise Failure("index_unreachable", "the server is offline and has no wheelhouse folder", hint="import "
                           "an environment that was exported elsewhere, or set find-links", says=said)
@@ -220,6 +224,15 @@ class Diagnosis:
             raise Failure("build_failed", "a package could not be built from its source", hint="ask for a version "
                           "that has wheels", says=said)
         self.conflict()
+
+    def named(self, found):
+        """Which package a complaint is about."""
+        groups = found.groupdict()
+        named = groups.get("name") or groups.get("who") or self.last
+        if not named:
+            files = [FILENAME.search(word) for word in re.findall(r"/([^/\s]{1,300}\.whl)", self.said)]
+            named = next((f"{normal(file['name'])}=={file['version']}" for file in files if file), None)
+        return named
 
     def others(self, mine):
         """Packages that the resolver complains about, and nobody asked for."""
@@ -244,6 +257,12 @@ class Diagnosis:
         first = " and ".join(names[:4])
         raise Failure("conflict", f"these cannot be installed together: {first}", names[0],
                       f"loosen the version of one of them: {first}; resolver_says has the reason", said)
+
+
+def age_of(tag):
+    """cp39 comes before cp311."""
+    digits = "".join(filter(str.isdigit, tag))[:9] or "0"
+    return int(digits[0]), int(digits[1:] or 0)
 
 
 def written(clauses):

@@ -6,6 +6,7 @@ The resolver asks the index by itself; this is for explaining why it failed, for
 resolver is pip, and for the wheels themselves. Whatever the index says is hostile: bounded and checked.
 """
 
+import base64
 import hashlib
 import html.parser
 import http.client
@@ -78,7 +79,9 @@ class Index:
     """url: of the simple API. timeout: seconds for a connection, and for each read."""
 
     def __init__(self, url, timeout):
-        self.url, self.timeout = url.rstrip("/"), timeout
+        login, at, _ = urllib.parse.urlsplit(url).netloc.rpartition("@")
+        self.login = urllib.parse.unquote(login) if at else None
+        self.url, self.timeout = url.replace(f"{login}@", "", 1).rstrip("/") if at else url.rstrip("/"), timeout
         handlers = [urllib.request.ProxyHandler({}), Redirects()]
         if url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(
@@ -90,6 +93,9 @@ class Index:
         """Raises Failure for anything but an answer; 404 is None."""
         try:
             request = urllib.request.Request(url, headers={"Accept": accept})
+            if self.login:              # not for where a redirection leads
+                request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(
+                    self.login.encode()).decode())
             return self.opener.open(request, timeout=self.timeout)
         except urllib.error.HTTPError as exc:
             if exc.code in (404, 410):

@@ -10,7 +10,7 @@ from base import __builtins__           # first: functions look builtins up ther
 from base import LINE_MAX, clip, need
 
 ENTRIES_MAX = 100
-TIMEOUT_S = 10
+TIMEOUT_S = 5
 ARGUMENTS = ("check --isolated --no-cache --quiet --output-format=json "
              "--stdin-filename code.py -").split()
 

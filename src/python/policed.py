@@ -23,10 +23,15 @@ from source import to_steps
 REASON_MAX = 2000           # characters of a message made of several violations
 PRACTICE = 4                # checks in a zygote
 SHOWN = 5                   # violations in such a message
+LISTED = 100                # violations in an answer
 
 
 class PolicyError(SyntaxError):
     """The source has something that its policy does not allow; nothing of it has run."""
+
+
+class Refused:
+    items = ()              # violations of the source of this run
 
 
 PolicyError.__module__ = "builtins"     # no name of ours in a traceback
@@ -78,6 +83,7 @@ def compile_judged(source, filename):
 
 def refuse(refused, filename):
     """Raises the error for violations that were found before anything ran."""
+    Refused.items = refused[:LISTED]
     for item in refused:
         note(item["kind"], item["target"], item["line"], item["layer"], item["hint"])
     first = refused[0]
@@ -111,6 +117,7 @@ def after(answer):
     """Called when the run is over, with its answer, or None where there is none."""
     policy, events = Guard.policy, end()
     Box.compiler = None
+    refused, Refused.items = Refused.items, ()
     if policy is None:
         return
     if policy.mode == "restricted":
@@ -120,5 +127,6 @@ def after(answer):
     error = answer.get("error")
     if error is not None and error["type"] == "PolicyError" and answer["phase"] == "syntax_check":
         answer["phase"] = "security_check"
+        answer["violations"] = list(refused)
     if events:
         Box.events = [*Box.events, *events]     # runner.encode() puts them into the answer

@@ -92,7 +92,8 @@ class Reader:
                 return root
             found = self.take(HEADER)
             if found is None:
-                table[self.key()] = self.value()
+                key = self.key()
+                table[key] = self.value()
                 continue
             if len(found[1]) != len(found[3]):
                 self.fail("a broken header")

@@ -260,18 +260,17 @@ def state_of(session):
 def encode(answer):
     value, state = answer.pop("result_json", None), answer.pop("state", "")     # JSON text already
     if "error" in answer:
-        text = to_json(answer, PAYLOAD_MAX)
+        text = to_json(answer, PAYLOAD_MAX)[:-1]
     else:                   # most answers; a result's text is clipped, so nothing in it can fail
-        text = f'{{"exit_code":{answer["exit_code"]},"phase":"{answer["phase"]}"}}'
+        text = f'{{"exit_code":{answer["exit_code"]},"phase":"{answer["phase"]}"'
         if "result" in answer:
-            text = f'{text[:-1]},"result":{quote(answer["result"])}}}'
+            text += f',"result":{quote(answer["result"])}'
     if value is not None:
-        text = f'{text[:-1]},"result_json":{value}}}'
-    if state:
-        text = f"{text[:-1]}{state}}}"
+        text += f',"result_json":{value}'
     if Box.events:
         events, Box.events = Box.events, ()
-        text = f'{text[:-1]},"security_events":{to_json(events)}}}'
+        text += f',"security_events":{to_json(events)}'
+    text += state + "}"
     # Flags of Box, which lies on a page that every run writes to anyway, as the others do not.
     return Box.rich.extend(text.encode()) if Box.shown else text.encode()
 

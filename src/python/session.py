@@ -39,26 +39,14 @@ History = History()
 
 # ---- In and Out ---------------------------------------------------------------------------------
 
-def name_it(namespace, name, value):
-    namespace[name] = value
-    Box.own_names.add(name)
-
-
-def unname(namespace, name):
-    namespace.pop(name, None)
-    Box.own_names.discard(name)
-
-
 def open_history(namespace):
     Box.inputs, Box.outputs = [""], {}
     namespace.update({"In": Box.inputs, "_ih": Box.inputs, "Out": Box.outputs,
                       "_oh": Box.outputs, "_": "", "__": "", "___": ""})
-    Box.own_names.update([name for name in namespace if name[0] == "_"])
 
 
 def forget_history():
     Box.inputs = Box.outputs = None
-    Box.own_names.clear()
     History.__init__()
 
 
@@ -76,18 +64,19 @@ def begin(namespace, source, number):
         open_history(namespace)
     text = source.decode("utf-8", "replace").rstrip("\n") if len(source) <= IN_ROOM else ""
     inputs = Box.inputs
-    if len(inputs) > number:            # user code lengthened it
+    if len(inputs) != number:           # user code lengthened or shortened it
         del inputs[number:]
-    inputs.extend([""] * (number - len(inputs)))        # or shortened it
+        inputs.extend([""] * (number - len(inputs)))
     inputs.append(text)
     History.room -= len(text)
     while number - History.oldest >= IN_MAX or History.room < 0:
         forget_input()
-    namespace["_i"], namespace["_ii"], namespace["_iii"] = History.recent
-    name_it(namespace, f"_i{number}", text)
+    one, two, three = History.recent
+    namespace["_i"], namespace["_ii"], namespace["_iii"] = one, two, three
+    History.recent = text, one, two
+    namespace[f"_i{number}"] = text
     if number > NAMES_MAX:
-        unname(namespace, f"_i{number - NAMES_MAX}")
-    History.recent = text, *History.recent[:2]
+        namespace.pop(f"_i{number - NAMES_MAX}", None)
 
 
 def keep(namespace, value, number):
@@ -98,9 +87,9 @@ def keep(namespace, value, number):
     while len(outputs) >= OUT_MAX:
         oldest = next(iter(outputs))
         del outputs[oldest]
-        unname(namespace, f"_{oldest}")
+        namespace.pop(f"_{oldest}", None)
     outputs[number] = value
-    name_it(namespace, f"_{number}", value)
+    namespace[f"_{number}"] = value
     one, two, three = before
     History.values = value, one, two
     if (namespace.get("_", one) is not one or namespace.get("__", two) is not two or
@@ -159,19 +148,20 @@ async def nothing():
 
 def advance():
     """Lets tasks of earlier runs make a step, which in a notebook they do between the runs."""
-    if Box.loop is not None and not Box.loop.is_closed() and need("asyncio", "all_tasks")(Box.loop):
+    if not Box.loop.is_closed() and need("asyncio", "all_tasks")(Box.loop):
         run_in_loop(nothing())
 
 
 def wants_loop(steps):
-    names = [name for code in steps for name in code.co_names]
-    return not WANTS_LOOP.isdisjoint(names) and HAS_LOOP.isdisjoint(names)
+    if all([WANTS_LOOP.isdisjoint(code.co_names) for code in steps]):
+        return False
+    return all([HAS_LOOP.isdisjoint(code.co_names) for code in steps])
 
 
 def evaluate(steps, namespace, session):
     """The value of the last step, or None when that is not wanted."""
     quiet = steps[-1] is None and steps.pop() is None
-    if session:
+    if session and Box.loop is not None:
         advance()
     if any([code.co_flags & COROUTINE for code in steps]):
         run = run_in_loop if session else need("asyncio", "run")
@@ -181,6 +171,6 @@ def evaluate(steps, namespace, session):
     else:
         for code in steps:
             value = eval(code, namespace)
-    if session:
+    if session and Box.loop is not None:
         advance()
     return None if quiet else value

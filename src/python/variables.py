@@ -21,6 +21,7 @@ import sys
 from _collections import deque
 from _weakref import ref
 
+from _constrictor import public
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, clip, need, quote
 
@@ -157,14 +158,14 @@ def bound_names(codes):
     return found
 
 
-def is_same(name, known, value, codes, used):
-    """Is the value the one that it was, as far as can be seen? used: all names in the run's code."""
+def is_same(name, known, value, codes):
+    """Is the value the one that it was, as far as can be seen?"""
     kept, identity, size, _ = known
     if identity != id(value):
         return False
     if kept is not value:   # then it is None or a weak reference
         if kept is None:
-            if name in used and name in bound_names(codes):
+            if any([name in code.co_names for code in codes]) and name in bound_names(codes):
                 return False
         elif kept() is not value:
             return False
@@ -207,16 +208,13 @@ def describe_removed(name, known):
 
 def list_changes(namespace, codes, again):
     """A piece of JSON for the report, "" when nothing has changed. again: another run may follow."""
-    known, own, entries, omitted, met = Known.names, Box.own_names, [], 0, 0
-    used = set([name for code in codes for name in code.co_names])
-    # As a list, or a thread could change it meanwhile.
-    for name in [name for name in list(namespace) if name not in own]:
-        if type(name) is not str or name[:1] == "_":
-            continue
+    known, entries, omitted, met = Known.names, [], 0, 0
+    # A list: a thread could change the dictionary meanwhile.
+    for name in public(namespace, (Box.inputs, Box.outputs)):
         value = namespace.get(name, Known)
         before = known.get(name)
         if before is not None and (before[0] is value and before[2] is None or
-                                   is_same(name, before, value, codes, used)):
+                                   is_same(name, before, value, codes)):
             met += 1        # most of them
             continue
         if not is_variable(name, value):

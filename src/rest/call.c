@@ -37,6 +37,7 @@ void rest_free(struct rest_call *c)
     }
     if (c->op)
         scratch_cancel(c->op);
+    check_free(c->check);
     if (c->visit)
         session_visit_cancel(c->visit);
     if (c->timer)

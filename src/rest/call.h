@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "config.h"
+#include "gate/check.h"
 #include "gate/exec.h"
 #include "gate/gate.h"
 #include "gate/http.h"
@@ -48,6 +49,7 @@ struct rest_call {
     size_t held;                     // its share of rest->held
     // What goes on.
     struct exec *exec;
+    struct check *check;
     struct scratch_op *op;
     struct session_visit *visit;
     struct event *timer;
@@ -96,6 +98,7 @@ int rest_make_plan(struct rest_call *c, const char *name);
 // ---- handlers ------------------------------------------------------------------------------------------
 
 void rest_execute(struct rest_call *c);
+void rest_validate(struct rest_call *c);
 void rest_list_sessions(struct rest_call *c);
 void rest_post_session(struct rest_call *c);
 void rest_get_session(struct rest_call *c);

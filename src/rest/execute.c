@@ -186,6 +186,8 @@ void rest_execute(struct rest_call *c)
         .wall_ms = wall_ms,
         // Who asks for more time wants to compute in it.
         .cpu_ms = field_ms(c->body, "cpu_seconds", wall_ms > config->cpu_ms ? wall_ms : 0),
+        .policy = field_text(c->body, "policy", NULL),
+        .allowed_imports = field_get(c->body, "allowed_imports", NULL),
         .collect = true,
     };
     if (rest_bring(c, &request) < 0)

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gate/display.h"
+#include "gate/dump.h"
 #include "gate/encode.h"
 #include "rest/call.h"
 
@@ -52,7 +53,7 @@ static void begin(struct ndjson *n)
 
 static void write_line(struct ndjson *n, json_t *message)
 {
-    char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    char *text = message ? dump_text(message) : NULL;
     begin(n);
     n->wrote = true;
     if (text) {

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "code_policy.h"
 #include "rest/call.h"
 
 // ---- bodies --------------------------------------------------------------------------------------
@@ -71,6 +72,29 @@ static const struct field file_fields[] = {
                      "what counts when it is left out"                                             \
     }
 
+#define POLICY_FIELDS                                                                              \
+    {.name = "policy",                                                                             \
+     .type = FIELD_STRING,                                                                         \
+     .choices = "open|guarded|restricted",                                                         \
+     .help = "what the code is told about imports and more: open, guarded, restricted; never "     \
+             "wider than the server's; advice on top of the isolation"},                           \
+    {                                                                                              \
+        .name = "allowed_imports", .type = FIELD_STRINGS, .max = CODE_IMPORTS_MAX,                 \
+        .help = "the only modules that the code may import; never more than the server's policy "  \
+                "allows"                                                                           \
+    }
+
+static const struct field validate_fields[] = {
+    {.name = "code",
+     .type = FIELD_STRING,
+     .required = true,
+     .bound = BOUND_SOURCE,
+     .help = "Python source to look at; nothing of it is executed"},
+    POLICY_FIELDS,
+    {.name = "lint", .type = FIELD_BOOLEAN, .help = "also ask ruff, where it is installed"},
+    {0},
+};
+
 static const struct field execute_fields[] = {
     {.name = "code",
      .type = FIELD_STRING,
@@ -94,6 +118,7 @@ static const struct field execute_fields[] = {
      .max = 256,
      .help = "arguments for the code: sys.argv[1:]"},
     NETWORK_FIELD("what the code"),
+    POLICY_FIELDS,
     {0},
 };
 
@@ -176,6 +201,9 @@ const struct rest_route rest_routes[] = {
     {HTTP_POST, "/execute", .body = BODY_JSON, .fields = execute_fields, .status = 200,
      .answer = "Execution", .errors = {400, 403, 404, 409, 410, 413, 415, 503}, .handle = rest_execute,
      .operation = "execute", .summary = "Run code in a fresh box or in a session"},
+    {HTTP_POST, "/validate", .body = BODY_JSON, .fields = validate_fields, .status = 200,
+     .answer = "Check", .errors = {400, 413, 415, 503}, .handle = rest_validate,
+     .operation = "validate", .summary = "Look at code without running it: syntax, policy, analysis, advice"},
     {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
      .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
     {HTTP_POST, "/sessions", .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,

@@ -375,13 +375,13 @@ def test_sockets_of_the_host_are_not_there(lab, narrow):
     for address in ("\0" + ABSTRACT, path, "/run/dbus/system_bus_socket", "/run/docker.sock"):
         refused(lab, narrow, f"socket.socket(socket.AF_UNIX).connect({address!r})")
     refused(
-        lab, narrow, f"socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'x', '/dev/log')"
+        lab, narrow, "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'x', '/dev/log')"
     )
 
 
 def test_no_port_of_the_host_answers(lab, narrow):
     """All of them, below whatever explains things: 127.0.0.1 in a box is the box."""
-    code = f"""
+    code = """
 import _socket
 found = []
 for port in range(1, 65536):

@@ -501,6 +501,33 @@ def test_an_interrupt_reaches_the_active_process(session, connection):
 
 # ---- What it costs -------------------------------------------------------------------------------
 
+def test_large_objects_are_in_huge_pages(cli):
+    """Where the kernel has them for who asks, and in a session with checkpoints: else nobody forks."""
+    with open("/sys/kernel/mm/transparent_hugepage/enabled") as file:
+        enabled = file.read()
+    c = Stdio(cli, "--memory", "2G", "--state", cli.folder / "state")
+    c.open()
+
+    def huge_kib(checkpoint):
+        name = f"huge-{checkpoint}"
+        c.call("open_session", checkpoint=checkpoint, **{"name": name})
+        s = Session(c, name)
+        s.run("data = bytearray(b'x') * (64 << 20)\nmore = [0] * (4 << 20)")
+        answer = s.run("sum([int(line.split()[1]) for line in open('/proc/self/smaps_rollup')"
+                       " if line.startswith('AnonHugePages')])")
+        assert answer["verdict"] == "ok", answer
+        assert s.run("data[1 << 20] = 1; (len(data), sum(data[:9]), len(more))")["result"] == \
+            f"({64 << 20}, {9 * ord('x')}, {4 << 20})"
+        return int(answer["result"])
+
+    with_them, without = huge_kib(True), huge_kib(False)
+    c.close()
+    if "[madvise]" in enabled:
+        assert with_them > 32 << 10 and without == 0
+    elif "[never]" in enabled:
+        assert with_them == without == 0
+
+
 def test_a_checkpoint_of_120_mib_costs_less_than_a_third_of_a_cold_python(cli):
     """Printed; asserted loosely, for a machine that has something else to do as well."""
     c = Stdio(cli, "--memory", "2G", "--state", cli.folder / "state")

@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(memchr(res.hint, '\0', sizeof res.hint));
     int status = result_exit_status(&res);
     assert(status >= 0 && status <= 255);
-    json_t *o = result_json(r, &res);
+    json_t *o = result_json(r, &res, "an id");
     assert(o);
     check_object(o, &res);
     json_decref(o);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "gate/dump.h"
 #include "gate/result.h"
 
 struct fake_run {
@@ -66,6 +67,8 @@ static inline void fake_run_free(struct fake_run *f)
             evbuffer_free(f->run.output[i]);
     json_decref(f->run.result);
     f->run.result = NULL;
+    dump_forget(f->gate.isolation);
+    dump_forget(f->gate.environment);
     json_decref(f->gate.isolation);
     json_decref(f->gate.environment);
     f->gate.isolation = f->gate.environment = NULL;

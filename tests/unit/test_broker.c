@@ -484,6 +484,13 @@ static void test_before_a_grant_nothing_is_allowed(void **state)
     expect_event("resolve", "not_allowed", LOCAL);
     send_gate("{\"op\": \"grant\", \"box\": 77, \"key\": \"k\", \"run\": \"r\", \"layers\": [7]}");
     assert_int_equal(box_lookup(LOCAL, address), QUERY_NO_NAME);
+    // The rules are read again meanwhile: nothing of the old ones is used.
+    union wire_message m = {.files = {.present = 1U << (WIRE_FILES_MAX - 1)}};
+    int file = memfd_create("network", MFD_CLOEXEC);
+    assert_int_equal(fd_write_all(file, "{}", 2), 0);
+    assert_int_equal(wire_send(keeper, WIRE_FILES, &m, &file, 1), 0);
+    (void)close(file);
+    assert_int_equal(box_lookup(LOCAL, address), QUERY_NO_NAME);
     send_gate("[[[");
     send_gate("{\"op\": \"grant\", \"box\": \"x\"}");
     send_gate("{\"op\": \"settle\", \"box\": 5}");
@@ -492,6 +499,31 @@ static void test_before_a_grant_nothing_is_allowed(void **state)
     assert_true(n > 0);
     buf[n] = '\0';
     assert_non_null(strstr(buf, "\"unknown\":true"));
+}
+
+static void *grant_late(void *argument)
+{
+    usleep(300 * 1000);
+    send_gate("{\"op\": \"grant\", \"box\": 77, \"key\": \"k\", \"run\": \"r\", \"layers\": []}");
+    return argument;
+}
+
+// A broker that is new hears of its boxes from the keeper and of their grants from the gate, a moment later.
+static void test_a_question_before_the_grant_waits_for_it(void **state)
+{
+    char address[INET_ADDRSTRLEN];
+    pthread_t thread;
+    (void)state;
+    add_rule(&config.allow_hosts, "*.ok.test");
+    add_rule(&config.allow_hosts, "127.0.0.1");
+    start_broker();
+    assert_int_equal(pthread_create(&dns.thread, NULL, dns_main, NULL), 0);
+    send_box(KIT_BOX);
+    link_gate();
+    assert_int_equal(pthread_create(&thread, NULL, grant_late, NULL), 0);
+    assert_int_equal(box_lookup(LOCAL, address), 0);
+    pthread_join(thread, NULL);
+    expect_quiet();
 }
 
 static void test_the_network_file_is_read_again(void **state)
@@ -533,6 +565,8 @@ static void test_a_new_broker_takes_over_the_sockets(void **state)
     (void)state;
     kit_run_usual();
     int fd = reach(LOCAL, &far);
+    say(fd, "x");
+    hears(far, "x"); // it was accepted
     assert_int_equal(box_lookup(LOCAL, address), 0);
     assert_int_equal(kill(broker_pid, SIGKILL), 0);
     assert_int_equal(waitpid(broker_pid, &status, 0), broker_pid);
@@ -673,6 +707,7 @@ int main(void)
         TEST(test_an_upstream_failure_keeps_its_errno),
         TEST(test_a_new_grant_ends_what_it_does_not_allow),
         TEST(test_before_a_grant_nothing_is_allowed),
+        TEST(test_a_question_before_the_grant_waits_for_it),
         TEST(test_the_network_file_is_read_again),
         TEST(test_a_new_broker_takes_over_the_sockets),
         TEST(test_a_new_gate_finds_boxes_and_grants),

@@ -193,6 +193,50 @@ static void test_http_for_another_host_is_refused(void **state)
     expect("http", "http_ambiguous");
 }
 
+// SECURITY: what a lenient server reads as a request is one, however it begins and wherever it is cut.
+static void test_http_is_known_by_its_first_line(void **state)
+{
+    static const char rest[] = " / HTTP/1.1\r\nHost: other.test\r\n\r\n";
+    static const struct {
+        const char *first, *second;
+    } cases[] = {
+        {"", " GET"},
+        {"", "G(T"},
+        {"", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+        {"X", "YZ"},
+        {"ge", "t"},
+        {"PURGE /x H", "TTP/1.1 x"},
+        {"PRI", " * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+        {"", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+    };
+    char text[200];
+    int far, on = 1;
+    (void)state;
+    kit_run_usual();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int fd = reach(&far);
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (cases[i].first[0]) {
+            say(fd, cases[i].first);
+            hears(far, cases[i].first); // it waits for nobody
+        }
+        snprintf(text, sizeof text, "%s%s", cases[i].second, rest);
+        say(fd, text);
+        hears_reset(fd);
+        done(fd, far);
+        expect("http", "http_ambiguous");
+    }
+    // And what is none goes on at once.
+    static const char *const others[] = {"SSH-2.0-x y", "\r\n", "HTTP/1.1 is it not", "\r\nGET x"};
+    int fd = reach(&far);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        say(fd, others[i]);
+        hears(far, others[i]);
+    }
+    done(fd, far);
+    expect_quiet();
+}
+
 static void run_bounded(void)
 {
     snprintf(
@@ -504,6 +548,52 @@ static void test_many_connections_at_once(void **state)
         done(fds[i], fars[i]);
 }
 
+// SECURITY: code chooses where a datagram seems to come from.  From our own ports it would be our answer, and
+// the answer to that.
+static void test_the_broker_does_not_answer_itself(void **state)
+{
+    static const uint16_t ports[] = {NET_DNS_PORT, NET_ASK_PORT};
+    char answer[ASK_MAX + 1], path[64], stat[1024], *p;
+    (void)state;
+    kit_run_usual();
+    for (size_t i = 0; i < 4; i++) {
+        struct sockaddr_in mine = at_v4("127.0.0.2", ports[i % 2]),
+                           at = at_v4("127.0.0.1", ports[i / 2]);
+        struct in_pktinfo from = {.ipi_spec_dst.s_addr = htonl(INADDR_LOOPBACK)};
+        union {
+            struct cmsghdr h;
+            char room[CMSG_SPACE(sizeof from)];
+        } control = {.h = {CMSG_LEN(sizeof from), IPPROTO_IP, IP_PKTINFO}};
+        struct iovec text = {"no question of anybody", 22};
+        struct msghdr m = {.msg_name = &at,
+                           .msg_namelen = sizeof at,
+                           .msg_iov = &text,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof control};
+        memcpy(CMSG_DATA(&control.h), &from, sizeof from);
+        int fd = box_socket('u');
+        assert_int_equal(bind(fd, (struct sockaddr *)&mine, sizeof mine), 0);
+        assert_int_equal(sendmsg(fd, &m, 0), 22);
+        (void)close(fd);
+    }
+    usleep(1000 * 1000);
+    box_ask("why no.example.org", answer);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)broker_pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, stat, sizeof stat - 1);
+    (void)close(fd);
+    assert_true(n > 0);
+    stat[n] = '\0';
+    p = strrchr(stat, ')');
+    unsigned long user = 0, kernel = 0;
+    assert_non_null(p);
+    assert_int_equal(
+        sscanf(p, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
+    if (user + kernel > 10) // hundredths of a second
+        fail_msg("it used %lu ms of processor time for four datagrams", (user + kernel) * 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +603,7 @@ int main(void)
         TEST(test_tls_for_another_name_is_refused),
         TEST(test_http_for_the_same_host_passes_and_is_counted),
         TEST(test_http_for_another_host_is_refused),
+        TEST(test_http_is_known_by_its_first_line),
         TEST(test_methods_and_paths_are_judged),
         TEST(test_a_websocket_passes_when_the_server_agrees),
         TEST(test_connections_in_all),
@@ -523,6 +614,7 @@ int main(void)
         TEST(test_a_flood_is_cheap_and_counted),
         TEST(test_bytes_arrive_as_they_were_sent),
         TEST(test_many_connections_at_once),
+        TEST(test_the_broker_does_not_answer_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

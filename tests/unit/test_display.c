@@ -38,7 +38,7 @@ static json_t *object(void)
 {
     struct result res;
     result_judge(&fake.run, &res);
-    json_t *o = result_json(&fake.run, &res);
+    json_t *o = result_json(&fake.run, &res, "an id");
     assert_non_null(o);
     return o;
 }

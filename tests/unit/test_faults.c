@@ -169,7 +169,7 @@ static void make_result(void)
     }
     fault.armed = true;
     result_judge(&fake.run, &res);
-    json_t *o = result_json(&fake.run, &res);
+    json_t *o = result_json(&fake.run, &res, "an id");
     fault.armed = false;
     for (size_t i = 0; o && i < ARRAY_LEN(keys); i++)
         if (!json_object_get(o, keys[i])) {

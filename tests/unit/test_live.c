@@ -202,14 +202,31 @@ static void one_event_reads_no_more_than_its_share(void **state)
     (void)state;
     int sent = 0;
     assert_int_equal(fd_set_nonblock(box, true), 0);
-    struct frame_header h = {.magic = FRAME_MAGIC, .kind = FRAME_RESULT};
-    while (send(box, &h, sizeof h, MSG_NOSIGNAL) > 0)
+    const struct {
+        struct frame_header h;
+        struct frame_exit gone;
+    } leaving = {.h = {.magic = FRAME_MAGIC, .kind = FRAME_EXIT, .total = sizeof leaving.gone}};
+    while (send(box, &leaving, sizeof leaving, MSG_NOSIGNAL) > 0)
         sent++;
     assert_true(sent > 20);
     assert_true(event_base_loop(gate.base, EVLOOP_NONBLOCK | EVLOOP_ONCE) >= 0);
-    assert_int_equal(saw.results, 16);
+    assert_int_equal(saw.exits, 16);
     live_read(b); // all that is there
-    assert_int_equal(saw.results, sent);
+    assert_int_equal(saw.exits, sent);
+}
+
+static void one_event_reads_one_answer(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        say(FRAME_RESULT, "{}", 2);
+    for (int i = 1; i <= 2; i++) {
+        assert_true(event_base_loop(gate.base, EVLOOP_NONBLOCK | EVLOOP_ONCE) >= 0);
+        assert_int_equal(saw.results, i);
+    }
+    say(FRAME_RESULT, "{}", 2);
+    live_read(b); // all that is there
+    assert_int_equal(saw.results, 4);
 }
 
 static void the_end_of_the_socket_is_not_garbage(void **state)
@@ -605,6 +622,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(frames_reach_whoever_listens),
         TEST(one_event_reads_no_more_than_its_share),
+        TEST(one_event_reads_one_answer),
         TEST(the_end_of_the_socket_is_not_garbage),
         TEST(a_socket_that_was_reset),
         TEST(what_no_box_says_ends_the_reading),

@@ -260,7 +260,7 @@ static json_t *object(void)
 {
     struct result res;
     result_judge(&fake.run, &res);
-    json_t *o = result_json(&fake.run, &res);
+    json_t *o = result_json(&fake.run, &res, "01234567-89ab-4cde-8f01-23456789abcd");
     assert_non_null(o);
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
         if (!json_object_get(o, keys[i]))

@@ -69,6 +69,9 @@ class Fake:
             return None
         self.taken += 1
         return self.job["runs"][self.taken - 1]
+    def public(self, names, hidden):
+        return [name for name, value in list(names.items()) if type(name) is str and
+                name[:1] != "_" and not [1 for other in hidden if other is value]]
     def send(self, kind, payload):
         self.sent += 1
         assert kind == 1 and type(payload) is bytes and len(payload) <= 4 << 20
@@ -1046,7 +1049,7 @@ class TestZygote(unittest.TestCase):
 
     def test_cold_zygote_imports_little(self):
         fake = ("import sys; sys.modules['_constrictor'] = type('F', (), {'ready': print,"
-                "'receive': 1, 'send': 1, 'learn': 1, 'serve': lambda f: print(*sys.modules)});"
+                "'public': 1, 'receive': 1, 'send': 1, 'learn': 1, 'serve': lambda f: print(*sys.modules)});"
                 "p = sys.argv[1]; sys.argv = [p, '--cold'];"
                 "exec(compile(open(p).read(), p, 'exec'), {'__name__': '__main__', '__file__': p})")
         python = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c"]

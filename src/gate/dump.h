@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dump: the text of a JSON value, without spaces.  Says the same as jansson's own json_dumpb() and
+// json_dumps() with JSON_COMPACT | JSON_ENCODE_ANY, in a fifth of the time: jansson notes each object that
+// it is in in a table, and hands each comma to a callback.  Called for every answer.
+
+#ifndef CONSTRICTOR_GATE_DUMP_H
+#define CONSTRICTOR_GATE_DUMP_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+// As json_dumpb(): returns the length of the text, also when that is more than `size`, of which then
+// nothing can be used; 0: it cannot be written.
+size_t dump_json(json_t *value, char *buffer, size_t size);
+
+// As json_dumps(): a new text with a NUL behind it, or NULL.
+char *dump_text(json_t *value);
+
+// A value that is in many answers and never changes: from now on its text is copied.  Holds on to it until
+// it is forgotten, or others have taken its place.
+void dump_share(json_t *value);
+void dump_forget(json_t *value);
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// desk: see desk.h.
+//
+// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do here is to
+// store and remove layers, whose content boxes see and nobody runs outside of one.
+
+#include "porter/desk.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "porter/jobs.h"
+#include "wire/wire.h"
+
+enum { MESSAGES = 64 }; // in one turn
+
+// ---- out -----------------------------------------------------------------------------------------
+
+void desk_answer(struct porter *p, json_t *o, int fd)
+{
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    size_t length = text ? strlen(text) : 0;
+    int r = -EMSGSIZE;
+    json_decref(o);
+    if (p->gate >= 0 && length && length <= PORTER_DATAGRAM)
+        do
+            r = fd_send(p->gate, text, length, &fd, fd >= 0);
+        while (r == -EINTR);
+    if (p->gate >= 0 && r < 0 && r != -EPIPE && r != -ECONNRESET)
+        log_line(LOG_ERROR, "an answer to the gate is lost: %s", strerror(-r));
+    free(text);
+}
+
+void desk_fail(struct porter *p, int64_t job, const struct err *e)
+{
+    desk_answer(p,
+                json_pack("{s:s, s:I, s:s, s:s, s:s}", "op", "failed", "job", (json_int_t)job,
+                          "code", err_code_name(e->code), "message", e->message, "hint", e->hint),
+                -1);
+}
+
+void desk_progress(struct porter *p, int64_t job, uint64_t bytes, uint64_t total)
+{
+    json_t *o = json_pack("{s:s, s:I, s:I, s:I}", "op", "progress", "job", (json_int_t)job, "bytes",
+                          (json_int_t)bytes, "total", (json_int_t)total);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    if (text && p->gate >= 0)
+        (void)send(p->gate, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
+    free(text);
+    json_decref(o);
+}
+
+// ---- the queue -----------------------------------------------------------------------------------
+
+void desk_job_done(struct job *j)
+{
+    for (size_t i = 0; i < j->fd_count; i++)
+        fd_close(&j->fds[i]);
+    json_decref(j->words);
+    free(j);
+}
+
+static void forget_job(struct porter *p, struct job *j)
+{
+    TAILQ_REMOVE(&p->queue, j, link);
+    p->queued--;
+    desk_job_done(j);
+}
+
+// A new gate has not asked for what another did.
+static void link_gate(struct porter *p, int fd)
+{
+    struct job *j;
+    fd_close(&p->gate);
+    p->gate = fd;
+    while ((j = TAILQ_FIRST(&p->queue)))
+        forget_job(p, j);
+    p->cancelled |= p->current != 0;
+    p->current = 0; // whoever is told has not asked
+    jobs_forget(p);
+}
+
+static void cancel(struct porter *p, int64_t number)
+{
+    struct err e;
+    struct job *j, *next;
+    err_set(&e, ERR_CANCELLED, 0, NULL, "it was cancelled");
+    if (p->current == number) {
+        p->cancelled = true;
+        return;
+    }
+    for (j = TAILQ_FIRST(&p->queue); j; j = next) {
+        next = TAILQ_NEXT(j, link);
+        if (j->number != number)
+            continue;
+        forget_job(p, j);
+        desk_fail(p, number, &e);
+    }
+}
+
+static void refuse(struct porter *p, int64_t number, const char *why)
+{
+    struct err e;
+    err_set(&e, ERR_PROTOCOL, 0, NULL, "%s", why);
+    desk_fail(p, number, &e);
+}
+
+// Takes the words and the descriptors, which are the caller's when it returns false.
+static bool enqueue(struct porter *p, int64_t number, json_t *words, const int *fds, size_t count)
+{
+    const char *op = json_string_value(json_object_get(words, "op"));
+    const struct job_kind *kind = jobs_kind(op);
+    struct job *j = NULL;
+    if (!kind)
+        refuse(p, number, "there is no such operation");
+    else if (count < jobs_fds_min(kind) || count > jobs_fds_max(kind))
+        refuse(p, number, "it came with the wrong number of descriptors");
+    else if (!(j = calloc(1, sizeof *j)))
+        refuse(p, number, "out of memory");
+    if (!j)
+        return false;
+    *j = (struct job){.number = number, .kind = kind, .words = words, .fd_count = count};
+    memcpy(j->fds, fds, count * sizeof *fds);
+    TAILQ_INSERT_TAIL(&p->queue, j, link);
+    p->queued++;
+    return true;
+}
+
+static void on_datagram(struct porter *p, size_t length, int *fds, size_t count)
+{
+    json_t *o = json_loadb(p->buffer, length, JSON_REJECT_DUPLICATES, NULL);
+    const char *op = json_string_value(json_object_get(o, "op"));
+    int64_t number = json_integer_value(json_object_get(o, "job"));
+    bool taken = false;
+    if (!op || number <= 0)
+        log_line(LOG_ERROR, "the gate sent what is no message");
+    else if (strcmp(op, "cancel") == 0)
+        cancel(p, number);
+    else
+        taken = enqueue(p, number, o, fds, count);
+    if (taken)
+        return;
+    for (size_t i = 0; i < count; i++)
+        fd_close(&fds[i]);
+    json_decref(o);
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+static bool is_nothing(const struct pollfd *p)
+{
+    return !(p->revents & (POLLIN | POLLHUP | POLLERR));
+}
+
+static bool has_news(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return fd >= 0 && poll(&poll_fd, 1, 0) == 1 && !is_nothing(&poll_fd);
+}
+
+static void hear_keeper(struct porter *p)
+{
+    static union wire_message m; // large
+    for (int i = 0; i < MESSAGES && !p->stop && has_news(p->keeper); i++) {
+        int fds[FD_PASS_MAX];
+        size_t count = 0;
+        int r = wire_recv(p->keeper, &m, fds, FD_PASS_MAX, &count);
+        if (r == -EAGAIN || r == -EINTR)
+            return;
+        if (r == 0 || r == -ECONNRESET) {
+            p->stop = true; // it is gone, and with it the gate
+            return;
+        }
+        if (r < 0 || m.h.type != WIRE_NET_LINK)
+            log_line(LOG_ERROR, "the keeper sent what could not be taken");
+        if (r == 1 && m.h.type == WIRE_NET_LINK)
+            link_gate(p, count == 1 ? TAKE_FD(fds[0]) : -1);
+        for (size_t k = 0; r == 1 && k < count; k++)
+            fd_close(&fds[k]);
+    }
+}
+
+static void hear_gate(struct porter *p)
+{
+    for (int i = 0; i < MESSAGES && p->queued < PORTER_QUEUE_MAX && has_news(p->gate); i++) {
+        int fds[JOB_FDS];
+        size_t count = 0;
+        ssize_t n = fd_recv(p->gate, p->buffer, sizeof p->buffer, fds, JOB_FDS, &count);
+        if (n == -EAGAIN || n == -EINTR)
+            return;
+        if (n == -EMSGSIZE) {
+            log_line(LOG_ERROR, "the gate sent too much at once");
+            continue;
+        }
+        if (n <= 0) {
+            link_gate(p, -1); // the keeper brings another
+            return;
+        }
+        on_datagram(p, (size_t)n, fds, count);
+    }
+}
+
+void desk_hear(struct porter *p)
+{
+    hear_keeper(p);
+    hear_gate(p);
+}
+
+void desk_wait(struct porter *p)
+{
+    struct pollfd fds[] = {{.fd = p->keeper, .events = POLLIN}, {.fd = p->gate, .events = POLLIN}};
+    (void)poll(fds, 2, -1);
+}
+
+void desk_close(struct porter *p)
+{
+    link_gate(p, -1);
+    fd_close(&p->keeper);
+}

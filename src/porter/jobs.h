@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jobs: what the gate can ask the porter for; porter.h has the words.
+
+#ifndef CONSTRICTOR_PORTER_JOBS_H
+#define CONSTRICTOR_PORTER_JOBS_H
+
+#include "porter/state.h"
+
+// NULL: there is none with that name.
+const struct job_kind *jobs_kind(const char *op);
+size_t jobs_fds_min(const struct job_kind *kind);
+size_t jobs_fds_max(const struct job_kind *kind);
+
+// Does the first job of the queue, and answers.
+void jobs_do_next(struct porter *p);
+
+// Stores that wait for the sync: their gate is gone.
+void jobs_forget(struct porter *p);
+
+#endif

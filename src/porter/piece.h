@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// piece: a layer in the making: what bundle.c reads is written to a new folder of the shelf.
+//
+// SECURITY: paths are walked part by part, each from an open folder, and no link is followed: the bundle's words
+// cannot lead out of the piece even if the check of its paths failed.
+
+#ifndef CONSTRICTOR_PORTER_PIECE_H
+#define CONSTRICTOR_PORTER_PIECE_H
+
+#include "porter/bundle.h"
+#include "porter/shelf.h"
+
+struct piece {
+    const struct shelf *shelf;
+    char name[SHELF_TMP + 1];
+    int folders[BUNDLE_DEPTH_MAX +
+                1]; // the piece, and open folders down to the one of the last file
+    unsigned depth;
+    char path[BUNDLE_PATH_MAX + 1]; // of that folder; each part ends with a slash
+    size_t length;
+    int file;
+};
+
+int piece_begin(struct piece *p, const struct shelf *shelf, struct err *e);
+struct bundle_sink piece_sink(struct piece *p);
+// Closes it; it stays on the disk, under its name, for shelf_put().
+void piece_end(struct piece *p);
+// Closes and removes it.
+void piece_discard(struct piece *p);
+
+#endif

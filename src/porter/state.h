@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// state: what the parts of the porter share.
+
+#ifndef CONSTRICTOR_PORTER_STATE_H
+#define CONSTRICTOR_PORTER_STATE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "porter/bundle.h"
+#include "porter/porter.h"
+#include "porter/shelf.h"
+
+enum { JOB_FDS = 2, STORED_MAX = 32 };
+
+struct job {
+    TAILQ_ENTRY(job) link;
+    int64_t number;
+    const struct job_kind *kind;
+    json_t *words; // the datagram
+    int fds[JOB_FDS];
+    size_t fd_count;
+};
+
+// A store whose bytes are written, and wait for the sync.
+struct stored {
+    int64_t job;
+    struct shelf_move move; // from "": it is there already
+    struct bundle_size size;
+};
+
+struct porter {
+    int keeper, gate; // gate -1: there is none
+    bool stop;
+    struct shelf shelf;
+    TAILQ_HEAD(, job) queue;
+    size_t queued;
+    struct stored stored[STORED_MAX];
+    size_t stored_count;
+    // The job that goes on.
+    int64_t current; // 0: none
+    bool cancelled;
+    int64_t deadline_ms, look_ms, progress_ms; // when the next of each is due
+    char buffer[PORTER_DATAGRAM];
+};
+
+#endif

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""installer: an installation, from requirements to one bundle for each wheel that the server does not have.
+
+Called by runner.py in the user process of an installing box, in place of a run: uid 1000, a read-only tree,
+network only to the index. It resolves (resolver.py), fetches (download.py), looks over and unpacks
+(wheel.py), compiles (pyc.py) and writes bundles (bundle.py) into the working directory. No code of a package
+runs, unless source builds were allowed, and then here. Progress goes to stdout, a line of JSON per step.
+"""
+
+import errno
+import fnmatch
+import json
+import os
+import shutil
+import sys
+import time
+
+import bundle
+import pyc
+import resolver
+import tags
+from crew import Crew, Task
+from failure import Failure, clean
+from requirement import NAME, normal, parse_all, split      # split: for callers
+from wheel import Wheel
+
+FOLDER = ".install"         # in the working directory; gone in the end
+LIMITS = {"bytes": 4 << 30, "files": 200_000, "packages": 200}
+SECONDS = 600               # for the whole; the box has a limit of its own
+COMPILE_SECONDS = 120       # for one task
+TASK_WEIGHT = 40 << 20      # what one task unpacks; see weight_of()
+COMPILING = 30              # a byte of source takes as long as so many others
+PROGRESS_S = 0.1
+STATES = "resolving", "downloading", "unpacking", "bundling"
+WARNINGS_MAX = 50
+
+
+class Progress:
+    def __init__(self):
+        self.said, self.state = 0.0, None
+
+    def tell(self, state, done=0, total=0, count=0, text=""):
+        now = time.monotonic()
+        if STATES.index(state) < STATES.index(self.state or state):
+            return                      # what comes late from an earlier step
+        if state == self.state and now - self.said < PROGRESS_S:
+            return
+        self.said, self.state = now, state
+        line = {"state": state, "done": done, "total": total, "bytes": count, "text": clean(text, 200)}
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def weight_of(entry):
+    return entry.size * (1 + COMPILING * pyc.is_wanted(entry.path, entry.size)) + 4096
+
+
+def unpack(wheel, entries, path, compiles, report):
+    """In a child."""
+    compiler = pyc.Compiler(COMPILE_SECONDS / 2) if compiles else lambda path, source: None
+    return wheel.unpack(entries, path, compiler, report)
+
+
+class Package:
+    """One file of the lock on its way to a bundle."""
+
+    def __init__(self, wanted):
+        self.wanted, self.wheel, self.path, self.size = wanted, None, None, wanted.size
+        self.sha256, self.parts, self.left, self.bundle = wanted.sha256, {}, 0, None
+        self.records, self.files, self.unpacked, self.is_built = [], None, None, False
+
+    def to_answer(self):
+        wanted, wheel = self.wanted, self.wheel
+        return {"name": wanted.key, "version": wanted.version, "wheel": self.sha256,
+                "filename": wheel.filename if wheel else wanted.filename, "size": self.size,
+                "unpacked": self.unpacked, "files": self.files, "bundle": self.bundle,
+                "requires_python": wheel and wheel.requires_python, "dropped": wheel.dropped if wheel else [],
+                "top_level": wheel.top_level() if wheel else None, "built": self.is_built}
+
+
+class Installer:
+    def __init__(self, request):
+        if type(request) is not dict:
+            raise Failure("internal", "the request is not an object")
+        self.request, self.progress, self.warnings = request, Progress(), []
+        self.limits = {**LIMITS, **{key: int(value) for key, value in (request.get("limits") or {}).items() if value}}
+        self.jobs = max(1, min(int(request.get("jobs") or 2), 16))
+        self.known = set(request.get("known") or ())
+        self.deadline = time.monotonic() + float(request.get("timeout") or SECONDS)
+        self.home = os.getcwd()
+        self.folder = os.path.join(self.home, FOLDER)
+        self.packages, self.counts, self.used = [], {"net": 0, "cpu": 0}, 0
+        self.phases, self.since = {}, time.monotonic()
+
+    # ---- Before ---------------------------------------------------------------------------------
+
+    def phase(self, name):
+        now = time.monotonic()
+        self.phases[name] = round(1000 * (now - self.since))
+        self.since = now
+
+    def read_requirements(self):
+        urls = bool(self.request.get("allow_urls"))
+        gone = set()
+        for name in self.request.get("remove") or ():
+            if type(name) is not str or len(name) > 200 or not NAME.fullmatch(name):
+                raise Failure("bad_requirement", f"{clean(repr(name), 100)} is not the name of a package",
+                              clean(repr(name), 100))
+            gone.add(normal(name))
+        wanted = parse_all(self.request.get("requirements") or [], urls)
+        constraints = parse_all(self.request.get("constraints") or [])
+        self.gone = gone
+        wanted = {str(item): item for item in wanted if item.key not in gone}
+        for item in wanted.values():
+            self.check_name(item.key, str(item))
+        return list(wanted.values()), constraints
+
+    def check_name(self, key, requirement):
+        """Is this package allowed here?"""
+        globs = {kind: [normal(glob) if "[" not in glob else glob for glob in self.request.get(kind) or ()]
+                 for kind in ("allow", "deny")}
+        if any(fnmatch.fnmatchcase(key, glob) for glob in globs["deny"]):
+            raise Failure("denied_package", f"the package {key} is not allowed on this server", requirement,
+                          "the operator has it on the deny list")
+        if globs["allow"] and not any(fnmatch.fnmatchcase(key, glob) for glob in globs["allow"]):
+            raise Failure("denied_package", f"the package {key} is not among those allowed on this server",
+                          requirement, "the operator's allow list has to name every package, those that "
+                          "others need as well")
+
+    # ---- The answer -----------------------------------------------------------------------------
+
+    def run(self):
+        requirements, constraints = self.read_requirements()
+        if not requirements:
+            return self.answer("none")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.mkdir(self.folder, 0o700)
+        try:
+            return self.install(requirements, constraints)
+        except BaseException:
+            for package in self.packages:
+                if package.bundle:
+                    os.unlink(os.path.join(self.home, package.bundle))
+                    package.bundle = None
+            raise
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def install(self, requirements, constraints):
+        job = resolver.Job(self.request, requirements, constraints, self.folder, self.deadline)
+        tool = resolver.find(self.request.get("resolver"))
+        self.progress.tell("resolving", 0, len(requirements), 0, f"{tool.version}: " + " ".join(map(str, requirements)))
+        job.meanwhile = lambda: __import__("download")      # which takes as long as many a resolution
+        known = tags.tags()
+        try:
+            found, self.warnings = tool.resolve(job, lambda match: tags.rank(match, known))
+        except resolver.Unresolved as exc:
+            from diagnosis import Diagnosis
+            Diagnosis(job, str(exc)).explain()
+        self.phase("resolving")
+        self.packages = [Package(wanted) for wanted in sorted(found, key=lambda wanted: wanted.key)]
+        self.check_all()
+        self.keep_built()
+        self.fetch_all(job, tool)
+        return self.answer(tool.version)
+
+    def check_all(self):
+        if len(self.packages) > self.limits["packages"]:
+            raise Failure("too_many_packages", f"{len(self.packages)} packages would be installed: at most "
+                          f"{self.limits['packages']} are allowed", hint="ask for less, or the operator for more")
+        for package in self.packages:
+            wanted = package.wanted
+            self.check_name(wanted.key, f"{wanted.key}=={wanted.version}")
+            if wanted.key in self.gone:
+                self.warn(f"{wanted.key} stays: another package needs it")
+            if not wanted.sha256:
+                self.warn(f"the index gives no SHA-256 of {wanted.filename}: it is as it came")
+            elif wanted.is_wheel and not wanted.sha256.isalnum():
+                raise Failure("index_bad_answer", f"the hash of {clean(wanted.filename)} is none")
+
+    def keep_built(self):
+        """A wheel that was built here before is not built again for the same version."""
+        have = {(normal(str(item.get("name"))), item.get("version")): item.get("wheel")
+                for item in self.request.get("current") or ()}
+        for package in self.packages:
+            wheel = have.get((package.wanted.key, package.wanted.version))
+            if not package.wanted.is_wheel and wheel in self.known:
+                package.sha256, package.is_built = wheel, True
+
+    def warn(self, text):
+        if len(self.warnings) < WARNINGS_MAX:
+            self.warnings.append(clean(text, 300))
+
+    def answer(self, version):
+        packages = [package.to_answer() for package in self.packages]
+        lock = "".join(sorted(f"{item['name']}=={item['version']} {item['wheel']}\n" for item in packages))
+        return {"ok": True, "resolver": version, "packages": packages, "lock": lock,
+                "warnings": self.warnings, "phases_ms": self.phases}
+
+    # ---- Fetching and unpacking -----------------------------------------------------------------
+
+    def fetch_all(self, job, tool):
+        self.job, self.tool = job, tool
+        self.todo = [package for package in self.packages if package.sha256 not in self.known]
+        self.done = {"net": 0, "cpu": 0, "bundles": 0}
+        self.crew = Crew({"net": self.jobs, "cpu": self.jobs}, self.deadline, self.count)
+        # The largest first, where sizes are known: it is what the end has to wait for.
+        for package in sorted(self.todo, key=lambda package: -(package.size or 0)):
+            self.crew.add(Task("net", __import__("download").bring, (job, package.wanted, self.limits["bytes"]),
+                               lambda result, package=package: self.arrived(package, *result)))
+        self.crew.run()
+        self.phase("fetching_and_unpacking")
+
+    def count(self, kind, count, text=""):
+        """Tells how far it is. Unpacking begins before the last download has ended."""
+        self.counts[kind] += count
+        total = len(self.todo)
+        if self.done["net"] < total:
+            self.progress.tell("downloading", self.done["net"], total, self.counts["net"], text)
+        else:
+            self.progress.tell("bundling" if self.done["bundles"] == total else "unpacking",
+                               self.done["bundles"], total, self.counts["cpu"], text)
+
+    def arrived(self, package, path, size, digest):
+        package.path, package.size = path, size
+        if not package.wanted.is_wheel:
+            self.crew.add(Task("cpu", self.build, (package,), lambda result: self.built(package, *result)))
+            return
+        package.sha256 = digest
+        self.done["net"] += 1
+        if "fetched" not in self.phases and self.done["net"] == len(self.todo):
+            self.phases["fetched"] = round(1000 * (time.monotonic() - self.since))
+        self.count("net", 0, package.wanted.filename)
+        self.open_wheel(package, package.wanted.filename)
+
+    def build(self, package, report):
+        """In a child. SECURITY: this runs code of the package, in this box, because the operator allowed it."""
+        out = os.path.join(self.folder, f"built-{package.sha256}")
+        source = os.path.join(self.folder, os.path.basename(package.wanted.filename))
+        os.rename(package.path, source)
+        status, said = self.job.run(*self.tool.build(self.job, source, out), "build")
+        wheels = [name for name in os.listdir(out) if name.endswith(".whl")] if os.path.isdir(out) else []
+        if status or len(wheels) != 1:
+            raise Failure("build_failed", f"{package.wanted.key} {package.wanted.version} could not be built",
+                          f"{package.wanted.key}=={package.wanted.version}",
+                          "ask for a version that has wheels", said)
+        path = os.path.join(out, wheels[0])
+        with open(path, "rb") as file:
+            digest = __import__("hashlib").sha256(file.read()).hexdigest()
+        return path, wheels[0], digest
+
+    def built(self, package, path, filename, digest):
+        package.path, package.sha256, package.is_built = path, digest, True
+        self.done["net"] += 1
+        self.open_wheel(package, filename)
+
+    def open_wheel(self, package, filename):
+        left = {"bytes": self.limits["bytes"] - self.used, "files": self.limits["files"]}
+        wanted, requirement = package.wanted, f"{package.wanted.key}=={package.wanted.version}"
+        wheel = package.wheel = Wheel(package.path, filename, left, requirement)
+        if wheel.key != wanted.key or wheel.version.public != wheel.to_version(wanted.version).public:
+            wheel.bad(f"it is not {requirement}")
+        self.used += wheel.unpacked
+        self.limits["files"] -= len(wheel.entries)
+        tasks = self.share_out(wheel.entries) or [[]]
+        package.left = len(tasks)
+        for number, entries in enumerate(tasks):
+            self.unpack_part(package, number, entries, True)
+
+    def share_out(self, entries):
+        """Pieces of about the same weight, so that a large wheel keeps all processors busy."""
+        tasks, weight = [], TASK_WEIGHT
+        for entry in entries:
+            if weight >= TASK_WEIGHT:
+                tasks.append([])
+                weight = 0
+            tasks[-1].append(entry)
+            weight += weight_of(entry)
+        return tasks
+
+    def unpack_part(self, package, number, entries, compiles):
+        path = os.path.join(self.folder, f"{package.sha256}.{number}.{'part' if compiles else 'plain'}")
+        self.crew.add(Task("cpu", unpack, (package.wheel, entries, path, compiles),
+                           lambda result: self.unpacked(package, number, *result),
+                           # The compiler crashed, or found no end: then without it.
+                           (lambda: self.unpack_part(package, number, entries, False)) if compiles else None,
+                           COMPILE_SECONDS if compiles else 0))
+
+    def unpacked(self, package, number, path, entries, count, record):
+        package.parts[number] = path, entries, count
+        package.records += map(tuple, record)
+        package.left -= 1
+        if package.left:
+            return
+        rest = os.path.join(self.folder, f"{package.sha256}.rest")
+        parts = [package.parts[at] for at in sorted(package.parts)] + [package.wheel.write_rest(rest, package.records)]
+        package.files, package.unpacked = sum(part[1] for part in parts), sum(part[2] for part in parts)
+        self.used += package.unpacked - package.wheel.unpacked
+        if self.used > self.limits["bytes"]:
+            raise Failure("too_large", f"the packages unpack to more than {self.limits['bytes']} bytes",
+                          package.wanted.key, "ask the operator for a higher limit")
+        name = f"{package.wanted.key[:100]}-{package.sha256[:16]}.cbun"
+        bundle.finish(os.path.join(self.home, name), parts, os.path.join(self.folder, name))
+        package.bundle = name
+        if not package.wanted.path:
+            os.unlink(package.path)
+        self.done["bundles"] += 1
+        self.count("cpu", 0, name)
+
+
+def main(request):
+    """The answer to a request, whatever happens."""
+    try:
+        return Installer(request).run()
+    except Failure as failure:
+        return failure.to_answer()
+    except KeyboardInterrupt:
+        return Failure("cancelled", "the installation was interrupted").to_answer()
+    except OSError as exc:
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            return Failure("disk_full", "there is no room left for installing",
+                           hint="ask the operator for more room (install-disk)").to_answer()
+        return Failure("internal", f"{type(exc).__name__}: {exc}").to_answer()
+    except Exception as exc:
+        return Failure("internal", f"{type(exc).__name__}: {exc}").to_answer()
+
+
+def payload(meta):
+    """For runner.py: the report of this "run"."""
+    answer = main(meta.get("install"))
+    return json.dumps({"exit_code": 0 if answer["ok"] else 1, "phase": "install", "install": answer}).encode()

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of porter/porter: the whole process, of which the test plays the keeper and the gate.
+
+#include "porter_kit.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "box/landlock.h"
+#include "porter/porter.h"
+#include "wire/wire.h"
+
+enum { WAIT_MS = 20000 };
+
+static struct kit kit;
+static struct config config;
+static struct caps caps; // large
+static pid_t porter_pid;
+static int keeper, gate;
+static char reply_text[PORTER_DATAGRAM + 1];
+
+// ---- keeper and gate -----------------------------------------------------------------------------
+
+static void link_gate(void)
+{
+    union wire_message m = {0};
+    int pair[2];
+    unit_socketpair(pair);
+    assert_int_equal(wire_send(keeper, WIRE_NET_LINK, &m, &pair[1], 1), 0);
+    (void)close(pair[1]);
+    gate = pair[0];
+}
+
+static void start(void)
+{
+    int pair[2], folder, below;
+    struct keeper_facts facts = {.keeper = getpid(), .config = &config, .caps = &caps};
+    unit_socketpair(pair);
+    kit_open_folders(&folder, &below);
+    facts.environments_folder = folder;
+    facts.layers_folder = below;
+    caps.landlock_abi = landlock_abi();
+    caps.slots = (struct slots){.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
+    config.log_level = 0;
+    porter_pid = fork();
+    assert_true(porter_pid >= 0);
+    if (porter_pid == 0) {
+        (void)close(pair[0]);
+        _exit(porter_main(pair[1], &facts));
+    }
+    (void)close(pair[1]);
+    (void)close(folder);
+    (void)close(below);
+    keeper = pair[0];
+    link_gate();
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    kit_make_place(false);
+    start();
+    return 0;
+}
+
+static void stop(void)
+{
+    int status;
+    fd_close(&gate);
+    fd_close(&keeper); // a porter without a keeper ends
+    assert_int_equal(waitpid(porter_pid, &status, 0), porter_pid);
+    assert_int_equal(status, 0);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    stop();
+    kit_remove_place();
+    return 0;
+}
+
+static void say(const char *text, const int *fds, size_t count)
+{
+    assert_int_equal(fd_send(gate, text, strlen(text), fds, count), 0);
+}
+
+// The next that is no progress.
+static json_t *hear_with(int *ret_fd, unsigned *ret_progress)
+{
+    for (;;) {
+        struct pollfd p = {.fd = gate, .events = POLLIN};
+        int fds[2];
+        size_t count = 0;
+        assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+        ssize_t n = fd_recv(gate, reply_text, PORTER_DATAGRAM, fds, 2, &count);
+        assert_true(n > 0);
+        reply_text[n] = '\0';
+        json_t *o = json_loads(reply_text, 0, NULL);
+        assert_non_null(o);
+        assert_true(count <= 1);
+        if (ret_fd)
+            *ret_fd = count ? fds[0] : -1;
+        else
+            assert_int_equal(count, 0);
+        if (strcmp(json_string_value(json_object_get(o, "op")), "progress") != 0)
+            return o;
+        if (ret_progress)
+            ++*ret_progress;
+        json_decref(o);
+    }
+}
+
+static json_t *hear(void)
+{
+    return hear_with(NULL, NULL);
+}
+
+// It is that operation for that job, and has these members.
+static json_t *hear_op(const char *op, int job)
+{
+    json_t *o = hear();
+    if (strcmp(json_string_value(json_object_get(o, "op")), op) != 0 ||
+        json_integer_value(json_object_get(o, "job")) != job)
+        fail_msg("not '%s' of %d but %s", op, job, reply_text);
+    return o;
+}
+
+static void hear_failure(int job, const char *code)
+{
+    json_t *o = hear_op("failed", job);
+    if (strcmp(json_string_value(json_object_get(o, "code")), code) != 0)
+        fail_msg("not '%s' but %s", code, reply_text);
+    assert_true(json_string_length(json_object_get(o, "message")) > 0);
+    json_decref(o);
+}
+
+static void ask_store(int job, const char *wheel, const char *more)
+{
+    char text[512];
+    kit_good(&kit);
+    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    snprintf(
+        text, sizeof text,
+        "{\"op\":\"store\",\"job\":%d,\"wheel\":\"%s\",\"bytes_max\":100000,\"files_max\":100%s}",
+        job, wheel, more);
+    say(text, &fd, 1);
+}
+
+static void stored(int job, char ret_id[SHELF_ID + 1])
+{
+    json_t *o = hear_op("stored", job);
+    assert_int_equal(json_integer_value(json_object_get(o, "files")), 6);
+    assert_int_equal(json_integer_value(json_object_get(o, "bytes")), kit.bytes);
+    const char *id = json_string_value(json_object_get(o, "layer"));
+    assert_true(shelf_is_id(id));
+    memcpy(ret_id, id, SHELF_ID + 1);
+    json_decref(o);
+}
+
+// A bundle of zeros that takes a while.
+static int large_bundle(uint64_t size)
+{
+    kit_begin(&kit);
+    kit_head(&kit, 5, 0, size);
+    kit_put(&kit, "large", 5);
+    int fd = kit_open(kit.data, kit.size);
+    off_t at = (off_t)kit.size + (off_t)size;
+    kit.size = 0;
+    kit_head(&kit, 0, 1, size);
+    assert_int_equal(pwrite(fd, kit.data, kit.size, at), kit.size);
+    return fd;
+}
+
+// ---- tests ---------------------------------------------------------------------------------------
+
+static void store_list_drop(void **state)
+{
+    (void)state;
+    char a[SHELF_ID + 1], b[SHELF_ID + 1], again[SHELF_ID + 1], text[256];
+    ask_store(1, WHEEL_A, "");
+    stored(1, a);
+    ask_store(2, WHEEL_A, ",\"scope\":\"key\"");
+    stored(2, b);
+    assert_string_not_equal(a, b);
+    ask_store(3, WHEEL_A, "");
+    stored(3, again);
+    assert_string_equal(a, again);
+    say("{\"op\":\"list\",\"job\":4}", NULL, 0);
+    json_t *o = hear_op("listed", 4);
+    assert_int_equal(json_array_size(json_object_get(o, "layers")), 2);
+    assert_true(json_is_false(json_object_get(o, "more")));
+    const char *first = json_string_value(json_array_get(json_object_get(o, "layers"), 0));
+    snprintf(text, sizeof text, "{\"op\":\"list\",\"job\":5,\"after\":\"%s\"}", first);
+    json_decref(o);
+    say(text, NULL, 0);
+    o = hear_op("listed", 5);
+    assert_int_equal(json_array_size(json_object_get(o, "layers")), 1);
+    json_decref(o);
+    snprintf(text, sizeof text, "{\"op\":\"drop\",\"job\":6,\"layer\":\"%s\"}", a);
+    say(text, NULL, 0);
+    json_decref(hear_op("dropped", 6));
+    say(text, NULL, 0); // it was never there: that is as good
+    json_decref(hear_op("dropped", 6));
+    assert_int_equal(kit_count(""), 1);
+}
+
+static void many_at_once_are_answered_in_order(void **state)
+{
+    (void)state;
+    enum { MANY = 100 };
+    char ids[MANY][SHELF_ID + 1], wheel[SHELF_WHEEL + 1];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(wheel, sizeof wheel, "%064x", i / 2); // each twice
+        ask_store(i + 1, wheel, "");
+    }
+    for (int i = 0; i < MANY; i++)
+        stored(i + 1, ids[i]);
+    for (int i = 0; i < MANY; i += 2)
+        assert_string_equal(ids[i], ids[i + 1]);
+    assert_int_equal(kit_count(""), MANY / 2);
+}
+
+static void bad_requests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned fds;
+        const char *code; // NULL: no answer
+    } cases[] = {
+        {"{\"op\":\"fly\",\"job\":1}", 0, "protocol"},
+        {"{\"op\":\"drop\",\"job\":1,\"layer\":\"../..\"}", 0, "protocol"},
+        {"{\"op\":\"drop\",\"job\":1,\"layer\":7}", 0, "protocol"},
+        {"{\"op\":\"drop\",\"job\":1}", 1, "protocol"},
+        {"{\"op\":\"list\",\"job\":1,\"after\":\"zz\"}", 0, "protocol"},
+        {"{\"op\":\"store\",\"job\":1}", 0, "protocol"},
+        {"{\"op\":\"store\",\"job\":1}", 1, "protocol"},
+        {"{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A "\",\"files_max\":1}", 1, "protocol"},
+        {"{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A "\",\"bytes_max\":-1,\"files_max\":1}",
+         1, "protocol"},
+        {"{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A "\",\"bytes_max\":1,\"files_max\":1}",
+         1, "package_too_large"},
+        {"{\"op\":\"import\",\"job\":1,\"bytes_max\":1,\"files_max\":1}", 1,
+         "bad_environment_file"},
+        {"{\"op\":\"import\",\"job\":1,\"bytes_max\":1,\"files_max\":1}", 2, "protocol"},
+        {"{\"op\":\"export\",\"job\":1,\"manifest\":{}}", 1, "protocol"},
+        {"{\"op\":\"export\",\"job\":1,\"manifest\":{},\"layers\":[1]}", 1, "protocol"},
+        {"{\"op\":\"export\",\"job\":1,\"manifest\":[],\"layers\":[]}", 1, "protocol"},
+        {"{\"op\":\"export\",\"job\":1,\"layers\":[]}", 1, "protocol"},
+        {"{\"op\":\"export\",\"job\":1,\"manifest\":{},\"layers\":[{\"wheel\":\"" WHEEL_A
+         "\",\"layer\":\"00000000000000000000000000000000\"}]}",
+         1, "file_not_found"},
+        {"{\"op\":\"list\"}", 2, NULL},
+        {"{\"op\":\"list\",\"job\":-1}", 0, NULL},
+        {"{\"op\":\"list\",\"job\":\"1\"}", 0, NULL},
+        {"nonsense", 1, NULL},
+        {"[]", 0, NULL},
+        {"{\"op\":\"cancel\",\"job\":99}", 1, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        kit_good(&kit);
+        int fds[2] = {kit_open(kit.data, kit.size), kit_open(kit.data, kit.size)};
+        say(cases[i].text, fds, cases[i].fds);
+        if (cases[i].code)
+            hear_failure(1, cases[i].code);
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+    }
+    // It is still there, has nothing more to say, and no descriptor too many.
+    say("{\"op\":\"list\",\"job\":7}", NULL, 0);
+    json_decref(hear_op("listed", 7));
+    char path[64];
+    unsigned open_fds = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", porter_pid);
+    DIR *d = opendir(path);
+    if (d) { // it may not be looked at by others
+        for (const struct dirent *one; (one = readdir(d));)
+            open_fds += one->d_name[0] != '.';
+        (void)closedir(d);
+        assert_true(open_fds <= 3 + 3 + 1);
+    }
+    assert_int_equal(kit_count(""), 0);
+}
+
+static void too_large_a_datagram_is_survived(void **state)
+{
+    (void)state;
+    enum { LARGE = PORTER_DATAGRAM + 10 };
+    char *text = malloc(LARGE);
+    assert_non_null(text);
+    memset(text, ' ', LARGE);
+    int fd = kit_open("x", 1);
+    assert_int_equal(fd_send(gate, text, LARGE, &fd, 1), 0);
+    (void)close(fd);
+    free(text);
+    say("{\"op\":\"list\",\"job\":7}", NULL, 0);
+    json_decref(hear_op("listed", 7));
+}
+
+static void export_and_import(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1], text[512];
+    ask_store(1, WHEEL_A, "");
+    stored(1, id);
+    int fd = memfd_create("archive", MFD_CLOEXEC);
+    snprintf(
+        text, sizeof text,
+        "{\"op\":\"export\",\"job\":2,\"manifest\":{\"name\":\"e\"},\"layers\":[{\"wheel\":\"%s\","
+        "\"layer\":\"%s\"}]}",
+        WHEEL_A, id);
+    say(text, &fd, 1);
+    json_t *o = hear_op("exported", 2);
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(json_integer_value(json_object_get(o, "bytes")), st.st_size);
+    json_decref(o);
+    say("{\"op\":\"import\",\"job\":3,\"bytes_max\":100000,\"files_max\":100}", &fd, 1);
+    o = hear_op("imported", 3);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(o, "manifest"), "name")),
+                        "e");
+    json_t *layer = json_array_get(json_object_get(o, "layers"), 0);
+    assert_string_equal(json_string_value(json_object_get(layer, "wheel")), WHEEL_A);
+    assert_int_equal(json_integer_value(json_object_get(layer, "files")), 6);
+    assert_string_not_equal(json_string_value(json_object_get(layer, "layer")), id);
+    json_decref(o);
+    (void)close(fd);
+    assert_int_equal(kit_count(""), 2);
+}
+
+static void a_long_manifest_travels_as_a_file(void **state)
+{
+    (void)state;
+    enum { LONG = 300 * 1024 };
+    json_t *manifest = json_object();
+    char *value = malloc(LONG + 1);
+    memset(value, 'm', LONG);
+    value[LONG] = '\0';
+    assert_int_equal(json_object_set_new(manifest, "text", json_string(value)), 0);
+    char *text = json_dumps(manifest, JSON_COMPACT);
+    int fds[2] = {memfd_create("archive", MFD_CLOEXEC), kit_open(text, strlen(text))};
+    say("{\"op\":\"export\",\"job\":2,\"layers\":[]}", fds, 2);
+    json_decref(hear_op("exported", 2));
+    say("{\"op\":\"import\",\"job\":3,\"bytes_max\":1,\"files_max\":1}", fds, 1);
+    int file = -1;
+    json_t *o = hear_with(&file, NULL);
+    assert_string_equal(json_string_value(json_object_get(o, "op")), "imported");
+    assert_true(json_is_null(json_object_get(o, "manifest")));
+    json_decref(o);
+    assert_true(file >= 0);
+    json_t *back = json_loadfd(file, 0, NULL);
+    assert_true(json_equal(back, manifest));
+    json_decref(back);
+    json_decref(manifest);
+    free(text);
+    free(value);
+    (void)close(file);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
+// ---- long jobs -----------------------------------------------------------------------------------
+
+static const char long_job[] = "{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A
+                               "\",\"bytes_max\":1000000000000,\"files_max\":10%s}";
+
+static void ask_long(const char *more)
+{
+    char text[256];
+    _cleanup_close_ int fd = large_bundle((uint64_t)1 << 36);
+    snprintf(text, sizeof text, long_job, more);
+    say(text, &fd, 1);
+}
+
+// Each byte is hashed and thrown away: so a long one needs no disk.  Room is asked for first, so there is a limit.
+static void a_job_is_cancelled_half_way(void **state)
+{
+    (void)state;
+    int64_t begun_ms = clock_ms();
+    _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
+    char text[256];
+    snprintf(text, sizeof text, long_job, "");
+    say(text, &fd, 1);
+    ask_store(2, WHEEL_B, "");
+    ask_store(3, WHEEL_B, "");
+    (void)usleep(25000);
+    say("{\"op\":\"cancel\",\"job\":2}", NULL, 0);
+    say("{\"op\":\"cancel\",\"job\":1}", NULL, 0);
+    hear_failure(2, "cancelled"); // it waited
+    hear_failure(1, "cancelled"); // it went on
+    char id[SHELF_ID + 1];
+    kit_good(&kit);
+    stored(3, id);
+    assert_true(clock_ms() - begun_ms < WAIT_MS);
+    assert_int_equal(kit_count(""), 1);
+}
+
+static void a_disk_that_has_no_room_is_not_begun(void **state)
+{
+    (void)state;
+    ask_long("");
+    hear_failure(1, "disk_full");
+    assert_int_equal(kit_count(""), 0);
+}
+
+static void time_is_limited(void **state)
+{
+    (void)state;
+    char text[256];
+    _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
+    snprintf(text, sizeof text, long_job, ",\"time_max_ms\":1");
+    say(text, &fd, 1);
+    hear_failure(1, "file_timeout");
+    assert_int_equal(kit_count(""), 0);
+}
+
+static void a_gate_that_is_gone_wants_nothing(void **state)
+{
+    (void)state;
+    char text[256], id[SHELF_ID + 1];
+    _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
+    snprintf(text, sizeof text, long_job, "");
+    ask_store(7, WHEEL_B, ""); // waits for the sync when the gate goes
+    say(text, &fd, 1);
+    (void)usleep(30000);
+    fd_close(&gate);
+    link_gate();
+    ask_store(2, WHEEL_A, "");
+    stored(2, id); // and nothing else was said
+    assert_int_equal(kit_count("tmp-"), 0);
+    assert_true(kit_count("") <= 2);
+}
+
+static void a_new_link_takes_the_place_of_a_gate_that_hangs(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1];
+    int old = gate;
+    link_gate();
+    ask_store(2, WHEEL_A, "");
+    stored(2, id);
+    (void)close(old);
+}
+
+static void killed_and_started_again_it_sweeps(void **state)
+{
+    (void)state;
+    char text[256], id[SHELF_ID + 1];
+    _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
+    ask_store(1, WHEEL_B, "");
+    stored(1, id);
+    snprintf(text, sizeof text, long_job, "");
+    say(text, &fd, 1);
+    (void)usleep(20000);
+    assert_int_equal(kill(porter_pid, SIGKILL), 0);
+    assert_int_equal(waitpid(porter_pid, NULL, 0), porter_pid);
+    assert_int_equal(kit_count("tmp-"), 1);
+    fd_close(&gate);
+    fd_close(&keeper);
+    start();
+    say("{\"op\":\"list\",\"job\":4}", NULL, 0);
+    json_t *o = hear_op("listed", 4);
+    assert_int_equal(json_array_size(json_object_get(o, "layers")), 1);
+    json_decref(o);
+    assert_int_equal(kit_count("tmp-"), 0);
+}
+
+static void progress_is_told(void **state)
+{
+    (void)state;
+    char text[256];
+    unsigned progress = 0;
+    // To a pipe that is read slowly: as long as wanted.
+    char id[SHELF_ID + 1];
+    ask_store(1, WHEEL_A, "");
+    stored(1, id);
+    _cleanup_close_ int fd = large_bundle((uint64_t)8 << 20);
+    snprintf(
+        text, sizeof text,
+        "{\"op\":\"store\",\"job\":2,\"wheel\":\"%s\",\"bytes_max\":100000000,\"files_max\":9}",
+        WHEEL_B);
+    say(text, &fd, 1);
+    json_t *o = hear_op("stored", 2);
+    snprintf(text, sizeof text,
+             "{\"op\":\"export\",\"job\":3,\"manifest\":{},\"layers\":[{\"wheel\":\"%s\",\"layer\":"
+             "\"%s\"}]}",
+             WHEEL_B, json_string_value(json_object_get(o, "layer")));
+    json_decref(o);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    say(text, &ends[1], 1);
+    (void)close(ends[1]);
+    static char sink[1 << 20];
+    ssize_t n;
+    while ((n = read(ends[0], sink, sizeof sink)) > 0)
+        (void)usleep(8000);
+    o = hear_with(NULL, &progress);
+    assert_string_equal(json_string_value(json_object_get(o, "op")), "exported");
+    json_decref(o);
+    (void)close(ends[0]);
+    assert_true(progress > 0);
+}
+
+// ---- sealed --------------------------------------------------------------------------------------
+
+static void it_is_sealed(void **state)
+{
+    (void)state;
+    char path[64], text[4096];
+    char id[SHELF_ID + 1];
+    ask_store(1, WHEEL_A, ""); // it serves, so it is
+    stored(1, id);
+    snprintf(path, sizeof path, "/proc/%d/status", porter_pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "NoNewPrivs:\t1"));
+    assert_non_null(strstr(text, "CapEff:\t0000000000000000"));
+    assert_non_null(strstr(text, "CapBnd:\t0000000000000000") || geteuid() != 0 ? text : NULL);
+#ifndef CONSTRICTOR_SANITIZED
+    assert_non_null(strstr(text, "Seccomp:\t2"));
+#endif
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(store_list_drop),
+        TEST(many_at_once_are_answered_in_order),
+        TEST(bad_requests),
+        TEST(too_large_a_datagram_is_survived),
+        TEST(export_and_import),
+        TEST(a_long_manifest_travels_as_a_file),
+        TEST(a_job_is_cancelled_half_way),
+        TEST(a_disk_that_has_no_room_is_not_begun),
+        TEST(time_is_limited),
+        TEST(a_gate_that_is_gone_wants_nothing),
+        TEST(a_new_link_takes_the_place_of_a_gate_that_hangs),
+        TEST(killed_and_started_again_it_sweeps),
+        TEST(progress_is_told),
+        TEST(it_is_sealed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

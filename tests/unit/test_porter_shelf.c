@@ -1,0 +1,717 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of porter/shelf, piece, tree and archive: layers are whole or not there, whatever happens; nothing leads out of
+// them; and what was exported comes back.
+
+#include "porter_kit.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "porter/archive.h"
+#include "porter/piece.h"
+#include "porter/tree.h"
+
+static struct kit kit;
+static struct shelf shelf;
+static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 1000};
+
+static int begin(void **state)
+{
+    (void)state;
+    kit_make_place(true);
+    kit_open_shelf(&shelf);
+    return 0;
+}
+
+static int begin_fast(void **state)
+{
+    (void)state;
+    kit_make_place(false);
+    kit_open_shelf(&shelf);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    shelf_close(&shelf);
+    kit_remove_place();
+    return 0;
+}
+
+// All that a store does.
+static int store_fd(int fd, const char *wheel, const struct bundle_size *limit,
+                    char ret_id[SHELF_ID + 1], struct err *e)
+{
+    struct shelf_move move;
+    struct piece piece;
+    struct intake in;
+    struct bundle_size size;
+    assert_int_equal(shelf_id(&shelf, wheel, "", move.to), 0);
+    int r = intake_open(&in, fd, NULL, e);
+    if (r == 0)
+        r = piece_begin(&piece, &shelf, e);
+    if (r < 0) {
+        intake_close(&in);
+        return r;
+    }
+    struct bundle_sink sink = piece_sink(&piece);
+    r = bundle_read(&in, limit, &sink, &size, e);
+    intake_close(&in);
+    if (r < 0) {
+        piece_discard(&piece);
+        return r;
+    }
+    piece_end(&piece);
+    memcpy(move.from, piece.name, sizeof piece.name);
+    memcpy(ret_id, move.to, sizeof move.to);
+    r = shelf_put(&shelf, &move, 1, e);
+    if (r < 0)
+        shelf_remove(&shelf, move.from);
+    return r;
+}
+
+static void store_good(const char *wheel, char ret_id[SHELF_ID + 1])
+{
+    struct err e = {0};
+    kit_good(&kit);
+    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    if (store_fd(fd, wheel, &plenty, ret_id, &e) < 0)
+        fail_msg("%s", e.message);
+}
+
+static struct stat look(const char *below_layers)
+{
+    struct stat st = {0};
+    if (fstatat(shelf.layers, below_layers, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        st.st_mode = 0;
+    return st;
+}
+
+static mode_t mode_of(const char *id, const char *path)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", id, path);
+    return look(full).st_mode;
+}
+
+// ---- names ---------------------------------------------------------------------------------------
+
+static void ids_follow_the_secret_the_wheel_and_the_scope(void **state)
+{
+    (void)state;
+    char a[SHELF_ID + 1], b[SHELF_ID + 1];
+    struct stat st;
+    assert_int_equal(shelf_id(&shelf, WHEEL_A, "", a), 0);
+    assert_int_equal(shelf_id(&shelf, WHEEL_A, "", b), 0);
+    assert_string_equal(a, b);
+    assert_true(shelf_is_id(a));
+    assert_int_equal(shelf_id(&shelf, WHEEL_B, "", b), 0);
+    assert_string_not_equal(a, b);
+    assert_int_equal(shelf_id(&shelf, WHEEL_A, "key", b), 0);
+    assert_string_not_equal(a, b);
+    // The secret stays when the server starts again.
+    shelf_close(&shelf);
+    kit_open_shelf(&shelf);
+    assert_int_equal(shelf_id(&shelf, WHEEL_A, "", b), 0);
+    assert_string_equal(a, b);
+    assert_int_equal(fstatat(shelf.folder, "secret", &st, 0), 0);
+    assert_true((st.st_mode & 0777) == 0600 && st.st_size == SHELF_SECRET);
+    // Another one, other names.
+    assert_int_equal(unlinkat(shelf.folder, "secret", 0), 0);
+    shelf_close(&shelf);
+    kit_open_shelf(&shelf);
+    assert_int_equal(shelf_id(&shelf, WHEEL_A, "", b), 0);
+    assert_string_not_equal(a, b);
+    static const char *const bad[] = {"", "a", WHEEL_A "a", "../../../../etc/passwd"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_int_equal(shelf_id(&shelf, bad[i], "", b), -1);
+    char capital[] = WHEEL_A;
+    capital[5] = 'A';
+    assert_int_equal(shelf_id(&shelf, capital, "", b), -1);
+    assert_false(shelf_is_id(NULL));
+    assert_false(shelf_is_id("tmp-"));
+}
+
+static void a_secret_that_is_none_is_not_replaced(void **state)
+{
+    (void)state;
+    struct shelf other;
+    static const char *const texts[] = {"", "short", "012345678901234567890123456789012"};
+    int fds = unit_fd_count();
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct err e = {0};
+        int folder, below;
+        (void)unlinkat(shelf.folder, "secret", 0);
+        int fd = openat(shelf.folder, "secret", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_int_equal(fd_write_all(fd, texts[i], strlen(texts[i])), 0);
+        (void)close(fd);
+        kit_open_folders(&folder, &below);
+        assert_true(shelf_open(&other, folder, below, &e) < 0);
+        assert_int_equal(e.code, ERR_STATE_FOLDER);
+    }
+    assert_int_equal(unlinkat(shelf.folder, "secret", 0), 0);
+    assert_int_equal(symlinkat("/etc/passwd", shelf.folder, "secret"), 0);
+    int folder, below;
+    kit_open_folders(&folder, &below);
+    assert_true(shelf_open(&other, folder, below, NULL) < 0);
+    assert_int_equal(unlinkat(shelf.folder, "secret", 0), 0);
+    assert_int_equal(mkfifoat(shelf.folder, "secret", 0600), 0);
+    kit_open_folders(&folder, &below);
+    assert_true(shelf_open(&other, folder, below, NULL) < 0);
+    assert_int_equal(unit_fd_count(), fds);
+}
+
+// ---- storing -------------------------------------------------------------------------------------
+
+static void a_layer_is_what_was_in_the_bundle(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1], text[64];
+    int fds = unit_fd_count();
+    store_good(WHEEL_A, id);
+    assert_int_equal(unit_fd_count(), fds);
+    assert_true(shelf_has(&shelf, id));
+    kit_read(&shelf, id, "pkg/deep/er/__init__.py", text, sizeof text);
+    assert_string_equal(text, "x = 1\n");
+    kit_read(&shelf, id, "pkg/empty.py", text, sizeof text);
+    assert_string_equal(text, "");
+    assert_int_equal(mode_of(id, "pkg/deep/tool"), S_IFREG | 0555);
+    assert_int_equal(mode_of(id, "pkg/__init__.py"), S_IFREG | 0444);
+    assert_int_equal(mode_of(id, "pkg/deep"), S_IFDIR | 0755);
+    assert_int_equal(look(id).st_mode, S_IFDIR | 0755);
+    assert_int_equal(look(".").st_mode, S_IFDIR | 0311);
+    assert_int_equal(kit_count("tmp-"), 0);
+    // The same once more: the first one stays.
+    ino_t before = look(id).st_ino;
+    store_good(WHEEL_A, id);
+    assert_int_equal(look(id).st_ino, before);
+    assert_int_equal(kit_count(""), 1);
+}
+
+static void a_bad_bundle_leaves_nothing(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1];
+    kit_good(&kit);
+    int fds = unit_fd_count();
+    for (size_t n = 0; n < kit.size; n += 3) {
+        struct err e = {0};
+        int fd = kit_open(kit.data, n);
+        assert_int_equal(store_fd(fd, WHEEL_A, &plenty, id, &e), -EBADMSG);
+        (void)close(fd);
+    }
+    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(unit_fd_count(), fds);
+}
+
+// Even if the bundle's check of paths failed.
+static void a_piece_cannot_be_left(void **state)
+{
+    (void)state;
+    struct piece piece;
+    struct err e = {0};
+    assert_int_equal(piece_begin(&piece, &shelf, &e), 0);
+    struct bundle_sink sink = piece_sink(&piece);
+    assert_int_equal(symlinkat(kit_place, piece.folders[0], "out"), 0);
+    static const char *const paths[] = {"out/x", "out"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct bundle_entry entry = {.length = strlen(paths[i])};
+        memcpy(entry.path, paths[i], entry.length + 1);
+        assert_true(sink.begin(sink.argument, &entry, &e) < 0);
+    }
+    piece_discard(&piece);
+    assert_int_equal(faccessat(shelf.folder, "x", F_OK, 0), -1);
+    assert_int_equal(faccessat(shelf.folder, "secret", F_OK, 0), 0);
+    assert_int_equal(kit_count(""), 0);
+}
+
+static void many_folders_in_any_order(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1], path[64], text[16];
+    struct err e = {0};
+    kit_begin(&kit);
+    for (int i = 0; i < 300; i++) {
+        snprintf(path, sizeof path, "p%d/q%d/r%d/f%d", i % 3, i % 7, i % 11, i);
+        snprintf(text, sizeof text, "%d", i);
+        kit_file(&kit, path, 0, text);
+    }
+    kit_end(&kit);
+    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    struct bundle_size limit = {.bytes = 10000, .files = 400};
+    assert_int_equal(store_fd(fd, WHEEL_A, &limit, id, &e), 0);
+    for (int i = 0; i < 300; i++) {
+        char want[16];
+        snprintf(path, sizeof path, "p%d/q%d/r%d/f%d", i % 3, i % 7, i % 11, i);
+        snprintf(want, sizeof want, "%d", i);
+        kit_read(&shelf, id, path, text, sizeof text);
+        assert_string_equal(text, want);
+    }
+}
+
+// ---- listing, dropping, sweeping -----------------------------------------------------------------
+
+static void listing_goes_in_pages_and_needs_no_mode(void **state)
+{
+    (void)state;
+    enum { LAYERS = 137, PAGE = 10 };
+    char wheel[SHELF_WHEEL + 1] = WHEEL_A, id[SHELF_ID + 1], page[PAGE][SHELF_ID + 1];
+    char after[SHELF_ID + 1] = "";
+    unsigned seen = 0;
+    for (int i = 0; i < LAYERS; i++) {
+        snprintf(wheel, sizeof wheel, "%064x", i);
+        assert_int_equal(shelf_id(&shelf, wheel, "", id), 0);
+        assert_int_equal(mkdirat(shelf.layers, id, 0755), 0);
+    }
+    assert_int_equal(mkdirat(shelf.layers, "tmp-0123456789abcdef", 0755), 0);
+    assert_int_equal(mkdirat(shelf.layers, "other", 0755), 0);
+    for (;;) {
+        size_t count;
+        bool more;
+        assert_int_equal(shelf_list(&shelf, after, page, PAGE, &count, &more, NULL), 0);
+        for (size_t i = 0; i < count; i++, seen++) {
+            assert_true(strcmp(page[i], after) > 0);
+            memcpy(after, page[i], sizeof after);
+        }
+        assert_int_equal(more, seen < LAYERS);
+        if (!more)
+            break;
+        assert_int_equal(count, PAGE);
+    }
+    assert_int_equal(seen, LAYERS);
+    size_t count;
+    bool more;
+    assert_int_equal(
+        shelf_list(&shelf, "ffffffffffffffffffffffffffffffff", page, PAGE, &count, &more, NULL), 0);
+    assert_true(count == 0 && !more);
+}
+
+static void dropping_and_sweeping_follow_no_link(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1], id_b[SHELF_ID + 1];
+    struct err e = {0};
+    store_good(WHEEL_A, id);
+    store_good(WHEEL_B, id_b);
+    // Something that is worth to be kept, and links to it from everywhere.
+    assert_int_equal(mkdirat(shelf.folder, "precious", 0755), 0);
+    int fd = openat(shelf.folder, "precious/x", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)close(fd);
+    char full[128];
+    snprintf(full, sizeof full, "%s/pkg/link", id);
+    assert_int_equal(symlinkat("../../../precious", shelf.layers, full), 0);
+    assert_int_equal(symlinkat("../precious", shelf.layers, "tmp-link"), 0);
+    assert_int_equal(mkdirat(shelf.layers, "tmp-0", 0755), 0);
+    assert_int_equal(symlinkat("../../precious", shelf.layers, "tmp-0/l"), 0);
+    assert_int_equal(mkfifoat(shelf.layers, "tmp-0/p", 0600), 0);
+    assert_int_equal(mkdirat(shelf.layers, "tmp-0/d", 0755), 0);
+    assert_int_equal(shelf_drop(&shelf, id, &e), 0);
+    assert_int_equal(shelf_drop(&shelf, id, &e), -ENOENT);
+    assert_false(shelf_has(&shelf, id));
+    assert_int_equal(shelf_sweep(&shelf, &e), 0);
+    assert_int_equal(kit_count(""), 1);
+    assert_true(shelf_has(&shelf, id_b));
+    assert_int_equal(faccessat(shelf.folder, "precious/x", F_OK, 0), 0);
+    static const char *const bad[] = {"", "..", "../precious", "tmp-0", "."};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_int_equal(shelf_drop(&shelf, bad[i], &e), -EINVAL);
+}
+
+static void a_tree_that_is_too_deep_is_left(void **state)
+{
+    (void)state;
+    int at = openat(shelf.layers, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fds = unit_fd_count();
+    for (int i = 0; i < TREE_DEPTH_MAX + 3; i++) {
+        const char *name = i ? "d" : "tmp-deep";
+        assert_int_equal(mkdirat(at, name, 0755), 0);
+        int below = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        (void)close(at);
+        at = below;
+    }
+    struct err e = {0};
+    assert_true(shelf_sweep(&shelf, &e) < 0);
+    assert_int_equal(unit_fd_count(), fds);
+    (void)close(at);
+}
+
+// ---- kill -9 -------------------------------------------------------------------------------------
+
+static void is_whole(const char *id)
+{
+    char text[64];
+    kit_read(&shelf, id, "pkg/__init__.py", text, sizeof text);
+    assert_string_equal(text, "from pkg.deep.er import x\n");
+    kit_read(&shelf, id, "pkg/deep/tool", text, sizeof text);
+    assert_string_equal(text, "#!/bin/sh\n");
+    kit_read(&shelf, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
+    kit_read(&shelf, id, "\xc3\xbc.py", text, sizeof text);
+    assert_string_equal(text, "# u\n");
+}
+
+static void killed_at_any_moment_no_layer_is_half(void **state)
+{
+    (void)state;
+    enum { KILLS = 50 };
+    unsigned done = 0, cut = 0;
+    srandom((unsigned)time(NULL));
+    for (unsigned i = 0; i < KILLS; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            // Layers as fast as it can, and every second one goes again.
+            for (unsigned n = 0;; n++) {
+                char wheel[SHELF_WHEEL + 1], id[SHELF_ID + 1];
+                snprintf(wheel, sizeof wheel, "%060x%04x", i, n);
+                store_good(wheel, id);
+                if (n % 2)
+                    (void)shelf_drop(&shelf, id, NULL);
+            }
+        }
+        (void)usleep((useconds_t)(random() % 10000));
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        cut += kit_count("tmp-") > 0;
+        assert_int_equal(shelf_sweep(&shelf, NULL), 0);
+        assert_int_equal(kit_count("tmp-"), 0);
+        char page[2048][SHELF_ID + 1];
+        size_t count;
+        bool more;
+        assert_int_equal(shelf_list(&shelf, "", page, 2048, &count, &more, NULL), 0);
+        for (size_t k = 0; k < count; k++) {
+            is_whole(page[k]);
+            assert_int_equal(shelf_drop(&shelf, page[k], NULL), 0);
+        }
+        done += (unsigned)count;
+    }
+    // Else the test would not have met the moments that matter.
+    print_message("%u layers, %u of %d kills met one half way\n", done, cut, KILLS);
+    assert_true(done > 0 && cut > 0);
+}
+
+// ---- a full disk ---------------------------------------------------------------------------------
+
+// In a mount namespace, so that nobody else sees it.  False: there can be none here.
+static bool small_disk(const char *options)
+{
+    uid_t uid = geteuid();
+    char map[32];
+    if (unshare(CLONE_NEWNS | (uid ? CLONE_NEWUSER : 0)) < 0)
+        return false;
+    if (uid) {
+        snprintf(map, sizeof map, "0 %u 1", (unsigned)uid);
+        (void)file_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+        if (file_write_at(AT_FDCWD, "/proc/self/uid_map", map) < 0)
+            return false;
+    }
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("small", kit_place, "tmpfs", 0, options) == 0;
+}
+
+static _Noreturn void fill_disk(const char *options)
+{
+    char id[SHELF_ID + 1], text[32 * 1024];
+    struct err e = {0};
+    if (!small_disk(options))
+        _exit(77);
+    kit_open_shelf(&shelf);
+    int fds = unit_fd_count();
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    kit_begin(&kit);
+    kit_file(&kit, "a/b/c", 0, text);
+    kit_file(&kit, "a/b/d", 0, "x");
+    kit_end(&kit);
+    int r = 0, stored = 0;
+    for (int i = 0; r == 0 && i < 100; i++) {
+        char wheel[SHELF_WHEEL + 1];
+        snprintf(wheel, sizeof wheel, "%064x", i);
+        int fd = kit_open(kit.data, kit.size);
+        r = store_fd(fd, wheel, &plenty, id, &e);
+        stored += r == 0;
+        (void)close(fd);
+    }
+    if (r != -ENOSPC || e.code != ERR_DISK_FULL || !e.hint[0] || !stored)
+        _exit(2);
+    if ((int)kit_count("") != stored || kit_count("tmp-") || unit_fd_count() != fds)
+        _exit(3);
+    // When there is room again, it works again.
+    char page[1][SHELF_ID + 1];
+    size_t count;
+    bool more;
+    if (shelf_list(&shelf, "", page, 1, &count, &more, &e) < 0 || count != 1 ||
+        shelf_drop(&shelf, page[0], &e) < 0)
+        _exit(4);
+    int fd = kit_open(kit.data, kit.size);
+    if (store_fd(fd, WHEEL_B, &plenty, id, &e) < 0)
+        _exit(5);
+    if (shelf_check_room(&shelf, 1 << 20, &e) != -ENOSPC || e.code != ERR_DISK_FULL)
+        _exit(6);
+    _exit(0);
+}
+
+static void a_full_disk_leaves_nothing_half(void **state)
+{
+    (void)state;
+    static const char *const disks[] = {"size=512k", "size=900k,nr_inodes=30"};
+    for (size_t i = 0; i < ARRAY_LEN(disks); i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            fill_disk(disks[i]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77) {
+            print_message("no mount namespace here\n");
+            skip();
+        }
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
+static void a_file_that_is_larger_than_allowed_here(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char id[SHELF_ID + 1];
+        struct err e = {0};
+        struct rlimit limit = {.rlim_cur = 10, .rlim_max = 10};
+        kit_good(&kit);
+        int fd = kit_open(kit.data, kit.size);
+        (void)signal(SIGXFSZ, SIG_IGN);
+        (void)setrlimit(RLIMIT_FSIZE, &limit);
+        int r = store_fd(fd, WHEEL_A, &plenty, id, &e);
+        _exit(r == -EFBIG && e.code == ERR_DISK_FULL && kit_count("") == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+// ---- archive -------------------------------------------------------------------------------------
+
+static int export_two(struct archive *a)
+{
+    struct archive_layer two[2] = {{.wheel = WHEEL_A}, {.wheel = WHEEL_B}};
+    uint64_t bytes;
+    struct err e = {0};
+    struct stat st;
+    store_good(WHEEL_A, two[0].id);
+    store_good(WHEEL_B, two[1].id);
+    a->layers = two;
+    a->count = 2;
+    a->manifest = json_pack("{s:s, s:[i, i]}", "name", "env", "n", 1, 2);
+    int fd = memfd_create("archive", MFD_CLOEXEC);
+    if (archive_write(&shelf, fd, a, NULL, &bytes, &e) < 0)
+        fail_msg("%s", e.message);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_size, bytes);
+    a->layers = NULL;
+    return fd;
+}
+
+static void what_was_exported_comes_back(void **state)
+{
+    (void)state;
+    struct archive a, b;
+    struct err e = {0};
+    char normal[SHELF_ID + 1];
+    int fds = unit_fd_count();
+    int fd = export_two(&a), again = export_two(&b);
+    struct stat st[2];
+    json_decref(b.manifest);
+    assert_true(fstat(fd, &st[0]) == 0 && fstat(again, &st[1]) == 0);
+    assert_int_equal(st[0].st_size, st[1].st_size);
+    void *x = mmap(NULL, (size_t)st[0].st_size, PROT_READ, MAP_SHARED, fd, 0);
+    void *y = mmap(NULL, (size_t)st[0].st_size, PROT_READ, MAP_SHARED, again, 0);
+    assert_memory_equal(x, y, (size_t)st[0].st_size); // nothing in it depends on the moment
+    (void)munmap(x, (size_t)st[0].st_size);
+    (void)munmap(y, (size_t)st[0].st_size);
+    (void)close(again);
+    if (archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0)
+        fail_msg("%s", e.message);
+    assert_true(json_equal(a.manifest, b.manifest));
+    assert_int_equal(b.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(b.layers[i].wheel, i ? WHEEL_B : WHEEL_A);
+        assert_int_equal(b.layers[i].size.files, 6);
+        is_whole(b.layers[i].id);
+        assert_int_equal(mode_of(b.layers[i].id, "pkg/deep/tool"), S_IFREG | 0555);
+        // SECURITY: it is not what others get for that wheel.
+        assert_int_equal(shelf_id(&shelf, b.layers[i].wheel, "", normal), 0);
+        assert_string_not_equal(normal, b.layers[i].id);
+    }
+    assert_int_equal(kit_count(""), 4);
+    struct archive c;
+    assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &c, &e), 0);
+    assert_string_equal(c.layers[0].id, b.layers[0].id); // the same once more is no more
+    assert_int_equal(kit_count(""), 4);
+    archive_done(&c);
+    archive_done(&b);
+    archive_done(&a);
+    (void)close(fd);
+    assert_int_equal(unit_fd_count(), fds);
+}
+
+static void a_damaged_archive_leaves_nothing(void **state)
+{
+    (void)state;
+    struct archive a, b;
+    int fd = export_two(&a);
+    static uint8_t data[KIT_MAX];
+    ssize_t size = pread(fd, data, sizeof data, 0);
+    (void)close(fd);
+    archive_done(&a);
+    char page[4][SHELF_ID + 1];
+    size_t count;
+    bool more;
+    assert_int_equal(shelf_list(&shelf, "", page, 4, &count, &more, NULL), 0);
+    while (count)
+        assert_int_equal(shelf_drop(&shelf, page[--count], NULL), 0);
+    for (ssize_t i = 0; i < size; i++) { // a byte is other, or it ends there
+        struct err e = {0};
+        data[i] ^= 1;
+        fd = kit_open(data, (size_t)size);
+        assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0);
+        assert_true(e.code == ERR_BAD_ARCHIVE || e.code == ERR_PACKAGE_TOO_LARGE);
+        (void)close(fd);
+        data[i] ^= 1;
+        fd = kit_open(data, (size_t)i);
+        assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &b, &e), -EBADMSG);
+        assert_int_equal(e.code, ERR_BAD_ARCHIVE);
+        (void)close(fd);
+    }
+    assert_int_equal(kit_count(""), 0);
+    data[size] = 0;
+    fd = kit_open(data, (size_t)size + 1);
+    assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, NULL) < 0);
+    (void)close(fd);
+    // The limit is for both layers.
+    struct bundle_size limit = {.bytes = plenty.bytes, .files = 11};
+    struct err e = {0};
+    fd = kit_open(data, (size_t)size);
+    assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), -EFBIG);
+    assert_int_equal(kit_count(""), 0);
+    limit.files = 12;
+    assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), 0);
+    assert_int_equal(kit_count(""), 2);
+    archive_done(&b);
+    (void)close(fd);
+}
+
+// With a digest that fits, so that the other checks are met.
+static int seal_archive(struct kit *k)
+{
+    uint8_t sum[32];
+    assert_int_equal(EVP_Digest(k->data, k->size, sum, NULL, EVP_sha256(), NULL), 1);
+    kit_put(k, sum, sizeof sum);
+    return kit_open(k->data, k->size);
+}
+
+static void kit_layer(struct kit *k, const char *wheel)
+{
+    uint8_t length[4];
+    flow_put_u32(length, (uint32_t)strlen(wheel));
+    kit_put(k, length, 4);
+    kit_put(k, wheel, strlen(wheel));
+    kit_put(k, "CBUN1\n", 6);
+    kit_head(k, 0, 0, 0);
+}
+
+static void hostile_archives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *manifest, *first, *second, *with; // with NULL: good
+    } cases[] = {
+        {"{}", WHEEL_A, WHEEL_B, NULL},
+        {"{}", NULL, NULL, NULL},
+        {"[]", NULL, NULL, "no JSON object"},
+        {"", NULL, NULL, "no JSON object"},
+        {"{", NULL, NULL, "no JSON object"},
+        {"{\"a\":1,\"a\":2}", NULL, NULL, "no JSON object"},
+        {"{}", WHEEL_A, WHEEL_A, "twice"},
+        {"{}", "../../../../../../../../../../../../../../../../../../etc/passwd", NULL,
+         "no digest"},
+        {"{}", "aa", NULL, ""},
+        {"{}", WHEEL_A "a", NULL, "no digest"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct archive a;
+        struct err e = {0};
+        uint8_t length[4];
+        kit.size = 0;
+        kit_put(&kit, "CENV1\n", 6);
+        flow_put_u32(length, (uint32_t)strlen(cases[i].manifest));
+        kit_put(&kit, length, 4);
+        kit_put(&kit, cases[i].manifest, strlen(cases[i].manifest));
+        if (cases[i].first)
+            kit_layer(&kit, cases[i].first);
+        if (cases[i].second)
+            kit_layer(&kit, cases[i].second);
+        _cleanup_close_ int fd = seal_archive(&kit);
+        int r = archive_read(&shelf, fd, &plenty, NULL, &a, &e);
+        assert_int_equal(r == 0, cases[i].with == NULL);
+        if (r == 0)
+            archive_done(&a);
+        else if (e.code != ERR_BAD_ARCHIVE || !strstr(e.message, cases[i].with))
+            fail_msg("case %zu: %s", i, e.message);
+    }
+    // A manifest that says it is 4 GiB.
+    struct archive a;
+    struct err e = {0};
+    kit.size = 0;
+    kit_put(&kit, "CENV1\n\xff\xff\xff\xff{}", 12);
+    _cleanup_close_ int fd = seal_archive(&kit);
+    assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &a, &e), -EBADMSG);
+    assert_non_null(strstr(e.message, "4294967295"));
+}
+
+static void an_export_that_cannot_be_written(void **state)
+{
+    (void)state;
+    struct archive_layer layer = {.wheel = WHEEL_A};
+    struct archive a = {.manifest = json_object(), .layers = &layer, .count = 1};
+    struct err e = {0};
+    uint64_t bytes;
+    _cleanup_close_ int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    store_good(WHEEL_A, layer.id);
+    assert_int_equal(archive_write(&shelf, full, &a, NULL, &bytes, &e), -ENOSPC);
+    assert_int_equal(e.code, ERR_DISK_FULL);
+    assert_int_equal(shelf_drop(&shelf, layer.id, &e), 0);
+    assert_int_equal(archive_write(&shelf, full, &a, NULL, &bytes, &e), -ENOENT);
+    assert_int_equal(e.code, ERR_FILE_UNKNOWN);
+    json_decref(a.manifest);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(ids_follow_the_secret_the_wheel_and_the_scope),
+        TEST(a_secret_that_is_none_is_not_replaced),
+        TEST(a_layer_is_what_was_in_the_bundle),
+        TEST(a_bad_bundle_leaves_nothing),
+        TEST(a_piece_cannot_be_left),
+        TEST(many_folders_in_any_order),
+        TEST(listing_goes_in_pages_and_needs_no_mode),
+        TEST(dropping_and_sweeping_follow_no_link),
+        TEST(a_tree_that_is_too_deep_is_left),
+        cmocka_unit_test_setup_teardown(killed_at_any_moment_no_layer_is_half, begin_fast, end),
+        TEST(a_full_disk_leaves_nothing_half),
+        TEST(a_file_that_is_larger_than_allowed_here),
+        TEST(what_was_exported_comes_back),
+        TEST(a_damaged_archive_leaves_nothing),
+        TEST(hostile_archives),
+        TEST(an_export_that_cannot_be_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
