@@ -294,7 +294,11 @@ static void set_out(struct conn *c)
     }
     memcpy(c->rule, v.rule, sizeof c->rule);
     bool room = b->broker->fds_used + FDS_EACH + FDS_SPARE <= b->broker->fds_max;
-    const char *over = room ? quota_take_socket(&b->quota) : "descriptors";
+    const char *over = !room ? "descriptors" : NULL;
+    if (!over && c->host && !nbox_may_look_up(b, c->host))
+        over = "lookups";
+    if (!over)
+        over = quota_take_socket(&b->quota);
     if (over) {
         explain_quota(c->host, c->host ? NULL : &c->wanted, c->port, over, &f);
         conn_refuse(c, &f);

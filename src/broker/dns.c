@@ -127,7 +127,7 @@ static void look_up(struct nbox *b, const struct lookup *l)
         answer(b, l, QUERY_OK, NULL); // no address of IPv6 stands for it, and nothing else is told
         return;
     }
-    struct lookup *copy = b->lookups < NBOX_LOOKUPS_MAX ? malloc(sizeof *copy) : NULL;
+    struct lookup *copy = nbox_may_look_up(b, l->name) ? malloc(sizeof *copy) : NULL;
     if (!copy) {
         explain_quota(l->name, NULL, 0, "lookups", &f);
         refuse(b, l, &f, QUERY_REFUSED);

@@ -106,9 +106,13 @@ static int begin_upgrade(struct conn *c, const struct request_head *h)
 {
     // SECURITY: with answers of earlier requests on their way, bytes that come down could be any of theirs;
     // and of other protocols h2c carries requests that nobody would judge.
-    if (c->inspect.bounded && (!h->websocket || c->inspect.requests > 1))
+    // The same goes for the names of hosts there, and in TLS that begins later.
+    if ((c->host || c->inspect.bounded) && !h->websocket)
+        return refuse(c, "http", "http_upgrade", "only a WebSocket may begin inside of HTTP",
+                      "use HTTP/1.1 as it is, or TLS from the first byte on");
+    if (c->inspect.bounded && c->inspect.requests > 1)
         return refuse(c, "http", "http_upgrade",
-                      "only a WebSocket may begin here, and only as the first request",
+                      "a WebSocket may begin here only as the first request",
                       "rules bound the requests to this host");
     c->inspect.state = INSPECT_UPGRADE;
     c->inspect.status_length = 0;

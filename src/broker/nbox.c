@@ -215,6 +215,20 @@ const char *nbox_name_at(const struct nbox *b, const struct net_address *a)
     return nbox_is_name_address(a) && place < b->name_count ? b->names[place].text : NULL;
 }
 
+bool nbox_may_look_up(const struct nbox *b, const char *name)
+{
+    struct resolver *r = b->broker->resolver;
+    const struct conn *c;
+    size_t n = b->lookups;
+    if (resolver_known(r, name) || !resolver_is_busy(r))
+        return n < NBOX_LOOKUPS_MAX;
+    TAILQ_FOREACH(c, &b->conns, link)
+    {
+        n += c->lookup != NULL;
+    }
+    return n < NBOX_LOOKUPS_FAIR;
+}
+
 // ---- ports ---------------------------------------------------------------------------------------
 
 static void on_accept(evutil_socket_t fd, short what, void *argument)

@@ -45,6 +45,10 @@ bool nbox_may_use(const struct nbox *b, const char *host, const struct net_addre
 void nbox_pause(struct nbox *b); // accepts nobody
 void nbox_resume(struct nbox *b);
 
+// May this name be asked for outside?  SECURITY: name servers that never answer, below a wildcard, must not
+// take the resolver away from other boxes.
+bool nbox_may_look_up(const struct nbox *b, const char *name);
+
 // Something was refused: goes into the report and the audit.
 void nbox_refuse(struct nbox *b, const struct refusal *f);
 

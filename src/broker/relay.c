@@ -22,7 +22,10 @@ enum {
     // SECURITY: what a box can pin in the kernel.  The window bounds what the far side may send ahead, and
     // the mark bounds what waits for a reader that does not read; both leave the kernel its own tuning.
     WINDOW = 1024 * 1024,
-    UNSENT = 1024 * 1024,
+    // Whoever has more connections than these gets less for each further one, or some boxes that do not read
+    // would press the TCP memory of the whole host.
+    WINDOWS_FULL = 4,
+    WINDOW_LEAST = 64 * 1024,
 };
 
 // ---- buffers -------------------------------------------------------------------------------------
@@ -343,7 +346,12 @@ static void on_far(evutil_socket_t fd, short what, void *argument)
 void relay_open(struct conn *c)
 {
     static void (*const calls[SIDES])(evutil_socket_t, short, void *) = {on_box, on_far};
-    int window = WINDOW, unsent = UNSENT;
+    uint64_t sockets = c->box->quota.use.sockets;
+    uint64_t share = sockets > WINDOWS_FULL ? sockets : WINDOWS_FULL;
+    int window = (int)(WINDOW * (uint64_t)WINDOWS_FULL / share), unsent;
+    if (window < WINDOW_LEAST)
+        window = WINDOW_LEAST;
+    unsent = window;
     c->state = CONN_OPEN;
     c->active_ms = clock_ms();
     inspect_begin(c);

@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 
+enum { SAID_MAX = BROKER_EVENTS_MAX / 4 }; // events of layer "box"
+
 struct report_event {
     const char *action, *reason;
     char host[NET_HOST_MAX + 1];
@@ -54,7 +56,12 @@ void report_refusal(struct report *r, const struct refusal *f)
             r->events[i]->count += !f->again;
             return;
         }
-    struct report_event *e = r->event_count < BROKER_EVENTS_MAX ? calloc(1, sizeof *e) : NULL;
+    // SECURITY: what code says of itself must not push out what was seen.
+    size_t said = 0;
+    for (size_t i = 0; i < r->event_count; i++)
+        said += r->events[i]->from_box;
+    bool room = r->event_count < BROKER_EVENTS_MAX && (!f->from_box || said < SAID_MAX);
+    struct report_event *e = room ? calloc(1, sizeof *e) : NULL;
     if (!e) {
         r->events_left_out += !f->again;
         return;

@@ -390,6 +390,11 @@ void resolver_forget(struct resolve_wait *w)
     free(w);
 }
 
+bool resolver_is_busy(const struct resolver *r)
+{
+    return r->questions >= RESOLVE_QUESTIONS_MAX / 2;
+}
+
 const struct resolve_answer *resolver_known(struct resolver *r, const char *name)
 {
     struct name *n = name_find(r, name);

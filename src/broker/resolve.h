@@ -51,6 +51,9 @@ struct resolve_wait *resolver_ask(struct resolver *r, const char *name,
                                   void *argument);
 void resolver_forget(struct resolve_wait *w); // nobody waits any more; fine with NULL
 
+// So much is under way that whoever has asked for much should wait.
+bool resolver_is_busy(const struct resolver *r);
+
 // What is known without asking; NULL: nothing.
 const struct resolve_answer *resolver_known(struct resolver *r, const char *name);
 

@@ -108,6 +108,7 @@ enum {
     NBOX_RUN_TEXT = 64,
     NBOX_KEPT_MAX = 8, // connections that were asked for and are waited for
     NBOX_LOOKUPS_MAX = 64,
+    NBOX_LOOKUPS_FAIR = 4, // while others need the resolver
     NBOX_TABLE = 1024,
 };
 

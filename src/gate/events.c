@@ -80,6 +80,13 @@ static json_t *take_event(json_t *from, bool box)
         failed = json_object_set_new(o, "layer", json_string(layer_of(from, box))) |
                  take_count(o, from, "line", INT32_MAX) | take_count(o, from, "port", UINT16_MAX) |
                  take_count(o, from, "count", INT64_MAX);
+    // Who reads events of the network finds the same members in each of them.
+    static const char *const of_network[] = {"host", "address", "port", "rule"};
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    for (size_t i = 0; i < ARRAY_LEN(of_network) && !failed && kind && strcmp(kind, "network") == 0;
+         i++)
+        if (!json_object_get(o, of_network[i]))
+            failed = json_object_set_new(o, of_network[i], json_null());
     if (!failed && !json_object_get(o, "hint"))
         failed = json_object_set_new(o, "hint", json_string(""));
     if (!failed && !json_object_get(o, "count"))

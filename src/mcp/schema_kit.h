@@ -47,6 +47,15 @@
     "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
     "\\\"deny\\\": [...]}; never more than the key may reach, which is what counts when it is left out.\"}"
 
+#define ENVIRONMENT_ARGUMENT(text)                                                                 \
+    "\"environment\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"" text "\"}"
+
+#define REQUIREMENTS(text)                                                                         \
+    "{\"anyOf\": [{\"type\": \"string\", \"minLength\": 1, \"maxLength\": 20000}, {\"type\": \"array\", " \
+    "\"minItems\": 1, \"maxItems\": 100, \"items\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1000}}], " \
+    "\"description\": \"" text "\"}"
+#define PACKAGES_ARGUMENT(text) "\"packages\": " REQUIREMENTS(text)
+
 #define POLICY_ARGUMENTS                                                                           \
     "\"policy\": {\"type\": \"string\", \"enum\": [\"open\", \"guarded\", \"restricted\"], \"description\": " \
         "\"What code is told about imports: open allows all, guarded refuses imports that no tier allows, " \
@@ -73,8 +82,9 @@
 #define SECURITY_EVENT                                                                             \
     OBJECT("\"kind\", \"target\", \"layer\", \"hint\", \"count\"",                                 \
            FIELD("kind", STRING) ", " FIELD("action", STRING) ", " FIELD("target", STRING) ", "    \
-           FIELD("host", STRING) ", " FIELD("address", STRING) ", " FIELD("port", INTEGER) ", "    \
-           FIELD("rule", STRING) ", " FIELD("reason", STRING) ", " FIELD("line", INTEGER) ", "     \
+           FIELD("host", NULLABLE(STRING)) ", " FIELD("address", NULLABLE(STRING)) ", "            \
+           FIELD("port", NULLABLE(INTEGER)) ", " FIELD("rule", NULLABLE(STRING)) ", "              \
+           FIELD("reason", STRING) ", " FIELD("line", INTEGER) ", "                                \
            FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", \"restricted\"]}") ", " \
            FIELD("hint", STRING) ", " FIELD("count", INTEGER))
 

@@ -23,6 +23,7 @@ struct owner {
 struct net_policy {
     bool on;
     struct net_grant fallback;
+    struct net_grant installer; // of NET_INSTALLER: the index of packages, and nothing else
     size_t count;
     struct owner *owners; // in the order of their names
 };
@@ -198,6 +199,67 @@ static int read_owners(struct net_policy *p, const json_t *o, struct err *e)
     return 0;
 }
 
+// ---- the index of packages -----------------------------------------------------------------------
+
+// "https://index.example.org/simple" is "index.example.org:443".
+int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e)
+{
+    bool tls = strncmp(url, "https://", 8) == 0;
+    const char *host = tls ? url + 8 : url + 7;
+    if (!tls && strncmp(url, "http://", 7) != 0)
+        return err_set(e, ERR_BAD_VALUE, 0, "write it as https://index.example.org/simple",
+                       "it does not begin with https:// or http://");
+    size_t n = strcspn(host, "/?#");
+    // SECURITY: it is told to a box.
+    if (memchr(host, '@', n))
+        return err_set(e, ERR_BAD_VALUE, 0, "use an index that needs none, for instance a mirror",
+                       "an address with a user or a password in it is not possible");
+    const char *bracket = memchr(host, ']', n);
+    bool has_port = memchr(bracket ? bracket : host, ':', n - (size_t)(bracket ? bracket - host : 0));
+    int length = snprintf(ret, TEXT_ITEM_MAX + 1, "%.*s%s", (int)n, host,
+                          has_port ? "" : tls ? ":443" : ":80");
+    if (n == 0 || length < 0 || length > TEXT_ITEM_MAX || memchr(host, ',', n))
+        return err_set(e, ERR_BAD_VALUE, 0, "write it as https://index.example.org/simple",
+                       "there is no host in it");
+    return 0;
+}
+
+static int add_index(struct text_list *hosts, const char *url, struct err *e)
+{
+    char rule[TEXT_ITEM_MAX + 1], shown[NET_QUOTE_MAX];
+    int bad = net_url_rule(url, rule, e);
+    if (bad == 0 && (bad = text_list_add(hosts, rule)) < 0)
+        (void)err_set(e, ERR_BAD_VALUE, -bad, "name fewer of them", "it cannot be added");
+    net_quote(url, strlen(url), shown);
+    return bad < 0 ? err_wrap(e, "the index '%s'", shown) : 0;
+}
+
+// Without an index of the operator's it is the one that pip asks, and only the gate knows which that is: then
+// public hosts are open on the port of https, and the gate's layer is what narrows them.
+static int make_installer(struct net_policy *p, const struct config *c, struct err *e)
+{
+    static const struct net_quota quota = {100000, 256, UINT64_MAX, 10000, TEXT_GIB, UINT64_MAX};
+    _cleanup_free_ struct text_list *hosts = malloc(sizeof *hosts);
+    int bad = 0;
+    p->installer.box = quota;
+    p->installer.key = p->fallback.key;
+    if (c->offline)
+        return 0;
+    if (!hosts)
+        return out_of_memory(e);
+    *hosts = c->index_hosts;
+    if (c->index_url[0])
+        bad = add_index(hosts, c->index_url, e);
+    else
+        (void)text_list_add(hosts, "*:443");
+    for (size_t i = 0; bad == 0 && i < c->extra_index_urls.count; i++)
+        bad = add_index(hosts, c->extra_index_urls.items[i], e);
+    if (bad < 0)
+        return bad;
+    bad = net_rules_from_lists(hosts, &c->deny_hosts, &p->installer.rules, e);
+    return bad < 0 ? err_wrap(e, "--index-host") : 0;
+}
+
 // ---- the file ------------------------------------------------------------------------------------
 
 // From its beginning: other processes read through the same descriptor.
@@ -287,7 +349,7 @@ static int load(struct net_policy *p, const struct config *c, int fd, struct err
         return err_wrap(e, "--allow-host and --deny-host");
     bad = fd >= 0 ? load_file(p, &configured, c, fd, e) : fill(p, &configured, NULL, e);
     net_rules_done(&configured);
-    return bad;
+    return bad < 0 ? bad : make_installer(p, c, e);
 }
 
 struct net_policy *net_policy_load(const struct config *c, int file, struct err *e)
@@ -309,6 +371,7 @@ void net_policy_free(struct net_policy *p)
         net_rules_done(&p->owners[i].grant.rules);
     free(p->owners);
     net_rules_done(&p->fallback.rules);
+    net_rules_done(&p->installer.rules);
     free(p);
 }
 
@@ -316,6 +379,8 @@ const struct net_grant *net_policy_of(const struct net_policy *p, const char *ke
 {
     static const struct net_grant nothing;
     struct owner wanted;
+    if (key && strcmp(key, NET_INSTALLER) == 0)
+        return &p->installer;
     if (!p->on) // it was read only to tell about mistakes
         return &nothing;
     size_t n = key ? strlen(key) : 0;

@@ -28,6 +28,10 @@ enum {
     NET_POLICY_NAME_MAX = 64, // as gate/door.h: DOOR_OWNER_MAX
 };
 
+// Not the name of any key (gate/door.c): the box that installs packages.  It may reach the index and its files'
+// hosts, and nothing else, whether code may use the network or not.
+#define NET_INSTALLER "@installer"
+
 struct net_quota { // UINT64_MAX: no bound
     uint64_t connections, sockets, requests, rate, bytes_up, bytes_down;
 };
@@ -49,5 +53,8 @@ const struct net_grant *net_policy_of(const struct net_policy *p, const char *ke
 // May anybody reach anything?  By configuration only (--network, and whether there are rules or a file):
 // known before the file is read.
 bool net_is_on(const struct config *c);
+
+// The rule for the host of an index.  0, or negative and `e`.
+int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e);
 
 #endif

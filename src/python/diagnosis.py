@@ -41,8 +41,10 @@ WORDS = (
      r"Failed to (?:read|extract|unpack)[^\n]*\.whl|invalid (?:Z|z)ip|has inconsistent (?:name|version)|"
      r"Metadata field \w+ was|inconsistent metadata", "a wheel is broken",
      "ask for another version of the package, and tell its authors"),
-    ("index_bad_answer", r"HTTP status client error \((?!404)|No connection adapters|HTTP error 404 while getting|404 Client Error|"
-     r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:404|Not Found)|status client error \(404 Not Found\) for url \(\S+\.whl",
+    ("index_bad_answer", r"HTTP status client error \((?!404)|No connection adapters|"
+     r"[Ee]xceeded \d+ redirects|[Tt]oo many redirects|HTTP error 404 while getting|404 Client Error|"
+     r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:404|Not Found)|"
+     r"status client error \(404 Not Found\) for url \(\S+\.whl",
      "the index does not have a file that it lists, or does not give it", "the index may be changing just now: try again"),
 )
 CHATTER = "Collecting ", "Downloading ", "Using cached ", "Looking in ", "Obtaining dependency information", "━"

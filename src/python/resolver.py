@@ -200,7 +200,8 @@ class Uv:
             place = rank(found) if found else None
             if place is None:
                 continue
-            key = wanted.sha256 not in current, place, tuple(-int(part) for part in re.findall(r"\d{1,9}", found["build"] or ""))
+            build = tuple(-int(part) for part in re.findall(r"\d{1,9}", found["build"] or ""))
+            key = wanted.sha256 not in current, place, build
             if best is None or key < best[0]:
                 best = key, wanted
         if best:

@@ -646,6 +646,14 @@ static void test_notes_are_events_of_the_box(void **state)
     e = event_of(o, "raw", "socket_kind");
     assert_string_equal(text_of(e, "layer"), "box");
     json_decref(o);
+    // However much code says of itself, what the broker saw is in the report.
+    char question[64], address[INET_ADDRSTRLEN];
+    for (int i = 1; i <= 2 * BROKER_EVENTS_MAX; i++) {
+        snprintf(question, sizeof question, "note udp 8.8.8.%d 53", i);
+        box_ask(question, answer);
+    }
+    assert_int_equal(box_lookup("no.example.org", address), QUERY_NO_NAME);
+    expect_event("resolve", "not_allowed", "no.example.org");
 }
 
 static void test_each_connection_has_a_line_in_the_audit(void **state)

@@ -186,6 +186,17 @@ static void test_http_for_another_host_is_refused(void **state)
     hears_reset(fd);
     done(fd, far);
     expect("http", "host_mismatch");
+    // HTTP/2 and TLS name hosts where nobody looks.
+    static const char *const upgrades[] = {"h2c", "TLS/1.2", "websocket, h2c"};
+    for (size_t i = 0; i < ARRAY_LEN(upgrades); i++) {
+        fd = reach(&far);
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s\r\nUpgrade: %s\r\n\r\n", LOCAL,
+                 upgrades[i]);
+        say(fd, text);
+        hears_reset(fd);
+        done(fd, far);
+        expect("http", "http_upgrade");
+    }
     fd = reach(&far);
     say(fd, "CONNECT other.test:443 HTTP/1.1\r\nHost: other.test:443\r\n\r\n");
     hears_reset(fd);

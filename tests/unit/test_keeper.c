@@ -273,12 +273,17 @@ static void release(struct box *b)
     fd_close(&b->err);
 }
 
+static int number_of(const char *text)
+{
+    return (int)strtol(text, NULL, 10);
+}
+
 static int broker_says(void)
 {
     char text[16] = "";
     MUST(readable(link_fd, GUARD_MS));
     MUST(recv(link_fd, text, sizeof text - 1, 0) > 0);
-    return atoi(text);
+    return number_of(text);
 }
 
 static int boxes_at_broker(void)
@@ -394,7 +399,7 @@ static int gate_looks(int sock, const struct keeper_facts *facts, void *argument
                        "try: socket.socket()\n"
                        "except OSError as e: print(e.errno)\n");
     read_line(&plain, line, sizeof line);
-    MUST(atoi(line) == EAFNOSUPPORT);
+    MUST(number_of(line) == EAFNOSUPPORT);
     MUST(boxes_at_broker() == 0);
     struct box b = acquire(true);
     if (!b.id)
@@ -428,7 +433,7 @@ static int gate_kills(int sock, const struct keeper_facts *facts, void *argument
                    "    time.sleep(0.02)\n");
     for (int i = 0; i < 3; i++) {
         read_line(&b, line, sizeof line);
-        MUST(atoi(line) == broker);
+        MUST(number_of(line) == broker);
         unsigned before = links;
         MUST(kill(broker, SIGKILL) == 0);
         int next = await_link(before);
@@ -437,7 +442,7 @@ static int gate_kills(int sock, const struct keeper_facts *facts, void *argument
         do {
             read_line(&b, line, sizeof line);
             MUST(clock_ms() < until);
-        } while (atoi(line) != next);
+        } while (number_of(line) != next);
         broker = next;
         MUST(boxes_at_broker() == 1);
     }
