@@ -56,6 +56,33 @@ static const struct command commands[] = {
         .function = cmd_check,
     },
     {
+        .name = "env",
+        .summary = "Make, fill and look at environments of packages",
+        .usage = "env [options] list\n"
+                 "env [options] create NAME [PACKAGES...]\n"
+                 "env [options] install NAME PACKAGES...\n"
+                 "env [options] uninstall NAME PACKAGES...\n"
+                 "env [options] packages [NAME]\n"
+                 "env [options] describe|reset|delete NAME\n"
+                 "env [options] status NAME JOB",
+        .notes =
+            "A package is written as pip knows it, such as 'pandas' or 'numpy>=2'.  The environment\n"
+            "'base' is what code without an environment has: the interpreter's own packages and\n"
+            "what was installed into it.\n"
+            "While a server has the state folder, or with --url, that server is asked; its key is\n"
+            "taken from CONSTRICTOR_API_KEY.\n"
+            "Exit status: 0 when it is done, 1 when an installation failed and nothing was changed;\n"
+            "else\n"
+            "  64 bad option or value      69 isolation, environment or server not available\n"
+            "  70 internal error",
+        .bit = CONFIG_ENV,
+        .operands_min = 1,
+        .operands_max = INT_MAX,
+        .mixed = true,
+        .wanted = "say what to do, such as 'env list'",
+        .function = cmd_env,
+    },
+    {
         .name = "doctor",
         .summary = "Show which isolation layers are live, and how to get those that are not",
         .usage = "doctor [options]",
@@ -193,8 +220,10 @@ static const struct {
 static int check_operands(const struct command *command, int argc, char **argv, struct err *e)
 {
     if (argc < command->operands_min)
-        return err_set(e, ERR_USAGE, 0, "give a file, '-' for stdin, or -c and the code",
-                       "'%s' needs something to run", command->name);
+        return err_set(e, ERR_USAGE, 0,
+                       command->wanted ? command->wanted
+                                       : "give a file, '-' for stdin, or -c and the code",
+                       "'%s' needs something to %s", command->name, command->wanted ? "do" : "run");
     if (argc > command->operands_max)
         return err_set(e, ERR_USAGE, 0, "see '--help' for the options of this command",
                        "'%s' takes no %sargument, but was given '%.80s'", command->name,
@@ -217,6 +246,28 @@ static int read_behind(const struct command *command, struct config *config, int
     return r;
 }
 
+// Options between the operands: 'env install lab pandas --json'.  "--" ends them.
+static int read_mixed(const struct command *command, struct config *config, int *argc,
+                      char ***argv, struct err *e)
+{
+    char **operands = *argv, **rest = *argv;
+    int kept = 0, left = *argc;
+    while (left > 0) {
+        operands[kept++] = *rest++;
+        left--;
+        bool ends = left > 0 && strcmp(*rest, "--") == 0;
+        int r = config_read_flags(config, command->bit, &left, &rest, e);
+        if (r < 0)
+            return r;
+        while (ends && left > 0) {
+            operands[kept++] = *rest++;
+            left--;
+        }
+    }
+    *argc = kept;
+    return 0;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     static struct config config; // the one configuration; large, so not on the stack
@@ -230,6 +281,8 @@ static int run_command(const struct command *command, int argc, char **argv)
     }
     if (r == 0 && command->operands_max == 1)
         r = read_behind(command, &config, &argc, &argv, &e);
+    if (r == 0 && command->mixed)
+        r = read_mixed(command, &config, &argc, &argv, &e);
     if (r == 0)
         r = check_operands(command, argc, argv, &e);
     if (r < 0)

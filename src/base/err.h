@@ -17,6 +17,8 @@
     X(ERR_BAD_VALUE, "bad_value", 64)                                                              \
     X(ERR_BAD_CONFIG_FILE, "bad_config_file", 64)                                                  \
     X(ERR_NETWORK_NOT_ALLOWED, "network_not_allowed", 64)                                          \
+    X(ERR_BAD_REQUIREMENT, "bad_requirement", 64)                                                  \
+    X(ERR_PACKAGE_DENIED, "denied_package", 64)                                                    \
     X(ERR_SOURCE_NUL, "source_has_nul_byte", 65)                                                   \
     X(ERR_SOURCE_ENCODING, "source_not_utf8", 65)                                                  \
     X(ERR_SOURCE_TOO_LARGE, "source_too_large", 65)                                                \
@@ -34,6 +36,10 @@
     X(ERR_SESSION_UNKNOWN, "session_not_found", 69)                                                \
     X(ERR_SESSION_ENDED, "session_ended", 69)                                                      \
     X(ERR_SESSION_BUSY, "session_busy", 69)                                                        \
+    X(ERR_ENV_UNKNOWN, "env_not_found", 69)                                                        \
+    X(ERR_ENV_BUSY, "env_not_ready", 69)                                                           \
+    X(ERR_JOB_UNKNOWN, "job_not_found", 69)                                                        \
+    X(ERR_INSTALL, "install_failed", 69)                                                           \
     X(ERR_STATE_FOLDER, "state_unusable", 69)                                                      \
     X(ERR_NETWORK, "network_unavailable", 69)                                                      \
     X(ERR_QUOTA, "quota_exceeded", 69)                                                             \

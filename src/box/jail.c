@@ -158,6 +158,19 @@ static void part_open(const char *source, const char *target, bool must, bool de
         (struct part){.path = target, .fd = fd, .is_dir = S_ISDIR(st.st_mode), .device = device};
 }
 
+// SECURITY: the folder above belongs to the porter's uid.  A porter that was taken over could put a link there, and
+// boxes would see what it leads to; so it has to be the folder that the keeper opened.
+static void check_layers(const struct jail_plan *plan)
+{
+    struct stat st;
+    if (fstat(parts[part_count - 1].fd, &st) < 0)
+        die(JAIL_OPEN, plan->layers);
+    if (st.st_dev != plan->layers_device || st.st_ino != plan->layers_inode) {
+        errno = ESTALE;
+        die(JAIL_OPEN, plan->layers);
+    }
+}
+
 static void open_parts(const struct jail_plan *plan)
 {
     static char device_paths[ARRAY_LEN(devices)][32];
@@ -173,6 +186,10 @@ static void open_parts(const struct jail_plan *plan)
     for (size_t i = 0; i < plan->path_count; i++)
         part_open(plan->paths[i], plan->paths[i], true, false);
     part_open(plan->python_side, "/opt/constrictor", true, false);
+    if (plan->layers) {
+        part_open(plan->layers, "/opt/layers", true, false);
+        check_layers(plan);
+    }
     for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
         snprintf(device_paths[i], sizeof device_paths[i], "/dev/%s", devices[i]);
         part_open(device_paths[i], device_paths[i], true, true);

@@ -88,35 +88,41 @@ static int make_ruleset(uint32_t abi, bool network, uint64_t *ret_handled_fs)
     return (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 }
 
-static int seal(uint32_t abi, bool network, int folder, uint64_t access)
+static int seal(uint32_t abi, bool network, int folder, int other, uint64_t access)
 {
     uint64_t handled_fs;
     if (!abi)
         return 0;
     _cleanup_close_ int ruleset = make_ruleset(abi, network, &handled_fs);
-    if (ruleset < 0 || (folder >= 0 && allow_fd(ruleset, folder, access & handled_fs) < 0))
+    if (ruleset < 0 || (folder >= 0 && allow_fd(ruleset, folder, access & handled_fs) < 0) ||
+        (other >= 0 && allow_fd(ruleset, other, access & handled_fs) < 0))
         return -1;
     return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
 }
 
 int landlock_seal(uint32_t abi, int folder)
 {
+    return landlock_seal_both(abi, folder, -1);
+}
+
+int landlock_seal_both(uint32_t abi, int folder, int other)
+{
     // A rename within the folder is a removal and a making.  No link, no folder, no pipe, no program.
-    return seal(abi, false, folder,
+    return seal(abi, false, folder, other,
                 FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_MAKE_REG | FS_REMOVE_FILE |
                     FS_TRUNCATE);
 }
 
 int landlock_seal_writer(uint32_t abi, int folder)
 {
-    return seal(abi, false, folder,
+    return seal(abi, false, folder, -1,
                 FS_WRITE_FILE | FS_MAKE_REG | FS_MAKE_DIR | FS_REMOVE_FILE | FS_TRUNCATE);
 }
 
 int landlock_seal_porter(uint32_t abi, int folder)
 {
     // A rename stays in its folder: that is a removal and a making.  No link, no pipe, no program.
-    return seal(abi, false, folder,
+    return seal(abi, false, folder, -1,
                 FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_MAKE_REG | FS_MAKE_DIR |
                     FS_REMOVE_FILE | FS_REMOVE_DIR | FS_TRUNCATE);
 }

@@ -16,6 +16,9 @@ uint32_t landlock_abi(void);
 // folder (-1: none), which may be read, written, made, renamed and removed there.  0, or -1 with errno.
 int landlock_seal(uint32_t abi, int folder);
 
+// The same with another folder (-1: none).
+int landlock_seal_both(uint32_t abi, int folder, int other);
+
 // The same, but in the folder and below it files and folders may be made, written and removed, none read.
 int landlock_seal_writer(uint32_t abi, int folder);
 

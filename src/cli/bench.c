@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "cli/bench.h"
+#include "cli/bench_check.h"
 #include "cli/bench_mcp.h"
 #include "cli/bench_network.h"
 #include "cli/bench_session.h"
@@ -25,6 +26,7 @@
 
 enum { FRESH_STOCK = 16, RUN_MARGIN_US = 300, SESSION_KIB = 16 };
 enum { LIVE_MARGIN_US = 1500, OPEN_US = 1000, IDLE_MIB = 2560, TRANSFER_MB = 200 }; // of sessions
+enum { CHECK_US = 1000 };
 enum { REQUEST_US = 300, DOWN_MB = 500, DOWN_PERCENT = 70 }; // of the network
 static const double idle_limit_percent = 0.1;
 
@@ -51,6 +53,8 @@ struct bench {
     char session_notes[5][128];
     struct bench_network network;
     char network_notes[4][128];
+    struct bench_check check;
+    char check_notes[2][64];
     struct figure figures[64];
     size_t figure_count;
     json_t *growth;
@@ -477,6 +481,29 @@ static void measure_network(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%s", w->failure);
 }
 
+// ---- validate_code ---------------------------------------------------------------------------------
+
+static void measure_check(struct bench *b)
+{
+    char exe[4096];
+    struct bench_check *k = &b->check;
+    char(*notes)[sizeof b->check_notes[0]] = b->check_notes;
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0)
+        return;
+    exe[n] = '\0';
+    progress(b, "validate_code, beside a cold python3 -m py_compile");
+    bench_check(b->config, exe, b->interp.executable, FRESH_STOCK, k);
+    snprintf(notes[0], sizeof notes[0], "the limit, 1 ms; the same text again, %.0f us",
+             k->same_us);
+    snprintf(notes[1], sizeof notes[1], "cold python3 -m py_compile, %.1f ms", k->cold_us / 1000);
+    set_session(add(b, "check", "validate_code, 200 new lines, p50", "us", 1), k->new_us, CHECK_US,
+                false, notes[0]);
+    set_session(add(b, "check_cold", "the same", "us", 10), k->new_us, k->cold_us, false, notes[1]);
+    if (k->failure[0])
+        snprintf(b->shared->failure, sizeof b->shared->failure, "%.255s", k->failure);
+}
+
 // ---- output ------------------------------------------------------------------------------------------
 
 static bool reached(const struct figure *f)
@@ -653,7 +680,7 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     static void (*const measurements[])(struct bench *) = {
         measure_fresh,   measure_stack,   measure_rate,         measure_live,
         measure_hundred, measure_growth,  measure_stack_memory, measure_command,
-        measure_mcp,     measure_session, measure_network,
+        measure_mcp,     measure_session, measure_network,      measure_check,
     };
     for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)
         if (c->only == 0 || c->only == i + 1)

@@ -27,7 +27,7 @@
 #include "base/text.h"
 
 enum {
-    REQUEST_MAX = 2048,
+    REQUEST_MAX = 16384,
     ANSWER_MAX = 256 * 1024,
     ID_FIRST = 1000000000, // always ten digits, so that every request has the same length
     ID_DIGITS = 10,

@@ -20,6 +20,8 @@ struct command {
     const char *notes;   // further paragraphs for --help, or NULL
     unsigned bit;        // CONFIG_RUN ...: which options of config.def it takes
     int operands_min, operands_max;
+    bool mixed;         // options may stand between and behind the operands
+    const char *wanted; // what is missing when there are too few; NULL: something to run
     // argv holds what stands behind the options, argv[0] included.
     int (*function)(const struct config *c, int argc, char **argv);
 };
@@ -33,6 +35,7 @@ int cmd_bench(const struct config *c, int argc, char **argv);
 int cmd_config(const struct config *c, int argc, char **argv);
 int cmd_serve(const struct config *c, int argc, char **argv);
 int cmd_stdio(const struct config *c, int argc, char **argv);
+int cmd_env(const struct config *c, int argc, char **argv);
 int cmd_client_config(const struct config *c, int argc, char **argv);
 
 // The one way an error reaches the user: message, code and hint on stderr, or with `json` as one

@@ -71,7 +71,8 @@ int network_check_config(const struct config *c, bool quiet, struct err *e)
 
 void network_add_to_plan(struct keeper_plan *plan)
 {
-    if (!net_is_on(plan->config))
+    bool installs = plan->porter && !plan->config->offline;
+    if (!net_is_on(plan->config) && !installs)
         return;
     plan->broker = broker_main;
     plan->files[WIRE_FILES_MAX - 1] = plan->config->network_file;

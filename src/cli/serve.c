@@ -22,6 +22,7 @@
 #include "cli/cli.h"
 #include "cli/network.h"
 #include "gate/door.h"
+#include "gate/envs.h"
 #include "gate/network.h"
 #include "gate/session.h"
 #include "gate/store.h"
@@ -31,6 +32,8 @@
 #include "mcp/session.h"
 #include "mcp/sse.h"
 #include "mcp/stdio.h"
+#include "net/policy.h"
+#include "porter/porter.h"
 #include "rest/files.h"
 #include "rest/rest.h"
 
@@ -63,6 +66,14 @@ static void open_store(struct server *s)
         log_err(LOG_WARN, &e);
 }
 
+// The same: without them there is what the interpreter has.
+static void open_environments(struct server *s)
+{
+    struct err e;
+    if (s->gate.facts->environments && envs_open(&s->gate, &e) < 0)
+        log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message, err_code_name(e.code));
+}
+
 static int enter(struct server *s, const struct config *c, int sock,
                  const struct keeper_facts *facts, struct err *e)
 {
@@ -77,12 +88,14 @@ static int enter(struct server *s, const struct config *c, int sock,
     if (r < 0)
         return r;
     open_store(s);
+    open_environments(s);
     return mcp_open(&s->mcp, s->gate.base, &s->gate, c, e);
 }
 
 static void leave(struct server *s)
 {
     mcp_close(&s->mcp);
+    envs_close(&s->gate);
     sessions_close(&s->gate);
     if (s->gate.store)
         store_close(s->gate.store);
@@ -152,6 +165,7 @@ int cmd_stdio(const struct config *c, int argc, char **argv)
         .order = KEEPER_GATE_FIRST,
         .watch_parent = true,
         .state = true,
+        .porter = porter_main,
         .keep_count = 2,
         .gate = stdio_gate,
         .argument = (void *)c,
@@ -338,7 +352,7 @@ static void print_network(const struct server *s)
 {
     char allowed[NETWORK_TEXT_MAX];
     network_describe(&s->gate, "", NULL, allowed);
-    if (!s->gate.network)
+    if (!net_is_on(s->config))
         printf("  code has no network; --allow-host gives it some\n");
     else
         printf("  code may reach %s%s\n", allowed[0] ? allowed : "nothing",
@@ -371,7 +385,10 @@ static void file_url(const struct gate *g, const struct artifact *a, char *buf, 
 
 static int open_server(struct server *s, const struct listener *l, struct err *e)
 {
+    const struct keeper_facts *f = s->gate.facts;
     s->gate.base_url = l->url;
+    if (f->environments && f->environments_note >= 0) // where others who want packages find this server
+        (void)environments_write_note(f->environments_note, f->keeper, l->url);
     s->gate.argument = s;
     s->gate.on_state = on_state;
     s->gate.on_files = on_files;
@@ -450,6 +467,7 @@ int cmd_serve(const struct config *c, int argc, char **argv)
         .order = KEEPER_JAIL_FIRST,
         .restart = true,
         .state = true,
+        .porter = porter_main,
         .reload = true,
         .files = {c->api_key_file, c->oauth_keys},
         .keep = {l.fd},

@@ -67,6 +67,7 @@ void ledger_write(struct session *s)
     snprintf(e->id, sizeof e->id, "%s", s->id);
     snprintf(e->name, sizeof e->name, "%s", s->plan.name);
     snprintf(e->owner, sizeof e->owner, "%s", s->owner);
+    snprintf(e->environment, sizeof e->environment, "%s", s->plan.environment);
     atomic_store(&e->live, 1);
 }
 
@@ -143,6 +144,8 @@ static void adopt_entry(struct home *h, struct ledger_entry *e)
                                 .checkpoint = e->checkpoint != 0};
     bool lost;
     snprintf(plan.name, sizeof plan.name, "%s", e->name);
+    e->environment[sizeof e->environment - 1] = '\0';
+    snprintf(plan.environment, sizeof plan.environment, "%.64s", e->environment);
     plan.network = read_network(e, &lost);
     struct session *s = session_new(all, e->owner, &plan);
     json_decref(plan.network);
@@ -150,6 +153,7 @@ static void adopt_entry(struct home *h, struct ledger_entry *e)
         return;
     s->networked = e->network_kind != LEDGER_NETWORK_OFF && all->gate->network;
     s->network_lost = lost;
+    s->had_path = true; // perhaps
     snprintf(s->id, sizeof s->id, "%s", e->id);
     s->branch = e->branch;
     s->executions = e->executions;

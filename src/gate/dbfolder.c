@@ -16,7 +16,20 @@
 
 #include "base/cleanup.h"
 
-static int the_folder = -1;
+static int the_folder = -1, other_folder = -1;
+static const char *other_prefix;
+
+void dbfolder_also(const char *prefix, int folder)
+{
+    other_prefix = prefix;
+    other_folder = folder;
+}
+
+static int folder_of(const char *name)
+{
+    return other_prefix && strncmp(name, other_prefix, strlen(other_prefix)) == 0 ? other_folder
+                                                                                  : the_folder;
+}
 
 // SECURITY: a name in the folder, never a way out of it.
 static bool is_plain(const char *name)
@@ -30,22 +43,22 @@ static bool is_plain(const char *name)
 static int open_in(const char *name, int flags, int mode)
 {
     (void)mode; // files are the gate's alone, whatever SQLite's default
-    return is_plain(name) ? openat(the_folder, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    return is_plain(name) ? openat(folder_of(name), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
 }
 
 static int access_in(const char *name, int mode)
 {
-    return is_plain(name) ? faccessat(the_folder, name, mode, 0) : -1;
+    return is_plain(name) ? faccessat(folder_of(name), name, mode, 0) : -1;
 }
 
 static int stat_in(const char *name, struct stat *ret)
 {
-    return is_plain(name) ? fstatat(the_folder, name, ret, AT_SYMLINK_NOFOLLOW) : -1;
+    return is_plain(name) ? fstatat(folder_of(name), name, ret, AT_SYMLINK_NOFOLLOW) : -1;
 }
 
 static int unlink_in(const char *name)
 {
-    return is_plain(name) ? unlinkat(the_folder, name, 0) : -1;
+    return is_plain(name) ? unlinkat(folder_of(name), name, 0) : -1;
 }
 
 static int full_name(sqlite3_vfs *vfs, const char *name, int cap, char *ret)

@@ -17,12 +17,14 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "code_policy.h"
 #include "gate/dump.h"
 #include "gate/encode.h"
 #include "gate/exec_input.h"
 #include "gate/exec_network.h"
+#include "gate/exec_packages.h"
 #include "gate/source.h"
 
 enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
@@ -30,6 +32,7 @@ enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MA
 struct exec_work {
     char *meta;
     json_t *policy; // NULL: everything is open
+    json_t *layers; // folders of packages; NULL: none
     struct scratch_op *op;
     struct store_copy *copy;
     size_t file; // the next one that is brought in
@@ -66,6 +69,7 @@ static void clear_work(struct exec_work *w)
     scratch_list_clear(&w->now);
     json_decref(w->files);
     json_decref(w->policy);
+    json_decref(w->layers);
     free(w->changes);
     free(w->bytes);
     free(w->meta);
@@ -301,9 +305,10 @@ static void on_after(const struct live_box *b, struct scratch_reply *reply, void
     w->change_count = n > 0 ? (size_t)n : 0;
     w->omitted += w->now.left_out;
     w->odd = w->now.odd;
-    if (w->change_count > EXEC_FILES_MAX) {
-        w->omitted += w->change_count - EXEC_FILES_MAX;
-        w->change_count = EXEC_FILES_MAX;
+    size_t most = x->request.files_max ? x->request.files_max : EXEC_FILES_MAX;
+    if (w->change_count > most) {
+        w->omitted += w->change_count - most;
+        w->change_count = most;
     }
     collect_next(x);
 }
@@ -429,6 +434,8 @@ static char *session_meta(struct exec *x, const struct session *s)
         failed |= json_object_set(o, "variables", q->variables);
     if (x->work->policy)
         failed |= json_object_set(o, "policy", x->work->policy);
+    if (x->work->layers)
+        failed |= json_object_set(o, "path", x->work->layers);
     char *text = failed ? NULL : dump_text(o);
     json_decref(o);
     return text;
@@ -437,12 +444,14 @@ static char *session_meta(struct exec *x, const struct session *s)
 static char *fresh_meta(struct exec *x)
 {
     const struct exec_request *q = &x->request;
-    if (!q->variables && !x->work->policy)
+    if (!q->install && !q->variables && !x->work->policy && !x->work->layers)
         return source_meta(q->filename ? q->filename : "<code>",
                            q->argv ? json_incref(q->argv) : json_array());
-    json_t *o =
-        json_pack("{s:s, s:O*, s:O*, s:O*}", "filename", q->filename ? q->filename : "<code>",
-                  "argv", q->argv, "variables", q->variables, "policy", x->work->policy);
+    json_t *o = q->install
+                    ? json_pack("{s:O}", "install", q->install)
+                    : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*}", "filename",
+                                q->filename ? q->filename : "<code>", "argv", q->argv, "variables",
+                                q->variables, "policy", x->work->policy, "path", x->work->layers);
     char *text = o ? dump_text(o) : NULL;
     json_decref(o);
     return text;
@@ -468,18 +477,20 @@ static struct session *find_session(struct exec *x)
     if (q->network)
         plan.network = q->network;
     snprintf(plan.name, sizeof plan.name, "%s", q->session);
+    if (q->environment && q->environment[0])
+        snprintf(plan.environment, sizeof plan.environment, "%s", q->environment);
     x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
     x->work->opened = true;
     return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
 }
 
-static bool begin(struct exec *x)
+bool exec_begin(struct exec *x)
 {
     const struct exec_request *q = &x->request;
     const struct config *c = x->gate->facts->config;
     struct session *s = NULL;
     // Before a session is opened for it.
-    if (q->action == EXEC_RUN &&
+    if (q->action == EXEC_RUN && !q->plain &&
         code_policy_make(c, q->policy, q->allowed_imports, network_is_allowed(x->gate, x->owner),
                          false, &x->work->policy, &x->error) < 0)
         return false;
@@ -497,6 +508,8 @@ static bool begin(struct exec *x)
             x->work->branch = session_next_branch(s);
     }
     if (exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
+        return false;
+    if (!q->plain && exec_find_path(x, s, &x->work->layers) < 0)
         return false;
     x->session = s;
     x->work->meta = s ? session_meta(x, s) : fresh_meta(x);
@@ -534,19 +547,9 @@ int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
     return x->request.on_output(x, stream, data);
 }
 
-static void fail_soon(evutil_socket_t fd, short what, void *argument)
-{
-    struct exec *x = argument;
-    (void)fd;
-    (void)what;
-    event_free(TAKE_PTR(x->soon));
-    x->request.on_done(x);
-}
-
 struct exec *exec_start(struct gate *g, const struct exec_request *request)
 {
     struct exec *x = calloc(1, sizeof *x);
-    struct timeval now = {0};
     if (x) {
         *x = (struct exec){.gate = g, .request = *request, .work = calloc(1, sizeof *x->work)};
         snprintf(x->owner, sizeof x->owner, "%s", request->owner ? request->owner : "");
@@ -560,15 +563,17 @@ struct exec *exec_start(struct gate *g, const struct exec_request *request)
             json_decref(request->files);
             json_decref(request->variables);
             json_decref(request->network);
+            json_decref(request->packages);
+            json_decref(request->install);
         }
         exec_free(x);
         return NULL;
     }
-    if (begin(x))
+    int wait = exec_wait_for_packages(x);
+    if (wait > 0 || (wait == 0 && exec_begin(x)))
         return x;
     // Not on_done from here: the caller does not have it yet.
-    x->soon = evtimer_new(g->base, fail_soon, x);
-    if (!x->soon || event_add(x->soon, &now) < 0) {
+    if (!exec_end_soon(x)) {
         exec_free(x);
         return NULL;
     }
@@ -578,6 +583,11 @@ struct exec *exec_start(struct gate *g, const struct exec_request *request)
 void exec_cancel(struct exec *x)
 {
     struct exec_work *w = x->work;
+    if (x->packages && exec_cancel_packages(x)) {
+        if (!exec_end_soon(x))
+            log_line(LOG_ERROR, "no memory to end a run that waits for packages");
+        return;
+    }
     if (!x->run || x->soon)
         return;
     if (w->op)
@@ -600,6 +610,7 @@ void exec_free(struct exec *x)
         return;
     if (x->soon)
         event_free(x->soon);
+    exec_free_packages(x);
     run_free(x->run);
     network_run_free(x->network);
     clear_work(x->work);
@@ -607,6 +618,8 @@ void exec_free(struct exec *x)
     json_decref(x->request.files);
     json_decref(x->request.variables);
     json_decref(x->request.network);
+    json_decref(x->request.packages);
+    json_decref(x->request.install);
     free(x);
 }
 

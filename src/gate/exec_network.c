@@ -15,9 +15,10 @@ int exec_use_network(struct exec *x, const struct session *s, json_t *call)
 {
     if (s && network_fits(s->plan.network, s->networked, call, &x->error) < 0)
         return -1;
-    if (s ? !s->networked : !network_wants(x->gate, x->owner, call))
+    const char *key = x->request.network_key ? x->request.network_key : x->owner;
+    if (s ? !s->networked : !network_wants(x->gate, key, call))
         return 0;
-    x->network = network_run_new(x->gate, x->owner, x->id, s ? s->plan.network : NULL, call);
+    x->network = network_run_new(x->gate, key, x->id, s ? s->plan.network : NULL, call);
     return x->network ? 0
                       : err_set(&x->error, ERR_SYSTEM, 0, "try again later",
                                 "the server is out of memory");

@@ -27,6 +27,7 @@
 #include "box/landlock.h"
 #include "gate/check.h"
 #include "gate/dump.h"
+#include "gate/env_porter.h"
 #include "gate/network.h"
 #include "gate/run.h"
 
@@ -36,11 +37,15 @@ enum { GATE_LINK_FD = 3 };
 // keeper had open: cgroups, the zygote's socket, boxes.
 static int close_others(struct keeper_facts *facts, int *sock, struct err *e)
 {
-    int *fds[2 + KEEPER_KEEP_MAX] = {sock}, count = 1;
+    int *fds[4 + KEEPER_KEEP_MAX] = {sock}, count = 1;
     for (unsigned i = 0; i < facts->keep_count; i++)
         fds[count++] = &facts->keep[i];
     if (facts->state_folder >= 0)
         fds[count++] = &facts->state_folder;
+    if (facts->environments && facts->environments_rows >= 0)
+        fds[count++] = &facts->environments_rows;
+    if (facts->environments && facts->environments_note >= 0)
+        fds[count++] = &facts->environments_note;
     // First out of the way of each other, then to their places.
     for (int i = 0; i < count; i++)
         if ((*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, GATE_LINK_FD + count)) < 0)
@@ -85,7 +90,8 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
 #ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end, and read /proc
     // What it needs is open, but for the files of the state folder.  An ordinary user's gate has that
     // user's uid, but none of the files.
-    if (landlock_seal(facts->caps->landlock_abi, facts->state_folder) < 0)
+    int rows = facts->environments ? facts->environments_rows : -1;
+    if (landlock_seal_both(facts->caps->landlock_abi, facts->state_folder, rows) < 0)
         return err_set(e, ERR_LAYER_MISSING, errno,
                        "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'landlock': shut the gate in");
@@ -153,6 +159,9 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
     case WIRE_FILES: on_files(g, m->files.present, fds, count); break;
     case WIRE_NET_LINK: // borrowed: link.c closes it
         network_link(g, count ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1);
+        break;
+    case WIRE_PORTER_LINK:
+        env_porter_link(g, count ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1);
         break;
     default: break;
     }
@@ -229,6 +238,7 @@ void gate_dispatch(struct gate *g)
 void gate_leave(struct gate *g)
 {
     network_close(g);
+    env_porter_close(g);
     checks_close(g);
     link_close(&g->link);
     if (g->base)

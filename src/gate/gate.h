@@ -32,6 +32,8 @@ struct gate {
     struct interp *interp;           // owned, when it came later
     struct sessions *sessions;       // NULL: this gate has none
     struct network *network;         // NULL: nobody has any
+    struct envs *envs;               // envs.h; NULL: there is only base
+    struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     unsigned checking;               // sources that are looked at now
     json_t *isolation, *environment; // result.c: the same for every run; NULL: to be made

@@ -22,6 +22,7 @@ enum {
     LEDGER_NAME_SIZE = 132,
     LEDGER_OWNER_SIZE = 68,
     LEDGER_NETWORK_SIZE = 1024,
+    LEDGER_ENVIRONMENT_SIZE = 68,
 };
 
 // What the session may reach.
@@ -46,6 +47,7 @@ struct ledger_entry {
     char id[LEDGER_ID_SIZE];
     char name[LEDGER_NAME_SIZE];
     char owner[LEDGER_OWNER_SIZE];
+    char environment[LEDGER_ENVIRONMENT_SIZE];
     char network[LEDGER_NETWORK_SIZE]; // a layer of gate/network.h, JSON
 };
 

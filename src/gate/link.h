@@ -48,7 +48,7 @@ struct link {
     void *room_argument;
     void (*on_status)(const struct wire_status_reply *m, void *argument);
     void *status_argument;
-    // INTERPRETER, ZYGOTE_READY, FAILED, FILES and NET_LINK; the descriptors are borrowed.
+    // INTERPRETER, ZYGOTE_READY, FAILED, FILES, NET_LINK and PORTER_LINK; the descriptors are borrowed.
     void (*on_news)(const union wire_message *m, const int *fds, size_t count, void *argument);
     void *news_argument;
     // A box of the gate before this one; box 0: that was the last.  The descriptors are taken.

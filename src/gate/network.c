@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -18,7 +19,9 @@
 int network_open(struct gate *g, struct err *e)
 {
     const struct config *c = g->facts->config;
-    if (!net_is_on(c))
+    const struct environments *env = g->facts->environments;
+    bool installs = env && env->folder >= 0 && !c->offline; // gate/envs.h
+    if (!net_is_on(c) && !installs)
         return 0;
     struct network *n = calloc(1, sizeof *n);
     if (!n)
@@ -75,8 +78,11 @@ unsigned network_generation(const struct gate *g)
 
 static const struct net_rules *rules_of(const struct gate *g, const char *key)
 {
-    return g && g->network && g->network->policy ? &net_policy_of(g->network->policy, key)->rules
-                                                 : NULL;
+    if (!g || !g->network || !g->network->policy)
+        return NULL;
+    if (!net_is_on(g->network->config) && (!key || strcmp(key, NET_INSTALLER) != 0))
+        return NULL; // it is there for installing only
+    return &net_policy_of(g->network->policy, key)->rules;
 }
 
 bool network_is_allowed(const struct gate *g, const char *key)
@@ -141,7 +147,7 @@ static int refuse(const struct gate *g, const char *key, struct err *e)
 {
     char allowed[NETWORK_TEXT_MAX];
     network_describe(g, key, NULL, allowed);
-    if (!g->network)
+    if (!g->network || !net_is_on(g->network->config))
         err_hint(e,
                  "leave 'network' out; whoever runs the server can allow hosts with --allow-host "
                  "or --network-file");

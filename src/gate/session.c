@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "gate/encode.h"
+#include "gate/envs.h"
 #include "gate/home.h"
 #include "gate/network.h"
 
@@ -412,6 +413,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t branc
     fork->branch = branch;
     fork->networked = s->networked;
     fork->network_lost = s->network_lost;
+    fork->had_path = s->had_path;
     fork->executions = s->executions;
     fork->files_writes = UINT32_MAX; // what is in its scratch is not known yet
     snprintf(fork->forked_from, sizeof fork->forked_from, "%s", s->id);
@@ -534,9 +536,24 @@ json_t *session_json(const struct session *s)
         "cpu_seconds", (double)p->cpu_ms / 1000, "idle_timeout", (double)p->idle_ms / 1000);
     if (o)
         (void)json_object_set_new(o, "network", network_shown(s->all->gate, s->owner, p->network));
+    if (o)
+        (void)json_object_set_new(o, "environment",
+                                  json_string(p->environment[0] ? p->environment : ENV_BASE));
     if (o && s->forked_from[0])
         (void)json_object_set_new(o, "forked_from", json_string(s->forked_from));
     return o;
+}
+
+int64_t sessions_oldest_ms(const struct gate *g)
+{
+    int64_t oldest_ms = INT64_MAX;
+    const struct session *s;
+    if (!g->sessions)
+        return oldest_ms;
+    TAILQ_FOREACH(s, &g->sessions->open, all_list)
+    if (s->created_ms < oldest_ms)
+        oldest_ms = s->created_ms;
+    return oldest_ms;
 }
 
 json_t *sessions_json(struct gate *g, const char *owner)

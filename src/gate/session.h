@@ -26,7 +26,8 @@ struct sessions; // all of a gate
 
 enum {
     SESSION_ID_SIZE = 28,  // "ses_" and 132 bits as base64url, and the end
-    SESSION_NAME_MAX = 128 // bytes
+    SESSION_NAME_MAX = 128, // bytes
+    SESSION_ENVIRONMENT_MAX = 64,
 };
 
 // Why a session is not there any more: code for interfaces, words for people.
@@ -62,6 +63,7 @@ struct session_plan {
     uint64_t idle_ms, wall_ms, cpu_ms,
         output_bytes; // the last three: of its runs, unless they say otherwise
     bool checkpoint;  // before every run
+    char environment[SESSION_ENVIRONMENT_MAX + 1]; // gate/envs.h; "": base
     json_t *network;  // a layer (gate/network.h): borrowed in a plan, held by a session
 };
 
@@ -80,6 +82,7 @@ struct session {
     char forked_from[SESSION_ID_SIZE];
     bool networked;    // its box is of the kind that can reach hosts
     bool network_lost; // what it might reach did not outlive a gate that crashed: nothing now
+    bool had_path;     // exec.c: its interpreter was told of folders of packages
     unsigned executions;
     unsigned runs;               // that go on or wait
     int64_t created_ms, used_ms; // since 1970
@@ -146,6 +149,7 @@ int session_interrupt(struct session *s, struct err *e);
 json_t *session_json(const struct session *s);
 // Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended": [...]}: new.
 json_t *sessions_json(struct gate *g, const char *owner);
+int64_t sessions_oldest_ms(const struct gate *g); // when the oldest was opened; INT64_MAX: none
 unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
 
 // Closes those whose owner `knows` says no to: their key was taken away.

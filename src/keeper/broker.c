@@ -1,33 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // keeper_broker: see broker.h.
-//
-// SECURITY: the broker speaks to strangers and to boxes, so the keeper never reads what it says: a broker
-// that writes to its socket is ended as one that was taken over.
 
 #include "keeper/broker.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/log.h"
+#include "net/policy.h"
 
-enum {
-    SHORT_LIFE_MS = 1000,    // of a broker that never came to serve ...
-    SHORT_LIVES_MAX = 100,   // ... and how many of them in a row are one too many
-    LETTERS_MAX = 2 * SLOTS, // a new one may hear of every box at once
-    END_WAIT_MS = 500,       // for its last words, when the keeper ends
-};
+enum { NETWORK_ON = 1 }; // among the choices of --network
 
 static int open_network_file(const char *path, struct err *e)
 {
@@ -56,13 +41,16 @@ int keeper_broker_open(struct keeper_broker *b, const struct keeper_plan *plan, 
                        int epoll, struct err *e)
 {
     const struct config *c = plan->config;
-    *b = (struct keeper_broker){.plan = plan,
-                                .stock = stock,
-                                .epoll = epoll,
-                                .sock = -1,
+    *b = (struct keeper_broker){.helper = {.name = "broker",
+                                           .process = "constrictor-net",
+                                           .main = plan->broker,
+                                           .stock = stock,
+                                           .mail = &stock->broker,
+                                           .link = WIRE_NET_LINK,
+                                           .epoll = epoll},
                                 .network_file = -1,
-                                .audit_file = -1,
-                                .failed = !plan->broker};
+                                .audit_file = -1};
+    helper_init(&b->helper);
     if (!plan->broker)
         return 0;
     if (c->network_file[0] && (b->network_file = open_network_file(c->network_file, e)) < 0)
@@ -74,56 +62,36 @@ int keeper_broker_open(struct keeper_broker *b, const struct keeper_plan *plan, 
 
 // ---- the process ---------------------------------------------------------------------------------
 
-static _Noreturn void child_main(const struct keeper_broker *b, struct keeper_facts facts, int sock)
-{
-    facts.network_file = b->network_file;
-    facts.audit_file = b->audit_file;
-    facts.keep_count = 0;
-    facts.state_folder = -1;
-    facts.ledger = NULL;
-    (void)setsid();                                       // a terminal's Ctrl-C is for the gate
-    (void)prctl(PR_SET_NAME, "constrictor-net", 0, 0, 0); // what ps shows
-    // A broker must not outlive its keeper; the check covers a keeper that is gone already.
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != facts.keeper)
-        _exit(70);
-    _exit(b->plan->broker(sock, &facts));
-}
-
 int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *facts, struct err *e)
 {
-    int sock[2];
-    if (b->failed)
-        return 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "socketpair");
-    pid_t pid = fork();
-    if (pid == 0)
-        child_main(b, *facts, sock[1]);
-    (void)close(sock[1]);
-    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BROKER, 0)};
-    if (pid < 0 || epoll_ctl(b->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0) {
-        int r = err_set(e, ERR_SYSTEM, errno, NULL, "start the broker");
-        (void)close(sock[0]); // a broker without a keeper ends
-        return r;
-    }
-    (void)fd_set_nonblock(sock[0], true);
-    b->pid = pid;
-    b->sock = sock[0];
-    b->since_ms = clock_ms();
-    b->stock->broker.sock = b->sock;
-    stock_tell_broker(b->stock);
-    return 0;
+    struct keeper_facts own = *facts;
+    own.network_file = b->network_file;
+    own.audit_file = b->audit_file;
+    own.keep_count = 0;
+    own.state_folder = -1;
+    own.environments = NULL;
+    own.ledger = NULL;
+    int r = helper_start(&b->helper, &own, e);
+    if (r == 0)
+        stock_tell_broker(b->helper.stock);
+    return r;
+}
+
+enum box_kind keeper_broker_first_kind(const struct keeper_plan *plan)
+{
+    const struct config *c = plan->config;
+    bool by_default = c->allow_hosts.count || c->network == NETWORK_ON;
+    return plan->broker && net_is_on(c) && by_default ? KIND_NETWORK : KIND_PLAIN;
 }
 
 bool keeper_broker_serves(const struct keeper_broker *b, struct err *e)
 {
-    if (!b->failed)
+    if (!b->helper.failed)
         return true;
-    if (b->plan->broker)
+    if (b->helper.main)
         err_set(e, ERR_NETWORK, 0, "see the log, and start the server again",
                 "no box gets network: the broker ended %d times in a row as soon as it began",
-                SHORT_LIVES_MAX);
+                HELPER_SHORT_LIVES_MAX);
     else
         err_set(e, ERR_NETWORK, 0,
                 "run it without network, or start the server with --allow-host or --network-file",
@@ -131,96 +99,12 @@ bool keeper_broker_serves(const struct keeper_broker *b, struct err *e)
     return false;
 }
 
-static void hang_up(struct keeper_broker *b)
-{
-    if (b->sock >= 0)
-        (void)epoll_ctl(b->epoll, EPOLL_CTL_DEL, b->sock, NULL);
-    mail_drop(&b->stock->broker);
-    fd_close(&b->sock);
-}
-
-// Its end is seen as SIGCHLD.
-static void end(struct keeper_broker *b)
-{
-    hang_up(b);
-    if (b->pid > 0)
-        (void)kill(b->pid, SIGKILL);
-}
-
-void keeper_broker_event(struct keeper_broker *b, uint32_t events)
-{
-    char c;
-    if (b->sock < 0)
-        return;
-    if (events & EPOLLOUT)
-        mail_flush(&b->stock->broker);
-    if (!(events & ~(uint32_t)EPOLLOUT))
-        return;
-    ssize_t n = recv(b->sock, &c, 1, MSG_DONTWAIT);
-    if (n < 0 && errno == EAGAIN)
-        return;
-    if (n > 0)
-        log_line(LOG_ERROR, "the broker sent what no broker sends");
-    end(b);
-}
-
-void keeper_broker_check(struct keeper_broker *b)
-{
-    if (b->sock < 0 || b->stock->broker.waiting <= LETTERS_MAX)
-        return;
-    log_line(LOG_ERROR, "the broker does not read what it is told; it is started again");
-    end(b);
-}
-
-bool keeper_broker_is_missing(const struct keeper_broker *b)
-{
-    return !b->failed && b->pid == 0;
-}
-
-void keeper_broker_reap(struct keeper_broker *b)
-{
-    int status;
-    if (b->pid <= 0 || waitpid(b->pid, &status, WNOHANG) != b->pid)
-        return;
-    b->pid = 0;
-    hang_up(b);
-    if (WIFSIGNALED(status))
-        log_line(LOG_ERROR, "the broker was ended by signal %d; it is started again",
-                 WTERMSIG(status));
-    else
-        log_line(LOG_ERROR, "the broker ended with status %d; it is started again",
-                 WEXITSTATUS(status));
-    // What breaks it at once would break it for ever; what breaks it now and then is survived.
-    b->short_lives = clock_ms() - b->since_ms < SHORT_LIFE_MS ? b->short_lives + 1 : 0;
-    if (b->short_lives < SHORT_LIVES_MAX)
-        return;
-    log_line(LOG_ERROR, "the broker ended %d times in a row as soon as it began; giving up",
-             SHORT_LIVES_MAX);
-    b->failed = true;
-    keeper_broker_link(b); // to nobody
-}
-
 // ---- what it is told -----------------------------------------------------------------------------
-
-void keeper_broker_link(struct keeper_broker *b)
-{
-    union wire_message m;
-    int pair[2] = {-1, -1};
-    if (!b->plan->broker || b->stock->gate.sock < 0)
-        return;
-    bool both = b->sock >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0;
-    m.net_link = (struct wire_net_link){0};
-    stock_send(b->stock, WIRE_NET_LINK, &m, &pair[0], both);
-    if (both)
-        (void)mail_send(&b->stock->broker, WIRE_NET_LINK, &m, &pair[1], 1);
-    fd_close(&pair[0]);
-    fd_close(&pair[1]);
-}
 
 void keeper_broker_file(struct keeper_broker *b, int fd)
 {
     union wire_message m;
-    if (!b->plan->broker || fd < 0)
+    if (!b->helper.main || fd < 0)
         return;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (copy < 0)
@@ -228,21 +112,14 @@ void keeper_broker_file(struct keeper_broker *b, int fd)
     fd_close(&b->network_file);
     b->network_file = copy;
     m.files = (struct wire_files){.present = 1U << (WIRE_FILES_MAX - 1)};
-    (void)mail_send(&b->stock->broker, WIRE_FILES, &m, &copy, 1);
+    (void)mail_send(b->helper.mail, WIRE_FILES, &m, &copy, 1);
 }
 
 void keeper_broker_close(struct keeper_broker *b)
 {
-    if (!b->plan)
-        return;
-    hang_up(b); // it sees that, writes what it has to write, and ends
-    int64_t until_ms = clock_ms() + END_WAIT_MS;
-    while (b->pid > 0 && waitpid(b->pid, NULL, WNOHANG) == 0) {
-        if (clock_ms() >= until_ms)
-            (void)kill(b->pid, SIGKILL);
-        (void)usleep(200);
-    }
-    b->pid = 0;
+    if (!b->helper.mail)
+        return; // it was never opened
+    helper_close(&b->helper);
     fd_close(&b->network_file);
     fd_close(&b->audit_file);
 }

@@ -30,11 +30,11 @@
 #include "keeper/broker.h"
 #include "keeper/held.h"
 #include "keeper/news.h"
+#include "keeper/porter.h"
 #include "keeper/rights.h"
 #include "keeper/state.h"
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
-#include "net/policy.h"
 
 enum {
     REFILL_DELAY_MS = 2,
@@ -45,7 +45,6 @@ enum {
     SHORT_LIVES_MAX = 100  // ... and how many of them in a row are one too many
 };
 enum { EVENTS = 64 };
-enum { NETWORK_ON = 1 }; // among the choices of --network
 
 struct keeper {
     const struct keeper_plan *plan;
@@ -59,6 +58,7 @@ struct keeper {
     int retry_ms;
     struct stock stock;
     struct keeper_broker broker;
+    struct keeper_porter porter;
     struct state folder; // held for life; a new gate gets the same
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
@@ -200,7 +200,8 @@ static int find_interp(struct keeper *k, struct err *e)
 static int begin_zygote(struct keeper *k, struct err *e)
 {
     k->state = KEEPER_WARMING;
-    int r = zygote_begin(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, e);
+    int r = zygote_begin(&k->zygote, k->plan->config, &k->caps, &k->interp,
+                         keeper_porter_environments(&k->porter), k->plan->cold, e);
     if (r == 0)
         r = watch_zygote(k, e);
     return r;
@@ -315,7 +316,7 @@ static void on_log(struct keeper *k)
     }
 }
 
-// ---- the broker ----------------------------------------------------------------------------------
+// ---- the helpers ---------------------------------------------------------------------------------
 
 static struct keeper_facts facts_of(const struct keeper *k)
 {
@@ -330,26 +331,34 @@ static struct keeper_facts facts_of(const struct keeper *k)
                                  .network_file = k->broker.network_file,
                                  .audit_file = -1,
                                  .state_folder = k->folder.folder,
+                                 .environments = keeper_porter_environments(&k->porter),
+                                 .environments_rows = k->porter.environments.rows,
+                                 .environments_note = k->porter.environments.note,
                                  .restarts = k->restarts,
                                  .ledger = k->ledger};
     memcpy(facts.keep, k->plan->keep, sizeof facts.keep);
     return facts;
 }
 
-static int start_broker(struct keeper *k, struct err *e)
+static int start_helpers(struct keeper *k, struct err *e)
 {
     struct keeper_facts facts = facts_of(k);
-    if (!keeper_broker_is_missing(&k->broker) || k->stopping)
-        return 0;
-    int r = keeper_broker_start(&k->broker, &facts, e);
-    keeper_broker_link(&k->broker);
+    int r = 0;
+    if (helper_is_missing(&k->broker.helper) && !k->stopping) {
+        r = keeper_broker_start(&k->broker, &facts, e);
+        helper_link(&k->broker.helper);
+    }
+    if (r == 0 && helper_is_missing(&k->porter.helper) && !k->stopping) {
+        r = keeper_porter_start(&k->porter, &facts, e);
+        helper_link(&k->porter.helper);
+    }
     return r;
 }
 
-static void try_broker(struct keeper *k)
+static void try_helpers(struct keeper *k)
 {
     struct err e;
-    if (start_broker(k, &e) < 0)
+    if (start_helpers(k, &e) < 0)
         log_err(LOG_ERROR, &e); // the timer comes back to it
 }
 
@@ -366,7 +375,7 @@ static void on_timer(struct keeper *k)
         zygote_try(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
-    try_broker(k);
+    try_helpers(k);
 }
 
 // After each round of events: is there something to do later?
@@ -379,7 +388,8 @@ static void plan_ahead(struct keeper *k)
         set_timer(k, REFILL_DELAY_MS);
     else if (stock_tick_ms(&k->stock))
         set_timer(k, stock_tick_ms(&k->stock));
-    if (keeper_broker_is_missing(&k->broker) && !k->stopping)
+    if ((helper_is_missing(&k->broker.helper) || helper_is_missing(&k->porter.helper)) &&
+        !k->stopping)
         set_timer(k, LOOK_DELAY_MS);
 }
 
@@ -415,7 +425,8 @@ static int start_gate(struct keeper *k, struct err *e)
     k->stock.gate.sock = k->gate_sock;
     if (watch_fd(k, k->gate_sock, TAG_GATE) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
-    keeper_broker_link(&k->broker);
+    helper_link(&k->broker.helper);
+    helper_link(&k->porter.helper);
     return 0;
 }
 
@@ -469,8 +480,9 @@ static void on_child(struct keeper *k)
     int status;
     if (k->gate > 0 && waitpid(k->gate, &status, WNOHANG) == k->gate)
         gate_ended(k, status);
-    keeper_broker_reap(&k->broker);
-    try_broker(k);
+    helper_reap(&k->broker.helper);
+    helper_reap(&k->porter.helper);
+    try_helpers(k);
 }
 
 // The process that started this one is gone, for a server that is nobody else's.
@@ -536,14 +548,16 @@ static void loop(struct keeper *k)
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;
             case TAG_PARENT: on_parent(k); break;
-            case TAG_BROKER: keeper_broker_event(&k->broker, events[i].events); break;
+            case TAG_BROKER: helper_event(&k->broker.helper, events[i].events); break;
+            case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
             case TAG_BOX:
                 on_zygote(k); // SPAWNED, with the pidfd, was sent before the box could speak
                 stock_box_speaks(&k->stock, value);
                 break;
             }
         }
-        keeper_broker_check(&k->broker);
+        helper_check(&k->broker.helper);
+        helper_check(&k->porter.helper);
         plan_ahead(k);
     }
 }
@@ -594,7 +608,8 @@ static int start_zygote(struct keeper *k, struct err *e)
     int r = find_interp(k, e);
     if (r < 0 || k->plan->order == KEEPER_JAIL_FIRST)
         return r < 0 ? r : begin_zygote(k, e);
-    r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp, k->plan->cold, e);
+    r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp,
+                     keeper_porter_environments(&k->porter), k->plan->cold, e);
     if (r == 0)
         r = watch_zygote(k, e);
     if (r == 0)
@@ -611,14 +626,7 @@ static void open_state(struct keeper *k)
     if (k->plan->state && state_open(&k->folder, k->plan->config, &k->caps.slots, &e) < 0)
         log_line(LOG_WARN, "artifacts get no links: %s [%s]; %s", e.message, err_code_name(e.code),
                  e.hint[0] ? e.hint : "choose another folder with --state");
-}
-
-// Of which kind boxes are made ahead: of the one that calls get which do not say.
-static enum box_kind first_kind(const struct keeper_plan *plan)
-{
-    const struct config *c = plan->config;
-    bool by_default = c->allow_hosts.count || c->network == NETWORK_ON;
-    return plan->broker && net_is_on(c) && by_default ? KIND_NETWORK : KIND_PLAIN;
+    keeper_porter_open(&k->porter, k->plan, &k->folder, &k->caps.slots, &k->stock, k->epoll);
 }
 
 static int start(struct keeper *k, struct err *e)
@@ -629,7 +637,7 @@ static int start(struct keeper *k, struct err *e)
     raise_file_limit();
     if (k->plan->restart && !(k->ledger = ledger_new()))
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
-    stock_init(&k->stock, &k->caps, &standard, c->stock, first_kind(k->plan));
+    stock_init(&k->stock, &k->caps, &standard, c->stock, keeper_broker_first_kind(k->plan));
     int r = caps_open(&k->caps, c, e);
     if (r == 0)
         r = open_loop(k, e);
@@ -645,7 +653,7 @@ static int start(struct keeper *k, struct err *e)
     if (r == 0 && gate_first)
         zygote_try(k); // the gate hears of it
     if (r == 0)
-        r = start_broker(k, e); // its end, too, would keep us from waiting for the interpreter
+        r = start_helpers(k, e); // their end, too, would keep us from waiting for the interpreter
     if (r == 0 && slots_have_uids(&k->caps.slots))
         r = rights_drop(e);
     if (r == 0 && !gate_first)
@@ -662,7 +670,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
                         .timer = -1,
                         .signals = -1,
                         .parent = -1,
-                        .folder = {.folder = -1, .lock = -1},
+                        .folder = {.folder = -1, .lock = -1, .parent = -1},
                         .zygote = {.pid = -1, .pidfd = -1, .sock = -1, .log = -1}};
     int r = start(&k, e);
     if (r == 0) {
@@ -671,6 +679,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
     }
     zygote_stop(&k.zygote);
     keeper_broker_close(&k.broker);
+    keeper_porter_close(&k.porter);
     stock_done(&k.stock);
     state_close(&k.folder);
     caps_close(&k.caps);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "config.h"
 #include "keeper/caps.h"
+#include "keeper/environments.h"
 #include "keeper/interp.h"
 #include "wire/wire.h"
 
@@ -31,11 +32,13 @@ struct keeper_facts {
     int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
     unsigned keep_count;
     int network_file; // --network-file, open for reading, for the broker and for a gate; -1: there is none
-    int audit_file;        // --audit-file, open for appending, for the broker; -1: there is none
-    int state_folder;      // where artifacts are kept (keeper/state.h); -1: nowhere
-    int environments_folder, layers_folder; // for the porter (porter/shelf.h); -1: there are none
-    unsigned restarts;     // how many gates were before this one
-    struct ledger *ledger; // what they wrote down; NULL: gates are not replaced
+    int audit_file;   // --audit-file, open for appending, for the broker; -1: there is none
+    int state_folder; // where artifacts are kept (keeper/state.h); -1: nowhere
+    const struct environments *environments; // keeper/environments.h; NULL: nobody asked for them
+    int environments_rows;                   // with environments: the same
+    int environments_note;                   // with environments: theirs, by its number in the gate
+    unsigned restarts;                       // how many gates were before this one
+    struct ledger *ledger;                   // what they wrote down; NULL: gates are not replaced
 };
 
 // When the gate is started.
@@ -63,6 +66,8 @@ struct keeper_plan {
     void *argument;
     // The broker's process, as gate above; NULL: nobody has network.  Started again when it dies.
     int (*broker)(int sock, const struct keeper_facts *facts);
+    // The porter's; NULL: there are no environments.  With `state` only.
+    int (*porter)(int sock, const struct keeper_facts *facts);
 };
 
 // The limits of a box, as configured.

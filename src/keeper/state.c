@@ -308,23 +308,22 @@ static int take_number(struct state *s, int parent, struct err *e)
 
 int state_open(struct state *s, const struct config *c, const struct slots *slots, struct err *e)
 {
-    _cleanup_close_ int parent = -1;
-    *s = (struct state){.folder = -1, .lock = -1};
+    *s = (struct state){.folder = -1, .lock = -1, .parent = -1};
     int r = state_find(c, geteuid() == 0, getenv("XDG_STATE_HOME"), getenv("HOME"), s->path, e);
     if (r == 0)
         r = make_path(s->path, e);
     if (r == 0)
-        r = open_parent(s->path, &parent, e);
+        r = open_parent(s->path, &s->parent, e);
     if (r == 0)
-        r = take_number(s, parent, e);
+        r = take_number(s, s->parent, e);
     if (r == 0)
-        r = s->folder = open_folder(parent, s->number, slots, true, e);
+        r = s->folder = open_folder(s->parent, s->number, slots, true, e);
     if (r >= 0)
         r = prepare_folder(s->folder, slots, e);
     if (r < 0)
         state_close(s);
     else
-        tidy_others(parent, s->number, slots);
+        tidy_others(s->parent, s->number, slots);
     return r;
 }
 
@@ -332,4 +331,5 @@ void state_close(struct state *s)
 {
     fd_close(&s->folder);
     fd_close(&s->lock);
+    fd_close(&s->parent);
 }

@@ -33,6 +33,7 @@ enum {
 struct state {
     int folder; // -1: there is none
     int lock;
+    int parent; // the state folder
     unsigned number;
     char path[PATH_MAX]; // of the state folder
 };

@@ -127,7 +127,8 @@ enum stock_tag {
     TAG_SIGNAL,
     TAG_BOX,
     TAG_PARENT,
-    TAG_BROKER
+    TAG_BROKER,
+    TAG_PORTER
 };
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 {

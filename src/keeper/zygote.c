@@ -146,7 +146,8 @@ int zygote_look(struct zygote *z, struct err *e)
 }
 
 int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, bool cold, struct err *e)
+                 const struct interp *interp, const struct environments *environments, bool cold,
+                 struct err *e)
 {
     char side[PATH_MAX];
     char *argv[TEXT_LIST_MAX + 8];
@@ -199,8 +200,13 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         .log_fd = far_log,
         .cgroup_fd = caps->cgroups.zygote_dir,
         .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
-        .network = net_is_on(config),
+        .network = net_is_on(config) || (environments && environments->folder >= 0 && !config->offline)
     };
+    if (environments && environments->folder >= 0) {
+        plan.layers = environments->path;
+        plan.layers_device = environments->device;
+        plan.layers_inode = environments->inode;
+    }
     for (size_t i = 0; i < interp->path_count; i++)
         plan.paths[i] = interp->paths[i];
     struct jail_child child;
@@ -216,9 +222,10 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
 }
 
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, bool cold, struct err *e)
+                 const struct interp *interp, const struct environments *environments, bool cold,
+                 struct err *e)
 {
-    int r = zygote_begin(ret, config, caps, interp, cold, e);
+    int r = zygote_begin(ret, config, caps, interp, environments, cold, e);
     while (r == 0) {
         struct pollfd p[] = {{.fd = ret->sock, .events = POLLIN},
                              {.fd = ret->log, .events = POLLIN}};

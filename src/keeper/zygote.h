@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "config.h"
 #include "keeper/caps.h"
+#include "keeper/environments.h"
 #include "keeper/interp.h"
 #include "wire/wire.h"
 
@@ -30,9 +31,10 @@ struct zygote {
 };
 
 // Starts a zygote: its jail stands and the interpreter is on its way.  `cold`: import no more than one
-// plain run needs, for `constrictor run`, where starting is what the user waits for.
+// plain run needs, for `constrictor run`, where starting is what the user waits for.  `environments` may be NULL.
 int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, bool cold, struct err *e);
+                 const struct interp *interp, const struct environments *environments, bool cold,
+                 struct err *e);
 
 // Takes what came from a zygote that was begun, without waiting.  1: it is warm, 0: not yet, negative:
 // it never will be, and the caller stops it.
@@ -43,7 +45,8 @@ bool zygote_hear(struct zygote *z);
 
 // Both, and the wait in between.
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, bool cold, struct err *e);
+                 const struct interp *interp, const struct environments *environments, bool cold,
+                 struct err *e);
 
 // Ends it and, with it, every box it made.
 void zygote_stop(struct zygote *z);

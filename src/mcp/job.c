@@ -191,6 +191,7 @@ static void drop_request(struct exec_request *q)
     json_decref(q->files);
     json_decref(q->variables);
     json_decref(q->network);
+    json_decref(q->packages);
 }
 
 static struct job *job_new(struct mcp_call *c, const struct job_plan *plan)

@@ -128,9 +128,14 @@ static void execute(struct mcp_call *c)
     const struct session *s = open_session_of(c, arguments);
     uint64_t wall_ms = wall_ms_of(c, arguments);
     struct session_plan fresh;
-    json_t *network;
-    if (tool_network(c, arguments, &network) < 0)
+    json_t *network, *packages;
+    const char *environment;
+    if (tool_packages(c, arguments, &environment, &packages) < 0)
         return;
+    if (tool_network(c, arguments, &network) < 0) {
+        json_decref(packages);
+        return;
+    }
     tool_session_plan(c->mcp, arguments, &fresh);
     struct job_plan plan = {.arguments = arguments,
                             .background = json_is_true(json_object_get(arguments, "background")),
@@ -143,6 +148,8 @@ static void execute(struct mcp_call *c)
                                 .files = files ? json_incref(files) : NULL,
                                 .variables = variables ? json_incref(variables) : NULL,
                                 .network = network,
+                                .environment = environment,
+                                .packages = packages,
                                 .policy = json_string_value(json_object_get(arguments, "policy")),
                                 .allowed_imports = json_object_get(arguments, "allowed_imports"),
                                 .limits = fresh.limits,
@@ -293,7 +300,7 @@ const struct mcp_tool run_tools[] = {
             "files "
             "stay from call to call, as in a notebook, and the answer tells which variables "
             "changed. "
-            "'files' and 'variables' bring data in. Nothing can be installed during a run. Output "
+            "'files' and 'variables' bring data in, install_package or 'packages' libraries. Output "
             "that is too long is shortened in the middle, and the answer says "
             "where all of it can be read. For code that needs more than 50 seconds, pass "
             "background=true and fetch the result with check_run. get_sandbox_info tells limits "

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tool_run: the tools that run code: execute_python and check_run (tool_run.c), get_sandbox_info
-// (tool_info.c), validate_code (tool_check.c), those for sessions (tool_session.c) and for files (tool_files.c).
+// (tool_info.c), validate_code (tool_check.c), those for sessions (tool_session.c), for files (tool_files.c) and
+// for environments (tool_env.c, tool_packages.c).
 
 #ifndef CONSTRICTOR_MCP_TOOL_RUN_H
 #define CONSTRICTOR_MCP_TOOL_RUN_H
@@ -11,7 +12,7 @@
 
 // Each ends with a row without a name.
 extern const struct mcp_tool run_tools[], check_tools[], info_tools[], session_tools[],
-    file_tools[];
+    file_tools[], env_tools[], package_tools[];
 
 // What a run gives: the output schema of execute_python and of all that goes through a job.
 extern const char tool_run_output[];
@@ -28,6 +29,11 @@ int tool_check_luggage(struct mcp_call *c, json_t *arguments);
 
 // The layer (gate/network.h) that argument `network` asks for, new; NULL without one.  -1: the call was answered.
 int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer);
+
+// What arguments `environment` and `packages` say, at most one of them: the first borrowed, the second checked and new.
+// -1: the call was answered.
+int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_environment,
+                  json_t **ret_packages);
 
 // What get_sandbox_info tells this caller: an object, new.  NULL: memory is out.
 json_t *tool_run_info(struct mcp *m, const char *owner);

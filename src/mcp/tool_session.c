@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "gate/envs.h"
 #include "gate/exec.h"
 #include "gate/gate.h"
 #include "gate/session.h"
@@ -84,6 +85,7 @@ struct opening {
     struct mcp_call *call; // NULL: it was cancelled
     char id[SESSION_ID_SIZE];
     struct exec *exec;
+    struct env_wait *need; // packages are made ready first
 };
 
 // Where code in it can get to, in a few words.
@@ -218,17 +220,76 @@ static void cancel_opening(struct mcp_call *c)
 {
     struct opening *w = c->work;
     w->call = NULL;
-    if (w->exec)
+    if (w->need) {
+        envs_need_cancel(w->need); // there is no session yet
+        (void)end_opening(w);
+    } else if (w->exec)
         exec_cancel(w->exec); // on_luggage() follows
     else
         close_by_id(c->mcp->gate, c->owner, w->id); // on_open() follows
 }
 
-static void open_session(struct mcp_call *c, json_t *arguments)
+// Takes `w`.
+static void begin_opening(struct mcp_call *c, struct opening *w, const char *environment)
 {
     struct err e;
     struct session_plan plan;
-    json_t *name = json_object_get(arguments, "name"), *network;
+    json_t *network;
+    if (tool_network(c, tool_arguments(c), &network) < 0) {
+        free(w);
+        return;
+    }
+    tool_session_plan(c->mcp, tool_arguments(c), &plan);
+    plan.network = network;
+    if (environment)
+        snprintf(plan.environment, sizeof plan.environment, "%s", environment);
+    const struct session *s = session_open(c->mcp->gate, c->owner, &plan, on_open, w, &e);
+    json_decref(network); // the session has its own
+    if (!s) {
+        free(w);
+        refuse(c, &e);
+        return;
+    }
+    w->call = c;
+    memcpy(w->id, s->id, sizeof w->id);
+    c->work = w;
+    c->cancel = cancel_opening;
+}
+
+static void on_packages(const char *name, const struct err *e, void *argument)
+{
+    struct opening *w = argument;
+    struct mcp_call *c = w->call;
+    w->need = NULL;
+    c->work = NULL;
+    c->cancel = NULL;
+    if (name) {
+        begin_opening(c, w, name);
+        return;
+    }
+    free(w);
+    refuse(c, e);
+}
+
+// The environment is there, if one is named.
+static bool knows_environment(struct mcp_call *c, const char *environment)
+{
+    struct err e;
+    json_t *path = NULL;
+    if (!environment || envs_path(c->mcp->gate, c->owner, environment, &path, &e) == 0) {
+        json_decref(path);
+        return true;
+    }
+    (void)err_wrap(&e, "argument 'environment'");
+    refuse(c, &e);
+    return false;
+}
+
+static void open_session(struct mcp_call *c, json_t *arguments)
+{
+    struct err e;
+    const char *environment;
+    json_t *name = json_object_get(arguments, "name"), *network, *packages;
     if (!has_sessions(c) || tool_check_luggage(c, arguments) < 0)
         return;
     if (name && session_check_name(json_string_value(name), json_string_length(name), &e) < 0) {
@@ -238,22 +299,24 @@ static void open_session(struct mcp_call *c, json_t *arguments)
     }
     if (tool_network(c, arguments, &network) < 0)
         return;
-    tool_session_plan(c->mcp, arguments, &plan);
-    plan.network = network;
+    json_decref(network); // it is fine
+    if (tool_packages(c, arguments, &environment, &packages) < 0 ||
+        !knows_environment(c, environment))
+        return;
     struct opening *w = calloc(1, sizeof *w);
-    const struct session *s = NULL;
+    if (w && !packages) {
+        begin_opening(c, w, environment);
+        return;
+    }
     if (w)
-        s = session_open(c->mcp->gate, c->owner, &plan, on_open, w, &e);
-    else
-        err_set(&e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
-    json_decref(network); // the session has its own
-    if (!s) {
+        w->need = envs_need(c->mcp->gate, c->owner, packages, on_packages, w);
+    json_decref(packages);
+    if (!w || !w->need) {
         free(w);
-        refuse(c, &e);
+        tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
         return;
     }
     w->call = c;
-    memcpy(w->id, s->id, sizeof w->id);
     c->work = w;
     c->cancel = cancel_opening;
 }
@@ -414,8 +477,10 @@ static void fork_session(struct mcp_call *c, json_t *arguments)
 
 static const char open_input[] = INPUT("",
     NAME_ARGUMENT("A name to call it by, of your choice; unique among your open sessions.") ", "
-    "\"environment\": {\"type\": \"string\", \"enum\": [\"base\"], \"default\": \"base\", \"description\": "
-        "\"The interpreter and packages it has; there is one.\"}, "
+    ENVIRONMENT_ARGUMENT("Environment of packages that it has: one that create_python_env made. Without it: base. What is "
+        "installed into it later can be imported at once.") ", "
+    PACKAGES_ARGUMENT("Packages that it has, such as \\\"pandas matplotlib>=3\\\" or a list: the environment for exactly "
+        "this set is made the first time and found again later; instead of environment.") ", "
     "\"idle_timeout\": {\"type\": \"number\", \"minimum\": 1, \"description\": \"Seconds without a run "
         "after which it ends.\"}, "
     "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time of a run "
@@ -451,6 +516,7 @@ static const char fork_input[] = INPUT("\"session\"",
     FIELD("created_at", NULLABLE(STRING)) ", " FIELD("last_used_at", NULLABLE(STRING)) ", "        \
     FIELD("expires_in_seconds", NULLABLE(NUMBER)) ", " FIELD("checkpoint", BOOLEAN) ", "           \
     FIELD("limits", MAP(NUMBER)) ", " FIELD("network", NETWORK) ", "                               \
+    FIELD("environment", STRING) ", "                                                              \
     FIELD("forked_from", NULLABLE(STRING))
 
 static const char open_output[] = OBJECT("\"session\", \"state\", \"limits\"", OPEN_FIELDS);

@@ -215,9 +215,12 @@ int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e)
         return err_set(e, ERR_BAD_VALUE, 0, "use an index that needs none, for instance a mirror",
                        "an address with a user or a password in it is not possible");
     const char *bracket = memchr(host, ']', n);
-    bool has_port = memchr(bracket ? bracket : host, ':', n - (size_t)(bracket ? bracket - host : 0));
+    bool has_port =
+        memchr(bracket ? bracket : host, ':', n - (size_t)(bracket ? bracket - host : 0));
     int length = snprintf(ret, TEXT_ITEM_MAX + 1, "%.*s%s", (int)n, host,
-                          has_port ? "" : tls ? ":443" : ":80");
+                          has_port ? ""
+                          : tls    ? ":443"
+                                   : ":80");
     if (n == 0 || length < 0 || length > TEXT_ITEM_MAX || memchr(host, ',', n))
         return err_set(e, ERR_BAD_VALUE, 0, "write it as https://index.example.org/simple",
                        "there is no host in it");

@@ -80,23 +80,20 @@ static int write_layer(struct export *x, const struct shelf *shelf,
 
 static int write_head(struct export *x, const json_t *manifest, struct err *e)
 {
+    enum { FORM = JSON_COMPACT | JSON_SORT_KEYS };
     uint8_t length[4];
-    char *text =
-        json_is_object(manifest) ? json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    size_t n = text ? strlen(text) : 0;
-    if (!text || n > ARCHIVE_MANIFEST_MAX) {
-        free(text);
+    size_t n = json_is_object(manifest) ? json_dumpb(manifest, NULL, 0, FORM) : 0;
+    if (!n || n > ARCHIVE_MANIFEST_MAX)
         return err_set(e, ERR_PROTOCOL, 0, NULL, "the manifest is no object of at most %d bytes",
                        ARCHIVE_MANIFEST_MAX);
-    }
+    _cleanup_free_ char *text = malloc(n);
+    if (!text || json_dumpb(manifest, text, n, FORM) != n)
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "write the manifest");
     flow_put_u32(length, (uint32_t)n);
     int r = outlet_write(&x->out, magic, sizeof magic, e);
     if (r == 0)
         r = outlet_write(&x->out, length, sizeof length, e);
-    if (r == 0)
-        r = outlet_write(&x->out, text, n, e);
-    free(text);
-    return r;
+    return r < 0 ? r : outlet_write(&x->out, text, n, e);
 }
 
 static int write_all(struct export *x, const struct shelf *shelf, const struct archive *a,

@@ -262,12 +262,12 @@ static int manifest_file(const struct porter *p, const json_t *manifest, struct 
     _cleanup_free_ char *text = json_dumps(manifest, JSON_COMPACT);
     if (!text)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "pass on the manifest");
-    (void)unlinkat(p->shelf.folder, name, 0);
+    (void)unlinkat(p->shelf.layers, name, 0);
     _cleanup_close_ int fd =
-        openat(p->shelf.folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        openat(p->shelf.layers, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return flow_no_room(e, errno, "pass on the manifest");
-    (void)unlinkat(p->shelf.folder, name, 0);
+    (void)unlinkat(p->shelf.layers, name, 0);
     int r = fd_write_all(fd, text, strlen(text));
     if (r < 0)
         return flow_no_room(e, -r, "pass on the manifest");
@@ -301,8 +301,8 @@ static int tell_import(struct porter *p, const struct job *j, const struct archi
     json_t *list = show_layers(a);
     json_t *o =
         list ? json_pack("{s:s, s:I, s:o, s:O?}", "op", "imported", "job", (json_int_t)j->number,
-                           "layers", list, "manifest", inside ? a->manifest : NULL)
-               : NULL;
+                         "layers", list, "manifest", inside ? a->manifest : NULL)
+             : NULL;
     if (!o)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "tell what was imported");
     if (!inside && (fd = manifest_file(p, a->manifest, e)) < 0) {

@@ -29,13 +29,15 @@ int porter_main(int sock, const struct keeper_facts *facts)
     static struct porter porter; // large
     struct porter *p = &porter;
     struct err e;
-    int folder = facts->environments_folder, shelves = facts->layers_folder;
+    int folder = facts->environments->folder, shelves = facts->environments->layers;
     *p = (struct porter){.keeper = sock, .gate = -1, .shelf = {.folder = -1, .layers = -1}};
     TAILQ_INIT(&p->queue);
     log_init((enum log_level)facts->config->log_level, "constrictor porter");
     int r = seal_porter(facts, &p->keeper, &folder, &shelves, &e);
     if (r == 0)
         r = shelf_open(&p->shelf, folder, shelves, &e);
+    if (r == 0)
+        r = seal_porter_rest(facts, p->shelf.layers, &e);
     if (r < 0) {
         log_err(LOG_ERROR, &e);
         return err_exit_status(e.code);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // porter: the process that writes layers of environments to the disk (shelf.h).  The keeper starts it with the
-// environments folder, and again when it dies.  It has the gate's uid, that folder and nothing else, no network, and
+// environments folder, and again when it dies.  It has the gate's uid, the layers and nothing else, no network, and
 // starts nothing: what it reads was written in a box, and the gate, which strangers talk to, has no way
 // to the layers but these words.
 //

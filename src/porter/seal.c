@@ -66,10 +66,21 @@ static int become_owner(const struct keeper_facts *facts, struct err *e)
     return 0;
 }
 
-static int shut_in(const struct keeper_facts *facts, int folder, struct err *e)
+// SECURITY: in this order, so that no step can be undone by a later one.
+int seal_porter(const struct keeper_facts *facts, int *sock, int *folder, int *shelves,
+                struct err *e)
+{
+    int *fds[] = {sock, folder, shelves};
+    quiet_signals();
+    (void)umask(0022); // boxes have other uids, and read what we write
+    int r = close_others(fds, ARRAY_LEN(fds), e);
+    return r < 0 ? r : become_owner(facts, e);
+}
+
+int seal_porter_rest(const struct keeper_facts *facts, int shelves, struct err *e)
 {
 #ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end, and read /proc
-    if (landlock_seal_porter(facts->caps->landlock_abi, folder) < 0)
+    if (landlock_seal_porter(facts->caps->landlock_abi, shelves) < 0)
         return err_set(e, ERR_LAYER_MISSING, errno,
                        "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'landlock': shut the porter in");
@@ -83,20 +94,7 @@ static int shut_in(const struct keeper_facts *facts, int folder, struct err *e)
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
         return err_set(e, ERR_LAYER_MISSING, errno, NULL, "load the porter's system call filter");
 #else
-    (void)facts, (void)folder, (void)e;
+    (void)facts, (void)shelves, (void)e;
 #endif
     return 0;
-}
-
-// SECURITY: in this order, so that no step can be undone by a later one.
-int seal_porter(const struct keeper_facts *facts, int *sock, int *folder, int *shelves,
-                struct err *e)
-{
-    int *fds[] = {sock, folder, shelves};
-    quiet_signals();
-    (void)umask(0022); // boxes have other uids, and read what we write
-    int r = close_others(fds, ARRAY_LEN(fds), e);
-    if (r == 0)
-        r = become_owner(facts, e);
-    return r < 0 ? r : shut_in(facts, *folder, e);
 }

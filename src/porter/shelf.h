@@ -12,9 +12,9 @@
 //   (2) nothing is removed under the name ID: it becomes tmp-... first.
 //   (3) nothing here follows or makes a link.
 //
-// Sync: one syncfs() for all layers that are ready, then the renames, then the folder.  For 5,000 files it takes
-// 0.13 s where a fsync() of each takes 3 s, because each of those waits for a journal of its own.  What else is
-// unwritten on that disk is written as well; so it would be by ext4 for the first fsync().
+// Sync: one syncfs() for all layers that are ready, then the renames, then the folder.  For 5,000 files of 30 kB on
+// ext4 it took 0.14 s, a fsync() of each 1.1 to 3.2 s, and 0.4 to 1.3 s when their writing was begun before (three
+// runs on a busy machine).  The price: what others left unwritten on that disk is waited for as well.
 //
 // Files are made 0444 or 0555.  Folders stay 0755: a box cannot write through a read-only mount, and
 // whoever removes the state folder by hand should be able to.

@@ -281,6 +281,31 @@ def name_of_run(meta, session):
     return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
 
 
+def look_in(path):
+    """Folders of packages: behind the standard library, before what the interpreter has of its own."""
+    old = Box.layers
+    if path == old:
+        return
+    Box.layers = path
+    for folder in old:
+        if folder in sys.path:
+            sys.path.remove(folder)
+    at = len(sys.path)
+    for place, folder in enumerate(sys.path):
+        if type(folder) is str and folder.endswith(("/site-packages", "/dist-packages")):
+            at = place
+            break
+    sys.path[at:at] = path
+    for folder in path:
+        sys.path_importer_cache.pop(folder, None)
+    environ = need("os", "environ")
+    rest = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder and folder not in old]
+    if path or rest:
+        environ["PYTHONPATH"] = ":".join([*path, *rest])
+    else:
+        environ.pop("PYTHONPATH", None)
+
+
 def install(meta):
     """Packages in place of a run: see installer.py, which only such a box imports. No user code runs in
     it, before or after."""
@@ -303,6 +328,8 @@ def handle(meta, source):
         payload = Box.undo.before(meta)
         if payload is not None:
             return payload
+    if "path" in meta:
+        look_in(meta["path"])
     session = Box.session = meta.get("mode") == "session"
     counts = not session or source.strip() != b""   # an empty cell has no number in IPython either
     Box.runs += counts

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "rest/environments.h"
 #include "rest/ndjson.h"
 
 enum {
@@ -43,8 +44,10 @@ void rest_free(struct rest_call *c)
     if (c->timer)
         event_free(c->timer);
     ndjson_free(c->stream);
+    rest_job_free(c->job);
     json_decref(c->body);
     json_decref(c->network);
+    json_decref(c->packages);
     c->rest->held -= c->held;
     free(c);
 }
@@ -117,6 +120,12 @@ int rest_status(const struct err *e)
         {ERR_SESSION_UNKNOWN, 404},
         {ERR_SESSION_ENDED, 410},
         {ERR_SESSION_BUSY, 409},
+        {ERR_ENV_UNKNOWN, 404},
+        {ERR_ENV_BUSY, 409},
+        {ERR_JOB_UNKNOWN, 404},
+        {ERR_BAD_REQUIREMENT, 400},
+        {ERR_PACKAGE_DENIED, 403},
+        {ERR_INSTALL, 422},
         {ERR_QUOTA, 507},
         {ERR_DISK_FULL, 507},
         {ERR_INTERPRETER, 503},
@@ -289,6 +298,7 @@ void rest_handle(struct http_exchange *x, void *argument)
     }
     c->route = m.route;
     memcpy(c->id, m.id, sizeof c->id);
+    memcpy(c->job_id, m.job, sizeof c->job_id);
     if (m.path[0] && scratch_path(m.path, strlen(m.path), c->path, &e) < 0) {
         rest_fail_err(c, &e);
         return;

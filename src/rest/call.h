@@ -26,6 +26,7 @@
 #include "rest/route.h"
 
 struct ndjson;
+struct rest_job; // environments.c
 
 struct rest {
     struct gate *gate;
@@ -44,8 +45,10 @@ struct rest_call {
     char owner[65];
     char id[SESSION_NAME_MAX + 1];   // {id}
     char path[SCRATCH_PATH_MAX + 1]; // {path}, normalised
+    char job_id[ROUTE_JOB_MAX + 1];  // {job}
     json_t *body;                    // BODY_JSON, checked
     json_t *network;                 // a layer: what field 'network' asks for
+    json_t *packages;                // requirements: what field 'packages' asks for
     size_t held;                     // its share of rest->held
     // What goes on.
     struct exec *exec;
@@ -54,6 +57,7 @@ struct rest_call {
     struct session_visit *visit;
     struct event *timer;
     struct ndjson *stream;
+    struct rest_job *job;
     struct session_plan plan;
     char opening[SESSION_ID_SIZE]; // a session that is being opened for this call
     char session[SESSION_ID_SIZE]; // the one whose files are looked at

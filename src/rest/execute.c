@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "gate/envs.h"
 #include "gate/network.h"
 #include "gate/source.h"
 #include "rest/ndjson.h"
@@ -70,6 +71,30 @@ int rest_bring(struct rest_call *c, struct exec_request *request)
     request->files = json_incref(files);
     request->variables = json_incref(variables);
     return 0;
+}
+
+int rest_take_packages(struct rest_call *c)
+{
+    struct err e;
+    json_t *name = field_get(c->body, "environment", NULL), *path = NULL,
+           *packages = field_get(c->body, "packages", NULL);
+    int r = 0;
+    if (name && strlen(json_string_value(name)) != json_string_length(name))
+        r = err_set(&e, ERR_BAD_VALUE, 0, "remove it",
+                    "the name of the environment has a NUL character");
+    else if (name && packages)
+        r = err_set(&e, ERR_BAD_VALUE, 0,
+                    "install the packages into the environment; then name only that",
+                    "fields 'environment' and 'packages' both say what code can import");
+    else if (name)
+        r = envs_path(c->rest->gate, c->owner, json_string_value(name), &path, &e);
+    else if (packages && !(c->packages = envs_requirements(packages, &e)))
+        r = err_wrap(&e, "field 'packages'");
+    json_decref(path);
+    if (r == 0)
+        return 0;
+    rest_fail_err(c, &e);
+    return -1;
 }
 
 int rest_take_network(struct rest_call *c)
@@ -174,7 +199,7 @@ void rest_execute(struct rest_call *c)
         rest_fail_err(c, &e);
         return;
     }
-    if (rest_take_network(c) < 0 || check_session(c, session) < 0)
+    if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || check_session(c, session) < 0)
         return;
     uint64_t wall_ms = field_ms(c->body, "timeout", 0);
     struct exec_request request = {
@@ -194,6 +219,8 @@ void rest_execute(struct rest_call *c)
         return;
     request.argv = make_argv(c->body);
     request.network = json_incref(c->network);
+    request.environment = field_text(c->body, "environment", NULL);
+    request.packages = json_incref(c->packages);
     if (stream && json_is_false(stream)) {
         rest_start(c, &request, finish_whole);
         return;
@@ -204,6 +231,7 @@ void rest_execute(struct rest_call *c)
         json_decref(request.files);
         json_decref(request.variables);
         json_decref(request.network);
+        json_decref(request.packages);
         rest_answer(c, 503, NULL);
         return;
     }

@@ -15,6 +15,9 @@ void rest_start(struct rest_call *c, struct exec_request *request,
 // Takes files and variables of the body into a request.  -1: answered.
 int rest_bring(struct rest_call *c, struct exec_request *request);
 
+// Checks fields 'environment' and 'packages' of the body; the second goes into c->packages.  -1: answered.
+int rest_take_packages(struct rest_call *c);
+
 // Takes field 'network' of the body into c->network.  -1: answered.
 int rest_take_network(struct rest_call *c);
 

@@ -29,6 +29,7 @@ static const struct {
     [FIELD_OBJECT] = {"object", "an object"},
     [FIELD_OBJECTS] = {"array", "an array of objects"},
     [FIELD_STRINGS] = {"array", "an array of strings"},
+    [FIELD_REQUIREMENTS] = {"string", "a string, or an array of strings"},
     [FIELD_NETWORK] = {"object", "\"off\", an array of rules, or an object of them"},
 };
 
@@ -183,6 +184,7 @@ static bool has_type(const struct field *f, json_t *value)
     case FIELD_OBJECT: return json_is_object(value);
     case FIELD_OBJECTS:
     case FIELD_STRINGS: return json_is_array(value);
+    case FIELD_REQUIREMENTS: return json_is_string(value) || json_is_array(value);
     case FIELD_NETWORK:
         return json_is_string(value) || json_is_array(value) || json_is_object(value) ||
                json_is_false(value);
@@ -203,6 +205,7 @@ static double measure(const struct field *f, json_t *value, const char **ret_uni
     case FIELD_NUMBER:
     case FIELD_INTEGER: return json_number_value(value);
     case FIELD_BOOLEAN:
+    case FIELD_REQUIREMENTS:
     case FIELD_NETWORK:
     case FIELD_TYPE_MAX: break;
     }
@@ -214,7 +217,8 @@ static int check_range(const struct field *f, const char *place, const struct co
 {
     struct field_range r = field_range(f, c);
     const char *unit;
-    if (f->type == FIELD_BOOLEAN || f->type == FIELD_NETWORK || (r.min == 0 && r.max == 0))
+    if (f->type == FIELD_BOOLEAN || f->type == FIELD_NETWORK || f->type == FIELD_REQUIREMENTS ||
+        (r.min == 0 && r.max == 0))
         return 0;
     double amount = measure(f, value, &unit);
     if (amount < r.min)
@@ -293,7 +297,7 @@ static int check_value(const struct field *f, const char *place, const struct co
         describe(value, text, sizeof text);
         return bad(f, place, e, "is %s, but must be one of %s", text, f->choices);
     }
-    if (f->type == FIELD_STRINGS)
+    if (f->type == FIELD_STRINGS || (f->type == FIELD_REQUIREMENTS && json_is_array(value)))
         return check_strings(f, place, value, e);
     return f->type == FIELD_OBJECTS ? check_objects(f, place, c, value, e) : 0;
 }
@@ -416,8 +420,19 @@ static json_t *network_schema(const struct field *f)
     return o;
 }
 
+static json_t *requirements_schema(const struct field *f)
+{
+    json_t *o = json_pack("{s:[{s:s}, {s:s, s:{s:s}}], s:s}", "anyOf", "type", "string", "type",
+                          "array", "items", "type", "string", "description", f->help);
+    if (o && !f->required)
+        (void)json_array_append_new(json_object_get(o, "anyOf"), json_pack("{s:s}", "type", "null"));
+    return o;
+}
+
 static json_t *field_schema(const struct field *f, const struct config *c)
 {
+    if (f->type == FIELD_REQUIREMENTS)
+        return requirements_schema(f);
     if (f->type == FIELD_NETWORK)
         return network_schema(f);
     // What may be left out may be null as well.

@@ -134,6 +134,7 @@ static const struct answer answers[] = {
         {"checkpoint", "boolean", "whether every run keeps a checkpoint"},
         {"limits", "object", "memory_bytes, scratch_bytes, timeout, cpu_seconds, idle_timeout"},
         {"network", "any", "\"off\", or what code in it may reach: allow and deny"},
+        {"environment", "string", "environment of packages that code in it has"},
         {"forked_from", "string", "-handle of the session that it is a copy of"}}},
     {"Sessions", "Sessions of the caller", {
         {"sessions", "object", "open ones: name, or handle where there is no name -> Session"},
@@ -178,6 +179,44 @@ static const struct answer answers[] = {
         {"left_out", "integer", "further ones"},
         {"total_bytes", "integer", "size of all"},
         {"quota_bytes", "integer", "how much there may be; the oldest make room"}}},
+    {"Environment", "A set of packages that code can be run with", {
+        {"name", "string", "its name"},
+        {"python", "string", "version of the interpreter"},
+        {"packages", "integer", "how many were installed"},
+        {"bytes", "integer", "size of what was installed; other environments may share it"},
+        {"created", "any", "when it was made"},
+        {"last_used", "any", "when it was used last"},
+        {"state", "string", "ready, or what goes on"},
+        {"requirements", "[string]", "-what was asked for"},
+        {"lock", "[object]", "-what is there: name, version, wheel, size"},
+        {"jobs", "[any]", "-its jobs"}}},
+    {"Environments", "Environments of the caller", {
+        {"environments", "[Environment]", "by name"},
+        {"total", "integer", "how many"}}},
+    {"EnvironmentDeleted", "", {
+        {"environment", "string", "which"},
+        {"deleted", "boolean", "true"}}},
+    {"Package", "A distribution", {
+        {"name", "string", "its name"},
+        {"version", "string", "its version"},
+        {"base", "boolean", "-whether it is the interpreter's own"}}},
+    {"Packages", "What code in an environment can import", {
+        {"environment", "string", "which"},
+        {"python", "string", "version of the interpreter"},
+        {"packages", "[Package]", "by name"},
+        {"count", "integer", "how many"}}},
+    {"Job", "A change of an environment; each line of a stream is one, the last one is complete", {
+        {"job", "string", "its id"},
+        {"environment", "string", "what it changes"},
+        {"state", "string", "queued, resolving, downloading, unpacking, compiling, storing, ready, failed or cancelled"},
+        {"progress", "number", "0 to 1"},
+        {"elapsed_seconds", "number", "since it was asked for"},
+        {"message", "string", "-of a line of a stream: what goes on"},
+        {"log", "[string]", "-the last lines of its log"},
+        {"requirements", "[string]", "-what was asked for"},
+        {"added", "[Package]", "-what is there now that was not"},
+        {"removed", "[Package]", "-what was there and is not"},
+        {"error", "object?", "-why it failed: code, message, requirement, resolver_says, hint"}}},
     {"Health", "State of the server", {
         {"name", "string", "constrictor"},
         {"version", "string", "of the server"},
@@ -263,6 +302,10 @@ static json_t *parameters(const struct rest_route *r)
     if (strstr(r->path, "{id}"))
         (void)json_array_append_new(list,
                                     parameter("id", "path", true, "handle or name of a session"));
+    if (strstr(r->path, "{name}"))
+        (void)json_array_append_new(list, parameter("name", "path", true, "name of an environment"));
+    if (strstr(r->path, "{job}"))
+        (void)json_array_append_new(list, parameter("job", "path", true, "id of a job"));
     if (strstr(r->path, "{path}"))
         (void)json_array_append_new(list, parameter("path", "path", true,
                                                     "path below /mnt/data; slashes may be sent as "

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "code_policy.h"
+#include "gate/envs.h"
 #include "rest/call.h"
+#include "rest/environments.h"
 
 // ---- bodies --------------------------------------------------------------------------------------
 
@@ -84,6 +86,69 @@ static const struct field file_fields[] = {
                 "allows"                                                                           \
     }
 
+#define PACKAGES_FIELD(what) {.name = "packages", .type = FIELD_REQUIREMENTS, .help = what}
+#define INSTALL_FIELDS                                                                             \
+    {.name = "constraints",                                                                        \
+     .type = FIELD_REQUIREMENTS,                                                                   \
+     .help = "versions that nothing may go beyond, such as \"numpy<2\"; they install nothing"},    \
+        {.name = "source_builds",                                                                  \
+         .type = FIELD_BOOLEAN,                                                                    \
+         .help = "build what has no wheel, in a box; only where the server allows it"},            \
+        {.name = "stream",                                                                         \
+         .type = FIELD_BOOLEAN,                                                                    \
+         .help = "true: NDJSON, a line for each step, the last one the whole state; false "        \
+                 "(default): one JSON object"},                                                    \
+    {                                                                                              \
+        .name = "wait", .type = FIELD_NUMBER, .max = REST_WAIT_MAX_S,                              \
+        .help = "seconds to wait for the end (30); then the answer is 202 and the job goes on"     \
+    }
+
+static const struct field environment_fields[] = {
+    {.name = "name",
+     .type = FIELD_STRING,
+     .required = true,
+     .min = 1,
+     .max = ENV_NAME_MAX,
+     .help = "a name of your choice: letters, digits, '-', '_' and '.'"},
+    {.name = "python",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = 32,
+     .help = "version of the interpreter, such as 3.12; it must be the server's"},
+    PACKAGES_FIELD("what to install at once: \"pandas matplotlib>=3\", or a list"),
+    INSTALL_FIELDS,
+    {0},
+};
+
+static const struct field install_fields[] = {
+    {.name = "packages",
+     .type = FIELD_REQUIREMENTS,
+     .required = true,
+     .help = "what to install: \"pandas matplotlib>=3\", or a list"},
+    {.name = "upgrade",
+     .type = FIELD_BOOLEAN,
+     .help = "take newer versions also of what is there already"},
+    INSTALL_FIELDS,
+    {0},
+};
+
+static const struct field uninstall_query[] = {
+    {.name = "packages",
+     .type = FIELD_STRING,
+     .max = 4000,
+     .help = "names of packages to remove, with blanks between them"},
+    {.name = "all", .type = FIELD_BOOLEAN, .help = "true: remove all of them"},
+    {0},
+};
+
+static const struct field job_query[] = {
+    {.name = "wait",
+     .type = FIELD_NUMBER,
+     .max = REST_WAIT_MAX_S,
+     .help = "seconds to wait for the end before answering"},
+    {0},
+};
+
 static const struct field validate_fields[] = {
     {.name = "code",
      .type = FIELD_STRING,
@@ -117,6 +182,14 @@ static const struct field execute_fields[] = {
      .type = FIELD_STRINGS,
      .max = 256,
      .help = "arguments for the code: sys.argv[1:]"},
+    {.name = "environment",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = ENV_NAME_MAX,
+     .help = "environment of packages; without it 'base': what the interpreter has and what you "
+             "installed there; a session has what it was opened with"},
+    PACKAGES_FIELD("packages that the code needs: the environment for exactly this set is made the "
+                   "first time and found again later; instead of 'environment'"),
     NETWORK_FIELD("what the code"),
     POLICY_FIELDS,
     {0},
@@ -134,8 +207,10 @@ static const struct field session_fields[] = {
      .help = "another name of 'name'"},
     {.name = "environment",
      .type = FIELD_STRING,
-     .choices = "base",
-     .help = "the interpreter and packages it has; there is one, 'base'"},
+     .min = 1,
+     .max = ENV_NAME_MAX,
+     .help = "environment of packages; without it 'base': what the interpreter has and what you "
+             "installed there"},
     {.name = "idle_timeout",
      .type = FIELD_NUMBER,
      .bound = BOUND_IDLE,
@@ -238,6 +313,35 @@ const struct rest_route rest_routes[] = {
     {HTTP_DELETE, "/sessions/{id}/files/{path}", .status = 200, .answer = "Deleted",
      .errors = {400, 404, 410, 503}, .handle = rest_delete_file, .operation = "delete_file",
      .summary = "Remove a file, or a folder with all that is in it"},
+    {HTTP_GET, "/environments", .status = 200, .answer = "Environments", .errors = {503},
+     .handle = rest_list_environments, .operation = "list_environments",
+     .summary = "Your environments of packages"},
+    {HTTP_POST, "/environments", .body = BODY_JSON, .fields = environment_fields, .status = 201,
+     .answer = "Environment", .errors = {400, 403, 409, 413, 415, 422, 503}, .handle = rest_post_environment,
+     .operation = "create_environment",
+     .summary = "Make an environment; with packages the answer is the Job that installs them"},
+    {HTTP_GET, "/environments/{name}", .status = 200, .answer = "Environment", .errors = {404, 503},
+     .handle = rest_get_environment, .operation = "get_environment",
+     .summary = "What an environment has: requirements, lock, jobs"},
+    {HTTP_DELETE, "/environments/{name}", .status = 200, .answer = "EnvironmentDeleted",
+     .errors = {400, 404, 409, 503}, .handle = rest_delete_environment,
+     .operation = "delete_environment", .summary = "Remove an environment"},
+    {HTTP_GET, "/environments/{name}/packages", .status = 200, .answer = "Packages",
+     .errors = {404, 503}, .handle = rest_list_packages, .operation = "list_packages",
+     .summary = "Packages that code in an environment can import, those of the interpreter included"},
+    {HTTP_POST, "/environments/{name}/packages", .body = BODY_JSON, .fields = install_fields,
+     .status = 200, .answer = "Job", .errors = {400, 403, 404, 409, 413, 415, 422, 503},
+     .handle = rest_install, .operation = "install_packages",
+     .summary = "Install packages; 202: it goes on as a job, 422: nothing was changed"},
+    {HTTP_DELETE, "/environments/{name}/packages", .query = uninstall_query, .status = 200,
+     .answer = "Job", .errors = {400, 404, 409, 422, 503}, .handle = rest_uninstall,
+     .operation = "remove_packages", .summary = "Remove some packages of an environment, or all"},
+    {HTTP_GET, "/environments/{name}/jobs/{job}", .query = job_query, .status = 200, .answer = "Job",
+     .errors = {400, 404, 503}, .handle = rest_get_job, .operation = "get_job",
+     .summary = "How far a job is"},
+    {HTTP_DELETE, "/environments/{name}/jobs/{job}", .status = 200, .answer = "Job",
+     .errors = {404, 409, 503}, .handle = rest_delete_job, .operation = "cancel_job",
+     .summary = "End a job; the environment is as it was"},
     {HTTP_GET, "/artifacts", .query = artifact_query, .status = 200, .answer = "Artifacts",
      .errors = {400, 503}, .handle = rest_list_artifacts, .operation = "list_artifacts",
      .summary = "Files that your runs left behind, with their links"},
@@ -302,7 +406,10 @@ static enum route_found match(const char *pattern, const char *path, size_t leng
         enum route_found r = ROUTE_FOUND;
         if (rest)
             r = decode(path + at + 1, have - 1, ret->path, sizeof ret->path);
-        else if (want == 5 && strncmp(pattern + 1, "{id}", 4) == 0)
+        else if (want == 6 && strncmp(pattern + 1, "{job}", 5) == 0)
+            r = decode(path + at + 1, have - 1, ret->job, sizeof ret->job);
+        else if ((want == 5 && strncmp(pattern + 1, "{id}", 4) == 0) ||
+                 (want == 7 && strncmp(pattern + 1, "{name}", 6) == 0))
             r = decode(path + at + 1, have - 1, ret->id, sizeof ret->id);
         else if (have != want || memcmp(pattern, path + at, want) != 0)
             return ROUTE_UNKNOWN;

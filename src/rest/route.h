@@ -18,7 +18,7 @@ struct rest_call;
 
 #define REST_BASE "/api/v1"
 
-enum { ROUTE_ERRORS_MAX = 8, ROUTE_PATH_MAX = SCRATCH_PATH_MAX };
+enum { ROUTE_ERRORS_MAX = 8, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
 
 // What a body is.
 enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };
@@ -26,7 +26,7 @@ enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };
 struct rest_route {
     enum http_method method; // GET stands for HEAD as well
     const char
-        *path; // below REST_BASE; {id} is one segment, {path} all the rest; NULL ends the table
+        *path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the rest; NULL ends the table
     bool open; // no key needed
     enum route_body body;
     const struct field *fields; // BODY_JSON
@@ -42,7 +42,8 @@ extern const struct rest_route rest_routes[];
 
 struct route_match {
     const struct rest_route *route;
-    char id[SESSION_NAME_MAX + 1];
+    char id[SESSION_NAME_MAX + 1]; // {id} of a session, or {name} of an environment
+    char job[ROUTE_JOB_MAX + 1];
     char path[ROUTE_PATH_MAX + 1]; // decoded, not yet looked at
 };
 

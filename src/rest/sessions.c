@@ -142,7 +142,7 @@ void rest_post_session(struct rest_call *c)
         return;
     }
     const char *text = name && json_string_length(name) ? json_string_value(name) : NULL;
-    if (rest_take_network(c) < 0 || rest_make_plan(c, text) < 0 || rest_bring(c, &checked) < 0)
+    if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || rest_make_plan(c, text) < 0 || rest_bring(c, &checked) < 0)
         return;
     bool brings = json_array_size(checked.files) || json_object_size(checked.variables);
     json_decref(checked.files);
@@ -152,6 +152,9 @@ void rest_post_session(struct rest_call *c)
     plan->cpu_ms = field_ms(c->body, "cpu_seconds",
                             plan->wall_ms > plan->cpu_ms ? plan->wall_ms : plan->cpu_ms);
     plan->idle_ms = field_ms(c->body, "idle_timeout", plan->idle_ms);
+    if (field_text(c->body, "environment", NULL))
+        snprintf(plan->environment, sizeof plan->environment, "%s",
+                 field_text(c->body, "environment", NULL));
     plan->checkpoint = json_is_true(field_get(c->body, "checkpoint", NULL));
     rest_open_session(c, brings ? fill : show);
 }

@@ -32,6 +32,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_NET_BOX] = sizeof(struct wire_net_box),
     [WIRE_NET_GONE] = sizeof(struct wire_net_box),
     [WIRE_NET_LINK] = sizeof(struct wire_net_link),
+    [WIRE_PORTER_LINK] = sizeof(struct wire_net_link),
 };
 
 size_t wire_length(enum wire_type type, const union wire_message *m)

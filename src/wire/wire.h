@@ -10,10 +10,11 @@
 //   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
 //   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  ENDED  MEASURED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
-//                     NET_LINK (+ a socket to the broker)
+//                     NET_LINK (+ a socket to the broker)  PORTER_LINK (+ one to the porter)
 //   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
 //   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)  EXITED
 //   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
+//   keeper -> porter  NET_LINK (+ a socket to the gate)
 
 #ifndef CONSTRICTOR_WIRE_WIRE_H
 #define CONSTRICTOR_WIRE_WIRE_H
@@ -58,6 +59,7 @@ enum wire_type {
     WIRE_NET_BOX,
     WIRE_NET_GONE,
     WIRE_NET_LINK,
+    WIRE_PORTER_LINK,
     WIRE_TYPE_MAX
 };
 
@@ -263,8 +265,8 @@ struct wire_net_box {
     uint64_t box;
 };
 
-// A socket between gate and broker; both get one end whenever one of them is new.  Without a descriptor:
-// there is no broker, for the moment.
+// A socket between gate and broker, or porter; both get one end whenever one of them is new.  Without a descriptor:
+// there is none, for the moment.
 struct wire_net_link {
     struct wire_header h;
 };

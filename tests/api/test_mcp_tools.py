@@ -98,6 +98,7 @@ def test_the_list_is_the_same_each_time(c):
     assert [t["name"] for t in first["tools"]] == [
         "execute_python",
         "check_run",
+        "validate_code",
         "open_session",
         "list_sessions",
         "interrupt_session",

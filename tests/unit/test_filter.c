@@ -33,7 +33,7 @@
 
 enum {
     NR_MAX = 600,
-    KINDS = FILTER_BROKER + 1, // whole ones
+    KINDS = FILTER_PORTER + 1, // whole ones
     PROGRAMS = FILTER_LAST_NETWORK4 + 1,
     DENIED = SECCOMP_RET_ERRNO | EPERM,
     UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS
@@ -201,6 +201,15 @@ static uint32_t expect(enum filter_kind kind, uint32_t nr, const __u64 *args)
     for (size_t i = 0; i < never; i++)
         if (strcmp(name, gate_never[i]) == 0)
             return DENIED;
+    static const char *const porter_never[] = {
+        "execve", "execveat", "fork",    "vfork",  "clone", "memfd_create", "socket",
+        "bind",   "connect",  "listen",  "accept", "link",  "socketpair",   "accept4",
+        "linkat", "symlink",  "mknodat", "mknod",  "symlinkat"};
+    for (size_t i = 0; kind == FILTER_PORTER && i < ARRAY_LEN(porter_never); i++)
+        if (strcmp(name, porter_never[i]) == 0)
+            return DENIED;
+    if (kind == FILTER_PORTER && strcmp(name, "syncfs") == 0)
+        return SECCOMP_RET_ALLOW;
     if (kind == FILTER_BOX_WATCHED && strcmp(name, "memfd_create") == 0)
         return UNKNOWN;
     if (strcmp(action, "allow") == 0)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of porter/shelf, piece, tree and archive: layers are whole or not there, whatever happens; nothing leads out of
-// them; and what was exported comes back.
+// Unit tests of porter/shelf, piece and tree: layers are whole or not there, whatever happens, and nothing leads out
+// of them.
 
-#include "porter_kit.h"
+#include "porter_kit_shelf.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -13,93 +13,8 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "porter/archive.h"
 #include "porter/piece.h"
 #include "porter/tree.h"
-
-static struct kit kit;
-static struct shelf shelf;
-static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 1000};
-
-static int begin(void **state)
-{
-    (void)state;
-    kit_make_place(true);
-    kit_open_shelf(&shelf);
-    return 0;
-}
-
-static int begin_fast(void **state)
-{
-    (void)state;
-    kit_make_place(false);
-    kit_open_shelf(&shelf);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    shelf_close(&shelf);
-    kit_remove_place();
-    return 0;
-}
-
-// All that a store does.
-static int store_fd(int fd, const char *wheel, const struct bundle_size *limit,
-                    char ret_id[SHELF_ID + 1], struct err *e)
-{
-    struct shelf_move move;
-    struct piece piece;
-    struct intake in;
-    struct bundle_size size;
-    assert_int_equal(shelf_id(&shelf, wheel, "", move.to), 0);
-    int r = intake_open(&in, fd, NULL, e);
-    if (r == 0)
-        r = piece_begin(&piece, &shelf, e);
-    if (r < 0) {
-        intake_close(&in);
-        return r;
-    }
-    struct bundle_sink sink = piece_sink(&piece);
-    r = bundle_read(&in, limit, &sink, &size, e);
-    intake_close(&in);
-    if (r < 0) {
-        piece_discard(&piece);
-        return r;
-    }
-    piece_end(&piece);
-    memcpy(move.from, piece.name, sizeof piece.name);
-    memcpy(ret_id, move.to, sizeof move.to);
-    r = shelf_put(&shelf, &move, 1, e);
-    if (r < 0)
-        shelf_remove(&shelf, move.from);
-    return r;
-}
-
-static void store_good(const char *wheel, char ret_id[SHELF_ID + 1])
-{
-    struct err e = {0};
-    kit_good(&kit);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
-    if (store_fd(fd, wheel, &plenty, ret_id, &e) < 0)
-        fail_msg("%s", e.message);
-}
-
-static struct stat look(const char *below_layers)
-{
-    struct stat st = {0};
-    if (fstatat(shelf.layers, below_layers, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        st.st_mode = 0;
-    return st;
-}
-
-static mode_t mode_of(const char *id, const char *path)
-{
-    char full[512];
-    snprintf(full, sizeof full, "%s/%s", id, path);
-    return look(full).st_mode;
-}
 
 // ---- names ---------------------------------------------------------------------------------------
 
@@ -344,18 +259,6 @@ static void a_tree_that_is_too_deep_is_left(void **state)
 
 // ---- kill -9 -------------------------------------------------------------------------------------
 
-static void is_whole(const char *id)
-{
-    char text[64];
-    kit_read(&shelf, id, "pkg/__init__.py", text, sizeof text);
-    assert_string_equal(text, "from pkg.deep.er import x\n");
-    kit_read(&shelf, id, "pkg/deep/tool", text, sizeof text);
-    assert_string_equal(text, "#!/bin/sh\n");
-    kit_read(&shelf, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
-    kit_read(&shelf, id, "\xc3\xbc.py", text, sizeof text);
-    assert_string_equal(text, "# u\n");
-}
-
 static void killed_at_any_moment_no_layer_is_half(void **state)
 {
     (void)state;
@@ -402,6 +305,7 @@ static void killed_at_any_moment_no_layer_is_half(void **state)
 static bool small_disk(const char *options)
 {
     uid_t uid = geteuid();
+    gid_t gid = getegid();
     char map[32];
     if (unshare(CLONE_NEWNS | (uid ? CLONE_NEWUSER : 0)) < 0)
         return false;
@@ -409,6 +313,9 @@ static bool small_disk(const char *options)
         snprintf(map, sizeof map, "0 %u 1", (unsigned)uid);
         (void)file_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
         if (file_write_at(AT_FDCWD, "/proc/self/uid_map", map) < 0)
+            return false;
+        snprintf(map, sizeof map, "0 %u 1", (unsigned)gid);
+        if (file_write_at(AT_FDCWD, "/proc/self/gid_map", map) < 0)
             return false;
     }
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
@@ -496,202 +403,6 @@ static void a_file_that_is_larger_than_allowed_here(void **state)
     assert_int_equal(status, 0);
 }
 
-// ---- archive -------------------------------------------------------------------------------------
-
-static int export_two(struct archive *a)
-{
-    struct archive_layer two[2] = {{.wheel = WHEEL_A}, {.wheel = WHEEL_B}};
-    uint64_t bytes;
-    struct err e = {0};
-    struct stat st;
-    store_good(WHEEL_A, two[0].id);
-    store_good(WHEEL_B, two[1].id);
-    a->layers = two;
-    a->count = 2;
-    a->manifest = json_pack("{s:s, s:[i, i]}", "name", "env", "n", 1, 2);
-    int fd = memfd_create("archive", MFD_CLOEXEC);
-    if (archive_write(&shelf, fd, a, NULL, &bytes, &e) < 0)
-        fail_msg("%s", e.message);
-    assert_int_equal(fstat(fd, &st), 0);
-    assert_int_equal(st.st_size, bytes);
-    a->layers = NULL;
-    return fd;
-}
-
-static void what_was_exported_comes_back(void **state)
-{
-    (void)state;
-    struct archive a, b;
-    struct err e = {0};
-    char normal[SHELF_ID + 1];
-    int fds = unit_fd_count();
-    int fd = export_two(&a), again = export_two(&b);
-    struct stat st[2];
-    json_decref(b.manifest);
-    assert_true(fstat(fd, &st[0]) == 0 && fstat(again, &st[1]) == 0);
-    assert_int_equal(st[0].st_size, st[1].st_size);
-    void *x = mmap(NULL, (size_t)st[0].st_size, PROT_READ, MAP_SHARED, fd, 0);
-    void *y = mmap(NULL, (size_t)st[0].st_size, PROT_READ, MAP_SHARED, again, 0);
-    assert_memory_equal(x, y, (size_t)st[0].st_size); // nothing in it depends on the moment
-    (void)munmap(x, (size_t)st[0].st_size);
-    (void)munmap(y, (size_t)st[0].st_size);
-    (void)close(again);
-    if (archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0)
-        fail_msg("%s", e.message);
-    assert_true(json_equal(a.manifest, b.manifest));
-    assert_int_equal(b.count, 2);
-    for (size_t i = 0; i < 2; i++) {
-        assert_string_equal(b.layers[i].wheel, i ? WHEEL_B : WHEEL_A);
-        assert_int_equal(b.layers[i].size.files, 6);
-        is_whole(b.layers[i].id);
-        assert_int_equal(mode_of(b.layers[i].id, "pkg/deep/tool"), S_IFREG | 0555);
-        // SECURITY: it is not what others get for that wheel.
-        assert_int_equal(shelf_id(&shelf, b.layers[i].wheel, "", normal), 0);
-        assert_string_not_equal(normal, b.layers[i].id);
-    }
-    assert_int_equal(kit_count(""), 4);
-    struct archive c;
-    assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &c, &e), 0);
-    assert_string_equal(c.layers[0].id, b.layers[0].id); // the same once more is no more
-    assert_int_equal(kit_count(""), 4);
-    archive_done(&c);
-    archive_done(&b);
-    archive_done(&a);
-    (void)close(fd);
-    assert_int_equal(unit_fd_count(), fds);
-}
-
-static void a_damaged_archive_leaves_nothing(void **state)
-{
-    (void)state;
-    struct archive a, b;
-    int fd = export_two(&a);
-    static uint8_t data[KIT_MAX];
-    ssize_t size = pread(fd, data, sizeof data, 0);
-    (void)close(fd);
-    archive_done(&a);
-    char page[4][SHELF_ID + 1];
-    size_t count;
-    bool more;
-    assert_int_equal(shelf_list(&shelf, "", page, 4, &count, &more, NULL), 0);
-    while (count)
-        assert_int_equal(shelf_drop(&shelf, page[--count], NULL), 0);
-    for (ssize_t i = 0; i < size; i++) { // a byte is other, or it ends there
-        struct err e = {0};
-        data[i] ^= 1;
-        fd = kit_open(data, (size_t)size);
-        assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0);
-        assert_true(e.code == ERR_BAD_ARCHIVE || e.code == ERR_PACKAGE_TOO_LARGE);
-        (void)close(fd);
-        data[i] ^= 1;
-        fd = kit_open(data, (size_t)i);
-        assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &b, &e), -EBADMSG);
-        assert_int_equal(e.code, ERR_BAD_ARCHIVE);
-        (void)close(fd);
-    }
-    assert_int_equal(kit_count(""), 0);
-    data[size] = 0;
-    fd = kit_open(data, (size_t)size + 1);
-    assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, NULL) < 0);
-    (void)close(fd);
-    // The limit is for both layers.
-    struct bundle_size limit = {.bytes = plenty.bytes, .files = 11};
-    struct err e = {0};
-    fd = kit_open(data, (size_t)size);
-    assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), -EFBIG);
-    assert_int_equal(kit_count(""), 0);
-    limit.files = 12;
-    assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), 0);
-    assert_int_equal(kit_count(""), 2);
-    archive_done(&b);
-    (void)close(fd);
-}
-
-// With a digest that fits, so that the other checks are met.
-static int seal_archive(struct kit *k)
-{
-    uint8_t sum[32];
-    assert_int_equal(EVP_Digest(k->data, k->size, sum, NULL, EVP_sha256(), NULL), 1);
-    kit_put(k, sum, sizeof sum);
-    return kit_open(k->data, k->size);
-}
-
-static void kit_layer(struct kit *k, const char *wheel)
-{
-    uint8_t length[4];
-    flow_put_u32(length, (uint32_t)strlen(wheel));
-    kit_put(k, length, 4);
-    kit_put(k, wheel, strlen(wheel));
-    kit_put(k, "CBUN1\n", 6);
-    kit_head(k, 0, 0, 0);
-}
-
-static void hostile_archives(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *manifest, *first, *second, *with; // with NULL: good
-    } cases[] = {
-        {"{}", WHEEL_A, WHEEL_B, NULL},
-        {"{}", NULL, NULL, NULL},
-        {"[]", NULL, NULL, "no JSON object"},
-        {"", NULL, NULL, "no JSON object"},
-        {"{", NULL, NULL, "no JSON object"},
-        {"{\"a\":1,\"a\":2}", NULL, NULL, "no JSON object"},
-        {"{}", WHEEL_A, WHEEL_A, "twice"},
-        {"{}", "../../../../../../../../../../../../../../../../../../etc/passwd", NULL,
-         "no digest"},
-        {"{}", "aa", NULL, ""},
-        {"{}", WHEEL_A "a", NULL, "no digest"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct archive a;
-        struct err e = {0};
-        uint8_t length[4];
-        kit.size = 0;
-        kit_put(&kit, "CENV1\n", 6);
-        flow_put_u32(length, (uint32_t)strlen(cases[i].manifest));
-        kit_put(&kit, length, 4);
-        kit_put(&kit, cases[i].manifest, strlen(cases[i].manifest));
-        if (cases[i].first)
-            kit_layer(&kit, cases[i].first);
-        if (cases[i].second)
-            kit_layer(&kit, cases[i].second);
-        _cleanup_close_ int fd = seal_archive(&kit);
-        int r = archive_read(&shelf, fd, &plenty, NULL, &a, &e);
-        assert_int_equal(r == 0, cases[i].with == NULL);
-        if (r == 0)
-            archive_done(&a);
-        else if (e.code != ERR_BAD_ARCHIVE || !strstr(e.message, cases[i].with))
-            fail_msg("case %zu: %s", i, e.message);
-    }
-    // A manifest that says it is 4 GiB.
-    struct archive a;
-    struct err e = {0};
-    kit.size = 0;
-    kit_put(&kit, "CENV1\n\xff\xff\xff\xff{}", 12);
-    _cleanup_close_ int fd = seal_archive(&kit);
-    assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &a, &e), -EBADMSG);
-    assert_non_null(strstr(e.message, "4294967295"));
-}
-
-static void an_export_that_cannot_be_written(void **state)
-{
-    (void)state;
-    struct archive_layer layer = {.wheel = WHEEL_A};
-    struct archive a = {.manifest = json_object(), .layers = &layer, .count = 1};
-    struct err e = {0};
-    uint64_t bytes;
-    _cleanup_close_ int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    store_good(WHEEL_A, layer.id);
-    assert_int_equal(archive_write(&shelf, full, &a, NULL, &bytes, &e), -ENOSPC);
-    assert_int_equal(e.code, ERR_DISK_FULL);
-    assert_int_equal(shelf_drop(&shelf, layer.id, &e), 0);
-    assert_int_equal(archive_write(&shelf, full, &a, NULL, &bytes, &e), -ENOENT);
-    assert_int_equal(e.code, ERR_FILE_UNKNOWN);
-    json_decref(a.manifest);
-}
-
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -708,10 +419,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(killed_at_any_moment_no_layer_is_half, begin_fast, end),
         TEST(a_full_disk_leaves_nothing_half),
         TEST(a_file_that_is_larger_than_allowed_here),
-        TEST(what_was_exported_comes_back),
-        TEST(a_damaged_archive_leaves_nothing),
-        TEST(hostile_archives),
-        TEST(an_export_that_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

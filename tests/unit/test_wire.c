@@ -35,6 +35,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_NET_BOX] = sizeof(struct wire_net_box),
     [WIRE_NET_GONE] = sizeof(struct wire_net_box),
     [WIRE_NET_LINK] = sizeof(struct wire_net_link),
+    [WIRE_PORTER_LINK] = sizeof(struct wire_net_link),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.

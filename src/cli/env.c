@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env: `constrictor env`: environments of packages, for people.  cmd_env() works in the first process: it reads the
+// command line, and finds out who has the environments: a server that runs, which is then asked over REST, or nobody:
+// then this program opens them itself, with a keeper and a gate of its own.
+
+#include "cli/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "gate/envs.h"
+#include "keeper/state.h"
+
+enum wants { NO_NAME, MAY_NAME, NAME };
+
+static const struct {
+    const char *word;
+    enum wants name;
+    int more_min, more_max; // operands behind the name
+    const char *usage;
+} verbs[VERB_MAX] = {
+    [VERB_LIST] = {"list", NO_NAME, 0, 0, "env list"},
+    [VERB_CREATE] = {"create", NAME, 0, INT_MAX, "env create NAME [PACKAGES...]"},
+    [VERB_INSTALL] = {"install", NAME, 1, INT_MAX, "env install NAME PACKAGES..."},
+    [VERB_UNINSTALL] = {"uninstall", NAME, 1, INT_MAX, "env uninstall NAME PACKAGES..."},
+    [VERB_PACKAGES] = {"packages", MAY_NAME, 0, 0, "env packages [NAME]"},
+    [VERB_DESCRIBE] = {"describe", NAME, 0, 0, "env describe NAME"},
+    [VERB_RESET] = {"reset", NAME, 0, 0, "env reset NAME"},
+    [VERB_DELETE] = {"delete", NAME, 0, 0, "env delete NAME"},
+    [VERB_STATUS] = {"status", NAME, 1, 1, "env status NAME JOB"},
+};
+
+static int unknown_verb(const char *word, struct err *e)
+{
+    unsigned best = 3;
+    const char *near = NULL;
+    for (size_t i = 0; i < VERB_MAX; i++) {
+        unsigned distance = text_distance(word, verbs[i].word);
+        if (distance < best) {
+            best = distance;
+            near = verbs[i].word;
+        }
+    }
+    (void)err_set(e, ERR_USAGE, 0,
+                  "there are: list, create, install, uninstall, packages, describe, reset, delete, "
+                  "status",
+                  "'env' cannot '%.80s'", word);
+    if (near)
+        err_hint(e, "did you mean '%s'?", near);
+    return -1;
+}
+
+static int read_operands(struct env_command *ask, int argc, char **argv, struct err *e)
+{
+    size_t v = 0;
+    while (v < VERB_MAX && strcmp(verbs[v].word, argv[0]) != 0)
+        v++;
+    if (v == VERB_MAX)
+        return unknown_verb(argv[0], e);
+    ask->verb = (enum env_verb)v;
+    argc--;
+    argv++;
+    if (verbs[v].name != NO_NAME && argc > 0) {
+        ask->name = *argv++;
+        argc--;
+    }
+    if ((verbs[v].name == NAME && !ask->name) || argc < verbs[v].more_min ||
+        argc > verbs[v].more_max) {
+        (void)err_set(e, ERR_USAGE, 0, NULL, "'env %s' was given too %s", verbs[v].word,
+                      argc > verbs[v].more_max ? "much" : "little");
+        err_hint(e, "usage: constrictor %s", verbs[v].usage);
+        return -1;
+    }
+    if (ask->verb == VERB_STATUS)
+        ask->job = argv[0];
+    else
+        for (int i = 0; i < argc; i++)
+            if (json_array_append_new(ask->packages, json_string(argv[i])) < 0)
+                return err_set(e, ERR_BAD_REQUIREMENT, 0, "write it as UTF-8",
+                               "'%.80s' is no package", argv[i]);
+    return 0;
+}
+
+bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid)
+{
+    char path[PATH_MAX], text[1200];
+    struct err e;
+    uint64_t pid;
+    ret[0] = '\0';
+    *ret_pid = 0;
+    if (state_find(c, geteuid() == 0, getenv("XDG_STATE_HOME"), getenv("HOME"), path, &e) < 0)
+        return false;
+    _cleanup_close_ int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int fd = folder < 0 ? -1
+                                        : openat(folder, "environments.lock",
+                                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    // Its lock goes with the server, however that ended; ours goes with the descriptor, at once.
+    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return false;
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    char *line = strchr(text, '\n');
+    if (!line)
+        return true;
+    *line++ = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (text_parse_u64(text, 1, INT_MAX, &pid) == 0)
+        *ret_pid = (int)pid;
+    if (strncmp(line, "http", 4) == 0)
+        snprintf(ret, cap, "%s", line);
+    return true;
+}
+
+int cmd_env(const struct config *c, int argc, char **argv)
+{
+    struct env_command ask = {.config = c, .packages = json_array()};
+    struct err e;
+    char url[1100];
+    int pid;
+    if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0)
+        return cli_fail(&e, c->json);
+    if (c->url[0])
+        return env_remote(&ask, c->url);
+    if (!env_find_server(c, url, sizeof url, &pid))
+        return env_local(&ask);
+    if (url[0])
+        return env_remote(&ask, url);
+    (void)err_set(
+        &e, ERR_BUSY, 0,
+        "end it, or give this command another folder with --state, or a server with --url",
+        "another program, process %d, has the environments of this state folder", pid);
+    return cli_fail(&e, c->json);
+}

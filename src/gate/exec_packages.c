@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec_packages: see exec_packages.h.  Runs in the gate, on its event loop.
+
+#include "gate/exec_packages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "gate/envs.h"
+
+#define MARKER "# /// script"
+
+struct exec_packages {
+    struct exec *reader;   // a box reads the metadata of the code
+    struct env_wait *wait; // packages are installed
+    char name[ENV_NAME_MAX + 1];
+    // What the caller may not have any more when the code's turn comes.
+    char *texts[5];
+    struct session_plan plan;
+};
+
+// Looks for the block in a box: what is in it is text of somebody, and TOML at that.
+static const char reader_code[] =
+    "import sys\n"
+    "def read(text):\n"
+    "    found, block = [], None\n"
+    "    for line in text.splitlines():\n"
+    "        if block is None:\n"
+    "            if line.rstrip() == '# /// script':\n"
+    "                block = []\n"
+    "        elif line.rstrip() == '# ///':\n"
+    "            found.append('\\n'.join(block))\n"
+    "            block = None\n"
+    "        elif line == '#' or line.startswith('# '):\n"
+    "            block.append(line[2:])\n"
+    "        else:\n"
+    "            block = None\n"
+    "    if len(found) > 1:\n"
+    "        return {'error': 'there is more than one'}\n"
+    "    if not found:\n"
+    "        return {'dependencies': []}\n"
+    "    sys.path.insert(0, '/opt/constrictor')\n"
+    "    try:\n"
+    "        from tomllib import loads\n"
+    "    except ImportError:\n"
+    "        from pylock import loads\n"
+    "    try:\n"
+    "        wanted = loads(found[0]).get('dependencies', [])\n"
+    "    except Exception as exc:\n"
+    "        return {'error': str(exc)[:300]}\n"
+    "    if type(wanted) is not list or any(type(item) is not str for item in wanted):\n"
+    "        return {'error': 'dependencies is not a list of texts'}\n"
+    "    return {'dependencies': wanted[:200]}\n"
+    "read(source)\n";
+
+// Nobody waits for it any more; it frees itself at its end.
+static void abandon(struct exec *reader)
+{
+    reader->request.on_done = exec_free;
+    exec_cancel(reader);
+}
+
+void exec_free_packages(struct exec *x)
+{
+    struct exec_packages *p = TAKE_PTR(x->packages);
+    if (!p)
+        return;
+    if (p->wait)
+        envs_need_cancel(p->wait);
+    if (p->reader)
+        abandon(p->reader);
+    for (size_t i = 0; i < ARRAY_LEN(p->texts); i++)
+        free(p->texts[i]);
+    json_decref(p->plan.network);
+    free(p);
+}
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+}
+
+// ---- waiting -----------------------------------------------------------------------------------------
+
+static int keep(char **place, const char **text)
+{
+    if (!*text)
+        return 0;
+    *place = strdup(*text);
+    *text = *place;
+    return *place ? 0 : -1;
+}
+
+static struct exec_packages *begin_waiting(struct exec *x)
+{
+    struct exec_request *q = &x->request;
+    struct exec_packages *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    x->packages = p;
+    if (keep(&p->texts[0], &q->session) < 0 || keep(&p->texts[1], &q->filename) < 0 ||
+        keep(&p->texts[2], &q->policy) < 0 || keep(&p->texts[3], &q->checkpoint) < 0 ||
+        keep(&p->texts[4], &q->environment) < 0)
+        return NULL;
+    if (q->plan) {
+        p->plan = *q->plan;
+        (void)json_incref(p->plan.network);
+        q->plan = &p->plan;
+    }
+    return p;
+}
+
+static void go_on(struct exec *x)
+{
+    if (!exec_begin(x))
+        x->request.on_done(x);
+}
+
+static void on_ready(const char *name, const struct err *e, void *argument)
+{
+    struct exec *x = argument;
+    struct exec_packages *p = x->packages;
+    p->wait = NULL;
+    if (!name) {
+        x->error = *e;
+        (void)err_wrap(&x->error, "packages");
+        x->request.on_done(x);
+        return;
+    }
+    snprintf(p->name, sizeof p->name, "%s", name);
+    x->request.environment = p->name;
+    go_on(x);
+}
+
+static int need(struct exec *x, const json_t *requirements)
+{
+    struct exec_packages *p = x->packages;
+    p->wait = envs_need(x->gate, x->owner, requirements, on_ready, x);
+    return p->wait ? 0 : no_memory(&x->error);
+}
+
+// ---- metadata in the code ----------------------------------------------------------------------------
+
+static bool has_marker(const char *code, size_t length)
+{
+    const char *at = code;
+    while ((at = memmem(at, length - (size_t)(at - code), MARKER, sizeof MARKER - 1))) {
+        if (at == code || at[-1] == '\n')
+            return true;
+        at += sizeof MARKER - 1;
+    }
+    return false;
+}
+
+// 1: there are some, in *ret, 0: none, negative: x->error.
+static int take_metadata(struct exec *x, struct exec *reader, json_t **ret)
+{
+    json_t *said = reader->run ? json_object_get(reader->run->result, "result_json") : NULL;
+    json_t *wanted = json_object_get(said, "dependencies");
+    const char *wrong = json_string_value(json_object_get(said, "error"));
+    struct err e = {0};
+    if (reader->error.message[0]) {
+        x->error = reader->error;
+        return -1;
+    }
+    if (!json_is_array(wanted)) {
+        (void)err_set(&x->error, ERR_BAD_REQUIREMENT, 0,
+                      "write it as PEP 723 says, or leave it out and use the argument 'packages'",
+                      "the block '" MARKER "' in the code cannot be read%s%.300s",
+                      wrong ? ": " : "", wrong ? wrong : "");
+        text_sanitize(x->error.message);
+        return -1;
+    }
+    if (json_array_size(wanted) == 0)
+        return 0;
+    *ret = envs_requirements(wanted, &e);
+    if (*ret)
+        return 1;
+    x->error = e;
+    return err_wrap(&x->error, "the block '" MARKER "'");
+}
+
+static void on_read(struct exec *reader)
+{
+    struct exec *x = reader->request.argument;
+    json_t *requirements = NULL;
+    x->packages->reader = NULL;
+    int r = take_metadata(x, reader, &requirements);
+    exec_free(reader);
+    if (r > 0)
+        r = need(x, requirements) < 0 ? -1 : 1;
+    json_decref(requirements);
+    if (r < 0)
+        x->request.on_done(x);
+    else if (r == 0)
+        go_on(x);
+}
+
+static int read_metadata(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    json_t *variables = json_pack("{s:o}", "source", json_stringn(q->code, q->code_length));
+    if (!variables)
+        return 0; // it is not UTF-8; Python has the last word
+    if (!begin_waiting(x)) {
+        json_decref(variables);
+        return no_memory(&x->error);
+    }
+    struct exec_request request = {.owner = x->owner,
+                                   .code = reader_code,
+                                   .code_length = sizeof reader_code - 1,
+                                   .variables = variables,
+                                   .network = json_false(),
+                                   .plain = true,
+                                   .limits = keeper_limits(x->gate->facts->config),
+                                   .on_done = on_read,
+                                   .argument = x};
+    x->packages->reader = exec_start(x->gate, &request);
+    return x->packages->reader ? 1 : no_memory(&x->error);
+}
+
+// ---- the end without a run ---------------------------------------------------------------------------
+
+static void on_soon(evutil_socket_t fd, short what, void *argument)
+{
+    struct exec *x = argument;
+    (void)fd;
+    (void)what;
+    event_free(TAKE_PTR(x->soon));
+    x->request.on_done(x);
+}
+
+bool exec_end_soon(struct exec *x)
+{
+    struct timeval now = {0};
+    x->soon = evtimer_new(x->gate->base, on_soon, x);
+    return x->soon && event_add(x->soon, &now) == 0;
+}
+
+// ---- for exec.c --------------------------------------------------------------------------------------
+
+int exec_wait_for_packages(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    if (q->plain || q->action != EXEC_RUN)
+        return 0;
+    if (json_array_size(q->packages)) {
+        if (q->environment && q->environment[0])
+            return err_set(
+                &x->error, ERR_BAD_VALUE, 0,
+                "give one of them; to add packages to an environment, install them there",
+                "both 'environment' and 'packages' are given");
+        if (!begin_waiting(x))
+            return no_memory(&x->error);
+        return need(x, q->packages) < 0 ? -1 : 1;
+    }
+    bool named = q->environment && q->environment[0];
+    if (!named && x->gate->envs && q->code && has_marker(q->code, q->code_length))
+        return read_metadata(x);
+    return 0;
+}
+
+bool exec_cancel_packages(struct exec *x)
+{
+    struct exec_packages *p = x->packages;
+    if (!p->wait && !p->reader)
+        return false;
+    if (p->wait)
+        envs_need_cancel(TAKE_PTR(p->wait));
+    if (p->reader)
+        abandon(TAKE_PTR(p->reader));
+    (void)err_set(&x->error, ERR_CANCELLED, 0, NULL,
+                  "cancelled while its packages were made ready");
+    return true;
+}
+
+static const char *shown(const char *name)
+{
+    return name && name[0] ? name : ENV_BASE;
+}
+
+// A session without an environment of its own takes over that of the first packages that are asked for in it.
+static int settle_session(struct exec *x, struct session *s)
+{
+    const char *wanted = x->request.environment;
+    if (!wanted || !wanted[0] || strcmp(wanted, shown(s->plan.environment)) == 0)
+        return 0;
+    if (x->packages && x->packages->name[0] && strcmp(shown(s->plan.environment), ENV_BASE) == 0) {
+        snprintf(s->plan.environment, sizeof s->plan.environment, "%s", wanted);
+        return 0;
+    }
+    return err_set(
+        &x->error, ERR_BAD_VALUE, 0,
+        "leave it out, install the packages into that environment, or open another session",
+        "this session has the environment '%s', which cannot be changed",
+        shown(s->plan.environment));
+}
+
+int exec_find_path(struct exec *x, struct session *s, json_t **ret)
+{
+    if (s && settle_session(x, s) < 0)
+        return -1;
+    const char *name = shown(s ? s->plan.environment : x->request.environment);
+    if (envs_path(x->gate, x->owner, name, ret, &x->error) < 0)
+        return -1;
+    if (s && !*ret && s->had_path)
+        *ret = json_array(); // what it was told before does not hold any more
+    if (s && *ret)
+        s->had_path = true;
+    return 0;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec_packages: the packages of one request to execute code: which environment it runs in, and what has to be
+// installed before.  Called by exec.c.
+
+#ifndef CONSTRICTOR_GATE_EXEC_PACKAGES_H
+#define CONSTRICTOR_GATE_EXEC_PACKAGES_H
+
+#include <jansson.h>
+
+#include "gate/exec.h"
+
+// Does it name packages, as an argument or in the code (PEP 723)?  1: they are made ready, and exec_begin() or the
+// end follows; 0: there is nothing to wait for; negative: x->error.
+int exec_wait_for_packages(struct exec *x);
+// True: it did wait, and x->error says that it was cancelled.
+bool exec_cancel_packages(struct exec *x);
+void exec_free_packages(struct exec *x);
+
+// The folders that the code's interpreter looks for packages in; NULL: only its own.  New.  0, or negative and
+// x->error.
+int exec_find_path(struct exec *x, struct session *s, json_t **ret);
+
+// Without a run, for x->error; on_done comes later.  False: memory is out.
+bool exec_end_soon(struct exec *x);
+
+bool exec_begin(struct exec *x); // in exec.c; false: x->error
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// helper: a process beside the gate that the keeper starts, watches, starts again, and links with the gate: the
+// broker (keeper/broker.h), the porter (porter/porter.h).
+
+#ifndef CONSTRICTOR_KEEPER_HELPER_H
+#define CONSTRICTOR_KEEPER_HELPER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "keeper/keeper.h"
+#include "keeper/stock.h"
+
+enum { HELPER_SHORT_LIVES_MAX = 100 }; // in a row, and it is given up
+
+struct helper {
+    // Settled at the beginning.
+    const char *name;                                        // for the log
+    const char *process;                                     // what ps shows; at most 15 bytes
+    int (*main)(int sock, const struct keeper_facts *facts); // NULL: there is none
+    struct stock *stock;                                     // for mail to the gate
+    struct mail *mail;                                       // to the helper
+    enum wire_type link; // what the gate gets its end of a socket with; the helper gets NET_LINK
+    int epoll;
+    // How it goes.
+    pid_t pid; // 0: there is none
+    int sock;
+    int64_t since_ms;
+    unsigned short_lives;
+    bool failed; // it broke too often, or nobody wants one
+};
+
+// The mail has its tag already.
+void helper_init(struct helper *h);
+
+// `facts` are what it inherits.
+int helper_start(struct helper *h, const struct keeper_facts *facts, struct err *e);
+
+// Gate and helper get a new socket to each other; one of them is new.
+void helper_link(struct helper *h);
+
+// What the socket has to say: there is room, or it is gone.
+void helper_event(struct helper *h, uint32_t events);
+// After each round of events: ends one for which too much waits.
+void helper_check(struct helper *h);
+
+// A child has ended; perhaps it was this one.
+void helper_reap(struct helper *h);
+// Should it be started?
+bool helper_is_missing(const struct helper *h);
+
+void helper_close(struct helper *h);
+
+#endif

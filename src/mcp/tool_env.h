@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tool_env: what the tools for environments and packages share: tool_env.c (install_package, create_python_env,
+// reset_sandbox) and tool_packages.c (check_package_status, list_installed_packages).
+
+#ifndef CONSTRICTOR_MCP_TOOL_ENV_H
+#define CONSTRICTOR_MCP_TOOL_ENV_H
+
+#include "mcp/schema_kit.h"
+#include "mcp/tool_run.h"
+
+// Ends the call with an error that a model can act on.
+void tool_env_refuse(struct mcp_call *c, const struct err *e);
+// False: there is nothing here, and the call was answered.
+bool tool_env_has_gate(struct mcp_call *c);
+// Answers with an object and the words for it; takes both.
+void tool_env_answer(struct mcp_call *c, json_t *object, char *words, bool is_error);
+// The same with the state of a job, which is borrowed; `lead` stands before the words.
+void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead);
+// The environment that a call means: NULL when the call was answered.
+const char *tool_env_name(struct mcp_call *c, json_t *arguments);
+
+// What envs_status() makes.
+extern const char tool_env_status_output[];
+
+// clang-format off
+
+#define INPUT(required, fields)                                                                    \
+    "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "], "          \
+    "\"additionalProperties\": false}"
+#define WAIT_ARGUMENT(fallback, text)                                                              \
+    "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": " fallback ", " \
+    "\"description\": \"" text "\"}"
+#define PACKAGE                                                                                    \
+    OBJECT("\"name\"", FIELD("name", STRING) ", " FIELD("version", NULLABLE(STRING)) ", " FIELD("base", BOOLEAN))
+
+// clang-format on
+
+#endif

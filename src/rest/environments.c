@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// environments: the routes /environments and below: make, look at, change, remove; see gate/envs.h.  Handlers of
+// rest/route.c; run in the gate.
+//
+//   1. A change is a job.  The answer comes when it has ended, or when the time of `wait` is over (202); with "stream"
+//      it is lines of JSON, one for each step, the last one the whole state.
+//   2. A client that leaves does not end its job; DELETE of the job does.
+
+#include "rest/environments.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/dump.h"
+#include "gate/env_words.h"
+#include "gate/envs.h"
+#include "gate/packages.h"
+
+enum {
+    WAIT_MS = 30000, // unless the call says otherwise
+    LOOK_MS = 100,   // how often a job that is waited for is looked at
+    BACKLOG_MAX = 64 * 1024,
+    QUERY_MAX = 4096,
+};
+
+struct rest_job {
+    struct env_job *job; // NULL: it has ended, or is another's
+    struct packages *packages;
+    char id[ENV_JOB_ID_SIZE];
+    int64_t until_ms;
+    bool stream, starting;
+    json_t *last; // what on_done said while it was being started
+};
+
+void rest_job_free(struct rest_job *j)
+{
+    if (!j)
+        return;
+    if (j->job)
+        env_job_forget(j->job);
+    packages_cancel(j->packages);
+    json_decref(j->last);
+    free(j);
+}
+
+static void *job_new(struct rest_call *c)
+{
+    c->job = calloc(1, sizeof *c->job);
+    if (!c->job)
+        rest_answer(c, 503, NULL);
+    return c->job;
+}
+
+static struct gate *gate_of(const struct rest_call *c)
+{
+    return c->rest->gate;
+}
+
+// A query parameter: 0 absent, 1 in buf, -1 answered.
+static int query(struct rest_call *c, const char *name, char *buf, size_t cap)
+{
+    size_t n = strlen(name);
+    for (const char *p = c->x->query; *p;) {
+        size_t length = strcspn(p, "&");
+        if (length >= n && strncmp(p, name, n) == 0 && (p[n] == '=' || length == n)) {
+            if (http_query(c->x, name, buf, cap) && buf[0])
+                return 1;
+            rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode it as UTF-8 with %XX",
+                      "the query parameter '%s' is empty, too long or not well encoded", name);
+            return -1;
+        }
+        p += length + (p[length] == '&');
+    }
+    return 0;
+}
+
+// ---- answers ---------------------------------------------------------------------------------------
+
+// The status of an answer about a job: the object of one that failed is an Error, too.
+static int status_of(const struct rest_call *c, const json_t *state)
+{
+    if (!env_status_is_over(state))
+        return 202;
+    if (!env_status_is_ready(state))
+        return 422;
+    return c->route->status;
+}
+
+static void write_line(struct rest_call *c, const json_t *message)
+{
+    char *text = dump_text((json_t *)message);
+    size_t length = text ? strlen(text) : 0;
+    if (!c->x->streaming)
+        http_stream_begin(c->x, 200, "application/x-ndjson");
+    if (text) {
+        text[length] = '\n'; // in place of its NUL
+        http_stream_write(c->x, text, length + 1);
+    }
+    free(text);
+}
+
+// Takes `state`.  The call is gone afterwards.
+static void answer_state(struct rest_call *c, json_t *state)
+{
+    if (!c->job->stream || !state) {
+        rest_answer(c, state ? status_of(c, state) : 503, state);
+        return;
+    }
+    write_line(c, state);
+    json_decref(state);
+    http_stream_end(rest_let_go(c));
+    rest_free(c);
+}
+
+// ---- jobs ------------------------------------------------------------------------------------------
+
+static void on_progress(struct env_job *j, const json_t *state, void *argument)
+{
+    struct rest_call *c = argument;
+    char text[256];
+    (void)j;
+    if (!c->job->stream || !c->x || http_stream_backlog(c->x) > BACKLOG_MAX)
+        return;
+    env_words_progress(state, text, sizeof text);
+    json_t *line =
+        json_pack("{s:O*, s:O*, s:O*, s:O*, s:O*, s:s}", "job", json_object_get(state, "job"),
+                  "environment", json_object_get(state, "environment"), "state",
+                  json_object_get(state, "state"), "progress", json_object_get(state, "progress"),
+                  "elapsed_seconds", json_object_get(state, "elapsed_seconds"), "message", text);
+    if (line)
+        write_line(c, line);
+    json_decref(line);
+}
+
+static void on_done(struct env_job *j, const json_t *state, void *argument)
+{
+    struct rest_call *c = argument;
+    (void)j;
+    if (c->job->starting) {
+        c->job->last = json_deep_copy(state);
+        return;
+    }
+    c->job->job = NULL; // no more calls for this listener
+    answer_state(c, json_deep_copy(state));
+}
+
+static void set_timer(struct rest_call *c, uint64_t ms, event_callback_fn on_timer)
+{
+    struct timeval wait = {.tv_sec = (time_t)(ms / 1000),
+                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    c->timer = evtimer_new(gate_of(c)->base, on_timer, c);
+    if (!c->timer || event_add(c->timer, &wait) < 0)
+        on_timer(-1, EV_TIMEOUT, c); // nobody can wait: as it is now
+}
+
+// It took too long for this call: the job goes on.
+static void on_waited(evutil_socket_t fd, short what, void *argument)
+{
+    struct rest_call *c = argument;
+    struct err e;
+    (void)fd;
+    (void)what;
+    if (c->job->job)
+        env_job_forget(TAKE_PTR(c->job->job));
+    json_t *state = envs_status(gate_of(c), c->owner, c->job->id, &e);
+    if (state)
+        answer_state(c, state);
+    else
+        rest_fail_err(c, &e);
+}
+
+static void start(struct rest_call *c, struct env_order *order)
+{
+    struct err e;
+    struct rest_job *j = job_new(c);
+    if (!j)
+        return;
+    j->stream = json_is_true(field_get(c->body, "stream", NULL));
+    j->starting = true;
+    order->owner = c->owner;
+    order->on_progress = on_progress;
+    order->on_done = on_done;
+    order->argument = c;
+    j->job = envs_order(gate_of(c), order, &e);
+    j->starting = false;
+    if (!j->job) {
+        rest_fail_err(c, &e);
+        return;
+    }
+    if (j->last) {
+        j->job = NULL;
+        answer_state(c, TAKE_PTR(j->last));
+        return;
+    }
+    snprintf(j->id, sizeof j->id, "%s", env_job_id(j->job));
+    if (!j->stream)
+        set_timer(c, field_ms(c->body, "wait", WAIT_MS), on_waited);
+}
+
+// The requirements in a field: 0 and NULL without it, -1: answered.
+static int requirements(struct rest_call *c, const char *name, json_t **ret)
+{
+    struct err e;
+    json_t *given = field_get(c->body, name, NULL);
+    *ret = given ? envs_requirements(given, &e) : NULL;
+    if (!given || *ret)
+        return 0;
+    (void)err_wrap(&e, "field '%s'", name);
+    rest_fail_err(c, &e);
+    return -1;
+}
+
+static void install(struct rest_call *c, const char *name)
+{
+    json_t *packages, *constraints;
+    if (requirements(c, "packages", &packages) < 0)
+        return;
+    if (requirements(c, "constraints", &constraints) < 0) {
+        json_decref(packages);
+        return;
+    }
+    struct env_order order = {
+        .change = ENV_INSTALL,
+        .name = name,
+        .requirements = packages,
+        .constraints = constraints,
+        .upgrade = json_is_true(field_get(c->body, "upgrade", NULL)),
+        .source_builds = json_is_true(field_get(c->body, "source_builds", NULL)),
+    };
+    start(c, &order);
+    json_decref(packages);
+    json_decref(constraints);
+}
+
+void rest_install(struct rest_call *c)
+{
+    install(c, c->id);
+}
+
+void rest_uninstall(struct rest_call *c)
+{
+    char names[QUERY_MAX], all[8] = "";
+    struct err e;
+    int some = query(c, "packages", names, sizeof names);
+    if (some < 0 || query(c, "all", all, sizeof all) < 0)
+        return;
+    bool every = strcmp(all, "true") == 0 || strcmp(all, "1") == 0;
+    if (!!some == every) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE),
+                  "say ?packages=NAME for some of them, or ?all=true for all",
+                  "it is not clear which packages to remove");
+        return;
+    }
+    json_t *text = some ? json_string(names) : NULL;
+    json_t *list = some ? envs_requirements(text, &e) : NULL;
+    json_decref(text);
+    if (some && !list) {
+        (void)err_wrap(&e, "the query parameter 'packages'");
+        rest_fail_err(c, &e);
+        return;
+    }
+    struct env_order order = {
+        .change = some ? ENV_UNINSTALL : ENV_RESET, .name = c->id, .requirements = list};
+    start(c, &order);
+    json_decref(list);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *argument)
+{
+    struct rest_call *c = argument;
+    struct err e;
+    struct timeval wait = {.tv_usec = LOOK_MS * 1000};
+    (void)fd;
+    (void)what;
+    json_t *state = envs_status(gate_of(c), c->owner, c->job->id, &e);
+    if (state && !env_status_is_over(state) && clock_ms() < c->job->until_ms && c->timer &&
+        event_add(c->timer, &wait) == 0) {
+        json_decref(state);
+        return;
+    }
+    if (state)
+        rest_answer(c, 200, state); // also of one that failed: this call has worked
+    else
+        rest_fail_err(c, &e);
+}
+
+// Jobs are the caller's; one of another environment is not below this one.
+static json_t *find_job(struct rest_call *c, struct err *e)
+{
+    json_t *state = envs_status(gate_of(c), c->owner, c->job_id, e);
+    const char *of = json_string_value(json_object_get(state, "environment"));
+    if (!state || (of && strcmp(of, c->id) == 0))
+        return state;
+    json_decref(state);
+    err_set(e, ERR_JOB_UNKNOWN, 0, "see the environment for its jobs",
+            "environment '%s' has no job '%s'", c->id, c->job_id);
+    return NULL;
+}
+
+void rest_get_job(struct rest_call *c)
+{
+    struct err e;
+    char text[16];
+    uint64_t wait_ms = 0;
+    int given = query(c, "wait", text, sizeof text);
+    if (given < 0)
+        return;
+    if (given && text_parse_scaled(text, TEXT_SECOND_MS, 0, REST_WAIT_MAX_S * 1000, &wait_ms) < 0) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give a number of seconds",
+                  "the query parameter 'wait' is no number between 0 and %d", REST_WAIT_MAX_S);
+        return;
+    }
+    json_t *state = find_job(c, &e);
+    if (!state) {
+        rest_fail_err(c, &e);
+        return;
+    }
+    if (wait_ms == 0 || env_status_is_over(state)) {
+        rest_answer(c, 200, state);
+        return;
+    }
+    json_decref(state);
+    struct rest_job *j = job_new(c);
+    if (!j)
+        return;
+    snprintf(j->id, sizeof j->id, "%s", c->job_id);
+    j->until_ms = clock_ms() + (int64_t)wait_ms;
+    set_timer(c, LOOK_MS, on_look);
+}
+
+void rest_delete_job(struct rest_call *c)
+{
+    struct err e;
+    json_t *state = find_job(c, &e);
+    if (!state || envs_cancel(gate_of(c), c->owner, c->job_id, &e) < 0) {
+        json_decref(state);
+        rest_fail_err(c, &e);
+        return;
+    }
+    json_decref(state);
+    state = envs_status(gate_of(c), c->owner, c->job_id, &e);
+    if (state)
+        rest_answer(c, 200, state);
+    else
+        rest_fail_err(c, &e);
+}
+
+// ---- environments ------------------------------------------------------------------------------------
+
+void rest_list_environments(struct rest_call *c)
+{
+    json_t *list = envs_list(gate_of(c), c->owner);
+    rest_answer(c, 200,
+                list ? json_pack("{s:o, s:I}", "environments", list, "total",
+                                 (json_int_t)json_array_size(list))
+                     : NULL);
+}
+
+void rest_get_environment(struct rest_call *c)
+{
+    struct err e;
+    json_t *one = envs_describe(gate_of(c), c->owner, c->id, &e);
+    if (one)
+        rest_answer(c, c->route->status, one);
+    else
+        rest_fail_err(c, &e);
+}
+
+void rest_post_environment(struct rest_call *c)
+{
+    struct err e;
+    const char *name = field_text(c->body, "name", NULL);
+    json_t *packages;
+    if (strlen(name) != json_string_length(field_get(c->body, "name", NULL))) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "remove it",
+                  "the name of the environment has a NUL character");
+        return;
+    }
+    // What is wrong with them is said before anything is made.
+    if (requirements(c, "packages", &packages) < 0)
+        return;
+    bool some = json_array_size(packages) > 0;
+    json_decref(packages);
+    snprintf(c->id, sizeof c->id, "%s", name);
+    if (envs_create(gate_of(c), c->owner, c->id, field_text(c->body, "python", NULL), &e) < 0)
+        rest_fail_err(c, &e);
+    else if (some)
+        install(c, c->id);
+    else
+        rest_get_environment(c);
+}
+
+void rest_delete_environment(struct rest_call *c)
+{
+    struct err e;
+    if (envs_delete(gate_of(c), c->owner, c->id, &e) < 0)
+        rest_fail_err(c, &e);
+    else
+        rest_answer(c, 200, json_pack("{s:s, s:b}", "environment", c->id, "deleted", 1));
+}
+
+static void on_packages(json_t *answer, const struct err *e, void *argument)
+{
+    struct rest_call *c = argument;
+    c->job->packages = NULL;
+    if (answer)
+        rest_answer(c, 200, json_incref(answer));
+    else
+        rest_fail_err(c, e);
+}
+
+void rest_list_packages(struct rest_call *c)
+{
+    struct err e;
+    struct rest_job *j = job_new(c);
+    if (!j)
+        return;
+    j->packages = packages_ask(gate_of(c), c->owner, c->id, on_packages, c, &e);
+    if (!j->packages)
+        rest_fail_err(c, &e);
+}

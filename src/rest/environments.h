@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// environments: the handlers of /environments and what a call holds for them.
+
+#ifndef CONSTRICTOR_REST_ENVIRONMENTS_H
+#define CONSTRICTOR_REST_ENVIRONMENTS_H
+
+#include "rest/call.h"
+
+enum { REST_WAIT_MAX_S = 600 };
+
+// What goes on for a call; NULL is fine.  A job is not ended by it.
+void rest_job_free(struct rest_job *j);
+
+void rest_list_environments(struct rest_call *c);
+void rest_post_environment(struct rest_call *c);
+void rest_get_environment(struct rest_call *c);
+void rest_delete_environment(struct rest_call *c);
+void rest_list_packages(struct rest_call *c);
+void rest_install(struct rest_call *c);
+void rest_uninstall(struct rest_call *c);
+void rest_get_job(struct rest_call *c);
+void rest_delete_job(struct rest_call *c);
+
+#endif

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments and packages from end to end: a server, an index on loopback with wheels that are made here, and
+code that imports what was installed."""
+
+import os
+import pathlib
+import random
+import signal
+import sqlite3
+import sys
+import threading
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import wheel_lab
+from rest_client import serve
+
+KILLS = int(os.environ.get("KILLS", "8"))
+
+
+@pytest.fixture(scope="module")
+def lab():
+    with wheel_lab.Lab() as lab:
+        yield wheel_lab.fill(lab)
+
+
+@pytest.fixture
+def start(cli, lab):
+    """Starts a server; python of the tests, which has pip."""
+    def start(*flags, index=True, **options):
+        more = ("--index-url", lab.url) if index else ()
+        return serve(cli, "--python", sys.executable, *more, *flags, **options)
+    return start
+
+
+@pytest.fixture
+def server(start):
+    return start()
+
+
+def install(server, packages, name="base", **fields):
+    answer = server.post(f"/environments/{name}/packages", {"packages": packages, "wait": 60, **fields})
+    return answer.json
+
+
+def installed(server, packages, name="base", **fields):
+    job = install(server, packages, name, **fields)
+    assert job.get("state") == "ready", job
+    return job
+
+
+def lock_of(server, name="base"):
+    one = server.get(f"/environments/{name}").json
+    return {item["name"]: item["version"] for item in one["lock"]}
+
+
+# ---- The straight way -----------------------------------------------------------------------------
+
+def test_a_package_is_there_in_a_live_session(server):
+    first = server.run("x = 41\ntry:\n    import lab_good\nexcept ImportError as e:\n    print(e)", session="s")
+    assert "No module named 'lab_good'" in first["stdout"]
+    job = installed(server, "lab-good")
+    assert job["added"] == [{"name": "lab-good", "version": "2.0"}] and job["error"] is None
+    second = server.run("import lab_good\nprint(x + 1, lab_good.VERSION, lab_good.__file__)", session="s")
+    assert second["stdout"].startswith("42 2.0 /opt/layers/"), second
+    assert server.run("import lab_good; lab_good.VERSION")["result"] == "'2.0'"
+
+
+def test_children_see_packages(server):
+    installed(server, "lab-good")
+    code = "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', 'import lab_good; print(lab_good.VERSION)'], capture_output=True, text=True))"
+    assert "2.0" in server.run(code)["stdout"]
+
+
+def test_each_environment_has_its_own_version(server):
+    for name, wanted, version in ("old", "lab-good<2", "1.5"), ("new", "lab-good>=2", "2.0"):
+        assert server.post("/environments", {"name": name}).status == 201
+        installed(server, [wanted], name)
+        assert server.run("import lab_good; lab_good.VERSION", environment=name)["result"] == f"'{version}'"
+    bare = server.run("import lab_good")
+    assert bare["error"]["type"] == "ModuleNotFoundError"
+    names = [item["name"] for item in server.get("/environments").json["environments"]]
+    assert names == ["base", "new", "old"]
+
+
+def test_packages_of_a_call_are_made_once(server, lab):
+    code = "import lab_good; lab_good.VERSION"
+    assert server.run(code, packages=["lab-good==1.0"])["result"] == "'1.0'"
+    asked = len(lab.requests)
+    assert server.run(code, packages=["lab-good==1.0"])["result"] == "'1.0'"
+    assert len(lab.requests) == asked
+
+
+def test_metadata_in_the_code(server):
+    code = "# /// script\n# dependencies = [\n#   'lab-good<2',\n# ]\n# ///\nimport lab_good\nlab_good.VERSION"
+    assert server.run(code)["result"] == "'1.5'"
+    assert server.run("# /// script\n# dependencies = []\n# ///\n1 + 1")["result"] == "2"
+    bad = server.post("/execute", {"code": "# /// script\n# dependencies = [\n# ///\n1", "stream": False})
+    assert bad.status >= 400 and bad.error["code"] == "bad_requirement", bad
+
+
+def test_requirements_add_up_and_go_again(server):
+    installed(server, "lab-needs")
+    installed(server, ["lab-mixed-name"])
+    assert lock_of(server) == {"lab-good": "2.0", "lab-needs": "1.0", "lab-mixed-name": "1.0"}
+    gone = server.ask("DELETE", "/environments/base/packages?packages=lab-needs").json
+    assert gone["state"] == "ready" and {item["name"] for item in gone["removed"]} == {"lab-good", "lab-needs"}
+    assert lock_of(server) == {"lab-mixed-name": "1.0"}
+    assert server.ask("DELETE", "/environments/base/packages?all=true").json["state"] == "ready"
+    assert lock_of(server) == {}
+
+
+def test_known_wheels_are_not_fetched_again(server, lab, cli):
+    """pip reads a wheel for itself when it resolves; it is brought here only once."""
+    def fetched(name):
+        before = sum(path.endswith(".whl") for path in lab.requests)
+        installed(server, "lab-good", name)
+        return sum(path.endswith(".whl") for path in lab.requests) - before
+    server.post("/environments", {"name": "second"})
+    assert fetched("base") == fetched("second") + 1
+    if os.geteuid() == 0:
+        assert len(list((cli.folder / "state/environments/layers").iterdir())) == 1
+
+
+def test_environments_outlive_the_server(start):
+    first = start()
+    installed(first, "lab-good")
+    first.process.send_signal(signal.SIGTERM)
+    first.process.wait(30)
+    second = start()
+    assert second.run("import lab_good; lab_good.VERSION")["result"] == "'2.0'"
+
+
+def test_two_installs_into_one_environment_queue(server):
+    answers = []
+    threads = [threading.Thread(target=lambda name=name: answers.append(install(server, name)))
+               for name in ("lab-good", "lab-mixed-name", "lab-data")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [job["state"] for job in answers] == ["ready"] * 3, answers
+    assert set(lock_of(server)) == {"lab-good", "lab-mixed-name", "lab-data"}
+
+
+# ---- What goes wrong ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("wanted, code, requirement", [
+    ("lab-nowhere", "package_not_found", "lab-nowhere"),
+    ("lab-good==9", "version_not_found", "lab-good"),
+    ("lab-needs lab-old", "conflict", None),
+    ("lab-yanked", "yanked_only", "lab-yanked"),
+    ("lab-ancient", "no_wheel", "lab-ancient"),
+    ("lab-source", "no_wheel", "lab-source"),
+    ("lab-wrong-hash", "hash_mismatch", "lab-wrong-hash"),
+    ("lab-traversal", "hostile_wheel", "lab-traversal"),
+    ("lab-symlink", "hostile_wheel", "lab-symlink"),
+    ("lab-bomb-100g", None, "lab-bomb-100g"),
+])
+def test_what_cannot_be_installed_changes_nothing(server, wanted, code, requirement):
+    installed(server, "lab-mixed-name")
+    job = install(server, wanted)
+    assert job["state"] == "failed", job
+    error = job["error"]
+    assert code is None or error["code"] == code, error
+    assert error["message"] and (requirement is None or requirement in (error["requirement"] or "")), error
+    assert lock_of(server) == {"lab-mixed-name": "1.0"}
+    assert server.run("import lab_mixed_name; 1")["result"] == "1"
+
+
+@pytest.mark.parametrize("wanted", ["--index-url http://x.test/ lab-good", "-e .", "lab-good --target /", "lab-good; rm -rf /",
+                                    "lab-good\nlab-needs", "git+https://x.test/y", "/etc/passwd", "lab-good @ https://x.test/y.whl",
+                                    "$(id)", ""])
+def test_what_is_smuggled_is_refused(server, lab, wanted):
+    asked = len(lab.requests)
+    answer = server.post("/environments/base/packages", {"packages": [wanted], "wait": 10})
+    assert answer.status == 400 and answer.error["code"] == "bad_requirement" and answer.error["hint"], answer
+    assert len(lab.requests) == asked
+
+
+def test_an_index_that_is_down(start):
+    server = start("--index-url", "http://127.0.0.1:9/simple", index=False)
+    job = install(server, "lab-good")
+    assert job["state"] == "failed" and job["error"]["code"] == "index_unreachable", job
+
+
+def test_lists_of_the_operator(start):
+    server = start("--deny-package", "lab-good")
+    answer = server.post("/environments/base/packages", {"packages": "lab-good"})
+    assert answer.error["code"] == "denied_package", answer
+    job = install(server, "lab-needs")          # which needs it
+    assert job["state"] == "failed" and job["error"]["code"] == "denied_package", job
+
+
+def test_limits_of_an_installation(start):
+    server = start("--install-bytes", "1M")
+    job = install(server, "lab-large")
+    assert job["state"] == "failed" and job["error"]["code"] == "too_large", job
+
+
+def test_no_code_runs_and_nothing_else_is_reached(server):
+    installed(server, "lab-pth lab-spy")
+    found = server.run("import os, lab_spy, lab_pth\nprint(os.environ.get('LAB'))\nlab_spy.FOUND")
+    assert found["stdout"] == "None\n"
+    tried = found["result_json"]
+    del tried["kill"]                           # to the box's own first process, which does not care
+    assert len(tried) == 4 and all("refused" in value for value in tried.values()), tried
+
+
+def test_names_of_environments(server):
+    for name in "a b", "../x", "x;y", "", "a" * 65, "set-1":
+        answer = server.post("/environments", {"name": name})
+        assert answer.status in (400, 422), (name, answer)
+    missing = server.post("/execute", {"code": "1", "environment": "nope", "stream": False})
+    assert missing.status == 404 and missing.error["code"] == "env_not_found" and "base" in missing.error["hint"], missing
+
+
+def test_the_code_of_others_is_not_seen(start):
+    server = start(env={"CONSTRICTOR_API_KEY": f"one:{'1' * 32},two:{'2' * 32}"}, key="1" * 32)
+    installed(server, "lab-good")
+    server.key = "2" * 32
+    assert server.run("import lab_good")["error"]["type"] == "ModuleNotFoundError"
+    assert lock_of(server) == {}
+    assert server.run("import os\nos.listdir('/opt/layers')")["error"]["type"] == "PermissionError"
+
+
+# ---- kill -9 --------------------------------------------------------------------------------------
+
+def check_state(state):
+    """Every environment that is listed is whole: each layer in it has a row, and is there."""
+    rows = sqlite3.connect(f"file:{state}/environments/rows/environments.db?mode=ro", uri=True)
+    layers = {row[0] for row in rows.execute("SELECT id FROM layer")}
+    members = {row[0] for row in rows.execute("SELECT layer FROM member")}
+    assert members <= layers
+    for layer in members:
+        assert (state / "environments/layers" / layer).is_dir()
+    rows.close()
+
+
+@pytest.mark.root
+def test_killed_at_any_moment(start, cli):
+    random.seed(6)
+    wanted = ["lab-good==1.0", "lab-good==1.5", "lab-good==2.0", "lab-needs", "lab-data"]
+    whole = ({}, {"lab-good": "1.0"}, {"lab-good": "1.5"}, {"lab-good": "2.0"})
+    for round_ in range(KILLS):
+        server = start()
+        before = lock_of(server)
+        name = wanted[round_ % 3]
+        thread = threading.Thread(target=lambda: quiet(lambda: install(server, name)))
+        thread.start()
+        time.sleep(random.uniform(0.05, 1.6))
+        server.process.kill()
+        server.process.wait(30)
+        thread.join()
+        check_state(cli.folder / "state")
+        server = start()
+        after = lock_of(server)
+        assert after in (before, {"lab-good": name.rpartition("=")[2]}) and after in whole, (before, name, after)
+        if after:
+            version = server.run("import lab_good; lab_good.VERSION")["result"]
+            assert version == repr(after["lab-good"])
+        for item in server.get("/environments/base").json["jobs"]:
+            assert item["state"] in ("ready", "failed", "cancelled"), item
+        server.process.kill()
+        server.process.wait(30)
+
+
+def quiet(call):
+    try:
+        call()
+    except Exception:
+        pass

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// porter_kit_shelf: a shelf that is opened before each test, and all that a store does.  Used by test_porter_shelf.c and
+// test_porter_archive.c.
+
+#ifndef CONSTRICTOR_PORTER_KIT_SHELF_H
+#define CONSTRICTOR_PORTER_KIT_SHELF_H
+
+#include "porter_kit.h"
+
+#include "porter/piece.h"
+
+static struct kit kit;
+static struct shelf shelf;
+static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 1000};
+
+static inline int begin(void **state)
+{
+    (void)state;
+    kit_make_place(true);
+    kit_open_shelf(&shelf);
+    return 0;
+}
+
+static inline int begin_fast(void **state)
+{
+    (void)state;
+    kit_make_place(false);
+    kit_open_shelf(&shelf);
+    return 0;
+}
+
+static inline int end(void **state)
+{
+    (void)state;
+    shelf_close(&shelf);
+    kit_remove_place();
+    return 0;
+}
+
+// All that a store does.
+static inline int store_fd(int fd, const char *wheel, const struct bundle_size *limit,
+                           char ret_id[SHELF_ID + 1], struct err *e)
+{
+    struct shelf_move move;
+    struct piece piece;
+    struct intake in;
+    struct bundle_size size;
+    assert_int_equal(shelf_id(&shelf, wheel, "", move.to), 0);
+    int r = intake_open(&in, fd, NULL, e);
+    if (r == 0)
+        r = piece_begin(&piece, &shelf, e);
+    if (r < 0) {
+        intake_close(&in);
+        return r;
+    }
+    struct bundle_sink sink = piece_sink(&piece);
+    r = bundle_read(&in, limit, &sink, &size, e);
+    intake_close(&in);
+    if (r < 0) {
+        piece_discard(&piece);
+        return r;
+    }
+    piece_end(&piece);
+    memcpy(move.from, piece.name, sizeof piece.name);
+    memcpy(ret_id, move.to, sizeof move.to);
+    r = shelf_put(&shelf, &move, 1, e);
+    if (r < 0)
+        shelf_remove(&shelf, move.from);
+    return r;
+}
+
+static inline void store_good(const char *wheel, char ret_id[SHELF_ID + 1])
+{
+    struct err e = {0};
+    kit_good(&kit);
+    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    if (store_fd(fd, wheel, &plenty, ret_id, &e) < 0)
+        fail_msg("%s", e.message);
+}
+
+static inline struct stat look(const char *below_layers)
+{
+    struct stat st = {0};
+    if (fstatat(shelf.layers, below_layers, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        st.st_mode = 0;
+    return st;
+}
+
+static inline mode_t mode_of(const char *id, const char *path)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", id, path);
+    return look(full).st_mode;
+}
+
+static inline void is_whole(const char *id)
+{
+    char text[64];
+    kit_read(&shelf, id, "pkg/__init__.py", text, sizeof text);
+    assert_string_equal(text, "from pkg.deep.er import x\n");
+    kit_read(&shelf, id, "pkg/deep/tool", text, sizeof text);
+    assert_string_equal(text, "#!/bin/sh\n");
+    kit_read(&shelf, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
+    kit_read(&shelf, id, "\xc3\xbc.py", text, sizeof text);
+    assert_string_equal(text, "# u\n");
+}
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of the porter's parts when memory runs out: each allocation fails once; that is an error, nothing is
+// lost, and nothing is left on the shelf.  All allocations of the program's own code go through faults_kit.h.
+
+#include "faults_kit.h"
+#include "porter_kit.h"
+
+#include "porter/archive.h"
+#include "porter/piece.h"
+
+static struct kit kit;
+static struct shelf shelf;
+static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 5000};
+
+static int begin(void **state)
+{
+    (void)state;
+    kit_make_place(false);
+    kit_open_shelf(&shelf);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    shelf_close(&shelf);
+    kit_remove_place();
+    return 0;
+}
+
+static int store(int fd, char ret_id[SHELF_ID + 1], struct err *e)
+{
+    struct shelf_move move;
+    struct piece piece;
+    struct intake in;
+    struct bundle_size size;
+    int r = shelf_id(&shelf, WHEEL_A, "", move.to) < 0 ? -ENOMEM : intake_open(&in, fd, NULL, e);
+    if (r < 0)
+        return r;
+    r = piece_begin(&piece, &shelf, e);
+    struct bundle_sink sink = piece_sink(&piece);
+    if (r == 0)
+        r = bundle_read(&in, &plenty, &sink, &size, e);
+    intake_close(&in);
+    if (r < 0) {
+        piece_discard(&piece);
+        return r;
+    }
+    piece_end(&piece);
+    memcpy(move.from, piece.name, sizeof piece.name);
+    memcpy(ret_id, move.to, sizeof move.to);
+    return shelf_put(&shelf, &move, 1, e);
+}
+
+// More names than fit the first table.
+static int many_files(void)
+{
+    char path[16];
+    kit_begin(&kit);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(path, sizeof path, "d%d/f%d", i % 10, i);
+        kit_file(&kit, path, 0, "x");
+    }
+    kit_end(&kit);
+    return kit_open(kit.data, kit.size);
+}
+
+static void storing(void **state)
+{
+    (void)state;
+    char id[SHELF_ID + 1];
+    struct err e = {0};
+    _cleanup_close_ int fd = many_files();
+    int fds = unit_fd_count(), r = -1, n = 0;
+    long before = live;
+    for (; r < 0; n++) {
+        assert_true(n < 1000);
+        fail_at = n + 1;
+        r = store(fd, id, &e);
+        fail_at = 0;
+        assert_int_equal(live, before);
+        assert_int_equal(unit_fd_count(), fds);
+        if (r < 0)
+            assert_int_equal(kit_count(""), 0);
+    }
+    assert_true(n > 2);
+    assert_int_equal(kit_count(""), 1);
+}
+
+static void exporting_and_importing(void **state)
+{
+    (void)state;
+    struct archive_layer layer = {.wheel = WHEEL_A};
+    struct archive a = {.manifest = json_pack("{s:s}", "name", "x"), .layers = &layer, .count = 1};
+    struct archive b;
+    struct err e = {0};
+    uint64_t bytes;
+    kit_good(&kit);
+    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    _cleanup_close_ int file = memfd_create("archive", MFD_CLOEXEC);
+    assert_int_equal(store(fd, layer.id, &e), 0);
+    int fds = unit_fd_count(), r = -1, n = 0;
+    long before = live;
+    for (; r < 0; n++) {
+        assert_true(n < 1000);
+        assert_int_equal(ftruncate(file, 0), 0);
+        assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+        fail_at = n + 1;
+        r = archive_write(&shelf, file, &a, NULL, &bytes, &e);
+        fail_at = 0;
+        assert_int_equal(live, before);
+        assert_int_equal(unit_fd_count(), fds);
+    }
+    assert_true(n > 5);
+    for (r = -1, n = 0; r < 0; n++) {
+        assert_true(n < 1000);
+        fail_at = n + 1;
+        r = archive_read(&shelf, file, &plenty, NULL, &b, &e);
+        fail_at = 0;
+        if (r == 0)
+            archive_done(&b);
+        assert_int_equal(live, before);
+        assert_int_equal(unit_fd_count(), fds);
+        assert_int_equal(kit_count(""), r == 0 ? 2 : 1);
+    }
+    assert_true(n > 5);
+    json_decref(a.manifest);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+    const struct CMUnitTest tests[] = {TEST(storing), TEST(exporting_and_importing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unit tests of keeper/environments, keeper/helper and the jail's /opt/layers: a whole keeper with the real porter,
+// a zygote and real boxes, in a child; the test plays the gate.
+
+#include "porter_kit.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/environments.h"
+#include "keeper/keeper.h"
+#include "keeper/state.h"
+#include "porter/porter.h"
+#include "wire/frame.h"
+
+enum { GUARD_MS = 20000 };
+
+static struct config config;
+static struct kit kit;
+
+// ---- the gate ------------------------------------------------------------------------------------
+
+// In the gate's process nothing can be asserted: it ends with the line where something was wrong.
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            _exit(77);                                                                             \
+        }                                                                                          \
+    } while (0)
+
+static int keeper_sock = -1, link_fd = -1;
+static unsigned links;
+
+static void expect(enum wire_type type, union wire_message *m, int *fds, size_t *count)
+{
+    for (;;) {
+        struct pollfd p = {.fd = keeper_sock, .events = POLLIN};
+        MUST(poll(&p, 1, GUARD_MS) == 1);
+        MUST(wire_recv(keeper_sock, m, fds, FD_PASS_MAX, count) == 1);
+        if (m->h.type == WIRE_PORTER_LINK) {
+            fd_close(&link_fd);
+            link_fd = *count ? fds[0] : -1;
+            links++;
+        }
+        if (m->h.type == type)
+            return;
+    }
+}
+
+static void await_link(unsigned after)
+{
+    static union wire_message m;
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    while (links <= after)
+        expect(WIRE_PORTER_LINK, &m, fds, &count);
+}
+
+static json_t *ask(const char *text, int fd)
+{
+    static char reply[PORTER_DATAGRAM];
+    struct pollfd p = {.fd = link_fd, .events = POLLIN};
+    MUST(fd_send(link_fd, text, strlen(text), &fd, fd >= 0) == 0);
+    MUST(poll(&p, 1, GUARD_MS) == 1);
+    ssize_t n = recv(link_fd, reply, sizeof reply, 0);
+    MUST(n > 0);
+    json_t *o = json_loadb(reply, (size_t)n, 0, NULL);
+    if (!o || strcmp(json_string_value(json_object_get(o, "op")), "failed") == 0)
+        fprintf(stderr, "%.*s\n", (int)n, reply);
+    MUST(o);
+    return o;
+}
+
+static void store(char ret_id[SHELF_ID + 1])
+{
+    kit.size = 0;
+    memcpy(kit.data, "CBUN1\n", 6);
+    kit.size = 6;
+    static const char path[] = "pkg/__init__.py", text[] = "x = 'from a layer'\n";
+    flow_put_u32(kit.data + 6, sizeof path - 1);
+    flow_put_u32(kit.data + 10, 0);
+    flow_put_u64(kit.data + 14, sizeof text - 1);
+    memcpy(kit.data + 22, path, sizeof path - 1);
+    memcpy(kit.data + 22 + sizeof path - 1, text, sizeof text - 1);
+    size_t at = 22 + sizeof path - 1 + sizeof text - 1;
+    flow_put_u32(kit.data + at, 0);
+    flow_put_u32(kit.data + at + 4, 1);
+    flow_put_u64(kit.data + at + 8, sizeof text - 1);
+    int fd = memfd_create("bundle", MFD_CLOEXEC);
+    MUST(fd >= 0 && write(fd, kit.data, at + 16) == (ssize_t)at + 16);
+    json_t *o = ask("{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A
+                    "\",\"bytes_max\":1000,\"files_max\":10}",
+                    fd);
+    const char *id = json_string_value(json_object_get(o, "layer"));
+    MUST(id && shelf_is_id(id));
+    memcpy(ret_id, id, SHELF_ID + 1);
+    json_decref(o);
+    (void)close(fd);
+}
+
+static struct wire_limits limits;
+
+// A line of what the code prints in a box of its own.
+static void run_in_box(const char *code, char *ret, size_t cap)
+{
+    static union wire_message m;
+    int fds[FD_PASS_MAX];
+    size_t count = 0, offset = 0, n = 0;
+    m.acquire = (struct wire_acquire){.ticket = 1, .cpu_ms = 60000, .limits = limits};
+    MUST(wire_send(keeper_sock, WIRE_ACQUIRE, &m, NULL, 0) == 0);
+    expect(WIRE_BOX, &m, fds, &count);
+    if (!m.box.box)
+        fprintf(stderr, "%s\n", m.box.error);
+    MUST(m.box.box && count == 3);
+    struct frame_run head = {.code_length = (uint32_t)strlen(code)};
+    struct frame_piece pieces[] = {{&head, sizeof head}, {code, head.code_length}};
+    MUST(frame_send(fds[0], FRAME_RUN, pieces, 2, &offset) == 0);
+    for (char c; n + 1 < cap; ret[n++] = c) {
+        struct pollfd p = {.fd = fds[1], .events = POLLIN};
+        MUST(poll(&p, 1, GUARD_MS) == 1);
+        if (read(fds[1], &c, 1) != 1 || c == '\n')
+            break;
+    }
+    ret[n] = '\0';
+    uint64_t box = m.box.box;
+    m.release = (struct wire_release){.box = box, .end = END_DONE, .wait_reaped = 1};
+    MUST(wire_send(keeper_sock, WIRE_RELEASE, &m, NULL, 0) == 0);
+    int rest[FD_PASS_MAX];
+    expect(WIRE_ENDED, &m, rest, &count);
+    for (int i = 0; i < 3; i++)
+        (void)close(fds[i]);
+}
+
+static const char look[] =
+    "import os, sys, errno\n"
+    "def e(f, *a):\n"
+    "    try: f(*a); return 'ok'\n"
+    "    except OSError as x: return errno.errorcode[x.errno]\n"
+    "base = '/opt/layers/%s'\n"
+    "sys.path.append(base)\n"
+    "import pkg\n"
+    "print(pkg.x, e(os.listdir, '/opt/layers'), e(os.listdir, base), e(os.mkdir, base + '/d'),\n"
+    "  e(os.mkdir, '/opt/layers/d'), e(open, base + '/pkg/__init__.py', 'a'),\n"
+    "  e(os.chmod, '/opt/layers', 0o777), e(os.listdir, '/opt/layers/..'), e(os.stat, "
+    "'/opt/layers/../secret'))\n";
+
+static void start_gate(int sock, const struct keeper_facts *facts)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    keeper_sock = sock;
+    limits = keeper_limits(facts->config);
+    (void)umask(0022);
+    await_link(0);
+}
+
+static int gate_stores(int sock, const struct keeper_facts *facts, void *argument)
+{
+    (void)argument;
+    char id[SHELF_ID + 1], code[2048], line[512];
+    start_gate(sock, facts);
+    MUST(facts->environments && facts->environments->folder >= 0);
+    store(id);
+    snprintf(code, sizeof code, look, id);
+    run_in_box(code, line, sizeof line);
+    static const char expected[] = "from a layer EACCES ok EROFS EROFS EACCES EROFS ok ENOENT";
+    if (strcmp(line, expected) != 0)
+        fprintf(stderr, "got      %s\nexpected %s\n", line, expected);
+    MUST(strcmp(line, expected) == 0);
+    MUST(environments_write_note(facts->environments_note, facts->keeper,
+                                 "http://127.0.0.1:1234") == 0);
+    return 0;
+}
+
+// By its name, among the keeper's children.
+static pid_t find_porter(pid_t keeper)
+{
+    char path[64], text[512];
+    for (pid_t pid = keeper + 1; pid < keeper + 400; pid++) {
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC), parent = 0;
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        if (fd >= 0)
+            (void)close(fd);
+        if (n <= 0)
+            continue;
+        text[n] = '\0';
+        const char *behind = strrchr(text, ')');
+        if (strstr(text, "(constrictor-env)") && behind &&
+            sscanf(behind, ") %*c %d", &parent) == 1 && parent == keeper)
+            return pid;
+    }
+    return 0;
+}
+
+static int gate_kills(int sock, const struct keeper_facts *facts, void *argument)
+{
+    (void)argument;
+    char id[SHELF_ID + 1], again[SHELF_ID + 1];
+    start_gate(sock, facts);
+    store(id);
+    for (int i = 0; i < 5; i++) {
+        unsigned before = links;
+        pid_t porter = find_porter(facts->keeper);
+        MUST(porter > 0 && kill(porter, SIGKILL) == 0);
+        await_link(before);
+        while (link_fd < 0)
+            await_link(links);
+        store(again);
+        MUST(strcmp(id, again) == 0); // the same secret, the same folder
+        json_t *o = ask("{\"op\":\"list\",\"job\":2}", -1);
+        MUST(json_array_size(json_object_get(o, "layers")) == 1);
+        json_decref(o);
+    }
+    return 0;
+}
+
+static int gate_is_second(int sock, const struct keeper_facts *facts, void *argument)
+{
+    (void)sock, (void)argument;
+    const struct environments *env = facts->environments;
+    MUST(env && env->folder == -1 && env->layers == -1 && env->error.code == ERR_BUSY);
+    MUST(env->holder == 4711 && strcmp(env->holder_url, "http://127.0.0.1:9") == 0);
+    MUST(strstr(env->error.message, "another server"));
+    return 0;
+}
+
+// ---- running it ----------------------------------------------------------------------------------
+
+static int begin(void **state)
+{
+    (void)state;
+    config_init(&config);
+    config.stock = 1;
+    snprintf(kit_place, sizeof kit_place, "/var/tmp/constrictor-porter-XXXXXX");
+    assert_non_null(mkdtemp(kit_place));
+    snprintf(config.state, sizeof config.state, "%s/state", kit_place);
+    log_init(LOG_ERROR, "test");
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/environments/layers", config.state);
+    (void)chmod(path, 0700);
+    assert_int_equal(nftw(kit_place, kit_remove_one, 32, FTW_DEPTH | FTW_PHYS), 0);
+    return 0;
+}
+
+static int keep(int (*gate)(int, const struct keeper_facts *, void *))
+{
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct err e;
+        struct keeper_plan plan = {.config = &config,
+                                   .order = KEEPER_WARM_FIRST,
+                                   .gate = gate,
+                                   .state = true,
+                                   .porter = porter_main};
+        if (keeper_run(&plan, &status, &e) == 0)
+            _exit(status);
+        fprintf(stderr, "%s\n", e.message);
+        _exit(e.code == ERR_LAYER_MISSING || e.code == ERR_BOX_SETUP ? 78 : 79);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 78) {
+        const char *must = getenv("MUST_WORK");
+        assert_false(must && must[0] == '1');
+        skip();
+    }
+    return WEXITSTATUS(status);
+}
+
+static void a_box_reads_a_layer_that_it_was_told_of(void **state)
+{
+    (void)state;
+    assert_int_equal(keep(gate_stores), 0);
+    // The next server finds it, and whoever was there.
+    assert_int_equal(keep(gate_stores), 0);
+    char path[PATH_MAX], text[64];
+    snprintf(path, sizeof path, "%s/environments.lock", config.state);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "\nhttp://127.0.0.1:1234\n"));
+}
+
+static void a_porter_that_is_killed_is_replaced(void **state)
+{
+    (void)state;
+    log_init(LOG_ERROR + 1, "test");
+    assert_int_equal(keep(gate_kills), 0);
+}
+
+static void the_second_server_is_told_who_has_it(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    assert_int_equal(mkdir(config.state, 0700), 0);
+    snprintf(path, sizeof path, "%s/environments.lock", config.state);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(environments_write_note(fd, 4711, "http://127.0.0.1:9"), 0);
+    assert_int_equal(keep(gate_is_second), 0);
+    (void)close(fd);
+}
+
+// ---- the folder alone ----------------------------------------------------------------------------
+
+static void the_folder_is_opened_locked_and_found_again(void **state)
+{
+    (void)state;
+    struct slots slots = {.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
+    struct environments a, b;
+    struct err e = {0};
+    struct stat st;
+    int fds = unit_fd_count();
+    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(environments_open(&a, parent, kit_place, &slots, &e), 0);
+    assert_int_equal(environments_write_note(a.note, 4711, "http://127.0.0.1:9"), 0);
+    assert_int_equal(fstat(a.layers, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0311);
+    assert_int_equal(environments_open(&b, parent, kit_place, &slots, &e), -EWOULDBLOCK);
+    assert_int_equal(b.folder, -1);
+    assert_int_equal(b.holder, 4711);
+    assert_string_equal(b.holder_url, "http://127.0.0.1:9");
+    assert_non_null(strstr(e.message, "4711"));
+    assert_non_null(strstr(e.hint, "http://127.0.0.1:9"));
+    // SECURITY: the gate's descriptor cannot let go of the lock.
+    assert_int_equal(flock(a.note, LOCK_UN), 0);
+    assert_int_equal(environments_open(&b, parent, kit_place, &slots, &e), -EWOULDBLOCK);
+    environments_close(&a);
+    assert_int_equal(environments_open(&b, parent, kit_place, &slots, &e), 0);
+    environments_close(&b);
+    (void)close(parent);
+    assert_int_equal(unit_fd_count(), fds);
+    snprintf(config.state, sizeof config.state, "%s", kit_place); // for end()
+}
+
+static void hostile_words_of_a_holder(void **state)
+{
+    (void)state;
+    struct slots slots = {.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
+    static const char *const texts[] = {
+        "",
+        "\n",
+        "x\nhttp://a\n",
+        "-1\n\n",
+        "99999999999999\nhttp://b",
+        "12\nftp://x\n",
+        "12\nhttp://\x1b[2J\n",
+    };
+    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(parent, "environments.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct environments env;
+        struct err e = {0};
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, texts[i], strlen(texts[i]), 0), strlen(texts[i]));
+        assert_int_equal(environments_open(&env, parent, kit_place, &slots, &e), -EWOULDBLOCK);
+        assert_null(strchr(env.holder_url, '\x1b'));
+        assert_null(strchr(e.message, '\x1b'));
+        assert_true(env.holder >= 0);
+    }
+    (void)close(fd);
+    (void)close(parent);
+}
+
+static void what_is_in_the_way_is_not_used(void **state)
+{
+    (void)state;
+    struct slots slots = {.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
+    struct environments env;
+    struct err e = {0};
+    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(symlinkat("/etc", parent, "environments"), 0);
+    assert_true(environments_open(&env, parent, kit_place, &slots, &e) < 0);
+    assert_int_equal(e.code, ERR_STATE_FOLDER);
+    assert_int_equal(unlinkat(parent, "environments", 0), 0);
+    assert_int_equal(mkdirat(parent, "environments", 0700), 0);
+    assert_int_equal(symlinkat("/etc", parent, "environments/layers"), 0);
+    assert_true(environments_open(&env, parent, kit_place, &slots, &e) < 0);
+    assert_int_equal(unlinkat(parent, "environments/layers", 0), 0);
+    assert_int_equal(unlinkat(parent, "environments.lock", 0), 0);
+    assert_int_equal(symlinkat("/etc/passwd", parent, "environments.lock"), 0);
+    assert_true(environments_open(&env, parent, kit_place, &slots, &e) < 0);
+    (void)close(parent);
+}
+
+static void a_new_uid_gets_all_of_it_and_no_more(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    struct slots slots = {.lock_fd = -1, .uid_first = 70000, .uid_count = SLOTS};
+    uid_t uid = 70000 + SLOT_GATE;
+    struct environments env;
+    struct err e = {0};
+    struct stat st;
+    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(parent, "environments", 0700), 0);
+    assert_int_equal(mkdirat(parent, "environments/layers", 0311), 0);
+    assert_int_equal(mkdirat(parent, "environments/layers/a", 0755), 0);
+    int fd = openat(parent, "environments/layers/a/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    (void)close(fd);
+    fd = openat(parent, "precious", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)close(fd);
+    assert_int_equal(symlinkat("../../../precious", parent, "environments/layers/a/l"), 0);
+    assert_int_equal(linkat(parent, "precious", parent, "environments/layers/a/h", 0), 0);
+    for (int i = 0; i < 2; i++) { // and once more with another
+        assert_int_equal(environments_open(&env, parent, kit_place, &slots, &e), 0);
+        static const char *const all[] = {"environments", "environments/layers",
+                                          "environments/layers/a", "environments/layers/a/f"};
+        for (size_t k = 0; k < ARRAY_LEN(all); k++) {
+            assert_int_equal(fstatat(parent, all[k], &st, 0), 0);
+            assert_int_equal(st.st_uid, uid);
+        }
+        assert_int_equal(fstatat(parent, "precious", &st, 0), 0);
+        assert_int_equal(st.st_uid, 0);
+        environments_close(&env);
+        slots.uid_first += SLOTS;
+        uid += SLOTS;
+    }
+    (void)close(parent);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(the_folder_is_opened_locked_and_found_again),
+        TEST(hostile_words_of_a_holder),
+        TEST(what_is_in_the_way_is_not_used),
+        TEST(a_new_uid_gets_all_of_it_and_no_more),
+        TEST(a_box_reads_a_layer_that_it_was_told_of),
+        TEST(a_porter_that_is_killed_is_replaced),
+        TEST(the_second_server_is_told_who_has_it),
+    };
+    return cmocka_run_group_tests_name("porter_keeper", tests, NULL, NULL);
+}
