@@ -219,6 +219,16 @@ def descendants(*pids):
     return found
 
 
+def is_gate(pid, command=b"serve"):
+    """The child of the keeper that has its command line; broker and porter have other names."""
+    folder = pathlib.Path(f"/proc/{pid}")
+    try:
+        words = (folder / "cmdline").read_bytes().split(b"\0")
+        return command in words and (folder / "comm").read_text().strip() == "constrictor"
+    except OSError:
+        return False
+
+
 def describe(pids):
     lines = []
     for pid in pids:
@@ -275,7 +285,7 @@ def tools():
     class Tools:
         pass
 
-    for helper in (parents, descendants, describe, kill_tree, reap, wait_until):
+    for helper in (parents, descendants, describe, is_gate, kill_tree, reap, wait_until):
         setattr(Tools, helper.__name__, staticmethod(helper))
     Tools.root = ROOT
     Tools.top = TOP

@@ -53,6 +53,7 @@ void env_install_stop(struct env_job *j)
         if (j->asks[i].ask)
             env_porter_forget(TAKE_PTR(j->asks[i].ask));
     j->ask_count = 0;
+    fd_close(&j->fd);
     if (j->exec) {
         struct exec *x = TAKE_PTR(j->exec);
         x->request.on_done = exec_free;
@@ -184,7 +185,7 @@ static bool is_short(const char *text)
 }
 
 // An entry of the lock, from what the box said of a package.
-static json_t *lock_entry(struct env_job *j, const json_t *package, struct err *e)
+json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e)
 {
     const char *name = json_string_value(json_object_get(package, "name")),
                *version = json_string_value(json_object_get(package, "version")),
@@ -223,7 +224,7 @@ static int make_lock(struct env_job *j, const json_t *packages, struct err *e)
         return env_no_memory(e);
     json_array_foreach((json_t *)packages, i, package)
     {
-        json_t *entry = lock_entry(j, package, e);
+        json_t *entry = env_lock_entry(j, package, e);
         if (!entry)
             return -1;
         if (json_array_append_new(j->lock, entry) < 0)
@@ -461,6 +462,8 @@ static json_t *request_of(const struct env_job *j)
     int failed = !o;
     if (c->index_url[0])
         failed |= json_object_set_new(o, "index_url", json_string(c->index_url));
+    if (c->find_links[0])
+        failed |= json_object_set_new(o, "find_links", json_string("/opt/wheels"));
     if (j->constraints)
         failed |= json_object_set(o, "constraints", j->constraints);
     if (j->change == ENV_UNINSTALL)

@@ -8,6 +8,7 @@
 //   (2) of one environment at most one is started: the first.
 //   (3) callbacks are never called from within envs_order() or envs_need().
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -304,6 +305,10 @@ static void start(struct env_job *j)
     bool known = j->change == ENV_INSTALL && !j->upgrade && json_array_size(j->row.lock) &&
                  json_array_size(j->constraints) == 0 &&
                  has_all(j->row.requirements, j->requirements);
+    if (j->change == ENV_IMPORT) {
+        env_import(j);
+        return;
+    }
     if (known)
         j->lock = json_incref(j->row.lock);
     else if (json_array_size(j->wanted) == 0)
@@ -362,9 +367,6 @@ static int check_order(struct envs *v, const struct env_order *o, struct err *e)
     unsigned own = 0;
     if (env_check_name(o->name, e) < 0)
         return -1;
-    if (o->change == ENV_IMPORT)
-        return err_set(e, ERR_INTERNAL, 0, "install its packages instead",
-                       "environments cannot be brought in from a file yet");
     if (o->source_builds && !c->source_builds)
         return err_set(e, ERR_BAD_VALUE, 0, "ask for a version that has wheels",
                        "this server builds no packages from source (--source-builds)");
@@ -418,6 +420,7 @@ struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err
                           .create = o->create,
                           .upgrade = o->upgrade,
                           .source_builds = o->source_builds,
+                          .fd = o->change == ENV_IMPORT ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1,
                           .requirements = requirements,
                           .constraints = constraints,
                           .on_progress = o->on_progress,

@@ -78,6 +78,7 @@ struct env_job {
     json_t *log;        // the last lines
     struct env_row row; // as it was; requirements NULL: it was not there
     json_t *wanted;     // all requirements, the new ones included
+    int fd; // ENV_IMPORT: the file; -1: none
     struct exec *exec;
     struct env_bundle bundles[ENV_LAYERS_MAX];
     size_t bundle_count;
@@ -123,6 +124,9 @@ int env_name_new(char ret[ENV_JOB_ID_SIZE]);
 // env_install.c: runs the installer; env_job_finish() or env_job_fail() follow.
 void env_install(struct env_job *j);
 void env_install_stop(struct env_job *j); // nothing more comes of it
+json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
+// env_move.c: the same for a file.
+void env_import(struct env_job *j);
 // env_tidy.c
 void env_tidy_open(struct envs *v);
 void env_tidy_close(struct envs *v);

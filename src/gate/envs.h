@@ -77,6 +77,7 @@ struct env_order {
     const json_t *constraints;    // the same, or NULL
     bool upgrade;
     bool source_builds;           // only when the configuration allows it
+    int fd;                       // ENV_IMPORT: a file that envs_export() wrote, open for reading; borrowed
     // Now and then while it goes on, and once when it has ended; `status` is borrowed.  May be NULL.
     void (*on_progress)(struct env_job *j, const json_t *status, void *argument);
     void (*on_done)(struct env_job *j, const json_t *status, void *argument);
@@ -97,6 +98,12 @@ const char *env_job_id(const struct env_job *j);
 json_t *envs_status(struct gate *g, const char *owner, const char *job, struct err *e);
 json_t *envs_status_of(struct gate *g, const char *owner, const char *name, const char *package,
                        struct err *e);
+
+// Writes an environment into a file, for ENV_IMPORT on another machine; `fd` is borrowed.  `on_done` comes later,
+// exactly once: how many bytes it has, or the error.  0, or negative and `e`: it is not begun.
+typedef void (*env_exported)(uint64_t bytes, const struct err *e, void *argument);
+int envs_export(struct gate *g, const char *owner, const char *name, int fd, env_exported on_done,
+                void *argument, struct err *e);
 
 // Splits "pandas matplotlib>=3", checks each by PEP 508's form.  New array, or NULL and `e` naming the entry.
 json_t *envs_requirements(const json_t *text_or_list, struct err *e);

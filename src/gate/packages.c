@@ -70,6 +70,17 @@ void packages_normal_name(const char *name, char *buf, size_t cap)
     buf[at] = '\0';
 }
 
+json_t *packages_set(struct gate *g, const json_t *text_or_list, struct err *e)
+{
+    json_t *list = envs_requirements(text_or_list, e);
+    if (!list || g->envs)
+        return list;
+    json_decref(list);
+    err_set(e, ERR_STATE_FOLDER, 0, "start the server with --state and a folder that it can use",
+            "packages cannot be installed here: there is no state folder");
+    return NULL;
+}
+
 // ---- the answer ----------------------------------------------------------------------------------
 
 static int compare(const void *a, const void *b)

@@ -25,6 +25,10 @@ struct packages *packages_ask(struct gate *g, const char *owner, const char *env
                               packages_done on_done, void *argument, struct err *e);
 void packages_cancel(struct packages *p);
 
+// The requirements of a run or a session, checked: new.  NULL and `e`: one of them is none, or there are no
+// environments here.
+json_t *packages_set(struct gate *g, const json_t *text_or_list, struct err *e);
+
 // "Foo_.bar" and "foo-bar" are the same: the normal form of a name (PEP 503), cut at `cap`.
 void packages_normal_name(const char *name, char *buf, size_t cap);
 

@@ -203,6 +203,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         .network = net_is_on(config) || (environments && environments->folder >= 0 && !config->offline)
     };
     if (environments && environments->folder >= 0) {
+        plan.wheels = config->find_links[0] ? config->find_links : NULL;
         plan.layers = environments->path;
         plan.layers_device = environments->device;
         plan.layers_inode = environments->inode;

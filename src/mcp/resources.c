@@ -22,6 +22,7 @@
 #include "mcp/sandbox.h"
 #include "mcp/shape.h"
 #include "mcp/tool_run.h"
+#include "net/policy.h"
 
 enum {
     COMPLETIONS_MAX = 100,
@@ -350,7 +351,7 @@ void mcp_handle_resources_read(struct mcp_call *c)
             mcp_resource_answer(c,
                                 contents_json(uri, resources[i].mime_type, "text",
                                               resources[i].read(c->mcp, c->owner)),
-                                resources[i].ttl_ms, c->mcp->gate && c->mcp->gate->network);
+                                resources[i].ttl_ms, c->mcp->gate && net_is_on(c->mcp->config));
             return;
         }
     if (sandbox_read(c, uri))

@@ -238,8 +238,10 @@ int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_enviro
                    "arguments 'environment' and 'packages' both say what code can import");
         return -1;
     }
-    if (!packages || (*ret_packages = envs_requirements(packages, &e)))
+    if (!packages || (c->mcp->gate && (*ret_packages = packages_set(c->mcp->gate, packages, &e))))
         return 0;
+    if (!tool_env_has_gate(c))
+        return -1;
     (void)err_wrap(&e, "argument 'packages'");
     tool_env_refuse(c, &e);
     return -1;

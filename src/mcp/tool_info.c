@@ -17,6 +17,7 @@
 #include "mcp/bounds.h"
 #include "mcp/schema_kit.h"
 #include "mcp/tool_run.h"
+#include "net/policy.h"
 
 // clang-format off
 
@@ -230,7 +231,7 @@ static struct info_key info_key(struct mcp *m, const char *owner)
                            .background = tool_runs_background(runs),
                            .sessions = m->gate ? (int64_t)sessions_count(m->gate, NULL) : 0,
                            .generation = network_generation(m->gate)};
-    if (m->gate && m->gate->network)
+    if (m->gate && net_is_on(m->config))
         snprintf(key.owner, sizeof key.owner, "%s", owner);
     return key;
 }

@@ -21,6 +21,7 @@
 #include "mcp/schema.h"
 #include "mcp/tasks.h"
 #include "mcp/tool_run.h"
+#include "net/policy.h"
 
 enum { TOOLS_MAX = 256 };
 
@@ -261,7 +262,7 @@ void mcp_handle_tools_list(struct mcp_call *c)
     size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
     json_t *result = json_pack("{s:o}", "tools", make_page(c, first, next, network));
     // What one key may reach is no other's business.
-    if (result && c->modern && c->mcp->gate && c->mcp->gate->network)
+    if (result && c->modern && c->mcp->gate && net_is_on(c->mcp->config))
         (void)json_object_set_new(result, "cacheScope", json_string("private"));
     if (result)
         mcp_page_next(c, "tools", result, next, total);

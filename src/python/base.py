@@ -30,6 +30,7 @@ class Box:
     pid = 0                 # a child that user code forks is not the box and must not answer
     main = None             # the module that user code runs in, sys.modules["__main__"]
     modules = 0             # how many there were before user code
+    preloaded = ()          # names of packages outside the standard library that the zygote has imported
     layers = []             # folders of packages that were put into sys.path
     path = ()               # sys.path without the folder of user code
     streams = ()            # stdout and stderr as user code found them

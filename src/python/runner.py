@@ -281,6 +281,24 @@ def name_of_run(meta, session):
     return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
 
 
+def displace(folder):
+    """A layer may have another version of what the zygote has imported already. Then that has to go; but what is
+    not Python cannot be loaded twice into one process."""
+    names = need("os", "listdir")(folder)
+    for name in Box.preloaded & {entry.partition(".")[0] for entry in names}:
+        old = getattr(modules.get(name), "__version__", None)
+        new = next((entry[:-10].partition("-")[2] for entry in names if entry.endswith(".dist-info")), None)
+        parts = [part for part in modules if part == name or part.startswith(name + ".")]
+        if not parts or old == new:
+            continue
+        if any(str(getattr(modules[part], "__file__", None)).endswith(".so") for part in parts):
+            sys.stderr.write(f"constrictor: {name} {old} was loaded before this environment's {new}, which is "
+                             f"not used: the server has it in --preload\n")
+            continue
+        for part in parts:
+            del modules[part]
+
+
 def look_in(path):
     """Folders of packages: behind the standard library, before what the interpreter has of its own."""
     old = Box.layers
@@ -298,6 +316,8 @@ def look_in(path):
     sys.path[at:at] = path
     for folder in path:
         sys.path_importer_cache.pop(folder, None)
+        if Box.preloaded and folder not in old:
+            displace(folder)
     environ = need("os", "environ")
     rest = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder and folder not in old]
     if path or rest:
@@ -443,6 +463,9 @@ def arrange():
     """The last act of a zygote: whatever is the same in all boxes. Done in each of them, this took
     a third of the pages that a box has to copy."""
     Box.path = tuple(sys.path)
+    Box.preloaded = frozenset(
+        name for name, module in modules.items() if "." not in name and type(module) is type(sys) and
+        "-packages/" in str(module.__dict__.get("__file__")))
     Box.excepthook = sys.excepthook
     gc_enable()
     for hook in Box.hooks:

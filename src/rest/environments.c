@@ -387,7 +387,12 @@ void rest_post_environment(struct rest_call *c)
     bool some = json_array_size(packages) > 0;
     json_decref(packages);
     snprintf(c->id, sizeof c->id, "%s", name);
-    if (envs_create(gate_of(c), c->owner, c->id, field_text(c->body, "python", NULL), &e) < 0)
+    json_t *old = envs_describe(gate_of(c), c->owner, c->id, &e);
+    json_decref(old);
+    if (old)
+        rest_fail(c, 409, "environment_exists", "use it, or choose another name",
+                  "there is an environment '%s' already", c->id);
+    else if (envs_create(gate_of(c), c->owner, c->id, field_text(c->body, "python", NULL), &e) < 0)
         rest_fail_err(c, &e);
     else if (some)
         install(c, c->id);

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "gate/envs.h"
 #include "gate/network.h"
+#include "gate/packages.h"
 #include "gate/source.h"
 #include "rest/ndjson.h"
 
@@ -88,7 +89,7 @@ int rest_take_packages(struct rest_call *c)
                     "fields 'environment' and 'packages' both say what code can import");
     else if (name)
         r = envs_path(c->rest->gate, c->owner, json_string_value(name), &path, &e);
-    else if (packages && !(c->packages = envs_requirements(packages, &e)))
+    else if (packages && !(c->packages = packages_set(c->rest->gate, packages, &e)))
         r = err_wrap(&e, "field 'packages'");
     json_decref(path);
     if (r == 0)

@@ -353,6 +353,11 @@ static json_t *responses(const struct rest_route *r)
     (void)json_object_set_new(
         o, status,
         json_pack("{s:s, s:o}", "description", r->summary, "content", answer_content(r)));
+    if (strcmp(r->answer, "Job") == 0 || strcmp(r->answer, "Environment") == 0)
+        (void)json_object_set_new(o, "202",
+                                  json_pack("{s:s, s:o}", "description", "It goes on as a job",
+                                            "content",
+                                            content("application/json", reference("Job", 3))));
     for (size_t i = 0; i < ROUTE_ERRORS_MAX && r->errors[i]; i++) {
         snprintf(status, sizeof status, "%d", r->errors[i]);
         (void)json_object_set_new(o, status,

@@ -274,7 +274,7 @@ static const struct field artifact_query[] = {
 // clang-format off
 const struct rest_route rest_routes[] = {
     {HTTP_POST, "/execute", .body = BODY_JSON, .fields = execute_fields, .status = 200,
-     .answer = "Execution", .errors = {400, 403, 404, 409, 410, 413, 415, 503}, .handle = rest_execute,
+     .answer = "Execution", .errors = {400, 403, 404, 409, 410, 413, 415, 422, 503}, .handle = rest_execute,
      .operation = "execute", .summary = "Run code in a fresh box or in a session"},
     {HTTP_POST, "/validate", .body = BODY_JSON, .fields = validate_fields, .status = 200,
      .answer = "Check", .errors = {400, 413, 415, 503}, .handle = rest_validate,
@@ -282,7 +282,7 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
      .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
     {HTTP_POST, "/sessions", .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
-     .answer = "Session", .errors = {400, 403, 409, 413, 415, 503}, .handle = rest_post_session,
+     .answer = "Session", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_post_session,
      .operation = "open_session", .summary = "Open a session"},
     {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 410},
      .handle = rest_get_session, .operation = "get_session", .summary = "What is known of a session"},

@@ -18,7 +18,7 @@ struct rest_call;
 
 #define REST_BASE "/api/v1"
 
-enum { ROUTE_ERRORS_MAX = 8, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
+enum { ROUTE_ERRORS_MAX = 12, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
 
 // What a body is.
 enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -17,7 +18,7 @@ import time
 import jsonschema
 import pytest
 import wheel_lab
-from conftest import open_cli
+from conftest import open_cli, wait_until
 from mcp_client import LEGACY, MODERN, TASKS, Server, Stdio, text
 from rest_client import Rest
 
@@ -242,7 +243,7 @@ def test_progress_comes_while_it_is_installed(c):
         {"progressToken": "p1"},
         guard=60,
     )
-    heard = [n["params"] for n in c.notes("notifications/progress") if n["params"]["progressToken"] == "p1"]
+    heard = [n for n in c.notes("notifications/progress") if n["progressToken"] == "p1"]
     assert heard and heard == sorted(heard, key=lambda n: n["progress"])
     assert all(n["total"] == 1 and n["message"] for n in heard)
 
@@ -462,7 +463,8 @@ def test_rest_says_what_is_wrong(web):
         answer = web.ask(method, path, body)
         assert (answer.status, answer.error["code"]) == (status, code), (method, path, answer)
         assert answer.error["message"]
-    assert web.post("/environments", {"name": "there"}).status in (400, 409)
+    for name in "there", "base":
+        assert web.post("/environments", {"name": name}).error["code"] == "environment_exists"
     assert web.ask("PUT", "/environments/there").status == 405
     assert [e["name"] for e in web.get("/environments").json["environments"]] == ["base", "there"]
 
@@ -632,6 +634,24 @@ def test_env_shows_a_bar_on_a_terminal(env):
     os.close(master)
     assert process.returncode == 0 and b"installed: lab-many 1.0" in out
     assert b"[#" in seen and b"%" in seen and seen.endswith(b"\r\x1b[K")
+
+
+def test_env_ctrl_c_takes_the_installation_back(program, index):
+    with open_cli(program) as cli, slow(index, "/simple/lab-large", 5):
+        flags = ("--state", cli.folder / "state", "--index-url", index.url)
+        process = cli.start("env", "install", "base", "lab-large", *flags)
+        wait_until(lambda: any("lab-large" in path for path in index.requests))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode not in (0, -signal.SIGINT), (out, err)
+        assert json.loads(cli.call("env", "describe", "base", "--json", *flags).out)["lock"] == []
+
+
+def test_env_without_a_state_folder_says_so(program, index):
+    with open_cli(program) as cli:
+        (cli.folder / "file").write_text("")
+        answer = cli.call("env", "list", "--state", cli.folder / "file")
+        assert answer.status == 69 and "[state_unusable]" in answer.err, answer
 
 
 def test_env_asks_the_server_that_is_named(web, program):

@@ -85,6 +85,31 @@ def test_each_environment_has_its_own_version(server):
     assert names == ["base", "new", "old"]
 
 
+def test_another_version_than_the_preloaded_one(start, lab):
+    lab.add(wheel_lab.wheel("iniconfig", "99.0", {"iniconfig/__init__.py": b"__version__ = '99.0'\n"}))
+    server = start("--preload", "iniconfig")
+    code = "import iniconfig\nprint(iniconfig.__file__)"
+    assert "/site-packages/" in server.run(code, session="s")["stdout"]
+    installed(server, "iniconfig==99.0")
+    assert "/opt/layers/" in server.run(code)["stdout"]
+    assert server.run("import iniconfig; iniconfig.__version__", session="new")["result"] == "'99.0'"
+
+
+def test_a_wheelhouse_and_no_network(start, lab, cli):
+    wheels = cli.folder / "wheels"
+    wheels.mkdir()
+    cli.folder.chmod(0o755)
+    for name in "lab_good-2.0-py3-none-any.whl", "lab_needs-1.0-py3-none-any.whl":
+        (wheels / name).write_bytes(lab.files[name].data)
+    asked = len(lab.requests)
+    server = start("--offline", "--find-links", wheels, index=False)
+    installed(server, "lab-needs")
+    assert server.run("import lab_good; lab_good.VERSION")["result"] == "'2.0'"
+    job = install(server, "lab-data")
+    assert job["state"] == "failed" and job["error"]["code"] == "package_not_found", job
+    assert len(lab.requests) == asked
+
+
 def test_packages_of_a_call_are_made_once(server, lab):
     code = "import lab_good; lab_good.VERSION"
     assert server.run(code, packages=["lab-good==1.0"])["result"] == "'1.0'"

@@ -15,7 +15,7 @@ import socket
 import time
 
 import pytest
-from conftest import open_cli, parents, wait_until
+from conftest import is_gate, open_cli, parents, wait_until
 from mcp_client import Server
 
 REQUEST_S = 1  # --request-timeout
@@ -58,9 +58,8 @@ def gate(server):
     """The child of the keeper that is the same program: the zygote is an interpreter."""
     for pid, parent in parents().items():
         if parent == server.process.pid:
-            with contextlib.suppress(OSError):
-                if b"\0serve\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return pid
+            if is_gate(pid):
+                return pid
     return None
 
 

@@ -12,7 +12,7 @@ import socket
 import time
 
 import pytest
-from conftest import open_cli, parents, wait_until
+from conftest import is_gate, open_cli, parents, wait_until
 from mcp_client import META, MODERN, TASKS, Http, Server, Stdio
 
 MIB = 1 << 20
@@ -44,9 +44,8 @@ def gate(server):
     """The child of the keeper that has its command line; the zygote has one of its own."""
     for pid, parent in parents().items():
         if parent == server.process.pid:
-            with contextlib.suppress(OSError):
-                if b"\0serve\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return pid
+            if is_gate(pid):
+                return pid
     return None
 
 

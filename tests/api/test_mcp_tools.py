@@ -106,6 +106,11 @@ def test_the_list_is_the_same_each_time(c):
         "checkpoint_session",
         "undo_session",
         "fork_session",
+        "install_package",
+        "create_python_env",
+        "reset_sandbox",
+        "check_package_status",
+        "list_installed_packages",
         "list_files",
         "read_file",
         "write_file",
@@ -115,8 +120,9 @@ def test_the_list_is_the_same_each_time(c):
     for tool in first["tools"]:
         assert tool["title"] and len(tool["description"]) > 50
         assert tool["icons"][0]["src"].startswith("data:image/png;base64,")
-        assert tool["annotations"]["openWorldHint"] is False
-        destroys = ("close_session", "undo_session", "write_file", "delete_file")
+        reaches = ("install_package", "create_python_env")  # the index of packages
+        assert tool["annotations"]["openWorldHint"] is (tool["name"] in reaches)
+        destroys = ("close_session", "undo_session", "reset_sandbox", "write_file", "delete_file")
         assert tool["annotations"]["destructiveHint"] is (tool["name"] in destroys)
         for schema in tool["inputSchema"], tool["outputSchema"]:
             assert schema["type"] == "object" and "$ref" not in json.dumps(schema)

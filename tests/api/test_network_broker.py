@@ -55,7 +55,7 @@ def broker_of(tools, process):
 
 
 def gate_of(tools, process):
-    (gate,) = [pid for pid, name in outside_boxes(tools, process).items() if name != BROKER]
+    (gate,) = [pid for pid, name in outside_boxes(tools, process).items() if name == "constrictor"]
     return gate
 
 

@@ -716,6 +716,10 @@ def test_health(api):
 
 
 def example(name, schema):
+    if name in ("packages", "constraints"):
+        return "--no-package"  # nothing is asked of any index
+    if name == "environment":
+        return "base"
     if "anyOf" in schema:
         return schema["anyOf"][0]["const"]
     kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
@@ -741,6 +745,13 @@ def test_every_route_of_the_document_answers_and_every_field_is_taken(api):
         for method, operation in methods.items():
             operations += 1
             where = path.removeprefix("/api/v1").replace("{id}", "document").replace("{path}", "f.txt")
+            where = where.replace("{name}", "made")
+            if "{job}" in where:
+                continue  # tests/api/test_env_tools.py
+            if where == "/environments/made/packages" and method == "delete":
+                where += "?all=true"
+            if "/environments" in where:
+                api.post("/environments", {"name": "made"})
             schema = (
                 operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
             )
@@ -763,7 +774,7 @@ def test_every_route_of_the_document_answers_and_every_field_is_taken(api):
                 answer = api.ask(method.upper(), where, body)
                 known = answer.status < 400 or "unknown field" not in answer.error["message"]
                 assert known and str(answer.status) in operation["responses"], (path, name, answer)
-                if operation["operationId"] in ("execute", "open_session"):
+                if operation["operationId"] in ("execute", "open_session") and name != "packages":
                     assert answer.status < 400, (path, name, answer)
                     api.ask("DELETE", "/sessions/a")
             answer = api.ask(method.upper(), where, {**required, "no_such_field": 1})

@@ -88,11 +88,7 @@ def open_server(cli, tools):
     for line in process.stdout:
         if b"/mcp" in line:
             break
-    gate = [
-        pid
-        for pid in tools.descendants(process.pid)
-        if b"\0serve\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    gate = [pid for pid in tools.descendants(process.pid) if tools.is_gate(pid)]
     assert len(gate) == 1, tools.describe(tools.descendants(process.pid))
     return process, gate[0]
 
@@ -118,11 +114,8 @@ def test_a_gate_has_no_capability_left_to_get(cli, tools):
 
         def found(old=old):
             for pid in tools.descendants(process.pid):
-                with contextlib.suppress(OSError):
-                    if pid != old and b"\0serve\0" in pathlib.Path(
-                        f"/proc/{pid}/cmdline"
-                    ).read_bytes():
-                        return pid
+                if pid != old and tools.is_gate(pid):
+                    return pid
             return None
 
         gate = tools.wait_until(found)

@@ -71,9 +71,8 @@ def serve(cli):
 def gate_of(server, tools):
     for pid, parent in tools.parents().items():
         if parent == server.process.pid:
-            with contextlib.suppress(OSError):
-                if b"serve" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                    return pid
+            if tools.is_gate(pid):
+                return pid
     return None
 
 

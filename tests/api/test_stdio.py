@@ -489,7 +489,7 @@ p.wait()
 def test_the_death_of_the_gate_ends_it(client, tools):
     client.ask(run_code(2, "1"))
     children = [p for p, parent in tools.parents().items() if parent == client.process.pid]
-    gate = [p for p in children if pathlib.Path(f"/proc/{p}/cmdline").read_bytes().endswith(b"stdio\0")]
+    gate = [p for p in children if tools.is_gate(p, b"stdio")]
     assert len(gate) == 1
     tree = tools.descendants(client.process.pid)
     os.kill(gate[0], signal.SIGKILL)

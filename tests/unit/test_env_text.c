@@ -113,7 +113,7 @@ static void has_bounds(void **state)
     (void)state;
     char text[20000] = "[", *at = text + 1;
     for (int i = 0; i < ENV_REQUIREMENTS_MAX; i++)
-        at += sprintf(at, "%s\"a\"", i ? "," : "");
+        at += snprintf(at, 8, "%s\"a\"", i ? "," : "");
     memcpy(at, "]", 2);
     assert_int_equal(read_all(text)[0], 'a');
     memcpy(at, ",\"a\"]", 6);
