@@ -352,7 +352,7 @@ int envs_create(struct gate *g, const char *owner, const char *name, const char 
     if (r < 0)
         return r;
     if (r > 0 || strcmp(name, ENV_BASE) == 0)
-        return err_set(e, ERR_BAD_VALUE, 0, "use it, or choose another name",
+        return err_set(e, ERR_ENV_EXISTS, 0, "use it, or choose another name",
                        "there is an environment '%s' already", name);
     if (env_db_count(v->db, owner) >= ENV_OWNER_MAX)
         return err_set(e, ERR_QUOTA, 0, "delete some", "there are %d environments already",
