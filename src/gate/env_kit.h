@@ -78,7 +78,7 @@ struct env_job {
     json_t *log;        // the last lines
     struct env_row row; // as it was; requirements NULL: it was not there
     json_t *wanted;     // all requirements, the new ones included
-    int fd; // ENV_IMPORT: the file; -1: none
+    int fd;             // ENV_IMPORT: the file; -1: none
     struct exec *exec;
     struct env_bundle bundles[ENV_LAYERS_MAX];
     size_t bundle_count;

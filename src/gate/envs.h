@@ -52,8 +52,8 @@ int envs_path(struct gate *g, const char *owner, const char *name, json_t **ret,
 // or NULL and the error.  NULL: memory is out.
 typedef void (*env_ready)(const char *name, const struct err *e, void *argument);
 struct env_wait;
-struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requirements, env_ready on_ready,
-                           void *argument);
+struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requirements,
+                           env_ready on_ready, void *argument);
 void envs_need_cancel(struct env_wait *w);
 
 // ---- for people ----------------------------------------------------------------------------------------
@@ -64,7 +64,8 @@ json_t *envs_list(struct gate *g, const char *owner);
 json_t *envs_describe(struct gate *g, const char *owner, const char *name, struct err *e);
 // [{"name", "version"}] of what can be imported, base's own distributions first ("base": true).  NULL and `e`.
 // Those of base are asked from a box once for each zygote; on_done comes later.
-int envs_create(struct gate *g, const char *owner, const char *name, const char *python, struct err *e);
+int envs_create(struct gate *g, const char *owner, const char *name, const char *python,
+                struct err *e);
 int envs_delete(struct gate *g, const char *owner, const char *name, struct err *e);
 
 enum env_change { ENV_INSTALL, ENV_UNINSTALL, ENV_RESET, ENV_IMPORT };
@@ -72,12 +73,12 @@ enum env_change { ENV_INSTALL, ENV_UNINSTALL, ENV_RESET, ENV_IMPORT };
 struct env_order {
     enum env_change change;
     const char *owner, *name;
-    bool create;                  // make the environment when it is not there
-    const json_t *requirements;   // array of texts: to install, or names to uninstall
-    const json_t *constraints;    // the same, or NULL
+    bool create;                // make the environment when it is not there
+    const json_t *requirements; // array of texts: to install, or names to uninstall
+    const json_t *constraints;  // the same, or NULL
     bool upgrade;
-    bool source_builds;           // only when the configuration allows it
-    int fd;                       // ENV_IMPORT: a file that envs_export() wrote, open for reading; borrowed
+    bool source_builds; // only when the configuration allows it
+    int fd;             // ENV_IMPORT: a file that envs_export() wrote, open for reading; borrowed
     // Now and then while it goes on, and once when it has ended; `status` is borrowed.  May be NULL.
     void (*on_progress)(struct env_job *j, const json_t *status, void *argument);
     void (*on_done)(struct env_job *j, const json_t *status, void *argument);

@@ -187,21 +187,21 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         argv[argc++] = (char *)config->preload.items[i];
     argv[argc] = NULL;
 
-    struct jail_plan plan = {
-        .path_count = interp->path_count,
-        .python_side = side,
-        .executable = interp->executable,
-        .argv = argv,
-        .envp = environment,
-        .uid_first = caps->slots.uid_first,
-        .uid_count = caps->slots.uid_count,
-        .socket_fd = far_sock,
-        .filter_fd = filter,
-        .log_fd = far_log,
-        .cgroup_fd = caps->cgroups.zygote_dir,
-        .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
-        .network = net_is_on(config) || (environments && environments->folder >= 0 && !config->offline)
-    };
+    struct jail_plan plan = {.path_count = interp->path_count,
+                             .python_side = side,
+                             .executable = interp->executable,
+                             .argv = argv,
+                             .envp = environment,
+                             .uid_first = caps->slots.uid_first,
+                             .uid_count = caps->slots.uid_count,
+                             .socket_fd = far_sock,
+                             .filter_fd = filter,
+                             .log_fd = far_log,
+                             .cgroup_fd = caps->cgroups.zygote_dir,
+                             .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
+                             .network =
+                                 net_is_on(config) ||
+                                 (environments && environments->folder >= 0 && !config->offline)};
     if (environments && environments->folder >= 0) {
         plan.wheels = config->find_links[0] ? config->find_links : NULL;
         plan.layers = environments->path;

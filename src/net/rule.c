@@ -182,7 +182,7 @@ static int refuse_url(struct err *e, struct piece s, const char *what)
 // What tells that somebody wrote a URL or more.
 static int check_form(struct piece s, struct err *e)
 {
-    if (memmem(s.p, s.n, "://", 3))
+    if (s.p && memmem(s.p, s.n, "://", 3))
         return refuse_url(e, s, "has a scheme");
     if (has(s, '@'))
         return refuse_url(e, s, "has a user name");

@@ -2,7 +2,7 @@
 //
 // broker_kit: a whole broker in a process of its own, of which the test plays the keeper, the gate, a box (in a
 // network namespace that the kit makes), the resolver outside and the servers outside.  Used by
-// test_broker.c and test_broker_hard.c.
+// test_broker.c, test_broker_life.c and test_broker_hard.c.
 
 #ifndef CONSTRICTOR_BROKER_KIT_H
 #define CONSTRICTOR_BROKER_KIT_H

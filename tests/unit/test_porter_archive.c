@@ -6,8 +6,6 @@
 
 #include "porter/archive.h"
 
-
-
 static int export_two(struct archive *a)
 {
     struct archive_layer two[2] = {{.wheel = WHEEL_A}, {.wheel = WHEEL_B}};

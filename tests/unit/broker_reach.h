@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// broker_reach: a server outside, for tests of broker_kit.h that reach it.  Used by test_broker.c and
+// test_broker_life.c.
+
+#ifndef CONSTRICTOR_BROKER_REACH_H
+#define CONSTRICTOR_BROKER_REACH_H
+
+#include "broker_kit.h"
+
+#define LOCAL "a-127-0-0-1.ok.test"
+
+static uint16_t port;
+static int listener;
+
+static int begin(void **state)
+{
+    kit_begin(state);
+    listener = listen_outside(&port);
+    return 0;
+}
+
+static int finish(void **state)
+{
+    fd_close(&listener);
+    return kit_finish(state);
+}
+
+static void listen_by_asking(const char *name)
+{
+    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    assert_int_equal(box_lookup(name, address), 0);
+    snprintf(question, sizeof question, "connect %s %u wait", address, port);
+    box_ask(question, answer);
+    assert_string_equal(answer, "ok");
+}
+
+// For the tests below: connected, both ends.
+static int reach(const char *name, int *ret_far)
+{
+    listen_by_asking(name);
+    return box_reach(name, port, listener, ret_far);
+}
+
+#endif
