@@ -202,8 +202,8 @@ static uint32_t expect(enum filter_kind kind, uint32_t nr, const __u64 *args)
         if (strcmp(name, gate_never[i]) == 0)
             return DENIED;
     static const char *const porter_never[] = {
-        "execve", "execveat", "fork",    "vfork",  "clone", "memfd_create", "socket",
-        "bind",   "connect",  "listen",  "accept", "link",  "socketpair",   "accept4",
+        "execve", "execveat", "fork",    "vfork",  "clone",    "memfd_create", "socket",
+        "bind",   "connect",  "listen",  "accept", "link",     "socketpair",   "accept4",
         "linkat", "symlink",  "mknodat", "mknod",  "symlinkat"};
     for (size_t i = 0; kind == FILTER_PORTER && i < ARRAY_LEN(porter_never); i++)
         if (strcmp(name, porter_never[i]) == 0)
