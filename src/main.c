@@ -66,12 +66,14 @@ static const struct command commands[] = {
                  "env [options] describe|reset|delete NAME\n"
                  "env [options] status NAME JOB",
         .notes =
-            "A package is written as pip knows it, such as 'pandas' or 'numpy>=2'.  The environment\n"
+            "A package is written as pip knows it, such as 'pandas' or 'numpy>=2'.  The "
+            "environment\n"
             "'base' is what code without an environment has: the interpreter's own packages and\n"
             "what was installed into it.\n"
             "While a server has the state folder, or with --url, that server is asked; its key is\n"
             "taken from CONSTRICTOR_API_KEY.\n"
-            "Exit status: 0 when it is done, 1 when an installation failed and nothing was changed;\n"
+            "Exit status: 0 when it is done, 1 when an installation failed and nothing was "
+            "changed;\n"
             "else\n"
             "  64 bad option or value      69 isolation, environment or server not available\n"
             "  70 internal error",
@@ -247,8 +249,8 @@ static int read_behind(const struct command *command, struct config *config, int
 }
 
 // Options between the operands: 'env install lab pandas --json'.  "--" ends them.
-static int read_mixed(const struct command *command, struct config *config, int *argc,
-                      char ***argv, struct err *e)
+static int read_mixed(const struct command *command, struct config *config, int *argc, char ***argv,
+                      struct err *e)
 {
     char **operands = *argv, **rest = *argv;
     int kept = 0, left = *argc;

@@ -49,7 +49,7 @@ struct jail_plan {
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
     int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;
-    const char *wheels; // --find-links, which is /opt/wheels in a box; NULL: none
+    const char *wheels;  // --find-links, which is /opt/wheels in a box; NULL: none
     const char *layers;  // folder of packages, at /opt/layers; NULL: none
     dev_t layers_device; // which one it has to be
     ino_t layers_inode;

@@ -71,7 +71,8 @@ static void open_environments(struct server *s)
 {
     struct err e;
     if (s->gate.facts->environments && envs_open(&s->gate, &e) < 0)
-        log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message, err_code_name(e.code));
+        log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message,
+                 err_code_name(e.code));
 }
 
 static int enter(struct server *s, const struct config *c, int sock,
@@ -387,7 +388,8 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
 {
     const struct keeper_facts *f = s->gate.facts;
     s->gate.base_url = l->url;
-    if (f->environments && f->environments_note >= 0) // where others who want packages find this server
+    if (f->environments &&
+        f->environments_note >= 0) // where others who want packages find this server
         (void)environments_write_note(f->environments_note, f->keeper, l->url);
     s->gate.argument = s;
     s->gate.on_state = on_state;

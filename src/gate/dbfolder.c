@@ -43,7 +43,8 @@ static bool is_plain(const char *name)
 static int open_in(const char *name, int flags, int mode)
 {
     (void)mode; // files are the gate's alone, whatever SQLite's default
-    return is_plain(name) ? openat(folder_of(name), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    return is_plain(name) ? openat(folder_of(name), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600)
+                          : -1;
 }
 
 static int access_in(const char *name, int mode)

@@ -61,10 +61,10 @@ struct exec_request {
         *network; // a layer, made by network_parse(); taken; NULL: what the key or the session has
     // Packages: gate/envs.h.  A session has its own environment: one that is named has to be that.
     const char *environment; // NULL or "": base, or the session's
-    json_t *packages;        // array of requirements, checked by envs_requirements(); taken; NULL: none
-    const char *policy;        // name of a mode: code_policy.h; NULL: the configuration's
-    json_t *allowed_imports;   // array of strings, borrowed until on_done; NULL: none
-    struct wire_limits limits; // of a fresh box; a session has its own
+    json_t *packages;   // array of requirements, checked by envs_requirements(); taken; NULL: none
+    const char *policy; // name of a mode: code_policy.h; NULL: the configuration's
+    json_t *allowed_imports;                // array of strings, borrowed until on_done; NULL: none
+    struct wire_limits limits;              // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
     bool wait_reaped;
     // Of the gate's own runs only (env_job.c).
@@ -72,7 +72,7 @@ struct exec_request {
     const char *network_key; // whose rules hold for the network; NULL: the owner's
     bool plain;              // no policy, no packages, no metadata in the code
     unsigned files_max;      // 0: EXEC_FILES_MAX
-    bool collect; // files that are new or changed become artifacts, or go to on_file
+    bool collect;            // files that are new or changed become artifacts, or go to on_file
     // Output as it comes; as in run.h.  May be NULL.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
     // Instead of the store: takes each file; `fd` is borrowed.  May be NULL.

@@ -158,10 +158,9 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
             on_adopt(l, &m.adopt, fds, count);
             continue;
         }
-        if (l->on_news &&
-            (m.h.type == WIRE_INTERPRETER || m.h.type == WIRE_ZYGOTE_READY ||
-             m.h.type == WIRE_FAILED || m.h.type == WIRE_FILES || m.h.type == WIRE_NET_LINK ||
-             m.h.type == WIRE_PORTER_LINK))
+        if (l->on_news && (m.h.type == WIRE_INTERPRETER || m.h.type == WIRE_ZYGOTE_READY ||
+                           m.h.type == WIRE_FAILED || m.h.type == WIRE_FILES ||
+                           m.h.type == WIRE_NET_LINK || m.h.type == WIRE_PORTER_LINK))
             l->on_news(&m, fds, count, l->news_argument);
         for (size_t k = 0; k < count; k++)
             (void)close(fds[k]); // nothing else keeps any

@@ -25,7 +25,7 @@ struct run;
 struct sessions; // all of a gate
 
 enum {
-    SESSION_ID_SIZE = 28,  // "ses_" and 132 bits as base64url, and the end
+    SESSION_ID_SIZE = 28,   // "ses_" and 132 bits as base64url, and the end
     SESSION_NAME_MAX = 128, // bytes
     SESSION_ENVIRONMENT_MAX = 64,
 };
@@ -64,7 +64,7 @@ struct session_plan {
         output_bytes; // the last three: of its runs, unless they say otherwise
     bool checkpoint;  // before every run
     char environment[SESSION_ENVIRONMENT_MAX + 1]; // gate/envs.h; "": base
-    json_t *network;  // a layer (gate/network.h): borrowed in a plan, held by a session
+    json_t *network; // a layer (gate/network.h): borrowed in a plan, held by a session
 };
 
 struct home; // session.c: a box, the session that it was opened for, and its forks

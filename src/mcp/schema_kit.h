@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // schema_kit: words to write JSON schemas with, for the tables of tools.  Only what every client and every
-// model provider understands: one type each, no references, nothing but "anyOf" to say that a value may be
+// model provider understands: a type each, no references, nothing but "anyOf" to say that a value may be
 // null.
 
 #ifndef CONSTRICTOR_MCP_SCHEMA_KIT_H
@@ -40,10 +40,11 @@
 #define VARIABLES_ARGUMENT                                                                         \
     "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and JSON values.\"}"
 
+// Several types in one word: clients drop every tool for an argument without a "type".
 #define NETWORK_ARGUMENT(text)                                                                     \
-    "\"network\": {\"anyOf\": [" STRING ", {\"type\": \"array\", \"maxItems\": 256, \"items\": "   \
-    "{\"anyOf\": [" STRING ", " TYPE("object") "]}}, {\"type\": \"object\", \"properties\": {"       \
-    "\"allow\": " TYPE("array") ", \"deny\": " TYPE("array") "}}], \"description\": \"" text " \\\"off\\\", or a " \
+    "\"network\": {\"type\": [\"array\", \"string\", \"object\"], \"maxItems\": 256, \"items\": {\"type\": " \
+    "[\"string\", \"object\"]}, \"properties\": {\"allow\": " TYPE("array") ", \"deny\": " TYPE("array") \
+    "}, \"description\": \"" text " \\\"off\\\", or a " \
     "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
     "\\\"deny\\\": [...]}; never more than the key may reach, which is what counts when it is left out.\"}"
 
@@ -51,9 +52,8 @@
     "\"environment\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"" text "\"}"
 
 #define REQUIREMENTS(text)                                                                         \
-    "{\"anyOf\": [{\"type\": \"string\", \"minLength\": 1, \"maxLength\": 20000}, {\"type\": \"array\", " \
-    "\"minItems\": 1, \"maxItems\": 100, \"items\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1000}}], " \
-    "\"description\": \"" text "\"}"
+    "{\"type\": [\"array\", \"string\"], \"minLength\": 1, \"maxLength\": 20000, \"minItems\": 1, \"maxItems\": " \
+    "100, \"items\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1000}, \"description\": \"" text "\"}"
 #define PACKAGES_ARGUMENT(text) "\"packages\": " REQUIREMENTS(text)
 
 #define POLICY_ARGUMENTS                                                                           \

@@ -46,8 +46,9 @@ struct mcp_tools {
 };
 
 // To add a table of tools, add it here; to add a set, name it below.
-static const struct mcp_tool *const tables[] = {run_tools, check_tools, session_tools, env_tools, package_tools, file_tools, info_tools,
-                                                fixture_tools};
+static const struct mcp_tool *const tables[] = {run_tools,  check_tools,   session_tools,
+                                                env_tools,  package_tools, file_tools,
+                                                info_tools, fixture_tools};
 
 static const struct {
     const char *name;

@@ -425,7 +425,8 @@ static json_t *requirements_schema(const struct field *f)
     json_t *o = json_pack("{s:[{s:s}, {s:s, s:{s:s}}], s:s}", "anyOf", "type", "string", "type",
                           "array", "items", "type", "string", "description", f->help);
     if (o && !f->required)
-        (void)json_array_append_new(json_object_get(o, "anyOf"), json_pack("{s:s}", "type", "null"));
+        (void)json_array_append_new(json_object_get(o, "anyOf"),
+                                    json_pack("{s:s}", "type", "null"));
     return o;
 }
 

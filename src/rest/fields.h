@@ -19,11 +19,11 @@ enum field_type {
     FIELD_NUMBER,
     FIELD_INTEGER,
     FIELD_BOOLEAN,
-    FIELD_OBJECT,  // with any keys
-    FIELD_OBJECTS, // array of objects with the fields `items`
-    FIELD_STRINGS, // array of strings
+    FIELD_OBJECT,       // with any keys
+    FIELD_OBJECTS,      // array of objects with the fields `items`
+    FIELD_STRINGS,      // array of strings
     FIELD_REQUIREMENTS, // a string or an array of strings: gate/envs.h checks it
-    FIELD_NETWORK, // "off", rules, or an object of them: gate/network.h checks it
+    FIELD_NETWORK,      // "off", rules, or an object of them: gate/network.h checks it
     FIELD_TYPE_MAX
 };
 

@@ -303,7 +303,8 @@ static json_t *parameters(const struct rest_route *r)
         (void)json_array_append_new(list,
                                     parameter("id", "path", true, "handle or name of a session"));
     if (strstr(r->path, "{name}"))
-        (void)json_array_append_new(list, parameter("name", "path", true, "name of an environment"));
+        (void)json_array_append_new(list,
+                                    parameter("name", "path", true, "name of an environment"));
     if (strstr(r->path, "{job}"))
         (void)json_array_append_new(list, parameter("job", "path", true, "id of a job"));
     if (strstr(r->path, "{path}"))

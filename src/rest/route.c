@@ -86,7 +86,10 @@ static const struct field file_fields[] = {
                 "allows"                                                                           \
     }
 
-#define PACKAGES_FIELD(what) {.name = "packages", .type = FIELD_REQUIREMENTS, .help = what}
+#define PACKAGES_FIELD(what)                                                                       \
+    {                                                                                              \
+        .name = "packages", .type = FIELD_REQUIREMENTS, .help = what                               \
+    }
 #define INSTALL_FIELDS                                                                             \
     {.name = "constraints",                                                                        \
      .type = FIELD_REQUIREMENTS,                                                                   \

@@ -25,8 +25,8 @@ enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };
 
 struct rest_route {
     enum http_method method; // GET stands for HEAD as well
-    const char
-        *path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the rest; NULL ends the table
+    const char *
+        path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the rest; NULL ends the table
     bool open; // no key needed
     enum route_body body;
     const struct field *fields; // BODY_JSON

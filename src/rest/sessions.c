@@ -142,7 +142,8 @@ void rest_post_session(struct rest_call *c)
         return;
     }
     const char *text = name && json_string_length(name) ? json_string_value(name) : NULL;
-    if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || rest_make_plan(c, text) < 0 || rest_bring(c, &checked) < 0)
+    if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || rest_make_plan(c, text) < 0 ||
+        rest_bring(c, &checked) < 0)
         return;
     bool brings = json_array_size(checked.files) || json_object_size(checked.variables);
     json_decref(checked.files);
