@@ -46,6 +46,8 @@ if UV:
     resolver.find_uv = lambda: UV
 TOOLS = (["uv"] if resolver.find_uv() else []) + (["pip"] if resolver.find_pip() else [])
 FIRST = TOOLS[0]
+if not os.environ.get("LONG"):      # pip works in tests/api/test_envs.py; LONG=1: with each of them here
+    TOOLS = TOOLS[:1]
 OF_RESOLVERS = 15           # rows of FAILURES that depend on the resolver
 LIMITS = {"bytes": 50 << 20, "files": 1000, "packages": 20}
 
