@@ -222,9 +222,10 @@ def test_more_than_the_largest_source_is_refused(cli):
         assert answer["isError"] and "source_too_large" in text(answer)
 
 
-def test_a_box_is_replaced_after_many(c):
-    for n in range(230):
-        assert validate(c, f"x_{n} = {n}\n")["valid"]
+def test_a_box_is_replaced_after_many(cli):
+    with connect(cli) as c:
+        for n in range(230):
+            assert validate(c, f"x_{n} = {n}\n")["valid"]
 
 
 def test_a_cancelled_check_is_forgotten(cli):

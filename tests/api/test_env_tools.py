@@ -323,7 +323,7 @@ def test_what_does_not_fit_is_refused(c):
     assert refused(c, "open_session", environment="nowhere")[1] == "env_not_found"
     assert refused(c, "execute_python", code="1", environment="base", packages="x")[1] == "bad_value"
     assert refused(c, "create_python_env", name="old", python="2.7")[1] == "bad_value"
-    assert refused(c, "create_python_env", name="base")[1] == "bad_value"
+    assert refused(c, "create_python_env", name="base")[1] == "environment_exists"
     assert refused(c, "install_package", packages="lab-source", source_builds=True)[1] == "bad_value"
 
 
