@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "gate/check.h"
+#include "gate/result.h"
 
 enum { DEPTH_MAX = 6, ENTRIES_MAX = 1000 };
 
@@ -123,21 +124,6 @@ static const struct shape check_shape[] = {
     {0},
 };
 
-// SECURITY: how much is printed grows with depth times items, so depth is bounded before anything is.
-static bool is_shallow(json_t *value, int room)
-{
-    size_t i;
-    const char *key;
-    json_t *item;
-    if (!json_is_array(value) && !json_is_object(value))
-        return true;
-    if (room == 0)
-        return false;
-    json_array_foreach(value, i, item) if (!is_shallow(item, room - 1)) return false;
-    json_object_foreach(value, key, item) if (!is_shallow(item, room - 1)) return false;
-    return true;
-}
-
 static const struct shape *find(const struct shape *table, const char *name)
 {
     for (; table->name; table++)
@@ -186,7 +172,7 @@ static bool fits(json_t *object, const struct shape *table, int room)
 json_t *check_take(json_t *report)
 {
     json_t *said = json_object_get(report, "check");
-    if (!said || !is_shallow(said, DEPTH_MAX) || !fits(said, check_shape, DEPTH_MAX))
+    if (!said || !result_is_shallow(said, DEPTH_MAX) || !fits(said, check_shape, DEPTH_MAX))
         return NULL;
     // One thing decides whether it is fine; no box may say otherwise.
     bool bad = json_is_object(json_object_get(said, "error")) ||

@@ -428,7 +428,7 @@ json_t *result_environment(const struct keeper_facts *facts)
 enum { VALUE_DEPTH_MAX = 64 }; // the runner sends no more than 32
 
 // SECURITY: how much is printed grows with depth times items, so depth is bounded before anything is.
-static bool is_shallow(json_t *value, int room)
+bool result_is_shallow(json_t *value, int room)
 {
     size_t i;
     const char *key;
@@ -437,8 +437,8 @@ static bool is_shallow(json_t *value, int room)
         return true;
     if (room == 0)
         return false;
-    json_array_foreach(value, i, item) if (!is_shallow(item, room - 1)) return false;
-    json_object_foreach(value, key, item) if (!is_shallow(item, room - 1)) return false;
+    json_array_foreach(value, i, item) if (!result_is_shallow(item, room - 1)) return false;
+    json_object_foreach(value, key, item) if (!result_is_shallow(item, room - 1)) return false;
     return true;
 }
 
@@ -459,7 +459,7 @@ static json_t *take_error(json_t *error)
     json_t *o = json_object();
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         json_t *value = json_object_get(error, fields[i].name);
-        bool fits = value && json_typeof(value) == fields[i].type && is_shallow(value, 3);
+        bool fits = value && json_typeof(value) == fields[i].type && result_is_shallow(value, 3);
         // Whoever reads an error may count on its words.
         json_t *instead = !fields[i].needed              ? json_null()
                           : fields[i].type == JSON_ARRAY ? json_array()
@@ -485,7 +485,7 @@ static json_t *take_fields(json_t *from, const struct field *fields, size_t coun
     json_t *o = json_object();
     for (size_t i = 0; i < count; i++) {
         json_t *value = json_object_get(from, fields[i].name);
-        if (value && json_typeof(value) == fields[i].type && is_shallow(value, 2) &&
+        if (value && json_typeof(value) == fields[i].type && result_is_shallow(value, 2) &&
             json_object_set(o, fields[i].name, value) < 0) {
             json_decref(o);
             return NULL;
@@ -572,7 +572,7 @@ static int take_over(json_t *object, const struct run *r)
     int failed =
         json_object_set(object, "result", json_is_string(value) ? value : json_null()) |
         json_object_set_new(object, "error", take_error(json_object_get(r->result, "error")));
-    if (plain && is_shallow(plain, VALUE_DEPTH_MAX))
+    if (plain && result_is_shallow(plain, VALUE_DEPTH_MAX))
         failed |= json_object_set(object, "result_json", plain);
     return failed | take_state(object, r->result) | display_take(object, r->result);
 }

@@ -21,24 +21,6 @@ static struct store *store_of(struct rest_call *c)
     return s;
 }
 
-// A query parameter; -1: answered, 0: absent, 1: in buf.
-static int query(struct rest_call *c, const char *name, char *buf, size_t cap)
-{
-    size_t n = strlen(name);
-    for (const char *p = c->x->query; *p;) {
-        size_t length = strcspn(p, "&");
-        if (length >= n && strncmp(p, name, n) == 0 && (p[n] == '=' || length == n)) {
-            if (http_query(c->x, name, buf, cap) && buf[0])
-                return 1;
-            rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode it as UTF-8 with %XX",
-                      "the query parameter '%s' is empty, too long or not well encoded", name);
-            return -1;
-        }
-        p += length + (p[length] == '&');
-    }
-    return 0;
-}
-
 // The handle of a session that is named by its name.
 static void resolve(struct rest_call *c, char place[SESSION_NAME_MAX + 1])
 {
@@ -54,8 +36,8 @@ void rest_list_artifacts(struct rest_call *c)
     char place[SESSION_NAME_MAX + 1], path[STORE_PATH_MAX + 1];
     _cleanup_free_ struct artifact *list = NULL;
     uint64_t more = 0;
-    int has_place = s ? query(c, "session", place, sizeof place) : -1;
-    int has_path = has_place < 0 ? -1 : query(c, "path", path, sizeof path);
+    int has_place = s ? rest_query(c, "session", place, sizeof place) : -1;
+    int has_path = has_place < 0 ? -1 : rest_query(c, "path", path, sizeof path);
     if (has_path < 0)
         return;
     if (has_place)
@@ -79,8 +61,8 @@ void rest_delete_artifacts(struct rest_call *c)
 {
     struct store *s = store_of(c);
     char place[SESSION_NAME_MAX + 1], path[STORE_PATH_MAX + 1];
-    int has_place = s ? query(c, "session", place, sizeof place) : -1;
-    int has_path = has_place < 0 ? -1 : query(c, "path", path, sizeof path);
+    int has_place = s ? rest_query(c, "session", place, sizeof place) : -1;
+    int has_path = has_place < 0 ? -1 : rest_query(c, "path", path, sizeof path);
     if (has_path < 0)
         return;
     if (!has_place) {

@@ -456,3 +456,20 @@ int rest_make_plan(struct rest_call *c, const char *name)
         plan->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
     return 0;
 }
+
+int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap)
+{
+    size_t n = strlen(name);
+    for (const char *p = c->x->query; *p;) {
+        size_t length = strcspn(p, "&");
+        if (length >= n && strncmp(p, name, n) == 0 && (p[n] == '=' || length == n)) {
+            if (http_query(c->x, name, buf, cap) && buf[0])
+                return 1;
+            rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode it as UTF-8 with %XX",
+                      "the query parameter '%s' is empty, too long or not well encoded", name);
+            return -1;
+        }
+        p += length + (p[length] == '&');
+    }
+    return 0;
+}

@@ -120,4 +120,7 @@ void rest_delete_artifacts(struct rest_call *c);
 void rest_health(struct rest_call *c);
 void rest_openapi(struct rest_call *c);
 
+// A query parameter: 0 absent, 1 in buf, -1 answered.
+int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap);
+
 #endif

@@ -61,24 +61,6 @@ static struct gate *gate_of(const struct rest_call *c)
     return c->rest->gate;
 }
 
-// A query parameter: 0 absent, 1 in buf, -1 answered.
-static int query(struct rest_call *c, const char *name, char *buf, size_t cap)
-{
-    size_t n = strlen(name);
-    for (const char *p = c->x->query; *p;) {
-        size_t length = strcspn(p, "&");
-        if (length >= n && strncmp(p, name, n) == 0 && (p[n] == '=' || length == n)) {
-            if (http_query(c->x, name, buf, cap) && buf[0])
-                return 1;
-            rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode it as UTF-8 with %XX",
-                      "the query parameter '%s' is empty, too long or not well encoded", name);
-            return -1;
-        }
-        p += length + (p[length] == '&');
-    }
-    return 0;
-}
-
 // ---- answers ---------------------------------------------------------------------------------------
 
 // The status of an answer about a job: the object of one that failed is an Error, too.
@@ -246,8 +228,8 @@ void rest_uninstall(struct rest_call *c)
 {
     char names[QUERY_MAX], all[8] = "";
     struct err e;
-    int some = query(c, "packages", names, sizeof names);
-    if (some < 0 || query(c, "all", all, sizeof all) < 0)
+    int some = rest_query(c, "packages", names, sizeof names);
+    if (some < 0 || rest_query(c, "all", all, sizeof all) < 0)
         return;
     bool every = strcmp(all, "true") == 0 || strcmp(all, "1") == 0;
     if (!!some == every) {
@@ -307,7 +289,7 @@ void rest_get_job(struct rest_call *c)
     struct err e;
     char text[16];
     uint64_t wait_ms = 0;
-    int given = query(c, "wait", text, sizeof text);
+    int given = rest_query(c, "wait", text, sizeof text);
     if (given < 0)
         return;
     if (given && text_parse_scaled(text, TEXT_SECOND_MS, 0, REST_WAIT_MAX_S * 1000, &wait_ms) < 0) {
