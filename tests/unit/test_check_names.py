@@ -9,7 +9,7 @@ import random
 import sys
 import unittest
 
-from test_check import checking
+from test_check_code import checking
 
 
 def names_in(source, **policy):

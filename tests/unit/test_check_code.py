@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of src/python/check.py and policy.py, outside any box: tables of sources and what is said about
-them. Works with pytest and with plain `python3 tests/unit/test_check.py`, on every CPython from 3.9 on.
+them. Works with pytest and with plain `python3 tests/unit/test_check_code.py`, on every CPython from 3.9 on.
 """
 
 import json
