@@ -416,6 +416,10 @@ static char *session_meta(struct exec *x, const struct session *s)
                  json_object_set_new(o, "branch", json_integer(s->branch)) |
                  json_object_set_new(o, "checkpoints_max",
                                      json_integer(x->gate->facts->config->checkpoints));
+    // So that a checkpoint need not look for what those before it have for themselves.
+    if (s->box && s->box->meter.most_bytes)
+        failed |= json_object_set_new(o, "memory_ever",
+                                      json_integer((json_int_t)s->box->meter.most_bytes));
     if (q->action != EXEC_RUN)
         failed |= json_object_set_new(o, "op", json_string(action_names[q->action]));
     else if (s->plan.checkpoint)

@@ -133,21 +133,44 @@ def shared_size():
     return size[0] - size[1], size[2]
 
 
-def settle_cost(point, size):
+def settle_cost(point, size, look):
     """What the youngest checkpoint has for itself by now, because this process wrote to it or let
     go of it. Every page that was written to or came new was a fault, so they need not be looked
-    for; unless there are huge pages, of which 512 come with one fault; then looking is quick."""
+    for; unless there are huge pages, of which 512 come with one fault: then it is a guess, and
+    where there may be no room for one too many they are looked at."""
     faults = getrusage(RUSAGE_SELF).ru_minflt
     written, Here.faults = (faults - Here.faults) * PAGE, faults
     if size - point["now"] > written:
         Here.huge = True
-    if Here.huge:
+    point["guess"] = Here.huge and not look
+    if Here.huge and look:
         shared, huge = shared_size()
         cost = max(0, point["size"] + Here.common - shared)
         Here.huge = huge > 0
     else:
         cost = point["cost"] + written + max(0, point["now"] - size)
     point["cost"], point["now"] = min(cost, point["size"]), size
+
+
+def has_room(board, size, peak, memory, ever):
+    """Whether another copy fits whatever the others have for themselves: `ever` is the most that
+    the whole box had of memory, as the server counts it (0: it cannot), they included."""
+    fits = ever > 0 and memory > 0 and \
+        max(ever, size) <= min(memory // 2, memory - snapshot.space_used()[0] - peak)
+    if fits:
+        board["ever"] = max(ever - size, 0)
+    return fits
+
+
+def spread_guesses(board):
+    """Room is short now: what the box had when it was not, and nobody was known to have, those
+    have whose cost was a guess. Too much rather than too little: they are the first to go."""
+    copies = [*board["points"], *board["tips"].values()]
+    guesses = [copy for copy in copies if copy.get("guess")]
+    missing = board.pop("ever", 0) - sum([copy["cost"] for copy in copies])
+    for copy in guesses:
+        copy["cost"] = min(copy["size"], copy["cost"] + max(0, missing) // len(guesses))
+        copy["guess"] = False
 
 
 def oldest(points):
@@ -166,12 +189,15 @@ def room_left(board, size, peak, memory):
     return min(memory // 2 - copies, memory - snapshot.space_used()[0] - peak - copies)
 
 
-def make_room(board, most):
+def make_room(board, most, ever):
     """Drops checkpoints until another copy fits. Returns its size and the room for files."""
     memory, processes = native.limits()
     own, (size, peak) = own_points(board), sizes()
+    short = not has_room(board, size, peak, memory, ever)
     if own:
-        settle_cost(own[-1], size)
+        settle_cost(own[-1], size, short)
+    if short:
+        spread_guesses(board)
 
     def too_many():
         return len(own) >= most or \
@@ -235,8 +261,9 @@ def park(board, parked, keep, extra):
 def prepare(board, meta):
     """All that can be in the way of a copy, and the snapshot of the files that belongs to it."""
     files = open_files()
-    most = meta.get("checkpoints_max")
-    size, room = make_room(board, min(most, KEPT_MAX) if type(most) is int and most > 0 else KEPT)
+    most, ever = meta.get("checkpoints_max"), meta.get("memory_ever")
+    size, room = make_room(board, min(most, KEPT_MAX) if type(most) is int and most > 0 else KEPT,
+                           ever if type(ever) is int else 0)
     begin()
     try:
         Here.files = snapshot.take(next_serial(board), Here.files, room)

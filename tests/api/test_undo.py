@@ -456,6 +456,23 @@ def test_memory_is_bounded_by_dropping_the_oldest(cli):
     c.close()
 
 
+@pytest.mark.parametrize("size", [8, 40])
+def test_large_objects_that_are_replaced_never_fill_the_box(cli, size):
+    """Each checkpoint keeps the object that the next run let go of, and huge pages hide from the count of faults:
+    the oldest make room in time, and the session lives."""
+    c = Stdio(cli, "--memory", "256M", "--state", cli.folder / "state")
+    c.open()
+    c.call("open_session", checkpoint=True, **{"name": "s"})
+    s, kept = Session(c, "s"), []
+    for step in range(24):
+        answer = s.run(f"data = bytearray(b'{step % 10}') * ({size} << 20)")
+        assert answer["verdict"] == "ok", answer
+        kept.append(answer["checkpoint"]["kept"])
+    assert value(s, "print(chr(data[0]), len(data))") == f"3 {size << 20}"
+    assert kept[-1] >= 1 and (size > 8 or max(kept) == 8), kept
+    c.close()
+
+
 def test_files_too_large_to_copy_are_no_disaster(session):
     session.run("open('f', 'wb').write(bytes(1)); x = 1")
     answer = session.run("f = open('big', 'wb')\nfor n in range(50): f.write(bytes(1 << 20))\nf.close()")
