@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/constrictor
 OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),true,false)
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz conformance mcpb install uninstall format lint clean FORCE
+.PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@ninja -C $(BUILD) --quiet
@@ -55,6 +55,9 @@ conformance: ## the official MCP conformance suite: no failure, no warning
 	@tools/setup build npm
 	@$(MAKE) --no-print-directory all
 	@tools/conformance $(PROGRAM)
+
+rows: ## docs/reference-servers.md, from the tests' names and what `make test` left in build/results
+	@tools/rows
 
 mcpb: ## the bundle for desktop clients, in build/mcpb
 	@tools/setup build npm

@@ -25,6 +25,11 @@ enum code_mode code_policy_mode(const struct config *c)
     return (enum code_mode)(c->policy - POLICY_OPEN);
 }
 
+bool code_policy_is_auto(const struct config *c)
+{
+    return c->policy == POLICY_AUTO;
+}
+
 // Hosts that somebody allowed are there to be reached: where no tiers are named, the imports follow.
 static bool has_network_tier(const struct config *c)
 {
@@ -45,6 +50,27 @@ bool code_policy_has_tier(const struct config *c, const char *tier)
 bool code_policy_shuts_network(const struct config *c)
 {
     return code_policy_mode(c) != CODE_OPEN && !has_network_tier(c);
+}
+
+// What a policy with a list of the call alone has is not said by tiers.
+static bool lacks_tier(const struct config *c, const json_t *policy, const char *tier)
+{
+    const char *mode = json_string_value(json_object_get(policy, "mode"));
+    bool bounded = json_object_get(policy, "tiers") || json_object_get(policy, "override");
+    if (!policy)
+        return code_policy_mode(c) != CODE_OPEN && !code_policy_has_tier(c, tier);
+    return mode && strcmp(mode, code_mode_names[CODE_OPEN]) != 0 && bounded &&
+           !code_policy_has_tier(c, tier);
+}
+
+bool code_policy_freezes(const struct config *c, const json_t *policy)
+{
+    return lacks_tier(c, policy, "filesystem");
+}
+
+bool code_policy_has_network(const struct config *c, const json_t *policy)
+{
+    return !lacks_tier(c, policy, "network");
 }
 
 // ---- one call --------------------------------------------------------------------------------------
@@ -148,6 +174,12 @@ static int check_imports(const json_t *imports, struct err *e)
 
 int code_policy_check(const struct config *c, struct err *e)
 {
+    // Whoever asked for that wall must not get another one without knowing.
+    if (c->enable_container_mode)
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       "leave it out: every run has a box of its own, isolated by the kernel",
+                       "enable-container-mode (SANDBOX_ENABLE_CONTAINER_MODE): there is no backend "
+                       "for containers");
     for (size_t i = 0; i < c->allowed_imports.count; i++)
         if (!is_module(c->allowed_imports.items[i], strlen(c->allowed_imports.items[i])))
             return err_set(e, ERR_BAD_VALUE, 0, "give names of modules, such as math,os.path",
@@ -183,7 +215,7 @@ int code_policy_make(const struct config *c, const char *asked, const json_t *im
         failed |= set_ceiling(c, o, imports != NULL);
     if (imports)
         failed |= json_object_set_new(o, "allowed_imports", json_deep_copy(imports));
-    if (network)
+    if (network && code_policy_has_network(c, o))
         failed |= json_object_set_new(o, "network", json_true());
     if (failed) {
         json_decref(o);
@@ -191,4 +223,11 @@ int code_policy_make(const struct config *c, const char *asked, const json_t *im
     }
     *ret = o;
     return 0;
+}
+
+int code_policy_scan(json_t *policy, const char *scan, struct err *e)
+{
+    if (json_object_set_new(policy, "scan", json_string(scan)) == 0)
+        return 0;
+    return err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "make the policy of the call");
 }

@@ -26,6 +26,13 @@ const struct config_option config_options[CONFIG_KEY_MAX] = {
 #undef OPTION
 };
 
+const struct config_set_default config_set_defaults[] = {
+#define SET_DEFAULT(set_, field_, value_) {set_, CONFIG_KEY_##field_, value_},
+#include "config_sets.def"
+#undef SET_DEFAULT
+    {0},
+};
+
 /* ---- Types ---- */
 
 // A field outside its struct.
@@ -245,6 +252,10 @@ void config_format_origin(const struct config *c, enum config_key key, struct co
     const struct config_option *o = &config_options[key];
     switch (origin.source) {
     case CONFIG_FROM_DEFAULT: snprintf(buf, CONFIG_DESCRIBE_MAX, "the default"); break;
+    case CONFIG_FROM_SET:
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "the default of the tool set '%s'",
+                 config_set_defaults[origin.set].set);
+        break;
     case CONFIG_FROM_DOTENV:
         snprintf(buf, CONFIG_DESCRIBE_MAX, "%s in line %u of '.env'", o->env[origin.env].name,
                  origin.line);
@@ -291,10 +302,10 @@ static bool same_place(struct config_origin a, struct config_origin b)
     return a.source == b.source && a.env == b.env;
 }
 
-// Of two variables of one key, the first in the table is the stronger one.
+// Of two variables of one key, or two tool sets, the first in the table is the stronger one.
 static bool is_weaker(struct config_origin a, struct config_origin b)
 {
-    return a.source < b.source || (a.source == b.source && a.env > b.env);
+    return a.source < b.source || (a.source == b.source && (a.env > b.env || a.set > b.set));
 }
 
 static int parse_value(const struct config_option *o, const struct config_env *env,
@@ -348,4 +359,23 @@ void config_init(struct config *c)
         if (config_options[key].fallback)
             (void)config_set(c, key, config_options[key].fallback, (struct config_origin){0},
                              NULL); // the defaults are within their bounds; test_config checks it
+}
+
+static bool names_set(const struct text_list *list, const char *set)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], set) == 0)
+            return true;
+    return false;
+}
+
+void config_apply_sets(struct config *c)
+{
+    for (unsigned i = 0; config_set_defaults[i].set; i++) {
+        const struct config_set_default *d = &config_set_defaults[i];
+        struct config_origin origin = {.source = CONFIG_FROM_SET, .set = i};
+        if (names_set(&c->tools, d->set))
+            (void)config_set(c, d->key, d->value, origin,
+                             NULL); // as good as a default: test_config
+    }
 }

@@ -4,7 +4,7 @@
 // config before the first fork; from then on all processes only read it.  It owns no memory.
 //
 // Where values come from, strongest first: command line, environment, the file given with --config,
-// the file .env in the current folder, the default.  Every value that is given is checked, also one
+// the file .env in the current folder, the default of a tool set that is named, the default.  Every value that is given is checked, also one
 // that a stronger source overrides: a mistake must not wait until the day the override goes away.
 
 #ifndef CONSTRICTOR_CONFIG_H
@@ -41,6 +41,7 @@ enum {
 // Sources in order of strength.
 enum config_source {
     CONFIG_FROM_DEFAULT,
+    CONFIG_FROM_SET, // the default of a tool set: config_sets.def
     CONFIG_FROM_DOTENV,
     CONFIG_FROM_FILE,
     CONFIG_FROM_ENV,
@@ -82,6 +83,7 @@ struct config_origin {
     enum config_source source;
     unsigned env;  // which of the key's variables, for CONFIG_FROM_ENV and CONFIG_FROM_DOTENV
     unsigned line; // for the two files
+    unsigned set;  // for CONFIG_FROM_SET: row of config_set_defaults
 };
 
 // The C type of each field.
@@ -129,6 +131,15 @@ struct config_option {
 
 extern const struct config_option config_options[CONFIG_KEY_MAX];
 
+// Defaults that go with a tool set; ends with a row without a set.
+struct config_set_default {
+    const char *set;
+    enum config_key key;
+    const char *value;
+};
+
+extern const struct config_set_default config_set_defaults[];
+
 // Defaults only.
 void config_init(struct config *c);
 
@@ -148,6 +159,7 @@ int config_read_flags(struct config *c, unsigned command, int *argc, char ***arg
 int config_read_environment(struct config *c, struct err *e);
 int config_read_file(struct config *c, const char *path, struct err *e);
 int config_read_dotenv(struct config *c, const char *path, struct err *e);
+void config_apply_sets(struct config *c); // what the tool sets in c->tools bring along
 
 enum { CONFIG_DESCRIBE_MAX = 256 };
 

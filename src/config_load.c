@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 
 enum { CONFIG_FILE_MAX = 64 * 1024 }; // the longest sensible file has some 20 short lines
 
@@ -307,9 +308,10 @@ int config_read_file(struct config *c, const char *path, struct err *e)
     return read_lines(c, path, file_line, e);
 }
 
-static enum config_key find_variable(const char *name, unsigned *ret_env)
+// The first key from `key` on that has this variable: some decide more than one.
+static enum config_key find_variable(enum config_key key, const char *name, unsigned *ret_env)
 {
-    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
+    for (; key < CONFIG_KEY_MAX; key++) {
         for (unsigned i = 0; i < CONFIG_ENV_MAX; i++) {
             const char *known = config_options[key].env[i].name;
             if (known && strcmp(known, name) == 0) {
@@ -328,7 +330,7 @@ static int dotenv_line(struct config *c, struct line *line, struct err *e)
     struct config_origin origin = {.source = CONFIG_FROM_DOTENV, .line = line->number};
     if (strncmp(line->name, prefix, sizeof prefix - 1) == 0)
         line->name = trim(line->name + sizeof prefix - 1);
-    enum config_key key = find_variable(line->name, &origin.env);
+    enum config_key key = find_variable(0, line->name, &origin.env);
     if (!line->value || key == CONFIG_KEY_MAX)
         return 0;
     if (!(config_options[key].from & 1U << CONFIG_FROM_DOTENV))
@@ -339,7 +341,10 @@ static int dotenv_line(struct config *c, struct line *line, struct err *e)
     const char *value = unquote(line->value);
     if (!value)
         return bad_quote(line, e);
-    return config_set(c, key, value, origin, e);
+    int r = 0;
+    for (; r == 0 && key != CONFIG_KEY_MAX; key = find_variable(key + 1, line->name, &origin.env))
+        r = config_set(c, key, value, origin, e);
+    return r;
 }
 
 int config_read_dotenv(struct config *c, const char *path, struct err *e)
@@ -367,5 +372,12 @@ int config_load(struct config *c, unsigned command, int *argc, char ***argv, str
         if (r < 0)
             return r;
     }
-    return config_read_dotenv(c, ".env", e);
+    r = config_read_dotenv(c, ".env", e);
+    if (r < 0)
+        return r;
+    c->legacy_sse = c->legacy_sse || c->sse;
+    if (c->debug && c->origins[CONFIG_KEY_log_level].source <= CONFIG_FROM_SET)
+        c->log_level = LOG_DEBUG;
+    config_apply_sets(c);
+    return 0;
 }

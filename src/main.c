@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "config.h"
+#include "net/login.h"
 
 #ifndef CONSTRICTOR_VERSION
 #define CONSTRICTOR_VERSION "0.0.0"
@@ -287,6 +288,8 @@ static int run_command(const struct command *command, int argc, char **argv)
         r = read_mixed(command, &config, &argc, &argv, &e);
     if (r == 0)
         r = check_operands(command, argc, argv, &e);
+    if (r == 0)
+        r = net_logins_take(&config, &e);
     if (r < 0)
         return cli_fail(&e, config.json);
     log_init((enum log_level)config.log_level, "constrictor");

@@ -5,16 +5,36 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 static enum log_level log_max = LOG_WARN;
 static const char *log_process = "constrictor";
+static bool log_time;
 
 void log_init(enum log_level level, const char *process)
 {
     log_max = level;
     log_process = process;
+}
+
+void log_with_time(void)
+{
+    log_time = true;
+}
+
+// "2026-11-16T03:12:00.123Z ", or "".  Its length.
+static int format_time(char *buf, size_t cap)
+{
+    struct timespec now;
+    struct tm t;
+    buf[0] = '\0';
+    if (!log_time || clock_gettime(CLOCK_REALTIME, &now) < 0 || !gmtime_r(&now.tv_sec, &t))
+        return 0;
+    size_t n = strftime(buf, cap, "%Y-%m-%dT%H:%M:%S", &t);
+    return (int)n + snprintf(buf + n, cap - n, ".%03dZ ", (int)(now.tv_nsec / 1000000));
 }
 
 void log_line(enum log_level level, const char *fmt, ...)
@@ -24,7 +44,8 @@ void log_line(enum log_level level, const char *fmt, ...)
 
     if (level > log_max)
         return;
-    int n = snprintf(line, sizeof line, "%s: %s: ", log_process, names[level]);
+    int n = format_time(line, sizeof line);
+    n += snprintf(line + n, sizeof line - (size_t)n, "%s: %s: ", log_process, names[level]);
     va_list ap;
     va_start(ap, fmt);
     int m = vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);

@@ -26,14 +26,28 @@ size_t utf8_sequence(const unsigned char *s, size_t len)
     return n;
 }
 
-size_t utf8_valid_length(const char *s, size_t len)
+// How many bytes from here on are ASCII, in steps of eight: most text is.
+static size_t ascii_length(const char *s, size_t len)
 {
     size_t i = 0;
+    for (uint64_t word; len - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, s + i, sizeof word);
+        if (word & UINT64_C(0x8080808080808080))
+            break;
+    }
+    return i;
+}
+
+size_t utf8_valid_length(const char *s, size_t len)
+{
+    size_t i = ascii_length(s, len);
     while (i < len) {
         size_t n = utf8_sequence((const unsigned char *)s + i, len - i);
         if (n == 0)
             break;
         i += n;
+        if (n == 1)
+            i += ascii_length(s + i, len - i);
     }
     return i;
 }
@@ -43,19 +57,19 @@ char *utf8_clean(const char *s, size_t len, size_t *ret_len)
     static const char replacement[] = "\xef\xbf\xbd";
     if (len > (SIZE_MAX - 1) / 3)
         return NULL;
-    size_t bad = 0;
-    for (size_t i = 0; i < len;) {
-        size_t n = utf8_sequence((const unsigned char *)s + i, len - i);
-        bad += n == 0;
-        i += n ? n : 1;
-    }
+    size_t bad = 0, at = 0;
+    for (size_t i = 0; (i += utf8_valid_length(s + i, len - i)) < len; i++)
+        bad++;
     char *out = malloc(len + 2 * bad + 1);
-    size_t at = 0;
-    for (size_t i = 0; out && i < len;) {
-        size_t n = utf8_sequence((const unsigned char *)s + i, len - i);
-        memcpy(out + at, n ? s + i : replacement, n ? n : 3);
-        at += n ? n : 3;
-        i += n ? n : 1;
+    for (size_t i = 0; out; i++) {
+        size_t n = utf8_valid_length(s + i, len - i);
+        memcpy(out + at, s + i, n);
+        at += n;
+        i += n;
+        if (i >= len)
+            break;
+        memcpy(out + at, replacement, 3);
+        at += 3;
     }
     if (out)
         *ret_len = at;

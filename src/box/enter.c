@@ -39,6 +39,9 @@
 #include "box/warm.h"
 #include "wire/frame.h"
 
+// Since Linux 5.19; older headers lack it.
+enum { WAIT_KILLABLE_RECV = 1 << 5 };
+
 static const struct {
     const char *layer, *text;
 } steps[STEP_MAX] = {
@@ -59,6 +62,7 @@ const char *box_step_text(uint32_t step)
 
 // Where the control socket is at the moment; step_fds() moves it.
 static int control = -1;
+static struct init_extras extras = {.listener = -1};
 
 static _Noreturn void die_step(enum box_step step, int errnum)
 {
@@ -164,8 +168,20 @@ static int step_rlimits(const struct box_plan *plan)
     return 0;
 }
 
-// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 the scratch folder (for the keeper;
-// both are closed again before user code).  SECURITY: whatever the zygote had open ends here
+// What mounts_freeze_scratch() gave; step_fds() moves it to BOX_WRITER_FD.
+static int scratch_writer = -1;
+
+static int step_freeze(const struct box_plan *plan)
+{
+    if (!(plan->flags & BOX_READONLY))
+        return 0;
+    scratch_writer = mounts_freeze_scratch();
+    extras.frozen = scratch_writer >= 0;
+    return extras.frozen ? 0 : -1;
+}
+
+// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 the scratch folder (for the keeper), 5 the
+// way to write to a frozen one; all from 3 on are closed again before user code.  SECURITY: whatever the zygote had open ends here
 // (CVE-2024-21626: a leaked directory descriptor is a way out).
 static int step_fds(const struct box_plan *plan)
 {
@@ -174,24 +190,57 @@ static int step_fds(const struct box_plan *plan)
     if (null < 0 || scratch < 0)
         return -1;
     // Move everything above the target numbers first, so that no dup2 hits a source.
-    int from[] = {null, plan->stdout_fd, plan->stderr_fd, plan->control_fd, scratch};
-    for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+    int from[] = {null,    plan->stdout_fd, plan->stderr_fd, plan->control_fd,
+                  scratch, scratch_writer};
+    const size_t count = ARRAY_LEN(from) - (scratch_writer < 0);
+    for (size_t i = 0; i < count; i++) {
         from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
         if (from[i] < 0)
             return -1;
     }
-    for (size_t i = 0; i < ARRAY_LEN(from); i++)
+    for (size_t i = 0; i < count; i++)
         if (dup3(from[i], (int)i, i > 2 ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
             return -1;
     control = BOX_CONTROL_FD;
-    return sys_close_range(5, ~0U);
+    return sys_close_range((unsigned)count, ~0U);
 }
 
 static int step_seccomp(const struct box_plan *plan)
 {
+    // With WAIT_KILLABLE a call that the keeper has taken up is not begun again for a signal: else one that
+    // is denied could be seen twice, or fail with EINTR.
+    static const unsigned ways[] = {SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV,
+                                    SECCOMP_FILTER_FLAG_NEW_LISTENER};
     if (plan->flags & BOX_WITHOUT_SECCOMP)
         return 0;
+    for (size_t i = 0; i < ARRAY_LEN(ways) && !(plan->flags & BOX_QUIET) && extras.listener < 0;
+         i++)
+        extras.listener =
+            (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, ways[i], &plan->telling_filter);
+    if (extras.listener >= 0)
+        return 0;
+    // An old kernel, or a container whose own filter has a listener already, of which there can be one.  The
+    // box is as shut without: what is denied has its errno from the filter, and nobody hears of it.
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &plan->filter, 0, 0);
+}
+
+// Is it really impossible, now that there is nobody yet to answer a call that is told of?  So the halves are
+// tried by what they refuse in silence: clone3 is the last one's, which has unshare as well.
+static bool nothing_nests(void)
+{
+    long pid = sys_raw(SYS_clone3, 0, 0, 0, 0, 0, 0);
+    return pid == -ENOSYS && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 && errno == EPERM;
+}
+
+// SECURITY: whoever could write here in spite of all would be found out now, while it is only us.
+static bool is_frozen(void)
+{
+    static const char *const places[] = {"/mnt/data/x", "/mnt/tmp/x", "/mnt/x", "/tmp/x",
+                                         "/dev/shm/x"};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (mkdir(places[i], 0700) == 0 || errno != EROFS)
+            return false;
+    return true;
 }
 
 // What the layers above promise, asked back from the kernel.
@@ -200,11 +249,11 @@ static int step_posture(const struct box_plan *plan)
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
                  getpid() == 1 && creds_are_empty() &&
                  prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && prctl(PR_GET_DUMPABLE) == 0 &&
-                 fcntl(5, F_GETFD) < 0;
-    if (holds && !(plan->flags & BOX_WITHOUT_SECCOMP)) {
-        // The filter is really there, and a nested user namespace is really impossible.
-        holds = prctl(PR_GET_SECCOMP) == 2 && unshare(CLONE_NEWUSER) < 0 && errno == EPERM;
-    }
+                 fcntl(5 + extras.frozen + (extras.listener >= 0), F_GETFD) < 0;
+    if (holds && !(plan->flags & BOX_WITHOUT_SECCOMP))
+        holds = prctl(PR_GET_SECCOMP) == 2 && nothing_nests(); // the filter is really there
+    if (holds && plan->flags & BOX_READONLY)
+        holds = is_frozen();
     if (!holds)
         errno = EPROTO;
     return holds ? 0 : -1;
@@ -220,6 +269,7 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
     STEP(STEP_ID_MAP, step_id_map(plan));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
+    STEP(STEP_SCRATCH, step_freeze(plan));
     STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
     STEP(STEP_IDS, creds_become(BOX_UID));
     STEP(STEP_FDS, step_fds(plan));
@@ -238,5 +288,5 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_SECCOMP, step_seccomp(plan));
     STEP(STEP_POSTURE, step_posture(plan));
     branch_set_limits(plan->limits.memory_bytes, plan->limits.processes);
-    STEP(STEP_SPLIT, init_split());
+    STEP(STEP_SPLIT, init_split(&extras));
 }

@@ -53,7 +53,9 @@ enum box_flags {
     // --allow-degraded: the operator said that this kernel may lack the layer.
     BOX_WITHOUT_SECCOMP = 16,
     BOX_WITHOUT_PROC = 32,
-    BOX_NETWORK = 64, // in a network namespace whose sockets the broker has, see box/net.h
+    BOX_NETWORK = 64,   // in a network namespace whose sockets the broker has, see box/net.h
+    BOX_READONLY = 128, // scratch cannot be written once there is code, see box/mounts.h
+    BOX_QUIET = 256,    // this kernel has no listener for filters, which was found out before
 };
 
 struct box_plan {
@@ -67,7 +69,7 @@ struct box_plan {
     int control_fd, stdout_fd, stderr_fd;
     int proc_fd;            // a procfs in which the new process is visible
     uint64_t base_as_bytes; // address space of the zygote, on top of which RLIMIT_AS counts
-    struct sock_fprog filter;
+    struct sock_fprog filter, telling_filter; // the last half; the second for a listener
 };
 
 // Flags for clone3 that make the namespaces of a box.

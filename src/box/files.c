@@ -617,6 +617,11 @@ static void (*const serve[FILE_OP_MAX])(struct request *r) = {
 
 bool files_serve(int sock, const char *root, bool busy, const void *frame, size_t length)
 {
+    return files_serve_at(sock, AT_FDCWD, root, busy, frame, length);
+}
+
+bool files_serve_at(int sock, int at, const char *root, bool busy, const void *frame, size_t length)
+{
     struct request r = {.sock = sock, .root = -1, .busy = busy};
     if (length < sizeof r.f)
         return false;
@@ -629,8 +634,7 @@ bool files_serve(int sock, const char *root, bool busy, const void *frame, size_
     long n = pathless || is_plain(path, r.f.path_length) ? 0 : -EINVAL;
     memcpy(r.path, path, r.f.path_length);
     if (n == 0 && r.f.op != FILE_BUSY)
-        n = r.root =
-            (int)sys_raw(SYS_openat, AT_FDCWD, (long)root, FOLDER_FLAGS | O_NOFOLLOW, 0, 0, 0);
+        n = r.root = (int)sys_raw(SYS_openat, at, (long)root, FOLDER_FLAGS | O_NOFOLLOW, 0, 0, 0);
     if (n >= 0) {
         serve[r.f.op](&r);
         close_fd(r.root);

@@ -19,6 +19,9 @@
 // Answers one FILE frame on `sock`; `root` is the folder, `busy` whether a run goes on.  False: no gate says
 // that.
 bool files_serve(int sock, const char *root, bool busy, const void *frame, size_t length);
+// The same, with `root` below the folder `at`.
+bool files_serve_at(int sock, int at, const char *root, bool busy, const void *frame,
+                    size_t length);
 
 // How much there is on the file system of `root`; two that differ: something was made or removed.
 struct files_usage {

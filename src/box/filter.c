@@ -5,6 +5,8 @@
 // Order inside the program: foreign architecture and x32 die; then a balanced tree over ranges of
 // system call numbers whose leaves are an action or an argument check.  All argument comparisons
 // look at the low 32 bits only, because that is what the kernel looks at.
+//
+// Of two filters the strictest answer counts (kill, errno, notify, allow), of equal ones the younger's.
 
 #include "box/filter.h"
 
@@ -42,185 +44,27 @@
 #define CLONE_NEWTIME 0x00000080
 #endif
 
-enum check_op {
-    CHECK_END,     // no further check
-    CHECK_ANY_OF,  // the argument must be one of the values
-    CHECK_NONE_OF, // the argument must be none of the values
-    CHECK_NO_BITS, // none of the bits in values[0] may be set
-    CHECK_AT_MOST, // unsigned: at most values[0]
-};
+#include "box/filter_rules.h"
 
-struct check {
-    enum check_op op;
-    unsigned argument;
-    int errnum;    // what the caller gets when the check fails
-    unsigned mask; // 0: all 32 bits
-    unsigned count;
-    uint32_t values[14];
-    struct { // the check holds only for calls where another argument has this value
-        bool set;
-        unsigned argument;
-        unsigned mask;
-        uint32_t value;
-    } when;
-};
-
-enum { CHECKS_MAX = 5 };
-
-enum rule {
-    RULE_NONE,
-    RULE_CLONE,
-    RULE_EXECVEAT,
-    RULE_PRCTL,
-    RULE_PERSONALITY,
-    RULE_FCNTL,
-    RULE_IOCTL,
-    RULE_SOCKET,
-    RULE_SOCKET_NETWORK,
-    RULE_SOCKET_NETWORK4,
-    RULE_SOCKET_BROKER,
-    RULE_SOCKETPAIR,
-    RULE_SETPRIORITY,
-    RULE_SETSOCKOPT,
-    RULE_FLAGS_2,
-    RULE_FLAGS_3,
-    RULE_MAX
-};
-
-// The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
-enum { TYPE_MASK = 0xf };
-#define TYPE_IS(type)                                                                              \
-    {                                                                                              \
-        true, 1, TYPE_MASK, type                                                                   \
-    }
-#define LEVEL_IS(level)                                                                            \
-    {                                                                                              \
-        true, 1, 0, level                                                                          \
-    }
-
-// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for everybody who
-// asks; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
-#define CHECK_PROTOCOLS                                                                            \
-    {CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_TCP}, TYPE_IS(SOCK_STREAM)},              \
-    {                                                                                              \
-        CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_UDP}, TYPE_IS(SOCK_DGRAM)              \
-    }
-
-static const struct check rules[RULE_MAX][CHECKS_MAX] = {
-    [RULE_CLONE] = {{CHECK_NO_BITS,
-                     0,
-                     EPERM,
-                     0,
-                     1,
-                     {CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-                      CLONE_NEWUTS | CLONE_NEWCGROUP}}},
-    // Running a descriptor without a name is how code that was never in the tree would be started.
-    // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
-    [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}}},
-    [RULE_PRCTL] = {{CHECK_ANY_OF,
-                     0,
-                     EPERM,
-                     0,
-                     10,
-                     {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
-                      PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA,
-                      PR_SET_THP_DISABLE}}},
-    [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
-    // Leases and directory notification on shared tree files are channels between boxes.
-    [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},
-    [RULE_IOCTL] = {{CHECK_ANY_OF,
-                     1,
-                     ENOTTY,
-                     0,
-                     6,
-                     {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX}}},
-    [RULE_SOCKET] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}},
-                     {CHECK_ANY_OF,
-                      1,
-                      ESOCKTNOSUPPORT,
-                      TYPE_MASK,
-                      3,
-                      {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}}},
-    // What leads anywhere is the namespace's business: this is about which parts of the kernel code can
-    // talk to.  Never raw, packet, netlink.
-    [RULE_SOCKET_NETWORK] =
-        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}},
-         {CHECK_ANY_OF,
-          1,
-          ESOCKTNOSUPPORT,
-          TYPE_MASK,
-          3,
-          {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}},
-         {CHECK_ANY_OF, 0, ESOCKTNOSUPPORT, 0, 1, {AF_UNIX}, TYPE_IS(SOCK_SEQPACKET)},
-         CHECK_PROTOCOLS},
-    // The same on a kernel without IPv6, which would look for its module each time.
-    [RULE_SOCKET_NETWORK4] =
-        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 2, {AF_UNIX, AF_INET}},
-         {CHECK_ANY_OF,
-          1,
-          ESOCKTNOSUPPORT,
-          TYPE_MASK,
-          3,
-          {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}},
-         {CHECK_ANY_OF, 0, ESOCKTNOSUPPORT, 0, 1, {AF_UNIX}, TYPE_IS(SOCK_SEQPACKET)},
-         CHECK_PROTOCOLS},
-    [RULE_SOCKET_BROKER] =
-        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}},
-         {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, TYPE_MASK, 2, {SOCK_STREAM, SOCK_DGRAM}},
-         CHECK_PROTOCOLS},
-    [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
-    // Without network only SOL_SOCKET does anything, so that one rule is enough for every kind.
-    // SECURITY: no programs on sockets (SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER,
-    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP and IP what
-    // clients and servers set; no TCP_ULP, which loads modules and has TLS in the kernel, no TCP_REPAIR, no
-    // multicast, no IPsec, no options in packets.  No SOL_UDP: its encapsulations lead to IPsec.
-    [RULE_SETSOCKOPT] =
-        {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
-         {CHECK_NONE_OF, 2, EPERM, 0, 7, {26, 27, 44, 50, 51, 52, 60}, LEVEL_IS(SOL_SOCKET)},
-         {CHECK_ANY_OF,
-          2,
-          ENOPROTOOPT,
-          0,
-          12,
-          {TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
-           TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_QUICKACK, TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT},
-          LEVEL_IS(IPPROTO_TCP)},
-         {CHECK_ANY_OF,
-          2,
-          ENOPROTOOPT,
-          0,
-          10,
-          {IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_RECVTTL, IP_RECVTOS,
-           IP_BIND_ADDRESS_NO_PORT, IP_MULTICAST_TTL, IP_MULTICAST_LOOP},
-          LEVEL_IS(IPPROTO_IP)},
-         {CHECK_ANY_OF,
-          2,
-          ENOPROTOOPT,
-          0,
-          9,
-          {IPV6_UNICAST_HOPS, IPV6_MULTICAST_HOPS, IPV6_MULTICAST_LOOP, IPV6_MTU_DISCOVER,
-           IPV6_RECVERR, IPV6_V6ONLY, IPV6_RECVPKTINFO, IPV6_RECVTCLASS, IPV6_TCLASS},
-          LEVEL_IS(IPPROTO_IPV6)}},
-    [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
-    [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
-    [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {19}}},
-};
-
-enum action { ACTION_ALLOW, ACTION_EPERM, ACTION_ENOSYS, ACTION_CHECK };
+enum action { ACTION_ALLOW, ACTION_EPERM, ACTION_ENOSYS, ACTION_CHECK, ACTION_TOLD };
 
 static const struct row {
     const char *name;
     enum action action;
     enum rule rule;
     int nr; // -1: ask libseccomp
+    bool told;
 } policy[] = {
-#define ALLOW(name) {#name, ACTION_ALLOW, RULE_NONE, -1},
-#define DENY(name) {#name, ACTION_EPERM, RULE_NONE, -1},
-#define HIDE(name) {#name, ACTION_ENOSYS, RULE_NONE, -1},
-#define CHECK(name, rule) {#name, ACTION_CHECK, rule, -1},
-#define ALLOW_NR(name, nr) {#name, ACTION_ALLOW, RULE_NONE, nr},
-#define DENY_NR(name, nr) {#name, ACTION_EPERM, RULE_NONE, nr},
-#define HIDE_NR(name, nr) {#name, ACTION_ENOSYS, RULE_NONE, nr},
+#define ALLOW(name) {#name, ACTION_ALLOW, RULE_NONE, -1, false},
+#define DENY(name) {#name, ACTION_EPERM, RULE_NONE, -1, false},
+#define HIDE(name) {#name, ACTION_ENOSYS, RULE_NONE, -1, false},
+#define TELL(name) {#name, ACTION_EPERM, RULE_NONE, -1, true},
+#define TELL_HIDE(name) {#name, ACTION_ENOSYS, RULE_NONE, -1, true},
+#define CHECK(name, rule) {#name, ACTION_CHECK, rule, -1, false},
+#define ALLOW_NR(name, nr) {#name, ACTION_ALLOW, RULE_NONE, nr, false},
+#define DENY_NR(name, nr) {#name, ACTION_EPERM, RULE_NONE, nr, false},
+#define HIDE_NR(name, nr) {#name, ACTION_ENOSYS, RULE_NONE, nr, false},
+#define TELL_NR(name, nr) {#name, ACTION_EPERM, RULE_NONE, nr, true},
 #include "box/policy.def"
 };
 
@@ -231,47 +75,47 @@ static const struct change {
 } changes[] = {
     // Gate and broker parse what strangers send: they must not start anything.  The gate reaches nobody; it
     // accepts connections, on a socket that was opened before.
-    {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"vfork", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"clone", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"memfd_create", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"socket", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"connect", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"bind", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_GATE, {"listen", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"execve", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"fork", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"vfork", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"clone", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_BROKER, {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1}},
+    {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"socket", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"connect", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"bind", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_GATE, {"listen", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_BROKER, {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1, false}},
     // The porter writes files.  It makes nothing that leads elsewhere, and waits until they are on the disk.
-    {FILTER_PORTER, {"execve", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"execveat", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"fork", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"vfork", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"clone", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"socket", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"socketpair", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"connect", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"bind", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"listen", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"accept", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"accept4", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"link", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"linkat", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"symlink", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"symlinkat", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"mknod", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"mknodat", ACTION_EPERM, RULE_NONE, -1}},
-    {FILTER_PORTER, {"syncfs", ACTION_ALLOW, RULE_NONE, -1}},
-    {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1}},
-    {FILTER_BOX_NETWORK, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK, -1}},
-    {FILTER_LAST_NETWORK4, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK4, -1}},
+    {FILTER_PORTER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"socket", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"socketpair", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"connect", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"bind", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"listen", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"accept", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"accept4", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"link", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"linkat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"symlink", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"symlinkat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"mknod", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"mknodat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {FILTER_PORTER, {"syncfs", ACTION_ALLOW, RULE_NONE, -1, false}},
+    {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1, false}},
+    {FILTER_BOX_NETWORK, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK, -1, false}},
+    {FILTER_LAST_NETWORK4, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK4, -1, false}},
 };
 
 // What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every argument.
@@ -286,9 +130,11 @@ static const char *const setup[] = {
     "landlock_create_ruleset",
     "landlock_add_rule",
     "landlock_restrict_self",
+    "seccomp",
 };
 
-static const struct row allowed = {"", ACTION_ALLOW, RULE_NONE, -1};
+static const struct row allowed = {"", ACTION_ALLOW, RULE_NONE, -1, false};
+static const struct row told = {"", ACTION_TOLD, RULE_NONE, -1, true};
 
 static bool is_setup(const char *name)
 {
@@ -301,12 +147,40 @@ static bool is_setup(const char *name)
 static bool is_changed_in(enum filter_kind kind, const struct change *c)
 {
     return c->kind == kind || (c->kind == FILTER_BOX_WATCHED && kind == FILTER_ZYGOTE_WATCHED) ||
-           (c->kind == FILTER_BOX_NETWORK && kind == FILTER_LAST_NETWORK);
+           (c->kind == FILTER_BOX_NETWORK &&
+            (kind == FILTER_LAST_NETWORK || kind == FILTER_TELL_NETWORK)) ||
+           (c->kind == FILTER_LAST_NETWORK4 && kind == FILTER_TELL_NETWORK4);
 }
 
 static bool is_last(enum filter_kind kind)
 {
     return kind >= FILTER_LAST;
+}
+
+static bool tells(enum filter_kind kind)
+{
+    return kind >= FILTER_TELL;
+}
+
+static bool rule_is_told(enum rule rule)
+{
+    for (size_t i = 0; i < CHECKS_MAX && rules[rule][i].op != CHECK_END; i++)
+        if (rules[rule][i].told)
+            return true;
+    return false;
+}
+
+// Is it decided by the last half?  What is told of must be: an errno of the first would be stricter than the
+// notification.
+static bool is_late(const struct row *row)
+{
+    return row->told || is_setup(row->name) ||
+           (row->action == ACTION_CHECK && rule_is_told(row->rule));
+}
+
+static bool is_refused(const struct row *row)
+{
+    return row->action == ACTION_EPERM || row->action == ACTION_ENOSYS;
 }
 
 struct call {
@@ -330,17 +204,22 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
             if (is_changed_in(kind, &changes[k]) && strcmp(changes[k].row.name, row->name) == 0)
                 row = &changes[k].row;
         int nr = row->nr >= 0 ? row->nr : seccomp_syscall_resolve_name(row->name);
-        if (kind >= FILTER_ZYGOTE && is_setup(row->name) != is_last(kind))
+        if (nr < 0 || (tells(kind) && !is_late(row) && is_refused(row)))
+            continue; // it is not there; or the first half refuses it, and this one may say what it likes
+        if (kind >= FILTER_ZYGOTE && is_late(row) != is_last(kind))
             row = &allowed;
-        if (nr >= 0)
-            calls[n++] = (struct call){nr, row};
+        else if (tells(kind) && row->told)
+            row = &told;
+        calls[n++] = (struct call){nr, row};
     }
     qsort(calls, n, sizeof *calls, call_compare);
     return n;
 }
 
 // Neighbouring numbers with the same plain action become one range; gaps are `other`: ENOSYS, but in
-// the last half allowed, because the first half has spoken about them.
+// the last half allowed, because the first half has spoken about them.  Where that tells, a gap becomes a part
+// of what is before it as well, unless that is an errno, which would be the younger one: the kernel works on
+// a filter for as long as it has instructions, for every box.
 struct range {
     uint32_t first; // up to the next range's first
     enum action action;
@@ -356,19 +235,26 @@ static size_t ranges_add(struct range *r, size_t n, uint32_t first, enum action 
     return n + 1;
 }
 
+static size_t ranges_gap(struct range *r, size_t n, uint32_t first, enum filter_kind kind)
+{
+    bool joins = tells(kind) && n && r[n - 1].action == ACTION_TOLD;
+    return joins ? n
+                 : ranges_add(r, n, first, is_last(kind) ? ACTION_ALLOW : ACTION_ENOSYS, RULE_NONE);
+}
+
 static size_t ranges_make(struct range *r, const struct call *calls, size_t count,
-                          enum action other)
+                          enum filter_kind kind)
 {
     size_t n = 0;
     uint32_t next = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t nr = (uint32_t)calls[i].nr;
         if (nr > next)
-            n = ranges_add(r, n, next, other, RULE_NONE);
+            n = ranges_gap(r, n, next, kind);
         n = ranges_add(r, n, nr, calls[i].row->action, calls[i].row->rule);
         next = nr + 1;
     }
-    return ranges_add(r, n, next, other, RULE_NONE);
+    return ranges_gap(r, n, next, kind);
 }
 
 // ---- emitting ------------------------------------------------------------------------------------
@@ -390,6 +276,12 @@ static void emit_errno(struct filter *f, int errnum)
     emit_return(f, SECCOMP_RET_ERRNO | (uint32_t)errnum);
 }
 
+static void emit_refusal(struct filter *f, const struct check *c)
+{
+    emit_return(f, f->tells && c->told ? SECCOMP_RET_USER_NOTIF
+                                       : SECCOMP_RET_ERRNO | (uint32_t)c->errnum);
+}
+
 static void emit_load(struct filter *f, unsigned argument, unsigned mask)
 {
     emit(f, BPF_LD | BPF_W | BPF_ABS,
@@ -407,21 +299,21 @@ static void emit_judgement(struct filter *f, const struct check *c)
     case CHECK_ANY_OF: // a hit jumps over the remaining values and the return
         for (unsigned i = 0; i < c->count; i++)
             emit(f, BPF_JMP | BPF_JEQ | BPF_K, c->values[i], (uint8_t)(c->count - i), 0);
-        emit_errno(f, c->errnum);
+        emit_refusal(f, c);
         return;
     case CHECK_NONE_OF: // a hit jumps to the return, the last miss jumps over it
         for (unsigned i = 0; i < c->count; i++)
             emit(f, BPF_JMP | BPF_JEQ | BPF_K, c->values[i], (uint8_t)(c->count - 1 - i),
                  i + 1 == c->count);
-        emit_errno(f, c->errnum);
+        emit_refusal(f, c);
         return;
     case CHECK_NO_BITS:
         emit(f, BPF_JMP | BPF_JSET | BPF_K, c->values[0], 0, 1);
-        emit_errno(f, c->errnum);
+        emit_refusal(f, c);
         return;
     case CHECK_AT_MOST:
         emit(f, BPF_JMP | BPF_JGT | BPF_K, c->values[0], 0, 1);
-        emit_errno(f, c->errnum);
+        emit_refusal(f, c);
         return;
     }
 }
@@ -448,6 +340,7 @@ static void emit_leaf(struct filter *f, const struct range *r)
     case ACTION_ALLOW: emit_return(f, SECCOMP_RET_ALLOW); return;
     case ACTION_EPERM: emit_errno(f, EPERM); return;
     case ACTION_ENOSYS: emit_errno(f, ENOSYS); return;
+    case ACTION_TOLD: emit_return(f, SECCOMP_RET_USER_NOTIF); return;
     case ACTION_CHECK:
         for (size_t i = 0; i < CHECKS_MAX && rules[r->rule][i].op != CHECK_END; i++)
             emit_check(f, &rules[r->rule][i]);
@@ -478,10 +371,10 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
 {
     struct call calls[ARRAY_LEN(policy)];
     struct range ranges[2 * ARRAY_LEN(policy) + 1];
-    size_t n = ranges_make(ranges, calls, resolve(kind, calls),
-                           is_last(kind) ? ACTION_ALLOW : ACTION_ENOSYS);
+    size_t n = ranges_make(ranges, calls, resolve(kind, calls), kind);
 
     ret->count = 0;
+    ret->tells = tells(kind);
     // (a) SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.
     emit(ret, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
     emit(ret, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
@@ -535,7 +428,7 @@ static void dump_check(FILE *out, const struct check *c)
     fprintf(out, "arg%u%s %s ", c->argument, mask, words[c->op]);
     for (unsigned i = 0; i < c->count; i++)
         fprintf(out, "%s%#" PRIx32, i ? "," : "", c->values[i]);
-    fprintf(out, " else %s", errno_name(c->errnum));
+    fprintf(out, " else %s%s", errno_name(c->errnum), c->told ? ", told" : "");
     if (c->when.set) {
         mask[0] = '\0';
         if (c->when.mask)
@@ -558,10 +451,9 @@ static void dump_checks(FILE *out, enum rule rule)
 void filter_dump(FILE *out, enum filter_kind kind)
 {
     static const char *const actions[] = {
-        [ACTION_ALLOW] = "allow",
-        [ACTION_EPERM] = "errno:EPERM",
-        [ACTION_ENOSYS] = "errno:ENOSYS",
-        [ACTION_CHECK] = "args",
+        [ACTION_ALLOW] = "allow",         [ACTION_EPERM] = "errno:EPERM",
+        [ACTION_ENOSYS] = "errno:ENOSYS", [ACTION_CHECK] = "args",
+        [ACTION_TOLD] = "told", // of halves only
     };
     struct call calls[ARRAY_LEN(policy)];
     size_t n = resolve(kind, calls);
@@ -570,6 +462,60 @@ void filter_dump(FILE *out, enum filter_kind kind)
                 calls[i].row->name, actions[calls[i].row->action]);
         if (calls[i].row->action == ACTION_CHECK)
             dump_checks(out, calls[i].row->rule);
+        if (calls[i].row->told)
+            fputs(", \"told\": true", out);
         fputs("}\n", out);
     }
+}
+
+// ---- what is answered -------------------------------------------------------------------------------
+
+static bool holds(const struct check *c, const uint64_t args[6])
+{
+    uint32_t value = (uint32_t)args[c->argument], when = (uint32_t)args[c->when.argument];
+    bool among = false;
+    if (c->when.set && (c->when.mask ? when & c->when.mask : when) != c->when.value)
+        return true;
+    value &= c->mask ? c->mask : ~0U;
+    for (unsigned i = 0; i < c->count; i++)
+        among |= value == c->values[i];
+    switch (c->op) {
+    case CHECK_END: return true;
+    case CHECK_ANY_OF: return among;
+    case CHECK_NONE_OF: return !among;
+    case CHECK_NO_BITS: return !(value & c->values[0]);
+    case CHECK_AT_MOST: return value <= c->values[0];
+    }
+    return false;
+}
+
+static const struct row *find_row(enum filter_kind kind, int nr)
+{
+    static struct call calls[FILTER_KIND_MAX][ARRAY_LEN(policy)];
+    static size_t counts[FILTER_KIND_MAX];
+    if (kind >= FILTER_KIND_MAX)
+        return NULL;
+    if (!counts[kind])
+        counts[kind] = resolve(kind, calls[kind]);
+    const struct call key = {.nr = nr},
+                      *found = bsearch(&key, calls[kind], counts[kind], sizeof key, call_compare);
+    return found ? found->row : NULL;
+}
+
+// SECURITY: there is no way to 0 from here.  What no filter would have told of gets EPERM.
+int filter_errno(enum filter_kind kind, int nr, const uint64_t args[6])
+{
+    const struct row *row = find_row(kind, nr);
+    if (row && row->action == ACTION_ENOSYS)
+        return ENOSYS;
+    for (size_t i = 0; row && row->action == ACTION_CHECK && i < CHECKS_MAX; i++)
+        if (!holds(&rules[row->rule][i], args))
+            return rules[row->rule][i].errnum;
+    return EPERM;
+}
+
+const char *filter_name(int nr)
+{
+    const struct row *row = find_row(FILTER_BOX, nr);
+    return row ? row->name : NULL;
 }

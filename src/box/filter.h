@@ -11,6 +11,7 @@
 #define CONSTRICTOR_BOX_FILTER_H
 
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ enum { FILTER_MAX = 2048 }; // instructions; the kernel's own bound is 4096
 
 struct filter {
     size_t count;
+    bool tells;
     struct sock_filter code[FILTER_MAX];
 };
 
@@ -39,18 +41,36 @@ enum filter_kind {
     FILTER_LAST,
     FILTER_LAST_NETWORK,
     FILTER_LAST_NETWORK4, // where the kernel has no IPv6
+    // The last half again, but what policy.def wants told becomes a notification in place of its errno.  Where
+    // the kernel has no listener for it, a box loads the ones above: it is as shut, and tells nothing.
+    FILTER_TELL,
+    FILTER_TELL_NETWORK,
+    FILTER_TELL_NETWORK4,
+    FILTER_KIND_MAX
 };
 
-// What the keeper gives to the zygote: this, the instructions of the first half, those of the last, and
-// those of the last of a box with network.
+// What the keeper gives to the zygote: this, and the instructions of each part, in this order.
+enum filter_part {
+    FILTER_PART_FIRST,
+    FILTER_PART_LAST,
+    FILTER_PART_LAST_NETWORK,
+    FILTER_PART_TELL,
+    FILTER_PART_TELL_NETWORK,
+    FILTER_PARTS
+};
 struct filter_head {
-    uint32_t first, last, last_network;
+    uint32_t counts[FILTER_PARTS];
 };
 
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
 
 // The policy of a whole kind as JSON lines: {"nr": 0, "name": "read", "action": "allow"}; with the action
-// "args" there is also "checks", a list of texts, all of which must hold.
+// "args" there is also "checks", a list of texts, all of which must hold; "told": true where it is so.
 void filter_dump(FILE *out, enum filter_kind kind);
+
+// What a call gets that the kernel tells of, by the table of this kind (one of FILTER_LAST...): never 0.
+int filter_errno(enum filter_kind kind, int nr, const uint64_t args[6]);
+// NULL: it is not in the policy.
+const char *filter_name(int nr);
 
 #endif

@@ -20,6 +20,7 @@
 #include "box/init.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
@@ -70,6 +71,8 @@ static _Alignas(64) char split_stack[16 * 1024];
 static ucontext_t init_context, user_context;
 static long user_pid;
 static void *tid_address;
+static int listener = -1; // until READY has taken it to the keeper
+static int writer = -1;   // until the first run
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
@@ -156,7 +159,8 @@ static void take_payload(size_t length)
         leave(1);
     if (h.kind == FRAME_FILE) {
         bool busy = running || atomic_load(&mailbox->stalled);
-        if (!files_serve(BOX_CONTROL_FD, FILES_ROOT, busy, payload, length - sizeof h))
+        if (!files_serve_at(BOX_CONTROL_FD, writer < 0 ? AT_FDCWD : writer,
+                            writer < 0 ? FILES_ROOT : ".", busy, payload, length - sizeof h))
             leave(1);
     } else if (h.kind != FRAME_RUN) {
         leave(1);
@@ -197,6 +201,11 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
         while (atomic_load(&mailbox->request) == EMPTY)
             take_datagram(0);
         (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
+        // SECURITY: the last way to write to a scratch that is read-only.  The files that came along were
+        // written through it; init never had it, for code in a box may write to init's memory.
+        if (writer >= 0)
+            (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
+        writer = -1;
         atomic_store(&mailbox->handed_over, 1);
         if (kept)
             wake_init(); // or it would not serve files before the end of this run
@@ -289,20 +298,21 @@ void *init_tid_address(void)
 // ---- init's side ---------------------------------------------------------------------------------
 
 // One datagram; the socket blocks, so a slow gate slows the box and not the other way round.
-static long send_datagram(const struct frame_header *h, const char *data, size_t len, int fd)
+static long send_datagram(const struct frame_header *h, const char *data, size_t len,
+                          const int *fds, size_t count)
 {
     struct iovec iov[2] = {{(void *)h, sizeof *h}, {(void *)data, len}};
     union {
         struct cmsghdr head;
-        char buf[CMSG_SPACE(sizeof(int))];
-    } rights = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+        char buf[CMSG_SPACE(2 * sizeof(int))];
+    } rights = {.head = {.cmsg_len = CMSG_LEN(count * sizeof(int)),
                          .cmsg_level = SOL_SOCKET,
                          .cmsg_type = SCM_RIGHTS}};
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-    if (fd >= 0) {
-        *(int *)(void *)CMSG_DATA(&rights.head) = fd;
+    if (count) {
+        memcpy(CMSG_DATA(&rights.head), fds, count * sizeof(int));
         msg.msg_control = rights.buf;
-        msg.msg_controllen = sizeof rights.buf;
+        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
     }
     long n;
     do
@@ -311,7 +321,7 @@ static long send_datagram(const struct frame_header *h, const char *data, size_t
     return n < 0 ? n : 0;
 }
 
-static long send_frame(uint32_t kind, uint16_t flags, const char *data, size_t length, int fd)
+static long send_frame(uint32_t kind, uint16_t flags, const char *data, size_t length)
 {
     size_t offset = 0;
     do {
@@ -321,7 +331,7 @@ static long send_frame(uint32_t kind, uint16_t flags, const char *data, size_t l
                                  .flags = flags,
                                  .total = (uint32_t)length,
                                  .offset = (uint32_t)offset};
-        long r = send_datagram(&h, data + offset, n, fd);
+        long r = send_datagram(&h, data + offset, n, NULL, 0);
         if (r < 0)
             return r;
         offset += n;
@@ -346,7 +356,7 @@ static void serve_outgoing(void)
     running = running && kind != FRAME_RESULT;
     if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
         (void)send_frame(kind, kind == FRAME_RESULT ? result_flags() : 0, mailbox->outgoing_data,
-                         length, -1);
+                         length);
     atomic_store(&mailbox->outgoing, EMPTY);
     (void)futex(&mailbox->outgoing, FUTEX_WAKE, 1);
 }
@@ -360,9 +370,16 @@ static void serve_parked(void)
         return;
     told = true;
     usage_before = files_usage(FILES_ROOT);
-    if (send_frame(FRAME_READY, 0, NULL, 0, BOX_SCRATCH_FD) < 0)
+    const struct frame_header ready = {.magic = FRAME_MAGIC, .kind = FRAME_READY};
+    const int fds[] = {BOX_SCRATCH_FD, listener};
+    if (send_datagram(&ready, NULL, 0, fds, listener < 0 ? 1 : 2) < 0)
         leave(1);
+    // SECURITY: whoever holds the listener decides about calls that are denied, so no copy stays in the box.
+    // From here on it is the keeper's; user code comes later, with the first run.
     (void)sys_raw(SYS_close, BOX_SCRATCH_FD, 0, 0, 0, 0, 0);
+    if (listener >= 0)
+        (void)sys_raw(SYS_close, listener, 0, 0, 0, 0, 0);
+    listener = -1;
 }
 
 static void serve_children(void)
@@ -373,7 +390,7 @@ static void serve_children(void)
         if (branch_active() ? branch_reaped(pid, status) : pid != user_pid)
             continue; // an orphan that was handed to us, or somebody else goes on
         struct frame_exit gone = {.status = status};
-        (void)send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone, -1);
+        (void)send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone);
         leave(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
 }
@@ -473,15 +490,20 @@ static void init_main(void)
         leave(1);
     for (int fd = 0; fd < BOX_CONTROL_FD; fd++) // the pipes end when the user's processes end
         (void)sys_raw(SYS_close, fd, 0, 0, 0, 0, 0);
+    if (writer >= 0)
+        (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
     init_loop();
 }
 
-int init_split(void)
+int init_split(const struct init_extras *extras)
 {
     static const int signals[] = {SIGCHLD, SIGUSR1, SIGINT};
     struct sigaction before[3], ours = {.sa_handler = on_signal};
     sigset_t all;
 
+    listener = extras->listener;
+    writer = extras->frozen ? BOX_WRITER_FD : -1;
+    const int taken = listener; // the two share their memory, and init forgets it
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     for (int i = 0; i < 3; i++)
@@ -497,6 +519,8 @@ int init_split(void)
 
     // Only the user process gets here, by setcontext.
     (void)close(BOX_SCRATCH_FD);
+    if (taken >= 0)
+        (void)close(taken);
     for (int i = 0; i < 3; i++)
         if (sigaction(signals[i], &before[i], NULL) < 0)
             return -1;

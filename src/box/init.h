@@ -23,15 +23,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BOX_CONTROL_FD = 3, BOX_SCRATCH_FD = 4 };
+enum { BOX_CONTROL_FD = 3, BOX_SCRATCH_FD = 4, BOX_WRITER_FD = 5 };
 
 // Address of the thread id that libc keeps for the calling thread, or NULL when this libc does
 // otherwise.  Asked in the zygote before it is needed: the child's copy must be corrected.
 void *init_tid_address(void);
 
+// What goes through the split besides the control socket and the scratch folder.
+struct init_extras {
+    bool frozen;  // scratch is read-only but for BOX_WRITER_FD, see mounts_freeze_scratch()
+    int listener; // of the filter, for the keeper; -1: there is none
+};
+
 // Splits the calling process: init goes into its loop and never returns, the user process returns 0
-// with descriptor 4 closed; 3 it closes itself when it has its first run, before any user code.  -1 with errno when the split failed.
-int init_split(void);
+// with descriptor 4 and the listener closed; 3 and 5 it closes itself when it has its first run, before any
+// user code.  -1 with errno when the split failed.
+int init_split(const struct init_extras *extras);
 
 // User process: waits for the next run.  Returns 1 and a buffer that stays valid until
 // init_receive_done(), or 0 when there will be none.

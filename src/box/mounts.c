@@ -4,11 +4,13 @@
 
 #include "box/mounts.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "box/enter.h"
 
 int mounts_scratch(uint64_t bytes, uint32_t inodes)
@@ -26,6 +28,24 @@ int mounts_scratch(uint64_t bytes, uint32_t inodes)
     if (mount("/mnt/tmp", "/tmp", NULL, MS_BIND, NULL) < 0)
         return -1;
     return mount("/mnt/shm", "/dev/shm", NULL, MS_BIND, NULL);
+}
+
+static int make_readonly(const char *path)
+{
+    const unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV;
+    return mount(NULL, path, NULL, flags, NULL);
+}
+
+int mounts_freeze_scratch(void)
+{
+    _cleanup_close_ int writer = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (writer < 0 || mount("/mnt", "/mnt", NULL, MS_BIND, NULL) < 0)
+        return -1;
+    static const char *const places[] = {"/mnt", "/tmp", "/dev/shm"};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (make_readonly(places[i]) < 0)
+            return -1;
+    return TAKE_FD(writer);
 }
 
 int mounts_proc(bool without)

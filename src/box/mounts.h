@@ -12,6 +12,13 @@
 // that a box can write counts together.  0, or -1 with errno.
 int mounts_scratch(uint64_t bytes, uint32_t inodes);
 
+// Nobody in the box can write there any more, by whatever name or trick, but through the descriptor that this
+// returns: /mnt/data as it was before.  -1 with errno.
+//
+// How: a second mount of the same tmpfs, read-only, on top of the first.  The first one has no name then, and
+// nobody in a box may unmount anything.  Whoever closes the descriptor has closed the last way to it.
+int mounts_freeze_scratch(void);
+
 // A private /proc with the box's own processes and nothing else; `without`: an empty folder instead
 // (operators who allow that layer to be degraded).  0, or -1 with errno.
 int mounts_proc(bool without);

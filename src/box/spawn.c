@@ -48,7 +48,7 @@ static int net_fd[WIRE_NET_SLOTS];
 // joined by the next large malloc of every box, which writes to a page for each.
 static struct child by_slot[WIRE_NET_SLOTS];
 static struct child *children[CHILD_BUCKETS];
-static struct sock_fprog first_filter, last_filter, last_network_filter;
+static struct sock_fprog filters[FILTER_PARTS];
 static uint64_t base_as_bytes;
 
 // Every page that the zygote writes to after a clone is copied once more for it, so what it says and
@@ -82,14 +82,15 @@ static int read_filter(void)
         return -errno;
     if (pread(ZYGOTE_FILTER_FD, &head, sizeof head, 0) != (ssize_t)sizeof head)
         return -EIO;
-    const uint32_t counts[] = {head.first, head.last, head.last_network};
-    for (size_t i = 0; i < ARRAY_LEN(counts); i++)
-        if (!counts[i] || counts[i] > FILTER_MAX)
+    size_t all = 0;
+    for (size_t i = 0; i < FILTER_PARTS; i++) {
+        if (!head.counts[i] || head.counts[i] > FILTER_MAX)
             return -EINVAL;
-    if (st.st_size !=
-        (off_t)(sizeof head + (counts[0] + counts[1] + counts[2]) * sizeof(struct sock_filter)))
+        all += head.counts[i];
+    }
+    size_t bytes = all * sizeof(struct sock_filter);
+    if (st.st_size != (off_t)(sizeof head + bytes))
         return -EINVAL;
-    size_t bytes = (size_t)st.st_size - sizeof head;
     struct sock_filter *code = malloc(bytes);
     if (!code)
         return -ENOMEM;
@@ -97,10 +98,10 @@ static int read_filter(void)
         free(code);
         return -EIO;
     }
-    first_filter = (struct sock_fprog){(unsigned short)head.first, code};
-    last_filter = (struct sock_fprog){(unsigned short)head.last, code + head.first};
-    last_network_filter =
-        (struct sock_fprog){(unsigned short)head.last_network, code + head.first + head.last};
+    for (size_t i = 0; i < FILTER_PARTS; i++) {
+        filters[i] = (struct sock_fprog){(unsigned short)head.counts[i], code};
+        code += head.counts[i];
+    }
     (void)close(ZYGOTE_FILTER_FD);
     return 0;
 }
@@ -111,7 +112,7 @@ static int load_filter(uint32_t box_flags)
     static bool loaded;
     if (loaded || (box_flags & BOX_WITHOUT_SECCOMP))
         return 0;
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &first_filter, 0, 0) < 0)
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filters[FILTER_PART_FIRST], 0, 0) < 0)
         return -errno;
     loaded = true;
     return 0;
@@ -209,7 +210,9 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         .cgroup_fds = m->cgroup_fds,
         .proc_fd = ZYGOTE_PROC_FD,
         .base_as_bytes = base_as_bytes,
-        .filter = m->flags & BOX_NETWORK ? last_network_filter : last_filter,
+        .filter = filters[m->flags & BOX_NETWORK ? FILTER_PART_LAST_NETWORK : FILTER_PART_LAST],
+        .telling_filter =
+            filters[m->flags & BOX_NETWORK ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
     };
     reply.spawned = (struct wire_spawned){.box = m->box, .error = EPROTO};
     bool network = m->flags & BOX_NETWORK;

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "broker/conn.h"
+#include "broker/login.h"
 #include "broker/nbox.h"
 #include "broker/relay.h"
 #include "broker/seal.h"
@@ -38,7 +39,8 @@ static void reload(struct broker *b, int file)
 {
     struct err e;
     struct net_policy *policy = net_policy_load(b->config, file, &e), *old = b->policy;
-    if (!policy) {
+    if (!policy || net_policy_learn_from(policy, old, &e) < 0) {
+        net_policy_free(policy);
         err_wrap(&e, "the rules stay as they were");
         log_err(LOG_ERROR, &e);
         return;
@@ -217,6 +219,10 @@ static int open_all(struct broker *b, struct err *e)
     b->policy = net_policy_load(b->config, b->network_file, e);
     if (!b->policy)
         return -1;
+    if (b->config->index_proxy[0] && net_proxy_parse(b->config->index_proxy, &b->proxy, e) < 0)
+        return -1;
+    if (b->logins.count && !(b->tls = login_open(e)))
+        return -1;
     return talk_open(b, e);
 }
 
@@ -228,6 +234,8 @@ static void close_all(struct broker *b)
     bury(b);
     quota_keys_free(&b->keys);
     net_policy_free(b->policy);
+    SSL_CTX_free(b->tls);
+    explicit_bzero(&b->logins, sizeof b->logins);
     while (b->pool_count)
         free(b->pool[--b->pool_count]);
     free(b->buffer);
@@ -256,7 +264,11 @@ int broker_main(int sock, const struct keeper_facts *facts)
     TAILQ_INIT(&b->dead_conns);
     TAILQ_INIT(&b->keys);
     log_init((enum log_level)facts->config->log_level, "constrictor broker");
-    int r = seal_identity(facts, &b->keeper, &b->network_file, &b->audit_file, &e);
+    int r = net_logins_read(&b->logins);
+    if (r < 0)
+        (void)err_set(&e, ERR_SYSTEM, -r, NULL, "read the logins of indexes");
+    else
+        r = seal_identity(facts, &b->keeper, &b->network_file, &b->audit_file, &e);
     if (r >= 0)
         r = fd_set_nonblock(b->keeper, true);
     if (r >= 0)

@@ -16,8 +16,10 @@
 #include "broker/dial.h"
 #include "broker/explain.h"
 #include "broker/inspect.h"
+#include "broker/login.h"
 #include "broker/nbox.h"
 #include "broker/relay.h"
+#include "broker/tunnel.h"
 
 enum { FDS_EACH = 1 + 3, FDS_SPARE = 64 }; // attempts of dial.c; keeper, gate, resolver, epoll
 
@@ -74,8 +76,12 @@ static void conn_close(struct conn *c, bool reset)
     c->lookup = NULL;
     dial_free(c->dial);
     c->dial = NULL;
+    tunnel_free(c->tunnel);
+    c->tunnel = NULL;
     for (enum side s = SIDE_BOX; s < SIDES; s++)
         end_close(&c->ends[s], reset);
+    login_free(c->login);
+    c->login = NULL;
     relay_drop(c);
     if (c->is_counted) {
         quota_give_socket(&b->quota);
@@ -151,6 +157,8 @@ static void conn_fail(struct conn *c, int errnum, const char *why)
 
 static void judge(const struct conn *c, const struct net_address *address, struct net_verdict *v)
 {
+    if (c->is_proxied)
+        address = NULL; // it is the proxy's, which the operator named
     nbox_judge(c->box, c->host, c->host ? address : &c->wanted, c->port, v);
 }
 
@@ -198,13 +206,46 @@ static void refuse_own(struct conn *c, const struct net_address *a)
     conn_refuse(c, &f);
 }
 
+// SECURITY: for boxes that install, and for the very host and port that the operator gave a login for.
+static const struct net_login *login_of(const struct conn *c)
+{
+    const struct net_logins *l = &c->box->broker->logins;
+    char text[NET_ADDRESS_TEXT];
+    const char *name = l->count ? target_name(c, text) : "";
+    for (size_t i = 0; i < l->count && strcmp(c->box->key, NET_INSTALLER) == 0; i++)
+        if (l->items[i].port == c->port && strcmp(l->items[i].host, name) == 0)
+            return &l->items[i];
+    return NULL;
+}
+
+static void on_dialled(int fd, int errnum, const struct net_address *a, void *argument);
+
+static void on_login(int fd, int errnum, const char *why, void *argument)
+{
+    struct conn *c = argument;
+    if (fd < 0) {
+        c->login = NULL;
+        conn_fail(c, errnum, why);
+    } else {
+        on_dialled(fd, 0, &c->address, c);
+    }
+}
+
 static void on_dialled(int fd, int errnum, const struct net_address *a, void *argument)
 {
     struct conn *c = argument;
+    struct broker *b = c->box->broker;
     struct net_verdict v;
     c->dial = NULL;
     if (fd < 0) {
         conn_fail(c, errnum, strerror(errnum));
+        return;
+    }
+    const struct net_login *who = c->login ? NULL : login_of(c);
+    if (who) { // and once more when there is TLS
+        c->address = *a;
+        if (!(c->login = login_new(b->base, fd, b->tls, who, on_login, c)))
+            conn_fail(c, ENOMEM, strerror(ENOMEM));
         return;
     }
     c->ends[SIDE_FAR].fd = fd;
@@ -272,6 +313,64 @@ static void on_resolved(const struct resolve_answer *a, void *argument)
         conn_fail(c, failures[a->status].errnum, failures[a->status].why);
 }
 
+// ---- through a proxy -----------------------------------------------------------------------------
+
+static void on_tunnel(int fd, int errnum, const char *why, void *argument)
+{
+    struct conn *c = argument;
+    c->tunnel = NULL;
+    if (fd < 0)
+        conn_fail(c, errnum, why);
+    else
+        on_dialled(fd, 0, &c->address, c);
+}
+
+static void on_proxy(int fd, int errnum, const struct net_address *a, void *argument)
+{
+    struct conn *c = argument;
+    struct broker *b = c->box->broker;
+    c->dial = NULL;
+    if (fd < 0) {
+        conn_fail(c, errnum, "the proxy of --index-proxy cannot be reached");
+        return;
+    }
+    c->address = *a;
+    c->tunnel = tunnel_new(b->base, fd, &b->proxy, c->host, c->port, on_tunnel, c);
+    if (!c->tunnel)
+        conn_fail(c, ENOMEM, strerror(ENOMEM));
+}
+
+static void dial_proxy(struct conn *c, const struct net_address *addresses, size_t count)
+{
+    struct broker *b = c->box->broker;
+    c->state = CONN_DIALLING;
+    c->dial = dial_new(b->base, addresses, count, b->proxy.port, on_proxy, c);
+    if (!c->dial)
+        conn_fail(c, ENOMEM, strerror(ENOMEM));
+}
+
+static void on_proxy_resolved(const struct resolve_answer *a, void *argument)
+{
+    struct conn *c = argument;
+    c->lookup = NULL;
+    if (a->status == RESOLVE_OK)
+        dial_proxy(c, a->addresses, a->count);
+    else
+        conn_fail(c, EHOSTUNREACH, "the proxy of --index-proxy has no address");
+}
+
+// SECURITY: names only; a proxy that is asked for addresses would lead into its own network.
+static void set_out_by_proxy(struct conn *c)
+{
+    struct broker *b = c->box->broker;
+    struct net_address address;
+    c->is_proxied = true;
+    if (net_address_parse(b->proxy.host, &address) == 0)
+        dial_proxy(c, &address, 1);
+    else
+        c->lookup = resolver_ask(b->resolver, b->proxy.host, on_proxy_resolved, c);
+}
+
 // Judges, counts and sets out.  `c` may be closed when this returns.
 static void set_out(struct conn *c)
 {
@@ -308,7 +407,9 @@ static void set_out(struct conn *c)
     c->is_counted = true;
     b->broker->fds_used += FDS_EACH;
     report_traffic(&b->report, target_name(c, text), c->port, 1, 0, 0);
-    if (c->host)
+    if (c->host && nbox_is_proxied(b))
+        set_out_by_proxy(c);
+    else if (c->host)
         c->lookup = resolver_ask(b->broker->resolver, c->host, on_resolved, c);
     else
         dial(c, &c->wanted, 1);

@@ -127,6 +127,17 @@ static void look_up(struct nbox *b, const struct lookup *l)
         answer(b, l, QUERY_OK, NULL); // no address of IPv6 stands for it, and nothing else is told
         return;
     }
+    if (nbox_is_proxied(b)) { // the proxy looks it up
+        uint8_t address[4];
+        if (nbox_name_address(b, l->name, address) < 0) {
+            explain_quota(l->name, NULL, 0, "names", &f);
+            refuse(b, l, &f, QUERY_REFUSED);
+        } else {
+            nbox_listen_for(b, l->name);
+            answer(b, l, QUERY_OK, address);
+        }
+        return;
+    }
     struct lookup *copy = nbox_may_look_up(b, l->name) ? malloc(sizeof *copy) : NULL;
     if (!copy) {
         explain_quota(l->name, NULL, 0, "lookups", &f);

@@ -176,6 +176,11 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
     if (hello_begins(data, length)) {
         if (length < 2)
             return 0;
+        if (c->login)
+            return refuse(c, "tls", "index_login",
+                          "this index has a login, which is added outside of the box, and TLS is "
+                          "made there",
+                          "ask it in plain HTTP");
         if (c->inspect.bounded)
             return refuse(c, "tls", "http_bounded",
                           "rules bound the requests to this host, and "

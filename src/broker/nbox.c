@@ -110,6 +110,11 @@ static void drop_layers(struct nbox *b)
     b->layer_count = 0;
 }
 
+bool nbox_is_proxied(const struct nbox *b)
+{
+    return b->broker->proxy.host[0] && strcmp(b->key, NET_INSTALLER) == 0;
+}
+
 int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rules *given,
                size_t count)
 {

@@ -17,6 +17,9 @@ void nbox_free(struct nbox *b);
 struct nbox *nbox_find(struct broker *b, uint64_t id);
 
 // A grant of the gate; what is open and no longer allowed is ended.  Takes the rules on success.
+// Does it reach what it may through the proxy of --index-proxy?
+bool nbox_is_proxied(const struct nbox *b);
+
 int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rules *given,
                size_t count);
 // Nothing is granted any more.

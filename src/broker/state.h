@@ -24,10 +24,14 @@
 #include "broker/report.h"
 #include "broker/request.h"
 #include "broker/resolve.h"
+#include "net/login.h"
 #include "net/policy.h"
+#include "net/proxy.h"
 #include "net/rules.h"
 
 struct dial;
+struct login;
+struct tunnel;
 struct nbox;
 struct talk;
 
@@ -88,6 +92,9 @@ struct conn {
     struct net_address address; // that was dialled
     struct resolve_wait *lookup;
     struct dial *dial;
+    struct tunnel *tunnel; // a proxy is asked to lead on
+    struct login *login;   // makes TLS of it, and adds the index's login
+    bool is_proxied;       // `address` is that of the proxy, which looks the name up itself
     struct end ends[SIDES];
     struct flow flows[WAYS];
     struct inspect inspect;
@@ -170,6 +177,9 @@ enum { BROKER_LEAVING_MAX = 64 };
 struct broker {
     struct event_base *base;
     const struct config *config;
+    struct net_proxy proxy; // for boxes that install; host "": none
+    struct net_logins logins; // of indexes; for them as well
+    struct ssl_ctx_st *tls;   // NULL: there are none
     int keeper, network_file, audit_file;
     struct event *keeper_event, *tick;
     struct talk *talk;

@@ -128,6 +128,12 @@ static void on_grant(struct nbox *b, json_t *o)
     size_t count = SIZE_MAX;
     if (key && strlen(key) < sizeof b->key && run && strlen(run) < sizeof b->run)
         parse_layers(json_object_get(o, "layers"), rules, &count, &e);
+    if (count != SIZE_MAX && strcmp(key, NET_INSTALLER) == 0 &&
+        net_policy_learn(b->broker->policy, &rules[0], &e) < 0) {
+        for (size_t i = 0; i < count; i++)
+            net_rules_done(&rules[i]);
+        count = SIZE_MAX;
+    }
     if (count == SIZE_MAX || nbox_grant(b, key, run, rules, count) < 0) {
         for (size_t i = 0; count != SIZE_MAX && i < count; i++)
             net_rules_done(&rules[i]);

@@ -18,8 +18,10 @@
 #include "base/cleanup.h"
 #include "cli/bench.h"
 #include "cli/bench_check.h"
+#include "cli/bench_env.h"
 #include "cli/bench_mcp.h"
 #include "cli/bench_network.h"
+#include "cli/bench_rest.h"
 #include "cli/bench_session.h"
 #include "cli/cli.h"
 #include "keeper/interp.h"
@@ -40,6 +42,7 @@ struct figure {
 
 struct bench {
     const struct config *config;
+    char exe[4096]; // this program
     struct interp interp;
     struct bench_shared *shared;
     pid_t observer;
@@ -55,6 +58,8 @@ struct bench {
     char network_notes[4][128];
     struct bench_check check;
     char check_notes[2][64];
+    struct bench_env env;
+    struct bench_rest rest;
     struct figure figures[64];
     size_t figure_count;
     json_t *growth;
@@ -271,20 +276,14 @@ static void measure_command(struct bench *b)
     progress(b, "the command, cold");
     struct figure *f = add(b, "command", "constrictor run -c 'print(1)', cold", "ms", 1 / 2.5);
     static struct bench_samples s;
-    char *argv[] = {(char *)"/proc/self/exe",
+    char *argv[] = {b->exe,
                     (char *)"run",
                     (char *)"--python",
                     b->interp.executable,
                     (char *)"-c",
                     (char *)"print(1)",
                     NULL};
-    char exe[4096];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     f->note = "cold python3 -c";
-    if (n <= 0)
-        return;
-    exe[n] = '\0';
-    argv[0] = exe;
     s.count = 0;
     if (!bench_cold(argv, b->config->quick ? 20 : 60, &s))
         return;
@@ -355,15 +354,10 @@ static void measure_bare(struct bench *b)
 
 static void measure_mcp(struct bench *b)
 {
-    char exe[4096];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0)
-        return;
-    exe[n] = '\0';
     progress(b, "a bare box, for the MCP server");
     measure_bare(b);
     progress(b, "the MCP server, beside the reference implementation");
-    bench_mcp(b->config, exe, b->interp.executable, FRESH_STOCK, &b->mcp);
+    bench_mcp(b->config, b->exe, b->interp.executable, FRESH_STOCK, &b->mcp);
     add_mcp_figures(b);
     add_run_figure(b, "mcp_run_stdio", "execute_python 1+1 over stdio, p50", &b->mcp.run_stdio);
     add_run_figure(b, "mcp_run_http", "execute_python 1+1 over HTTP, p50", &b->mcp.run_http);
@@ -409,14 +403,9 @@ static void add_kernel_figures(struct bench *b)
 
 static void measure_session(struct bench *b)
 {
-    char exe[4096];
     struct bench_session *s = &b->session;
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0)
-        return;
-    exe[n] = '\0';
     progress(b, "sessions, beside ipykernel and matplotlib");
-    bench_session(b->config, exe, b->interp.executable, FRESH_STOCK, b->data, s);
+    bench_session(b->config, b->exe, b->interp.executable, FRESH_STOCK, b->data, s);
     snprintf(b->session_notes[0], sizeof b->session_notes[0],
              "the limit, 1.5 ms; ten take %.0f us in all", 10 * s->run_us);
     set_session(add(b, "session_10", "ten runs in a session, stdio, beyond the box", "us", 1),
@@ -450,15 +439,10 @@ static void measure_session(struct bench *b)
 
 static void measure_network(struct bench *b)
 {
-    char exe[4096];
     struct bench_network *w = &b->network;
     char(*notes)[sizeof b->network_notes[0]] = b->network_notes;
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0)
-        return;
-    exe[n] = '\0';
     progress(b, "the network, beside the same code without a broker");
-    bench_network(b->config, exe, b->interp.executable, FRESH_STOCK, w);
+    bench_network(b->config, b->exe, b->interp.executable, FRESH_STOCK, w);
     double more_us = w->through.request_us - w->direct.request_us;
     bool both = w->through.request_us > 0 && w->direct.request_us > 0;
     double share = w->direct.down * DOWN_PERCENT / 100;
@@ -485,15 +469,10 @@ static void measure_network(struct bench *b)
 
 static void measure_check(struct bench *b)
 {
-    char exe[4096];
     struct bench_check *k = &b->check;
     char(*notes)[sizeof b->check_notes[0]] = b->check_notes;
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0)
-        return;
-    exe[n] = '\0';
     progress(b, "validate_code, beside a cold python3 -m py_compile");
-    bench_check(b->config, exe, b->interp.executable, FRESH_STOCK, k);
+    bench_check(b->config, b->exe, b->interp.executable, FRESH_STOCK, k);
     snprintf(notes[0], sizeof notes[0], "the limit, 1 ms; the same text again, %.0f us",
              k->same_us);
     snprintf(notes[1], sizeof notes[1], "cold python3 -m py_compile, %.1f ms", k->cold_us / 1000);
@@ -502,6 +481,32 @@ static void measure_check(struct bench *b)
     set_session(add(b, "check_cold", "the same", "us", 10), k->new_us, k->cold_us, false, notes[1]);
     if (k->failure[0])
         snprintf(b->shared->failure, sizeof b->shared->failure, "%.255s", k->failure);
+}
+
+// ---- environments ----------------------------------------------------------------------------------
+
+static void add_rows(struct bench *b, const struct bench_env_row *rows, size_t count,
+                     const char *failure)
+{
+    for (const struct bench_env_row *r = rows; r < rows + count; r++)
+        set_session(add(b, r->key, r->text, r->unit, r->target), r->value, r->other, r->more,
+                    r->note);
+    if (failure[0])
+        snprintf(b->shared->failure, sizeof b->shared->failure, "%.255s", failure);
+}
+
+static void measure_env(struct bench *b)
+{
+    progress(b, "environments, beside uv");
+    bench_env(b->config, b->exe, b->interp.executable, FRESH_STOCK, &b->env);
+    add_rows(b, b->env.rows, b->env.count, b->env.failure);
+}
+
+static void measure_rest(struct bench *b)
+{
+    progress(b, "REST, beside cold interpreters");
+    bench_rest(b->config, b->exe, b->interp.executable, b->cold_rate, &b->rest);
+    add_rows(b, b->rest.rows, b->rest.count, b->rest.failure);
 }
 
 // ---- output ------------------------------------------------------------------------------------------
@@ -589,27 +594,6 @@ static void print_mcp(struct bench *b)
     (void)putchar('\n');
 }
 
-static json_t *side_json(const struct bench_mcp_side *s)
-{
-    return json_pack("{s:f, s:f, s:f}", "p50_us", s->p50_us, "p99_us", s->p99_us, "per_second",
-                     s->rate);
-}
-
-static json_t *mcp_json(const struct bench_mcp *m)
-{
-    json_t *rows = json_object();
-    if (!m->rows[0].text)
-        return json_null();
-    for (size_t i = 0; i < ARRAY_LEN(m->rows); i++)
-        (void)json_object_set_new(rows, m->rows[i].key,
-                                  json_pack("{s:o, s:o}", "ours", side_json(&m->rows[i].ours),
-                                            "reference", side_json(&m->rows[i].theirs)));
-    return json_pack("{s:s, s:o, s:o, s:o, s:i}", "reference",
-                     m->reference[0] ? m->reference : m->missing, "rows", rows, "run_stdio",
-                     side_json(&m->run_stdio), "run_http", side_json(&m->run_http), "sessions",
-                     m->sessions);
-}
-
 static void print_json(struct bench *b)
 {
     json_t *figures = json_array();
@@ -628,7 +612,7 @@ static void print_json(struct bench *b)
                   "version", b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50),
                   "cold_p99_us", bench_percentile(&b->plain, 99), "cold_bare_p50_us",
                   bench_percentile(&b->bare, 50), "cold_rate", b->cold_rate, "figures", figures,
-                  "growth", b->growth, "mcp", mcp_json(&b->mcp));
+                  "growth", b->growth, "mcp", bench_mcp_json(&b->mcp));
     (void)json_dumpf(o, stdout, JSON_INDENT(2));
     (void)putchar('\n');
     json_decref(o);
@@ -660,6 +644,11 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     (void)argc;
     (void)argv;
     b.config = c;
+    ssize_t n = readlink("/proc/self/exe", b.exe, sizeof b.exe - 1);
+    if (n <= 0) {
+        err_set(&e, ERR_SYSTEM, errno, NULL, "find this program");
+        return cli_fail(&e, c->json);
+    }
     if (interp_ask(c->python, &b.interp, &e) < 0)
         return cli_fail(&e, c->json);
     b.shared =
@@ -678,9 +667,9 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     b.growth = json_array();
     // In the order of the choices of --only.
     static void (*const measurements[])(struct bench *) = {
-        measure_fresh,   measure_stack,   measure_rate,         measure_live,
-        measure_hundred, measure_growth,  measure_stack_memory, measure_command,
-        measure_mcp,     measure_session, measure_network,      measure_check,
+        measure_fresh,   measure_stack,        measure_rate,    measure_live, measure_hundred,
+        measure_growth,  measure_stack_memory, measure_command, measure_mcp,  measure_session,
+        measure_network, measure_check,        measure_env,     measure_rest,
     };
     for (int i = 0; i < (int)ARRAY_LEN(measurements); i++)
         if (c->only == 0 || c->only == i + 1)

@@ -8,6 +8,8 @@
 //   bench_mcp.c   the MCP server under load; bench_client.c its clients; the first process
 //   bench_session.c  sessions and files of a server, beside an ipykernel; the first process
 //   bench_check.c    validate_code, beside a cold py_compile; the first process
+//   bench_env.c      environments of packages, beside uv; the first process
+//   bench_rest.c     batches and streams of the REST API, beside cold interpreters; the first process
 //   bench_network.c  boxes with network, beside the same code without a broker; the first process
 //
 // Each measurement of boxes is a child of the first process that becomes a keeper with a gate of its

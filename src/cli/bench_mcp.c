@@ -409,3 +409,26 @@ void bench_mcp(const struct config *c, const char *program, const char *python, 
     close_side(&p.ours);
     measure_sessions(&p);
 }
+
+// ---- as JSON ---------------------------------------------------------------------------------------
+
+static json_t *side_json(const struct bench_mcp_side *s)
+{
+    return json_pack("{s:f, s:f, s:f}", "p50_us", s->p50_us, "p99_us", s->p99_us, "per_second",
+                     s->rate);
+}
+
+json_t *bench_mcp_json(const struct bench_mcp *m)
+{
+    json_t *rows = json_object();
+    if (!m->rows[0].text)
+        return json_null();
+    for (size_t i = 0; i < ARRAY_LEN(m->rows); i++)
+        (void)json_object_set_new(rows, m->rows[i].key,
+                                  json_pack("{s:o, s:o}", "ours", side_json(&m->rows[i].ours),
+                                            "reference", side_json(&m->rows[i].theirs)));
+    return json_pack("{s:s, s:o, s:o, s:o, s:i}", "reference",
+                     m->reference[0] ? m->reference : m->missing, "rows", rows, "run_stdio",
+                     side_json(&m->run_stdio), "run_http", side_json(&m->run_http), "sessions",
+                     m->sessions);
+}

@@ -45,4 +45,7 @@ struct bench_mcp {
 void bench_mcp(const struct config *c, const char *program, const char *python, int stock,
                struct bench_mcp *ret);
 
+// The rows for machines; new.
+json_t *bench_mcp_json(const struct bench_mcp *m);
+
 #endif

@@ -37,6 +37,8 @@ static const struct {
     [VERB_RESET] = {"reset", NAME, 0, 0, "env reset NAME"},
     [VERB_DELETE] = {"delete", NAME, 0, 0, "env delete NAME"},
     [VERB_STATUS] = {"status", NAME, 1, 1, "env status NAME JOB"},
+    [VERB_EXPORT] = {"export", NAME, 1, 1, "env export NAME FILE   (- is stdout)"},
+    [VERB_IMPORT] = {"import", NO_NAME, 1, 2, "env import FILE [NAME]   (- is stdin)"},
 };
 
 static int unknown_verb(const char *word, struct err *e)
@@ -52,7 +54,7 @@ static int unknown_verb(const char *word, struct err *e)
     }
     (void)err_set(e, ERR_USAGE, 0,
                   "there are: list, create, install, uninstall, packages, describe, reset, delete, "
-                  "status",
+                  "status, export, import",
                   "'env' cannot '%.80s'", word);
     if (near)
         err_hint(e, "did you mean '%s'?", near);
@@ -80,9 +82,15 @@ static int read_operands(struct env_command *ask, int argc, char **argv, struct 
         err_hint(e, "usage: constrictor %s", verbs[v].usage);
         return -1;
     }
-    if (ask->verb == VERB_STATUS)
+    if (ask->verb == VERB_STATUS) {
         ask->job = argv[0];
-    else
+    } else if (ask->verb == VERB_EXPORT) {
+        ask->file = argv[0];
+    } else if (ask->verb == VERB_IMPORT) {
+        ask->file = argv[0];
+        ask->name = argc > 1 ? argv[1] : ask->file_name;
+        return argc > 1 ? 0 : env_file_name(ask->file, ask->file_name, e);
+    } else
         for (int i = 0; i < argc; i++)
             if (json_array_append_new(ask->packages, json_string(argv[i])) < 0)
                 return err_set(e, ERR_BAD_REQUIREMENT, 0, "write it as UTF-8",
@@ -120,20 +128,44 @@ bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid
     return true;
 }
 
+// url: NULL: without a server.
+static int with_file(struct env_command *ask, const char *url)
+{
+    struct err e;
+    if (env_file_open(ask, &e) < 0)
+        return cli_fail(&e, ask->config->json);
+    int status = url ? env_remote(ask, url) : env_local(ask);
+    return env_file_finish(ask, status == 0, &e) < 0 ? cli_fail(&e, ask->config->json) : status;
+}
+
+// `env create NAME --preload MODULES` declares them for the environment; elsewhere it is what it is for every command.
+static int read_preload(struct env_command *ask, struct err *e)
+{
+    const struct config *c = ask->config;
+    if (ask->verb != VERB_CREATE || c->origins[CONFIG_KEY_preload].source != CONFIG_FROM_FLAG)
+        return 0;
+    ask->preload = json_array();
+    for (size_t i = 0; i < c->preload.count; i++)
+        if (json_array_append_new(ask->preload, json_string(c->preload.items[i])) < 0)
+            return err_set(e, ERR_BAD_VALUE, 0, "write names such as numpy",
+                           "'%.80s' is no name of a module", c->preload.items[i]);
+    return 0;
+}
+
 int cmd_env(const struct config *c, int argc, char **argv)
 {
-    struct env_command ask = {.config = c, .packages = json_array()};
+    struct env_command ask = {.config = c, .packages = json_array(), .fd = -1};
     struct err e;
     char url[1100];
     int pid;
-    if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0)
+    if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0 || read_preload(&ask, &e) < 0)
         return cli_fail(&e, c->json);
     if (c->url[0])
-        return env_remote(&ask, c->url);
+        return with_file(&ask, c->url);
     if (!env_find_server(c, url, sizeof url, &pid))
-        return env_local(&ask);
+        return with_file(&ask, NULL);
     if (url[0])
-        return env_remote(&ask, url);
+        return with_file(&ask, url);
     (void)err_set(
         &e, ERR_BUSY, 0,
         "end it, or give this command another folder with --state, or a server with --url",

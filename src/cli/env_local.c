@@ -4,6 +4,7 @@
 // env_gate() is its gate, which opens the environments, does one thing, and prints what came of it.
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@
 #include "cli/network.h"
 #include "gate/envs.h"
 #include "gate/gate.h"
+#include "gate/nursery.h"
 #include "gate/packages.h"
+#include "gate/preload.h"
 #include "keeper/keeper.h"
 #include "porter/porter.h"
 
@@ -70,6 +73,8 @@ static int order(struct work *w, enum env_change change)
     struct env_order o = {.change = change,
                           .owner = owner,
                           .name = ask->name,
+                          .create = change == ENV_IMPORT,
+                          .fd = change == ENV_IMPORT ? w->gate.facts->keep[0] : -1,
                           .requirements = list,
                           .upgrade = c->upgrade,
                           .source_builds = c->source_builds,
@@ -117,6 +122,16 @@ static int ask_packages(struct work *w)
     return packages_ask(&w->gate, owner, name, on_packages, w, &w->error) ? 0 : -1;
 }
 
+static void on_exported(uint64_t bytes, const struct err *e, void *argument)
+{
+    struct work *w = argument;
+    if (e)
+        w->error = *e;
+    else
+        w->answer = env_file_answer(w->ask, bytes);
+    finish(w);
+}
+
 // Answers at once; -1: w->error.
 static int take(struct work *w, json_t *answer)
 {
@@ -136,7 +151,11 @@ static int create(struct work *w)
             return -1;
         json_decref(list);
     }
-    if (envs_create(g, owner, name, NULL, &w->error) < 0)
+    json_auto_t *preload = NULL;
+    if (w->ask->preload && !(preload = preload_check(w->ask->preload, &w->error)))
+        return -1;
+    if (envs_create(g, owner, name, NULL, &w->error) < 0 ||
+        (preload && nursery_declare(g, owner, name, preload, &w->error) < 0))
         return -1;
     if (json_array_size(w->ask->packages))
         return order(w, ENV_INSTALL);
@@ -159,6 +178,10 @@ static int begin(struct work *w)
     case VERB_UNINSTALL: return order(w, ENV_UNINSTALL);
     case VERB_RESET: return order(w, ENV_RESET);
     case VERB_PACKAGES: return ask_packages(w);
+    case VERB_IMPORT: return order(w, ENV_IMPORT);
+    case VERB_EXPORT:
+        return envs_export(g, owner, ask->name, g->facts->keep[0], on_exported, w, &w->error) ? 0
+                                                                                              : -1;
     case VERB_DESCRIBE: return take(w, envs_describe(g, owner, ask->name, &w->error));
     case VERB_STATUS: return take(w, envs_status(g, owner, ask->job, &w->error));
     case VERB_DELETE:
@@ -214,9 +237,13 @@ int env_local(const struct env_command *ask)
     int status = 0;
     one = *ask->config;
     one.stock = 1;
+    if (ask->preload)
+        one.preload = (struct text_list){0}; // the environment's, not those of this program's boxes
     work.ask = ask;
     struct keeper_plan plan = {
         .config = &one, .state = true, .porter = porter_main, .gate = env_gate, .argument = &work};
+    if (ask->fd >= 0)
+        plan.keep[plan.keep_count++] = fcntl(ask->fd, F_DUPFD_CLOEXEC, 3); // it takes it
     network_add_to_plan(&plan);
     if (network_check_config(&one, true, &e) < 0)
         return cli_fail(&e, one.json);

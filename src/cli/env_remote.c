@@ -9,9 +9,12 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -38,6 +41,9 @@ struct talk {
     json_t *last;          // the last line of a stream, or the answer
     int status;
     bool over, too_long;
+    bool to_file;     // what comes is the file of VERB_EXPORT
+    bool not_written; // not all of it could be kept
+    uint64_t written;
 };
 
 // ---- where ---------------------------------------------------------------------------------------------------
@@ -102,10 +108,32 @@ static bool is_stream(struct evhttp_request *req)
     return type && strncmp(type, "application/x-ndjson", 20) == 0;
 }
 
+static bool is_file(const struct talk *t, struct evhttp_request *req)
+{
+    return t->to_file && evhttp_request_get_response_code(req) == 200;
+}
+
+static void write_file(struct talk *t, struct evbuffer *in)
+{
+    while (evbuffer_get_length(in) && !t->not_written) {
+        int n = evbuffer_write(in, t->ask->fd);
+        if (n <= 0) {
+            t->not_written = true;
+            event_base_loopbreak(t->base);
+        } else {
+            t->written += (uint64_t)n;
+        }
+    }
+}
+
 static void on_chunk(struct evhttp_request *req, void *argument)
 {
     struct talk *t = argument;
     struct evbuffer *in = evhttp_request_get_input_buffer(req);
+    if (is_file(t, req)) {
+        write_file(t, in);
+        return;
+    }
     (void)evbuffer_add_buffer(t->body, in);
     if (is_stream(req))
         read_lines(t);
@@ -113,11 +141,26 @@ static void on_chunk(struct evhttp_request *req, void *argument)
         event_base_loopbreak(t->base);
 }
 
+// The file has come: is it whole?
+static void take_file(struct talk *t, struct evhttp_request *req)
+{
+    const char *length =
+        evhttp_find_header(evhttp_request_get_input_headers(req), "Content-Length");
+    uint64_t said;
+    bool whole = length && text_parse_u64(length, 0, INT64_MAX, &said) == 0 && said == t->written;
+    if (whole && !t->not_written)
+        t->last = env_file_answer(t->ask, t->written);
+}
+
 static void on_end(struct evhttp_request *req, void *argument)
 {
     struct talk *t = argument;
     if (req) {
         t->status = evhttp_request_get_response_code(req);
+        if (is_file(t, req)) {
+            write_file(t, evhttp_request_get_input_buffer(req));
+            take_file(t, req);
+        }
         (void)evbuffer_add_buffer(t->body, evhttp_request_get_input_buffer(req));
         size_t length = evbuffer_get_length(t->body);
         if (is_stream(req)) {
@@ -150,11 +193,29 @@ static void add_headers(const struct talk *t, struct evhttp_request *req)
 
 static int failed(const struct talk *t, struct err *e)
 {
+    if (t->not_written)
+        return err_set(e, ERR_DISK_FULL, 0, "make room, or choose another place",
+                       "the file '%s' could not be written", t->ask->file);
+    if (t->to_file && t->status == 200)
+        return err_set(e, ERR_BUSY, 0, "try again", "the file did not come whole");
     if (t->too_long)
         return err_set(e, ERR_PROTOCOL, 0, "is it a constrictor?",
                        "the server at %s says too much at once", t->url);
     return err_set(e, ERR_BUSY, 0, "look whether it runs, and whether the address is right",
                    "the server at %s does not answer", t->url);
+}
+
+// The file of VERB_IMPORT as the body, which is read while it is sent.
+static void add_file(const struct talk *t, struct evhttp_request *req)
+{
+    struct stat st;
+    int fd = fcntl(t->ask->fd, F_DUPFD_CLOEXEC, 3);
+    (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Type",
+                            "application/octet-stream");
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0)
+        (void)evbuffer_add_file(evhttp_request_get_output_buffer(req), fd, 0, st.st_size);
+    else if (fd >= 0)
+        (void)close(fd);
 }
 
 // The body is taken; NULL: none.  0: t->last has the answer and t->status how it went.
@@ -184,6 +245,8 @@ static int ask_server(struct talk *t, enum evhttp_cmd_type method, const char *p
         (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Type",
                                 "application/json");
         (void)evbuffer_add(evhttp_request_get_output_buffer(req), text, strlen(text));
+    } else if (t->ask->verb == VERB_IMPORT && method == EVHTTP_REQ_POST) {
+        add_file(t, req);
     }
     if (evhttp_make_request(conn, req, method, whole) == 0)
         (void)event_base_dispatch(t->base);
@@ -212,7 +275,7 @@ static json_t *install_body(const struct env_command *ask)
 
 static json_t *create_body(const struct env_command *ask)
 {
-    json_t *o = json_pack("{s:s}", "name", ask->name);
+    json_t *o = json_pack("{s:s, s:O*}", "name", ask->name, "preload", ask->preload);
     if (o && json_array_size(ask->packages))
         (void)json_object_update_new(o, json_pack("{s:O, s:b, s:b}", "packages", ask->packages,
                                                   "source_builds", ask->config->source_builds,
@@ -269,6 +332,13 @@ static int send_ask(struct talk *t, struct err *e)
     case VERB_DELETE:
         snprintf(path, sizeof path, API "/%s", name);
         return ask_server(t, EVHTTP_REQ_DELETE, path, NULL, e);
+    case VERB_EXPORT:
+        t->to_file = true;
+        snprintf(path, sizeof path, API "/%s/export", name);
+        return ask_server(t, EVHTTP_REQ_GET, path, NULL, e);
+    case VERB_IMPORT:
+        snprintf(path, sizeof path, API "/%s/import?stream=true", name);
+        return ask_server(t, EVHTTP_REQ_POST, path, NULL, e);
     case VERB_STATUS:
         snprintf(path, sizeof path, API "/%s/jobs/%s", name, job);
         return ask_server(t, EVHTTP_REQ_GET, path, NULL, e);

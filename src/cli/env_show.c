@@ -64,12 +64,19 @@ static char *words_of(const struct env_command *ask, json_t *answer)
         if (json_object_get(answer, "job"))
             return env_words_status(answer);
         return asprintf(&text, "created environment '%s'\n", ask->name) < 0 ? NULL : text;
+    case VERB_EXPORT:
+        return asprintf(&text, "wrote environment '%s' to %s: %lld bytes\n", ask->name,
+                        strcmp(ask->file, "-") == 0 ? "stdout" : ask->file,
+                        json_integer_value(json_object_get(answer, "bytes"))) < 0
+                   ? NULL
+                   : text;
     case VERB_DELETE:
         return asprintf(&text, "deleted environment '%s'\n", ask->name) < 0 ? NULL : text;
     case VERB_INSTALL:
     case VERB_UNINSTALL:
     case VERB_RESET:
     case VERB_STATUS:
+    case VERB_IMPORT:
     case VERB_MAX: break;
     }
     return env_words_status(answer);
@@ -80,13 +87,15 @@ int env_show_answer(const struct env_command *ask, json_t *answer)
     const char *state = json_string_value(json_object_get(answer, "state"));
     bool job = json_object_get(answer, "job") != NULL;
     bool failed = job && state && (strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0);
+    bool taken = ask->verb == VERB_EXPORT && strcmp(ask->file, "-") == 0; // stdout has the file
+    FILE *to = failed || taken ? stderr : stdout;
     end_bar();
     if (ask->config->json) {
-        (void)json_dumpf(answer, stdout, JSON_INDENT(2));
-        (void)putchar('\n');
+        (void)json_dumpf(answer, taken ? stderr : stdout, JSON_INDENT(2));
+        (void)fputc('\n', taken ? stderr : stdout);
     } else {
         _cleanup_free_ char *words = words_of(ask, answer);
-        (void)fputs(words ? words : "", failed ? stderr : stdout);
+        (void)fputs(words ? words : "", to);
     }
     json_decref(answer);
     int unwritten = cli_finish();

@@ -6,6 +6,7 @@
 #include "cli/serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -453,16 +455,48 @@ static int serve_gate(int sock, const struct keeper_facts *facts, void *argument
     return 0; // the rest goes with the process, the boxes with the keeper
 }
 
+// ---- the log -------------------------------------------------------------------------------------
+
+// Puts a file in the place of stderr, for this process and all that come of it: they all log there.  -1: there
+// is no --log-dir, else the stderr of before, for what has to be said to whoever started us.
+static int divert_log(const struct config *c, int *ret_before, struct err *e)
+{
+    *ret_before = -1;
+    if (!c->log_dir[0])
+        return 0;
+    int folder = mkdir(c->log_dir, 0700) < 0 && errno != EEXIST
+                     ? -1
+                     : open(c->log_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // SECURITY: not through a link that somebody else may have put there.
+    int file = folder < 0 ? -1
+                          : openat(folder, "constrictor.log",
+                                   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int errnum = errno;
+    fd_close(&folder);
+    *ret_before = file < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (*ret_before < 0 || dup2(file, STDERR_FILENO) < 0) {
+        fd_close(&file);
+        return err_set(
+            e, ERR_BAD_VALUE, errnum,
+            "name a folder that this user can write to, or leave it out to log to stderr",
+            "log-dir: write to constrictor.log in '%.300s'", c->log_dir);
+    }
+    fd_close(&file);
+    log_with_time();
+    return 0;
+}
+
 int cmd_serve(const struct config *c, int argc, char **argv)
 {
     static struct listener l;
+    int before;
     struct err e;
     (void)argc;
     (void)argv;
     l = (struct listener){
         .config = c, .fd = -1, .with_key = c->api_keys.count || c->api_key_file[0]};
     if (network_check_config(c, false, &e) < 0 || door_check_bind(c, &e) < 0 ||
-        open_socket(&l, &e) < 0 || find_url(&l, &e) < 0)
+        open_socket(&l, &e) < 0 || find_url(&l, &e) < 0 || divert_log(c, &before, &e) < 0)
         return cli_fail(&e, false);
     struct keeper_plan plan = {
         .config = c,
@@ -478,5 +512,9 @@ int cmd_serve(const struct config *c, int argc, char **argv)
         .argument = &l,
     };
     network_add_to_plan(&plan);
-    return run_keeper(&plan);
+    int status = run_keeper(&plan);
+    if (status && before >= 0)
+        dprintf(before, "constrictor: the server ended with status %d; the log is in %s\n", status,
+                c->log_dir);
+    return status;
 }

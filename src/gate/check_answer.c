@@ -105,11 +105,9 @@ static const struct shape analysis_shape[] = {
 };
 
 static const struct shape policy_shape[] = {
-    {"mode", IS_TEXT, true, NULL},
-    {"advice", IS_TEXT, false, NULL},
-    {"tiers", IS_LIST, false, NULL},
-    {"allowed_imports", IS_LIST, false, NULL},
-    {0},
+    {"mode", IS_TEXT, true, NULL},        {"advice", IS_TEXT, false, NULL},
+    {"tiers", IS_LIST, false, NULL},      {"allowed_imports", IS_LIST, false, NULL},
+    {"profiles", IS_OBJECT, false, NULL}, {0},
 };
 
 static const struct shape check_shape[] = {

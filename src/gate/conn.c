@@ -21,6 +21,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "gate/problem.h"
+#include "gate/request_log.h"
+#include "gate/spool.h"
 
 enum {
     KEEP_ALIVE_MS = 75 * 1000, // a connection between two requests
@@ -144,6 +147,8 @@ static void conn_free(struct conn *c)
     (void)bufferevent_decref(c->bev);
     if (c->ahead)
         evbuffer_free(c->ahead);
+    if (c->head)
+        evbuffer_free(c->head);
     free(c);
 }
 
@@ -182,12 +187,29 @@ static void on_refusal_sent(struct bufferevent *bev, void *argument)
     (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
 }
 
+// The beginning of the path of a head that is not good enough to be read; "": there is none.
+static void peek_path(struct conn *c, char *buf, size_t cap)
+{
+    char line[48] = "";
+    ssize_t n = evbuffer_copyout(bufferevent_get_input(c->bev), line, sizeof line - 1);
+    const char *slash = n > 0 ? memchr(line, '/', (size_t)n) : NULL;
+    snprintf(buf, cap, "%.*s", slash ? (int)strcspn(slash, " ?#\r\n") : 0, slash ? slash : "");
+    if (!problem_is_for(buf))
+        buf[0] = '\0';
+    else
+        buf[4] = '\0'; // the rest may be cut off
+}
+
 // Answers a request that libevent has not seen; the connection ends afterwards.
 static void refuse(struct conn *c, const struct door_refusal *r, const struct exchange *p)
 {
     struct evbuffer *out = bufferevent_get_output(c->bev);
-    _cleanup_free_ char *text = http_error_text(r->code, r->message, r->hint);
-    char allow[64] = "";
+    char allow[64] = "", path[32];
+    const char *type;
+    if (!p)
+        peek_path(c, path, sizeof path);
+    _cleanup_free_ char *text =
+        http_error_text(r->status, r->code, r->message, r->hint, p ? p->x.path : path, &type);
     int64_t now_ms = clock_ms();
     leave_idle(c);
     c->state = CONN_REFUSED;
@@ -196,8 +218,8 @@ static void refuse(struct conn *c, const struct door_refusal *r, const struct ex
     (void)evbuffer_drain(bufferevent_get_input(c->bev), SIZE_MAX);
     (void)evbuffer_add_printf(out,
                               "HTTP/1.1 %d %s\r\nConnection: close\r\n"
-                              "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-                              r->status, http_reason(r->status), text ? strlen(text) : 0);
+                              "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                              r->status, http_reason(r->status), type, text ? strlen(text) : 0);
     if (p && p->allow) {
         http_format_allow(p->allow, allow, sizeof allow);
         (void)evbuffer_add_printf(out, "Allow: %s\r\n", allow);
@@ -216,7 +238,7 @@ static void refuse(struct conn *c, const struct door_refusal *r, const struct ex
 }
 
 // Gives up the request that arrives.
-static void refuse_plainly(struct conn *c, int status, const char *code, const char *message)
+void conn_turn_down(struct conn *c, int status, const char *code, const char *message)
 {
     struct door_refusal r;
     struct exchange *p = TAKE_PTR(c->x);
@@ -231,7 +253,7 @@ static void refuse_large(struct conn *c)
     text_format_size(c->server->config->body_bytes, limit, sizeof limit);
     snprintf(message, sizeof message,
              "the body is larger than this server reads: at most %s (its option --body)", limit);
-    refuse_plainly(c, 413, "body_too_large", message);
+    conn_turn_down(c, 413, "body_too_large", message);
 }
 
 static void refuse_fault(struct conn *c, const struct head_fault *f)
@@ -239,14 +261,14 @@ static void refuse_fault(struct conn *c, const struct head_fault *f)
     if (f->status == 413)
         refuse_large(c);
     else
-        refuse_plainly(c, f->status, f->code, f->message);
+        conn_turn_down(c, f->status, f->code, f->message);
 }
 
 // ---- a request that arrives ------------------------------------------------------------------------
 
 // The whole request is here and good: libevent may look.  It does so when the callback that brought the
 // last bytes has returned.
-static void release(struct conn *c)
+void conn_release(struct conn *c)
 {
     c->server->current = c;
     bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
@@ -274,7 +296,7 @@ static void read_chunks(struct conn *c)
             }
             if (r == 1) {
                 c->need = c->chunked_seen + used;
-                release(c);
+                conn_release(c);
                 return;
             }
             c->chunked_seen += pieces[i].iov_len;
@@ -284,10 +306,12 @@ static void read_chunks(struct conn *c)
 
 static void read_body(struct conn *c)
 {
-    if (c->chunked)
+    if (c->head)
+        spool_take(c);
+    else if (c->chunked)
         read_chunks(c);
     else if (evbuffer_get_length(bufferevent_get_input(c->bev)) >= c->need)
-        release(c);
+        conn_release(c);
     if (c->state == CONN_BODY && c->server->current != c)
         arm(c, deadline(c), c->last_ms);
 }
@@ -308,7 +332,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     size_t have = evbuffer_get_length(bufferevent_get_input(c->bev));
     struct exchange *p = exchange_new(c);
     if (!p) {
-        refuse_plainly(c, 503, "busy", "memory is out");
+        conn_turn_down(c, 503, "busy", "memory is out");
         return;
     }
     c->x = p;
@@ -316,6 +340,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     c->chunked = head->chunked;
     c->chunks = (struct chunks){.max = h->config->body_bytes};
     c->chunked_seen = n;
+    int spools = 0;
     bool here = !head->chunked && head->length <= have - n; // with its body, if it has one
     if (http_judge(h, p, head, &r) < 0) {
         // Of methods that it does not know libevent makes an answer of its own.
@@ -327,11 +352,15 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
             return;
         }
         *p->refusal = r;
+    } else if ((spools = spool_begin(c, head, n)) < 0) {
+        return;
+    } else if (spools) {
+        ; // memory does not bound it
     } else if (!head->chunked && head->length > h->config->body_bytes) {
         refuse_large(c);
         return;
     } else if (!here && head->length > HELD_SMALL && h->held + head->length > HELD_MAX) {
-        refuse_plainly(c, 503, "busy", "too many large requests are arriving; try again later");
+        conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
         return;
     }
     c->need = n + (size_t)head->length;
@@ -358,7 +387,7 @@ static void read_head(struct conn *c)
         n -= 2;
     }
     if (!data) {
-        refuse_plainly(c, 503, "busy", "memory is out");
+        conn_turn_down(c, 503, "busy", "memory is out");
         return;
     }
     ssize_t end = n ? head_find_end(&c->scan, data, n, &fault) : 0;
@@ -502,6 +531,7 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(ev));
     p->x.ev = ev;
     p->x.query = query ? query : "";
+    request_log_begin(p);
     if (p->refusal)
         exchange_refuse(p);
     else if (p->options)
@@ -536,7 +566,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     if (now_ms < at_ms)
         arm(c, at_ms, now_ms);
     else if (c->state == CONN_HEAD || c->state == CONN_BODY)
-        refuse_plainly(c, 408, "request_timeout", "the request did not arrive in time");
+        conn_turn_down(c, 408, "request_timeout", "the request did not arrive in time");
     else if (c->state == CONN_BUSY)
         conn_reset(c);
     else
@@ -586,7 +616,7 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
     if (!c->ev) {
         conn_begin(c);
     } else if (c->doomed && (c->state == CONN_HEAD || c->state == CONN_BODY)) {
-        refuse_plainly(c, 503, "busy", "too many large requests are arriving; try again later");
+        conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
     } else if (what & EV_WRITE) { // it talks or holds too much, or memory was out in a stream
         conn_reset(c);
     } else if (c->ahead) {

@@ -34,7 +34,7 @@ enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_REFUSED, CONN
 
 struct exchange;
 
-enum { ROUTE_TABLES_MAX = 16 };
+enum { ROUTE_TABLES_MAX = 16, REQUEST_ID_SIZE = 129 };
 
 struct http {
     struct event_base *base;
@@ -45,9 +45,14 @@ struct http {
     struct event *accept_again;
     const struct http_route *tables[ROUTE_TABLES_MAX];
     unsigned table_count;
+    http_methods_of methods_of; // NULL: the routes know
+    http_spool spool;           // NULL: all bodies are kept in memory
+    void *spool_argument;
+    unsigned spools; // bodies that arrive in files
     unsigned connections, connections_max, exchanges;
     size_t held; // bytes in the buffers of all connections
     bool stopping;
+    uint64_t *answers;            // counts them by class: tally.h; NULL: nobody does
     struct conn *current;         // its request is being handed to libevent
     TAILQ_HEAD(, conn) all, idle; // the longest idle one first
 };
@@ -71,6 +76,8 @@ struct conn {
     size_t chunked_seen;    // bytes of them that were looked at
     struct exchange *x;     // from the end of its head to its answer
     struct evbuffer *ahead; // what came too early, of the next request
+    struct evbuffer *head;  // of a request whose body goes into a file; NULL: it does not
+    uint64_t spool_left;    // bytes of that
     bool close_after;
     // Watching the client: since when, the last sign of life, how much it has sent or taken since.
     int64_t since_ms, last_ms;
@@ -94,13 +101,18 @@ struct exchange {
     char *allow_headers;          // of a preflight: the answer to what it asked for; owned
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
     int file;                     // http_reply_file(): what is being sent; else -1
+    int spool;                    // where its body is or goes; else -1
     uint64_t file_at, file_left;
+    int64_t begin_us; // request_log.c: when it was complete; 0: it never was
+    int status;       // of its answer; 0: there is none yet
+    char request_id[REQUEST_ID_SIZE];
 };
 
 enum {
     STREAM_LOW = 16 * 1024,
     HELD_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
     HELD_SMALL = 64 * 1024,       // a body that always gets in
+    SPOOLS_MAX = 4,               // bodies that arrive in files at one time
 };
 
 // In exchange.c.
@@ -112,14 +124,20 @@ const char *http_reason(int status);
 // False: too long, not well encoded, or with a control character.
 bool http_decode_path(const char *s, size_t n, char *buf, size_t cap);
 void http_format_allow(unsigned methods, char *buf, size_t cap);
-// {"error": ...} as text, new; NULL when memory is out.
-char *http_error_text(const char *code, const char *message, const char *hint);
+// {"error": ...} as text, new; NULL when memory is out.  Below /api/ it is a problem (gate/problem.h), and the
+// type says so; `path` NULL: not known.
+char *http_error_text(int status, const char *code, const char *message, const char *hint,
+                      const char *path, const char **ret_type);
 
 // In conn.c.
 struct bufferevent *conn_on_accept(struct event_base *base, void *server); // libevent's bevcb
 void conn_on_request(struct evhttp_request *ev, void *server);             // libevent's gencb
 void conn_begin(struct conn *c); // what conn_on_accept() leaves for when libevent is done
 void conn_kill(struct conn *c);
+// The whole request is here and good: libevent may look.
+void conn_release(struct conn *c);
+// An answer that ends the connection.
+void conn_turn_down(struct conn *c, int status, const char *code, const char *message);
 
 // In http.c.
 // Everything that can be said of a request from its head.  0, or -1 and the refusal.

@@ -283,7 +283,14 @@ static int check_names(const struct config *c, struct err *e)
 {
     struct place place;
     for (size_t i = 0; i < c->allowed_hosts.count; i++)
-        if (place_parse_configured(c->allowed_hosts.items[i], &place) < 0)
+        if (strcmp(c->allowed_hosts.items[i], "*") == 0)
+            return err_set(
+                e, ERR_BAD_VALUE, 0,
+                "leave it out when clients use an address or a name of this machine; else "
+                "give the names that they use, such as mcp.example.org",
+                "allowed-hosts: '*' is not taken: any web page could use this server by "
+                "way of a name of its own (DNS rebinding)");
+        else if (place_parse_configured(c->allowed_hosts.items[i], &place) < 0)
             return err_set(e, ERR_BAD_VALUE, 0, "give names such as mcp.example.org or box:8000",
                            "allowed-hosts: '%s' is no host name", c->allowed_hosts.items[i]);
     for (size_t i = 0; i < c->allowed_origins.count; i++) {
@@ -630,7 +637,7 @@ int door_check_key(struct door *d, const struct head *h, int64_t now_s,
         return refuse_key(d, h, "key_required",
                           authorization.p
                               ? "the Authorization header is not of the form 'Bearer KEY'"
-                              : "this server wants a key",
+                              : "API key required",
                           ret);
     hash_text(shown.p, shown.n, hash);
     if (authorization.p && plain.p) {
@@ -645,7 +652,7 @@ int door_check_key(struct door *d, const struct head *h, int64_t now_s,
     }
     if (d->token_keys && token.p)
         return enter_by_token(d, h, token, hash, now_s, ret_owner, ret);
-    return refuse_key(d, h, "key_invalid", "the key is not one of this server's", ret);
+    return refuse_key(d, h, "key_invalid", "Invalid API key", ret);
 }
 
 // ---- what others are told ------------------------------------------------------------------------
@@ -676,7 +683,7 @@ void door_allow_headers(struct slice wanted, char *buf, size_t cap)
     size_t at = (size_t)snprintf(
         buf, cap,
         "Content-Type, Accept, Authorization, X-API-Key, Mcp-Session-Id, MCP-Protocol-Version, "
-        "Mcp-Method, Mcp-Name, Last-Event-ID");
+        "Mcp-Method, Mcp-Name, Last-Event-ID, Idempotency-Key");
     while (slice_next(&wanted, &item)) {
         bool clean =
             item.n > sizeof prefix - 1 && strncasecmp(item.p, prefix, sizeof prefix - 1) == 0;

@@ -125,6 +125,15 @@ static char escape_of(unsigned char c)
     }
 }
 
+// Is there a byte among these eight that is not written as it is?  (Or one that is not ASCII.)
+static bool is_special(uint64_t word)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
+    uint64_t quote = word ^ (ones * '"'), slash = word ^ (ones * '\\');
+    // The usual test for a zero byte, and for one below a number; bytes from 0x80 on are special anyway.
+    return ((word - ones * 0x20) | (quote - ones) | (slash - ones) | word) & high;
+}
+
 static bool put_string(struct sink *s, const char *text, size_t length)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -132,6 +141,11 @@ static bool put_string(struct sink *s, const char *text, size_t length)
     size_t from = 0;
     put_char(s, '"');
     for (size_t i = 0; i < length; i++) {
+        for (uint64_t word; length - i > sizeof word; i += sizeof word) {
+            memcpy(&word, text + i, sizeof word);
+            if (is_special(word))
+                break;
+        }
         unsigned char c = (unsigned char)text[i];
         plain = plain && c < 0x80;
         if (c >= 0x20 && c != '"' && c != '\\')

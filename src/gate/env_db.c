@@ -24,7 +24,13 @@
 #define DATABASE ENV_DB_PREFIX ".db"
 #define DAMAGED ENV_DB_PREFIX ".damaged"
 
-enum { SCHEMA_VERSION = 1, BUSY_MS = 2000, VALUE_MAX = 4 << 20, JOBS_KEPT = 2000 };
+enum {
+    SCHEMA_VERSION = 1,
+    BUSY_MS = 2000,
+    VALUE_MAX = 4 << 20,
+    JOBS_KEPT = 2000,
+    ANSWERS_KEPT = 200,
+};
 
 static const char schema[] =
     "BEGIN;"
@@ -49,6 +55,14 @@ static const char schema[] =
     "CREATE INDEX job_done ON job(done);"
     "PRAGMA user_version = 1;"
     "COMMIT;";
+
+// Younger than the tables above, and no loss when it goes: no version of its own.
+static const char later_schema[] =
+    "CREATE TABLE IF NOT EXISTS answer("
+    " key TEXT PRIMARY KEY, said TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS preload("
+    " owner TEXT NOT NULL, name TEXT NOT NULL, said TEXT NOT NULL, PRIMARY KEY(owner, name))"
+    " WITHOUT ROWID;";
 
 #define STATEMENTS(X)                                                                              \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
@@ -85,6 +99,11 @@ static const char schema[] =
     X(REMOVE_LAYER, "DELETE FROM layer WHERE id = ?1 AND NOT EXISTS "                              \
                     "(SELECT 1 FROM member WHERE member.layer = ?1)")                              \
     X(LAYER_BYTES, "SELECT SUM(bytes) FROM layer")                                                 \
+    X(ANSWER, "SELECT said FROM answer WHERE key = ?1 AND at >= ?2")                               \
+    X(KEEP_ANSWER, "INSERT INTO answer(key, said, at) VALUES(?1, ?2, ?3) ON CONFLICT(key) DO "     \
+                   "UPDATE SET said = excluded.said, at = excluded.at")                            \
+    X(TRIM_ANSWERS, "DELETE FROM answer WHERE at < ?1 OR key NOT IN "                              \
+                    "(SELECT key FROM answer ORDER BY at DESC LIMIT ?2)")                          \
     X(PUT_JOB,                                                                                     \
       "INSERT INTO job(id, owner, name, done, status, at) VALUES(?1, ?2, ?3, ?4, ?5, ?6) "         \
       "ON CONFLICT(id) DO UPDATE SET done = excluded.done, status = excluded.status, "             \
@@ -92,7 +111,11 @@ static const char schema[] =
     X(TRIM_JOBS, "DELETE FROM job WHERE number <= (SELECT MAX(number) FROM job) - ?1")             \
     X(GET_JOB, "SELECT status FROM job WHERE owner = ?1 AND id = ?2")                              \
     X(JOBS, "SELECT status FROM job WHERE owner = ?1 AND name = ?2 ORDER BY number DESC LIMIT ?3") \
-    X(LEFT, "SELECT status, id, owner, name FROM job WHERE done = 0 LIMIT ?1")
+    X(LEFT, "SELECT status, id, owner, name FROM job WHERE done = 0 LIMIT ?1")                     \
+    X(GET_PRELOAD, "SELECT said FROM preload WHERE owner = ?1 AND name = ?2")                      \
+    X(PUT_PRELOAD, "INSERT INTO preload(owner, name, said) VALUES(?1, ?2, ?3) "                    \
+                   "ON CONFLICT(owner, name) DO UPDATE SET said = excluded.said")                  \
+    X(DROP_PRELOAD, "DELETE FROM preload WHERE owner = ?1 AND name = ?2")
 
 enum statement {
 #define X(name, sql) S_##name,
@@ -311,7 +334,8 @@ int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t
     if (r < 0)
         return r;
     int64_t id = find(d, owner, name);
-    r = settle(d, id ? delete (d, id, now_ms, e) : 0, e);
+    r = id ? delete (d, id, now_ms, e) : 0;
+    r = settle(d, r < 0 ? r : run(d, prepare(d, S_DROP_PRELOAD, "ss", owner, name), e), e);
     return r < 0 ? r : id != 0;
 }
 
@@ -407,6 +431,27 @@ uint64_t env_db_layer_bytes(struct env_db *d)
     return (uint64_t)take_number(d->statements[S_LAYER_BYTES]);
 }
 
+// ---- answers of the index ------------------------------------------------------------------------
+
+json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms)
+{
+    sqlite3_stmt *s = prepare(d, S_ANSWER, "si", key, since_ms);
+    json_t *said = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
+    finish(s);
+    return said;
+}
+
+int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t now_ms,
+                       int64_t since_ms)
+{
+    _cleanup_free_ char *text = dump_text(said);
+    if (!text)
+        return -1;
+    int r = run(d, prepare(d, S_KEEP_ANSWER, "ssi", key, text, now_ms), NULL);
+    return r < 0 ? r
+                 : run(d, prepare(d, S_TRIM_ANSWERS, "ii", since_ms, (int64_t)ANSWERS_KEPT), NULL);
+}
+
 // ---- jobs ----------------------------------------------------------------------------------------
 
 int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
@@ -446,6 +491,24 @@ json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_
     }
     finish(s);
     return list;
+}
+
+// ---- what is imported ahead ----------------------------------------------------------------------
+
+json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name)
+{
+    sqlite3_stmt *s = prepare(d, S_GET_PRELOAD, "ss", owner, name);
+    json_t *said = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
+    finish(s);
+    return said;
+}
+
+int env_db_put_preload(struct env_db *d, const char *owner, const char *name, json_t *said,
+                       struct err *e)
+{
+    _cleanup_free_ char *text = dump_text(said);
+    return text ? run(d, prepare(d, S_PUT_PRELOAD, "sss", owner, name, text), e)
+                : err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
 }
 
 // ---- opening -------------------------------------------------------------------------------------
@@ -526,6 +589,8 @@ static enum found look(const struct env_db *d, struct err *e)
     }
     if (found == 0)
         r = sqlite3_exec(d->db, schema, NULL, NULL, NULL);
+    if (r == SQLITE_OK)
+        r = sqlite3_exec(d->db, later_schema, NULL, NULL, NULL);
     return r == SQLITE_OK ? FOUND_GOOD : judge(d, r, e);
 }
 

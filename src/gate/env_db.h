@@ -77,6 +77,14 @@ size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_LAYER
 int env_db_remove_layer(struct env_db *d, const char *id, struct err *e);
 uint64_t env_db_layer_bytes(struct env_db *d);
 
+// ---- answers of the index ------------------------------------------------------------------------
+
+// What was kept under this key since; new, or NULL.
+json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms);
+// Those from before `since_ms` go, and the oldest when there are too many.
+int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t now_ms,
+                       int64_t since_ms);
+
 // ---- jobs ----------------------------------------------------------------------------------------
 
 // What came of a job; `status` as envs_status() shows it.
@@ -85,5 +93,11 @@ int env_db_put_job(struct env_db *d, const char *id, const char *owner, const ch
 json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id); // new, or NULL
 // Those of an environment, the newest first; `owner` NULL: all that are not over.
 json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most);
+
+// ---- what is imported ahead: gate/preload.h --------------------------------------------------------
+
+json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name); // new, or NULL
+int env_db_put_preload(struct env_db *d, const char *owner, const char *name, json_t *said,
+                       struct err *e);
 
 #endif

@@ -16,6 +16,7 @@
 #include "gate/env_kit.h"
 #include "gate/env_text.h"
 #include "gate/network.h"
+#include "net/login.h"
 #include "net/policy.h"
 
 enum {
@@ -50,8 +51,10 @@ void env_install_stop(struct env_job *j)
         fd_close(&j->bundles[i].fd);
     j->bundle_count = 0;
     for (size_t i = 0; i < j->ask_count; i++)
-        if (j->asks[i].ask)
+        if (j->asks[i].ask) {
             env_porter_forget(TAKE_PTR(j->asks[i].ask));
+            j->all->swept = false; // it may be written even so, and has no row
+        }
     j->ask_count = 0;
     fd_close(&j->fd);
     if (j->exec) {
@@ -71,12 +74,16 @@ static const char *scope_of(const struct env_job *j)
     return j->source_builds ? j->id : "";
 }
 
+int env_layer_set(json_t *entry, const struct env_layer *l)
+{
+    return json_object_set_new(entry, "layer", json_string(l->id)) |
+           json_object_set_new(entry, "unpacked", json_integer((json_int_t)l->bytes)) |
+           json_object_set_new(entry, "files", json_integer((json_int_t)l->files));
+}
+
 static int set_layer(struct env_job *j, size_t index, const struct env_layer *l)
 {
-    json_t *item = json_array_get(j->lock, index);
-    return json_object_set_new(item, "layer", json_string(l->id)) |
-           json_object_set_new(item, "unpacked", json_integer((json_int_t)l->bytes)) |
-           json_object_set_new(item, "files", json_integer((json_int_t)l->files));
+    return env_layer_set(json_array_get(j->lock, index), l);
 }
 
 static int take_stored(struct env_job *j, size_t index, const json_t *said, struct err *e)
@@ -213,6 +220,13 @@ json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e)
     return entry;
 }
 
+// What an environment that came out of a lock is asked to have.
+static json_t *pin_of(const json_t *entry)
+{
+    return json_sprintf("%s==%s", json_string_value(json_object_get(entry, "name")),
+                        json_string_value(json_object_get(entry, "version")));
+}
+
 static int make_lock(struct env_job *j, const json_t *packages, struct err *e)
 {
     json_t *package;
@@ -227,7 +241,8 @@ static int make_lock(struct env_job *j, const json_t *packages, struct err *e)
         json_t *entry = env_lock_entry(j, package, e);
         if (!entry)
             return -1;
-        if (json_array_append_new(j->lock, entry) < 0)
+        if (json_array_append_new(j->lock, entry) < 0 ||
+            (j->lock_text && json_array_append_new(j->wanted, pin_of(entry)) < 0))
             return env_no_memory(e);
     }
     return 0;
@@ -307,7 +322,8 @@ static void broke(struct env_job *j, const struct exec *x)
         {VERDICT_TIMEOUT_CPU, "timeout", "the installation took too much processor time",
          "ask for less; the operator sets --install-timeout"},
         {VERDICT_OUT_OF_MEMORY, "too_large", "the packages do not fit the memory for installing",
-         "ask for less at once; the operator sets --install-memory"},
+         "ask for less at once; the index may answer with too much; the operator sets "
+         "--install-memory"},
         {VERDICT_DISK_FULL, "disk_full", "the packages do not fit the room for installing",
          "ask for less at once; the operator sets --install-memory and --install-bytes"},
         {VERDICT_CANCELLED, "cancelled", "the installation was cancelled", ""},
@@ -344,7 +360,12 @@ static void on_installed(struct exec *x)
     j->answer = json_incref(answer);
     exec_free(x);
     if (!json_is_true(json_object_get(j->answer, "ok"))) {
-        refused(j, j->answer);
+        if (env_index_learn(j, j->answer)) { // now it can reach what it could not
+            json_decref(TAKE_PTR(j->answer));
+            run_installer(j);
+        } else {
+            refused(j, j->answer);
+        }
         return;
     }
     json_t *warnings = json_object_get(j->answer, "warnings");
@@ -394,9 +415,10 @@ static void on_line(struct env_job *j, const char *line, size_t length)
     for (size_t i = 0; state && i < ARRAY_LEN(steps); i++)
         if (strcmp(state, steps[i].name) == 0) {
             char shown[256];
-            snprintf(shown, sizeof shown, "%s: %.200s", state, text ? text : "");
+            bool says = text && text[0]; // else it is progress, and no line of the log
+            snprintf(shown, sizeof shown, "%s: %.200s", state, says ? text : "");
             env_job_tell(j, steps[i].state, steps[i].from + part * (steps[i].to - steps[i].from),
-                         shown);
+                         says ? shown : NULL);
         }
     json_decref(o);
 }
@@ -447,6 +469,44 @@ static json_t *current_of(const json_t *lock)
     return list;
 }
 
+// The operator's, which hold for everybody, and those of the call.
+static json_t *constraints_of(const struct config *c, json_t *asked)
+{
+    json_t *list = list_json(&c->constraints);
+    if (list && asked)
+        (void)json_array_extend(list, asked);
+    return list;
+}
+
+// As a box is told it: one with a login is asked in plain HTTP, of which the broker makes TLS.
+static json_t *address_of(const char *url)
+{
+    char plain[CONFIG_TEXT_MAX];
+    return json_string(net_login_address(url, plain, sizeof plain) ? plain : url);
+}
+
+static json_t *addresses_of(const struct text_list *l)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < l->count; i++)
+        (void)json_array_append_new(list, address_of(l->items[i]));
+    return list;
+}
+
+// Of these addresses, those that are safe for all that.
+static json_t *guarded_of(const struct config *c)
+{
+    json_t *list = json_array();
+    char plain[CONFIG_TEXT_MAX];
+    for (size_t i = 0; list && i <= c->extra_index_urls.count; i++)
+        if (net_login_address(i ? c->extra_index_urls.items[i - 1] : c->index_url, plain,
+                              sizeof plain)) {
+            const char *host = plain + strlen("http://");
+            (void)json_array_append_new(list, json_stringn(host, strcspn(host, "/?#")));
+        }
+    return list;
+}
+
 static json_t *request_of(const struct env_job *j)
 {
     const struct config *c = j->all->gate->facts->config;
@@ -456,16 +516,20 @@ static json_t *request_of(const struct env_job *j)
         j->source_builds ? wheels_of(j->row.lock) : env_db_known(j->all->db, ENV_KNOWN_MAX),
         "limits", "bytes", (json_int_t)c->install_bytes, "files", (json_int_t)c->install_files,
         "packages", PACKAGES_MAX, "timeout", (double)c->install_ms / 1000 * 0.95,
-        "extra_index_urls", list_json(&c->extra_index_urls), "allow", list_json(&c->allow_packages),
+        "extra_index_urls", addresses_of(&c->extra_index_urls), "allow", list_json(&c->allow_packages),
         "deny", list_json(&c->deny_packages), "offline", c->offline, "upgrade", j->upgrade,
         "source_builds", j->source_builds, "min_age_days", (int)c->package_min_age);
     int failed = !o;
     if (c->index_url[0])
-        failed |= json_object_set_new(o, "index_url", json_string(c->index_url));
+        failed |= json_object_set_new(o, "index_url", address_of(c->index_url));
+    failed |= json_object_set_new(o, "guarded", guarded_of(c));
     if (c->find_links[0])
         failed |= json_object_set_new(o, "find_links", json_string("/opt/wheels"));
-    if (j->constraints)
-        failed |= json_object_set(o, "constraints", j->constraints);
+    failed |= json_object_set_new(o, "constraints", constraints_of(c, j->constraints));
+    if (j->lock_text)
+        failed |= json_object_set_new(o, "lock", json_string(j->lock_text));
+    if (c->allow_urls.count)
+        failed |= json_object_set_new(o, "allow_urls", json_true());
     if (j->change == ENV_UNINSTALL)
         failed |= json_object_set(o, "remove", j->requirements);
     if (!failed)
@@ -477,9 +541,12 @@ static json_t *request_of(const struct env_job *j)
 static void run_installer(struct env_job *j)
 {
     const struct config *c = j->all->gate->facts->config;
+    json_t *told = request_of(j);
+    if (told && !c->offline)
+        (void)json_object_set_new(told, "hosts", env_index_hosts(j));
     struct exec_request request = {.owner = j->owner,
                                    .code = "",
-                                   .install = request_of(j),
+                                   .install = told,
                                    .plain = true,
                                    .network =
                                        c->offline ? json_false() : json_incref(j->all->index),
@@ -508,84 +575,28 @@ static void run_installer(struct env_job *j)
         fail(j, ERR_SYSTEM, "the server is out of memory", "try again later");
 }
 
-// ---- which index -----------------------------------------------------------------------------------------
-
-// Nobody named one: pip knows where it goes, and where the files are.
-static const char question[] =
-    "import glob, sys, sysconfig\n"
-    "def ask():\n"
-    "    try:\n"
-    "        from pip._internal.models.index import PyPI\n"
-    "    except ImportError:\n"
-    "        folders = ['/usr/share/python-wheels', sysconfig.get_config_var('WHEEL_PKG_DIR'),\n"
-    "                   sysconfig.get_path('stdlib') + '/ensurepip/_bundled']\n"
-    "        sys.path += sorted(wheel for folder in folders if folder\n"
-    "                           for wheel in glob.glob(glob.escape(folder) + '/pip-*.whl'))[-1:]\n"
-    "        from pip._internal.models.index import PyPI\n"
-    "    return [PyPI.simple_url, 'https://' + PyPI.file_storage_domain + '/']\n"
-    "ask()\n";
-
-static void on_index(struct exec *x)
-{
-    struct envs *v = x->request.argument;
-    json_t *said = x->run ? json_object_get(x->run->result, "result_json") : NULL, *item;
-    json_t *allow = json_array();
-    struct env_job *j, *next;
-    char rule[TEXT_ITEM_MAX + 1];
-    struct err e;
-    size_t i;
-    v->asking = NULL;
-    json_array_foreach(said, i, item)
-    {
-        const char *url = json_string_value(item);
-        if (i < 2 && url && net_url_rule(url, rule, &e) == 0)
-            (void)json_array_append_new(allow, json_string(rule));
-    }
-    for (i = 0; i < x->gate->facts->config->index_hosts.count; i++)
-        (void)json_array_append_new(allow,
-                                    json_string(x->gate->facts->config->index_hosts.items[i]));
-    for (i = 0; i < x->gate->facts->config->extra_index_urls.count; i++)
-        if (net_url_rule(x->gate->facts->config->extra_index_urls.items[i], rule, &e) == 0)
-            (void)json_array_append_new(allow, json_string(rule));
-    bool known = json_array_size(said) == 2 && json_array_size(allow) >= 2;
-    exec_free(x);
-    if (known)
-        v->index = json_pack("{s:o, s:[]}", "allow", allow, "deny");
-    else
-        json_decref(allow);
-    for (j = TAILQ_FIRST(&v->jobs); j; j = next) {
-        next = TAILQ_NEXT(j, list);
-        if (!j->started || j->exec || j->answer)
-            continue;
-        if (v->index)
-            run_installer(j);
-        else
-            fail(j, ERR_INSTALL, "it is not known which index packages come from",
-                 "the operator has to name one with --index-url, or install pip for the "
-                 "interpreter");
-    }
-}
-
 void env_install(struct env_job *j)
 {
-    struct envs *v = j->all;
-    const struct config *c = v->gate->facts->config;
-    if (c->offline || c->index_url[0] || v->index) {
-        run_installer(j);
+    json_t *told = request_of(j);
+    bool known = env_known_find(j, told);
+    json_decref(told);
+    if (known) {
+        env_job_finish(j);
         return;
     }
-    env_job_tell(j, ENV_RESOLVING, 0, "asking which index there is");
-    if (v->asking)
-        return;
-    struct exec_request request = {.owner = j->owner,
-                                   .code = question,
-                                   .code_length = sizeof question - 1,
-                                   .network = json_false(),
-                                   .plain = true,
-                                   .limits = keeper_limits(c),
-                                   .on_done = on_index,
-                                   .argument = v};
-    v->asking = exec_start(v->gate, &request);
-    if (!v->asking)
-        fail(j, ERR_SYSTEM, "the server is out of memory", "try again later");
+    struct err e;
+    int r = env_index(j, &e);
+    if (r > 0)
+        run_installer(j);
+    else if (r < 0)
+        env_job_fail(j, NULL, &e);
+    // else env_install_go_on()
+}
+
+void env_install_go_on(struct env_job *j, const struct err *e)
+{
+    if (e)
+        env_job_fail(j, NULL, e);
+    else
+        run_installer(j);
 }

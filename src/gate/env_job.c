@@ -112,6 +112,7 @@ void env_job_free(struct env_job *j)
     }
     json_decref(j->requirements);
     json_decref(j->constraints);
+    free(j->lock_text);
     json_decref(j->log);
     json_decref(j->wanted);
     json_decref(j->answer);
@@ -163,16 +164,32 @@ static void end(struct env_job *j, enum env_state state)
     env_jobs_start_soon(v);
 }
 
+// What it is about, where nobody knows which of them it was.
+static json_t *all_asked(const struct env_job *j)
+{
+    char text[300];
+    size_t n = 0, i;
+    json_t *item;
+    json_array_foreach(j->requirements, i, item)
+    {
+        const char *own = json_string_value(item);
+        if (!own || n + strlen(own) + 2 > sizeof text)
+            break;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", own);
+    }
+    return n ? json_string(text) : json_null();
+}
+
 void env_job_fail(struct env_job *j, const char *code, const struct err *e)
 {
     bool cancelled = j->cancelled;
     if (!j->error)
-        j->error = json_pack("{s:s, s:s, s:n, s:n, s:o}", "code",
+        j->error = json_pack("{s:s, s:s, s:o, s:n, s:o}", "code",
                              cancelled ? "cancelled"
                              : code    ? code
                                        : err_code_name(e->code),
                              "message", cancelled ? "it was cancelled" : e->message, "requirement",
-                             "resolver_says", "hint",
+                             all_asked(j), "resolver_says", "hint",
                              e->hint[0] && !cancelled ? json_string(e->hint) : json_null());
     end(j, cancelled ? ENV_CANCELLED : ENV_FAILED);
 }
@@ -220,6 +237,7 @@ void env_job_finish(struct env_job *j)
         env_forget_paths(v);
         j->added = difference(j->lock, j->row.lock);
         j->removed = difference(j->row.lock, j->lock);
+        env_known_keep(j);
         end(j, ENV_READY);
         return;
     }
@@ -275,7 +293,10 @@ static int plan(struct env_job *j, struct err *e)
         return err_set(e, ERR_ENV_UNKNOWN, 0, "create it first", "there is no environment '%s'",
                        j->name);
     switch (j->change) {
-    case ENV_INSTALL: j->wanted = env_merge(j->row.requirements, j->requirements); break;
+    case ENV_INSTALL:
+        j->wanted = j->lock_text ? json_array() // what it names, and nothing else: env_install.c
+                                 : env_merge(j->row.requirements, j->requirements);
+        break;
     case ENV_UNINSTALL:
         if (plan_uninstall(j, e) < 0)
             return -1;
@@ -302,8 +323,8 @@ static void start(struct env_job *j)
         env_job_fail(j, NULL, &e);
         return;
     }
-    bool known = j->change == ENV_INSTALL && !j->upgrade && json_array_size(j->row.lock) &&
-                 json_array_size(j->constraints) == 0 &&
+    bool known = j->change == ENV_INSTALL && !j->upgrade && !j->lock_text &&
+                 json_array_size(j->row.lock) && json_array_size(j->constraints) == 0 &&
                  has_all(j->row.requirements, j->requirements);
     if (j->change == ENV_IMPORT) {
         env_import(j);
@@ -311,7 +332,7 @@ static void start(struct env_job *j)
     }
     if (known)
         j->lock = json_incref(j->row.lock);
-    else if (json_array_size(j->wanted) == 0)
+    else if (json_array_size(j->wanted) == 0 && !j->lock_text)
         j->lock = json_array();
     if (j->lock)
         env_job_finish(j);
@@ -364,7 +385,7 @@ static int check_order(struct envs *v, const struct env_order *o, struct err *e)
     const struct config *c = v->gate->facts->config;
     const struct env_job *j;
     struct env_row row;
-    unsigned own = 0;
+    unsigned own = 0, imports = 0;
     if (env_check_name(o->name, e) < 0)
         return -1;
     if (o->source_builds && !c->source_builds)
@@ -372,12 +393,22 @@ static int check_order(struct envs *v, const struct env_order *o, struct err *e)
                        "this server builds no packages from source (--source-builds)");
     if (o->change == ENV_INSTALL && env_check_all_allowed(c, o->requirements, e) < 0)
         return -1;
-    TAILQ_FOREACH(j, &v->jobs, list) own += strcmp(j->owner, o->owner) == 0;
-    if (v->job_count >= ENV_JOBS_MAX || own >= ENV_OWNER_JOBS_MAX)
+    TAILQ_FOREACH(j, &v->jobs, list)
+    {
+        own += strcmp(j->owner, o->owner) == 0;
+        imports += j->change == ENV_IMPORT;
+    }
+    if (v->job_count >= ENV_JOBS_MAX || own >= ENV_OWNER_JOBS_MAX ||
+        (o->change == ENV_IMPORT && imports >= ENV_IMPORTS_MAX))
         return err_set(e, ERR_BUSY, 0, "wait until some are done",
                        "there are too many installations at one time");
     int r = env_db_get(v->db, o->owner, o->name, &row, e);
+    bool used = r > 0 && json_array_size(row.lock);
     env_row_clear(&row);
+    if (used && o->change == ENV_IMPORT)
+        return err_set(e, ERR_ENV_EXISTS, 0,
+                       "give it another name, or delete or reset that environment first",
+                       "there are packages in the environment '%s' already", o->name);
     if (r == 0 && !o->create && strcmp(o->name, ENV_BASE) != 0)
         return err_set(e, ERR_ENV_UNKNOWN, 0, "create it first, or leave the name out for 'base'",
                        "there is no environment '%s'", o->name);
@@ -398,7 +429,12 @@ struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err
         return NULL;
     }
     json_t *requirements = NULL, *constraints = NULL;
-    bool has_list = o->change == ENV_INSTALL || o->change == ENV_UNINSTALL;
+    bool has_list = (o->change == ENV_INSTALL && !o->lock) || o->change == ENV_UNINSTALL;
+    if (o->lock && (o->change != ENV_INSTALL || strlen(o->lock) > ENV_LOCK_MAX)) {
+        (void)err_set(e, ERR_BAD_VALUE, 0, "leave out what is not needed",
+                      "the lock is larger than %d KiB", ENV_LOCK_MAX / 1024);
+        return NULL;
+    }
     if (has_list && !(requirements = envs_requirements(o->requirements, e)))
         return NULL;
     if (o->constraints && json_array_size(o->constraints) &&
@@ -409,7 +445,12 @@ struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err
     }
     struct env_order checked = *o;
     checked.requirements = requirements;
+    char *lock = NULL;
     struct env_job *j = check_order(v, &checked, e) < 0 ? NULL : calloc(1, sizeof *j);
+    if (j && o->lock && !(lock = strdup(o->lock))) {
+        (void)env_no_memory(e);
+        free(TAKE_PTR(j));
+    }
     if (!j) {
         json_decref(requirements);
         json_decref(constraints);
@@ -423,6 +464,7 @@ struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err
                           .fd = o->change == ENV_IMPORT ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1,
                           .requirements = requirements,
                           .constraints = constraints,
+                          .lock_text = lock,
                           .on_progress = o->on_progress,
                           .on_done = o->on_done,
                           .argument = o->argument,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_kit: what envs.c, env_job.c and env_store.c share.  Nobody else includes it.
+// env_kit: what envs.c, env_*.c and nursery.c share.  Nobody else includes it.
 
 #ifndef CONSTRICTOR_GATE_ENV_KIT_H
 #define CONSTRICTOR_GATE_ENV_KIT_H
@@ -19,6 +19,7 @@ enum {
     ENV_ACTIVE_MAX = 2, // installations at one time
     ENV_JOBS_MAX = 256, // that go on or wait
     ENV_OWNER_JOBS_MAX = 64,
+    ENV_IMPORTS_MAX = 4,  // that go on or wait, each with a file of its own
     ENV_OWNER_MAX = 1000, // environments of one key
     ENV_KNOWN_MAX = 4096, // wheels that a box is told of
     ENV_TEXT_MAX = 4096,  // of a resolver's words
@@ -65,6 +66,7 @@ struct env_job {
     enum env_change change;
     bool create, upgrade, source_builds;
     json_t *requirements, *constraints; // as asked
+    char *lock_text;                    // the same; NULL: none
     void (*on_progress)(struct env_job *j, const json_t *status, void *argument);
     void (*on_done)(struct env_job *j, const json_t *status, void *argument);
     void *argument;
@@ -73,12 +75,15 @@ struct env_job {
     // How it goes.
     enum env_state state;
     bool started, cancelled;
+    bool asks_index; // a box is asked which index there is
+    unsigned rounds; // that it learned hosts of the index
     double progress;
     int64_t began_us, ordered_ms, told_us;
-    json_t *log;        // the last lines
-    struct env_row row; // as it was; requirements NULL: it was not there
-    json_t *wanted;     // all requirements, the new ones included
-    int fd;             // ENV_IMPORT: the file; -1: none
+    json_t *log;               // the last lines
+    struct env_row row;        // as it was; requirements NULL: it was not there
+    json_t *wanted;            // all requirements, the new ones included
+    int fd;                    // ENV_IMPORT: the file; -1: none
+    char known[ENV_WHEEL + 1]; // env_known.c: the key of its question; "": not to be kept
     struct exec *exec;
     struct env_bundle bundles[ENV_LAYERS_MAX];
     size_t bundle_count;
@@ -123,8 +128,18 @@ void env_job_free(struct env_job *j);
 int env_name_new(char ret[ENV_JOB_ID_SIZE]);
 // env_install.c: runs the installer; env_job_finish() or env_job_fail() follow.
 void env_install(struct env_job *j);
-void env_install_stop(struct env_job *j); // nothing more comes of it
+void env_install_stop(struct env_job *j);                       // nothing more comes of it
+void env_install_go_on(struct env_job *j, const struct err *e); // the index is known, or why not
+// env_index.c.  1: it is known which index there is, 0: env_install_go_on() follows, negative: `e`.
+int env_index(struct env_job *j, struct err *e);
+json_t *env_index_hosts(const struct env_job *j); // new
+// Does the failure name hosts that the box may reach from now on?
+bool env_index_learn(struct env_job *j, const json_t *answer);
 json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
+int env_layer_set(json_t *entry, const struct env_layer *l); // of a lock; 0, or memory is out
+// env_known.c: true: the lock is known without a box, and every layer is there; `request` is what a box would be told.
+bool env_known_find(struct env_job *j, const json_t *request);
+void env_known_keep(struct env_job *j); // what the box answered
 // env_move.c: the same for a file.
 void env_import(struct env_job *j);
 // env_tidy.c

@@ -6,35 +6,97 @@
 // SECURITY: such a file may come from anybody.  Its layers are not those that everybody gets who asks for a wheel
 // (porter/archive.c), and what it says is checked as the words of a box are.
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "gate/env_kit.h"
 #include "gate/env_text.h"
 
-enum { FORMAT = 1 };
+enum {
+    FORMAT = 1,
+    MANIFEST_SMALL =
+        96 * 1024,       // what fits into a question beside the list of layers, and into an answer
+    FILE_OVERHEAD = 512, // of a file in an archive: its path and its sizes
+    ARCHIVE_OVERHEAD = 16 << 20,
+};
+
+// "linux-x86_64": compiled packages are for one of them.
+static void platform_of_here(char ret[100])
+{
+    struct utsname here;
+    snprintf(ret, 100, "linux-%.64s", uname(&here) == 0 ? here.machine : "unknown");
+}
+
+// ---- files on their way --------------------------------------------------------------------------------
+
+int envs_file(struct gate *g, struct err *e)
+{
+    static unsigned number;
+    char name[64];
+    if (!g->envs || !g->envs->db)
+        return g->envs ? (*e = g->envs->error, -1)
+                       : err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+    int folder = g->facts->environments_rows;
+    snprintf(name, sizeof name, "moving-%ld-%u", (long)getpid(), number++);
+    (void)unlinkat(folder, name, 0); // of a gate that was killed
+    int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_DISK_FULL : ERR_STATE_FOLDER,
+                       errno, "look at the state folder and its disk",
+                       "make a file for the environment on its way");
+    (void)unlinkat(folder, name, 0);
+    return fd;
+}
+
+uint64_t envs_file_max(const struct config *c)
+{
+    return c->install_bytes + (uint64_t)c->install_files * FILE_OVERHEAD + ARCHIVE_OVERHEAD;
+}
 
 // ---- out -------------------------------------------------------------------------------------------------
 
-struct moving {
+struct env_export {
+    struct env_ask *ask;
     env_exported on_done;
     void *argument;
 };
 
 static void on_exported(const json_t *said, const struct err *error, void *argument)
 {
-    struct moving m = *(struct moving *)argument;
+    struct env_export m = *(struct env_export *)argument;
     free(argument);
     json_int_t bytes = json_integer_value(json_object_get(said, "bytes"));
     m.on_done(bytes > 0 ? (uint64_t)bytes : 0, error, m.argument);
 }
 
+void envs_export_cancel(struct env_export *m)
+{
+    if (!m)
+        return;
+    env_porter_forget(m->ask);
+    free(m);
+}
+
+// What an environment learns by itself is left out where there is much of it.
+static void make_small(json_t *lock)
+{
+    json_t *item;
+    size_t i;
+    if (json_dumpb(lock, NULL, 0, JSON_COMPACT) > MANIFEST_SMALL)
+        json_array_foreach(lock, i, item)(void) json_object_del(item, "top_level");
+}
+
 static json_t *question_of(const struct env_row *row)
 {
     json_t *found = json_array(), *lock = json_array(), *item;
+    char platform[100];
     size_t i;
+    platform_of_here(platform);
     json_array_foreach(row->lock, i, item)
     {
         json_t *plain = json_copy(item);
@@ -44,16 +106,17 @@ static json_t *question_of(const struct env_row *row)
                                     json_pack("{s:O, s:O}", "wheel", json_object_get(item, "wheel"),
                                               "layer", json_object_get(item, "layer")));
     }
-    return json_pack("{s:s, s:{s:i, s:s, s:O, s:o}, s:o}", "op", "export", "manifest", "format",
-                     FORMAT, "python", row->python, "requirements", row->requirements, "lock", lock,
-                     "layers", found);
+    make_small(lock);
+    return json_pack("{s:s, s:{s:i, s:s, s:s, s:O, s:o}, s:o}", "op", "export", "manifest",
+                     "format", FORMAT, "python", row->python, "platform", platform, "requirements",
+                     row->requirements, "lock", lock, "layers", found);
 }
 
-int envs_export(struct gate *g, const char *owner, const char *name, int fd, env_exported on_done,
-                void *argument, struct err *e)
+// What is to be written; 0, or negative and `e`.
+static int find_row(struct gate *g, const char *owner, const char *name, struct env_row *row,
+                    struct err *e)
 {
     struct envs *v = g->envs;
-    struct env_row row;
     if (!v || !v->db) {
         if (v)
             *e = v->error;
@@ -61,32 +124,43 @@ int envs_export(struct gate *g, const char *owner, const char *name, int fd, env
     }
     if (env_check_name(name, e) < 0)
         return -1;
-    int r = env_db_get(v->db, owner, name, &row, e);
-    if (r < 0)
-        return r;
-    if (r == 0 || json_array_size(row.lock) == 0) {
-        env_row_clear(&row);
-        return err_set(e, r ? ERR_BAD_VALUE : ERR_ENV_UNKNOWN, 0, "install packages into it first",
-                       r ? "nothing is installed in the environment '%s'"
-                         : "there is no environment '%s'",
-                       name);
-    }
-    struct moving *m = malloc(sizeof *m);
+    int r = env_db_get(v->db, owner, name, row, e);
+    if (r < 0 || (r > 0 && json_array_size(row->lock)))
+        return r < 0 ? r : 0;
+    bool is_there = r > 0 || strcmp(name, ENV_BASE) == 0;
+    env_row_clear(row);
+    return err_set(
+        e, is_there ? ERR_BAD_VALUE : ERR_ENV_UNKNOWN, 0,
+        is_there ? "install packages into it first" : "list the environments to see their names",
+        is_there ? "nothing is installed in the environment '%s'" : "there is no environment '%s'",
+        name);
+}
+
+struct env_export *envs_export(struct gate *g, const char *owner, const char *name, int fd,
+                               env_exported on_done, void *argument, struct err *e)
+{
+    struct env_row row;
+    if (find_row(g, owner, name, &row, e) < 0)
+        return NULL;
+    struct env_export *m = malloc(sizeof *m);
     json_t *question = question_of(&row);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     env_row_clear(&row);
-    if (m)
-        *m = (struct moving){on_done, argument};
-    if (m && question && own >= 0 && env_porter_ask(g, question, own, on_exported, m))
-        return 0;
-    if (!m || !question || own < 0) { // else it was taken
+    bool ready = m && question && own >= 0;
+    if (ready) {
+        *m = (struct env_export){.on_done = on_done, .argument = argument};
+        m->ask = env_porter_ask(g, question, own, on_exported, m); // takes both
+        if (m->ask)
+            return m;
+    } else {
         json_decref(question);
         if (own >= 0)
             (void)close(own);
     }
     free(m);
-    return err_set(e, ERR_SYSTEM, 0, "try again later",
-                   "the environment '%s' is too large to be written, or memory is out", name);
+    (void)err_set(e, ERR_SYSTEM, 0, "try again later",
+                  "the environment '%s' is too large to be written, or memory is out", name);
+    return NULL;
 }
 
 // ---- in --------------------------------------------------------------------------------------------------
@@ -138,9 +212,37 @@ static int check_python(const struct env_job *j, const char *python, struct err 
         ;
     if (python && strncmp(own, python, n) == 0 && (python[n] == '.' || python[n] == '\0'))
         return 0;
-    return err_set(e, ERR_BAD_ARCHIVE, 0, "export it from a server with the same version of Python",
-                   "the file is for Python %.32s, and this is Python %s", python ? python : "?",
-                   own);
+    (void)err_set(e, ERR_BAD_ARCHIVE, 0, "export it from a server with the same version of Python",
+                  "the file is for Python %.32s, and this is Python %s", python ? python : "?",
+                  own);
+    text_sanitize(e->message);
+    return -1;
+}
+
+// Packages of nothing but Python go everywhere.
+static bool is_compiled(const char *filename)
+{
+    size_t n = filename ? strlen(filename) : 0;
+    return n < 9 || strcmp(filename + n - 8, "-any.whl") != 0;
+}
+
+static int check_platform(const json_t *manifest, struct err *e)
+{
+    const char *platform = json_string_value(json_object_get(manifest, "platform"));
+    json_t *item, *lock = json_object_get(manifest, "lock");
+    char here[100];
+    size_t i;
+    bool compiled = false;
+    platform_of_here(here);
+    json_array_foreach(lock, i, item) compiled |=
+        is_compiled(json_string_value(json_object_get(item, "filename")));
+    if (!compiled || (platform && strcmp(platform, here) == 0))
+        return 0;
+    (void)err_set(e, ERR_BAD_ARCHIVE, 0, "export it from a machine of the same kind",
+                  "the file has compiled packages for %.64s, and this is %s",
+                  platform ? platform : "another machine", here);
+    text_sanitize(e->message);
+    return -1;
 }
 
 static int take_manifest(struct env_job *j, const json_t *said, struct err *e)
@@ -152,7 +254,8 @@ static int take_manifest(struct env_job *j, const json_t *said, struct err *e)
         json_array_size(lock) > ENV_LAYERS_MAX)
         return err_set(e, ERR_BAD_ARCHIVE, 0, "export the environment again, with this version",
                        "the file does not say what is in it");
-    if (check_python(j, json_string_value(json_object_get(manifest, "python")), e) < 0)
+    if (check_python(j, json_string_value(json_object_get(manifest, "python")), e) < 0 ||
+        check_platform(manifest, e) < 0)
         return -1;
     json_decref(j->wanted);
     j->wanted = envs_requirements(json_object_get(manifest, "requirements"), e);

@@ -125,6 +125,72 @@ static bool is_address(const char *text)
     return n >= 2 && strncmp(text + n, "://", 3) == 0;
 }
 
+// ---- its address -----------------------------------------------------------------------------------
+
+static const struct text_list *url_hosts; // of --allow-url
+
+void env_allow_urls(const struct text_list *hosts)
+{
+    url_hosts = hosts;
+}
+
+static bool is_url_host(const char *host, size_t length)
+{
+    for (size_t i = 0; url_hosts && i < url_hosts->count; i++) {
+        const char *own = url_hosts->items[i];
+        size_t n = strlen(own);
+        if (n == length && strncasecmp(own, host, n) == 0)
+            return true;
+        // "*.example.org"
+        if (n > 2 && own[0] == '*' && own[1] == '.' && length > n - 1 &&
+            strncasecmp(own + 1, host + length - (n - 1), n - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool hash_is_good(const char *text, size_t length)
+{
+    static const char begin[] = "#sha256=";
+    size_t n = sizeof begin - 1;
+    return length == n + 64 && strncmp(text, begin, n) == 0 &&
+           strspn(text + n, "0123456789abcdef") >= 64;
+}
+
+// SECURITY: who may name an address has this server ask for it.  So it is https, without a user and a port, of a host
+// that the operator named, and a wheel; the broker judges the host once more.
+static bool url(struct reader *r)
+{
+    static const char url_form[] =
+        "write it as name @ https://files.example.org/name-1.0-py3-none-any.whl#sha256=...";
+    if (!url_hosts || !url_hosts->count)
+        return fail(r, "packages by address are not allowed here",
+                    "ask for the package by its name and version; the operator can allow hosts "
+                    "with --allow-url");
+    if (strncmp(r->at, "https://", 8) != 0)
+        return fail(r, "an address has to begin with https://", url_form);
+    const char *host = r->at + 8;
+    size_t n = strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
+    if (n == 0 || host[n] != '/')
+        return fail(r, "its address has no plain host (no user, no port)", url_form);
+    if (!is_url_host(host, n))
+        return fail(r, "its host is not among those that the operator allowed",
+                    "ask for the package by its name and version; the operator can allow the host "
+                    "with --allow-url");
+    const char *path = host + n;
+    size_t length = strcspn(path, " #"), whole = strcspn(path, " ");
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)path[i]) && !strchr("._~/%+=-", path[i]))
+            return fail(r, "its address has a character that none has", url_form);
+    if (length < 5 || strncmp(path + length - 4, ".whl", 4) != 0 || memmem(path, length, "/../", 4))
+        return fail(r, "its address does not lead to a wheel", url_form);
+    if (whole > length && !hash_is_good(path + length, whole - length))
+        return fail(r, "what follows '#' in its address is no sha256=... of 64 digits", url_form);
+    r->at = path + whole;
+    spaces(r);
+    return true;
+}
+
 static bool name(struct reader *r)
 {
     if (r->at[0] == '-')
@@ -259,9 +325,8 @@ static bool requirement(struct reader *r)
 {
     if (!name(r) || !extras(r))
         return false;
-    if (r->at[0] == '@')
-        return fail(r, "packages by address are not allowed here",
-                    "ask for the package by its name and version");
+    if (sign(r, "@"))
+        return url(r) && (!sign(r, ";") || marker(r));
     return versions(r) && (!sign(r, ";") || marker(r));
 }
 
@@ -475,13 +540,15 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-// Case and blanks make no other set.
-static void plain_form(const char *text, char ret[ENV_REQUIREMENT_MAX + 1])
+void env_plain_form(const char *text, char ret[ENV_REQUIREMENT_MAX + 1])
 {
     size_t n = 0;
-    for (; *text && n < ENV_REQUIREMENT_MAX; text++)
+    bool address = false; // in which case counts
+    for (; *text && n < ENV_REQUIREMENT_MAX; text++) {
+        address |= *text == '@';
         if (*text != ' ')
-            ret[n++] = (char)tolower((unsigned char)*text);
+            ret[n++] = address ? *text : (char)tolower((unsigned char)*text);
+    }
     ret[n] = '\0';
 }
 
@@ -496,7 +563,7 @@ int env_set_name(const json_t *requirements, const char *python, char ret[40])
     if (!md)
         return -1;
     for (size_t i = 0; i < count; i++)
-        plain_form(json_string_value(json_array_get(requirements, i)), texts[i]);
+        env_plain_form(json_string_value(json_array_get(requirements, i)), texts[i]);
     qsort(texts, count, sizeof *texts, compare_texts);
     for (unsigned dots = 0; python[n] && (python[n] != '.' || ++dots < 2); n++)
         ; // "3.11" of "3.11.4"

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "config.h"
 
-enum { ENV_REQUIREMENT_MAX = 200 };
+enum { ENV_REQUIREMENT_MAX = 400 };
 
 #define ENV_SET_PREFIX "set-" // of environments that belong to a set of packages
 
@@ -23,6 +23,9 @@ int env_check_name(const char *name, struct err *e);
 
 // "Lab_Good[x]>=2" is "lab-good".
 void env_key_of(const char *requirement, char ret[ENV_REQUIREMENT_MAX + 1]);
+
+// The hosts that requirements with an address may name, borrowed; at first there are none.
+void env_allow_urls(const struct text_list *hosts);
 
 // The operator's lists.  0, or negative and `e` names the package.
 int env_check_allowed(const struct config *c, const char *key, struct err *e);
@@ -35,6 +38,8 @@ json_t *env_without(const json_t *had, const json_t *names);
 // Is there one about this package?
 bool env_names_package(const json_t *requirements, const char *key);
 
+// Case and blanks make no other requirement.
+void env_plain_form(const char *text, char ret[ENV_REQUIREMENT_MAX + 1]);
 // The name of the environment for a set of packages.  `requirements` have been through envs_requirements().
 int env_set_name(const json_t *requirements, const char *python, char ret[40]);
 

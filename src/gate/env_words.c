@@ -64,6 +64,26 @@ bool env_status_is_ready(const json_t *status)
     return strcmp(text_of(status, "state"), "ready") == 0;
 }
 
+// Built packages have no file on an index that their hash is of.
+char *env_words_lock(json_t *one)
+{
+    char *text = NULL;
+    size_t length, i;
+    json_t *item;
+    FILE *f = open_memstream(&text, &length);
+    if (!f)
+        return NULL;
+    fprintf(f, "# Python %s\n", text_of(one, "python"));
+    json_array_foreach(json_object_get(one, "lock"), i, item)
+    {
+        put(f, text_of(item, "name"));
+        fputs("==", f);
+        put(f, text_of(item, "version"));
+        fprintf(f, " \\\n    --hash=sha256:%.64s\n", text_of(item, "wheel"));
+    }
+    return finish(f, &text);
+}
+
 bool env_status_is_over(const json_t *status)
 {
     const char *state = text_of(status, "state");

@@ -16,6 +16,7 @@ void env_words_progress(const json_t *status, char *buf, size_t cap);
 char *env_words_packages(json_t *answer); // of packages_ask()
 char *env_words_list(json_t *list);       // of envs_list()
 char *env_words_describe(json_t *one);    // of envs_describe()
+char *env_words_lock(json_t *one);        // the same, as a requirements file with hashes: a lock
 
 // Of a status: has it ended?  With success?
 bool env_status_is_over(const json_t *status);

@@ -13,6 +13,7 @@
 #include "gate/dbfolder.h"
 #include "gate/env_kit.h"
 #include "gate/env_text.h"
+#include "gate/nursery.h"
 #include "net/policy.h"
 
 enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10 };
@@ -34,6 +35,7 @@ int env_no_memory(struct err *e)
 void env_forget_paths(struct envs *v)
 {
     (void)json_object_clear(v->paths);
+    nursery_changed(v->gate);
 }
 
 // ---- opening and closing -----------------------------------------------------------------------------
@@ -82,6 +84,19 @@ static int open_db(struct envs *v, struct err *e)
     return v->db ? 0 : -1;
 }
 
+// A mistake of the operator's is told at the start, and not with the first installation.
+static int check_constraints(const struct config *c, struct err *e)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->constraints.count; i++)
+        (void)json_array_append_new(list, json_string(c->constraints.items[i]));
+    json_t *checked = json_array_size(list) ? envs_requirements(list, e) : json_incref(list);
+    bool bad = !checked;
+    json_decref(checked);
+    json_decref(list);
+    return bad ? err_wrap(e, "--constraint") : 0;
+}
+
 int envs_open(struct gate *g, struct err *e)
 {
     struct envs *v = calloc(1, sizeof *v);
@@ -97,13 +112,21 @@ int envs_open(struct gate *g, struct err *e)
         *e = v->error;
         return r;
     }
+    env_allow_urls(&g->facts->config->allow_urls);
+    if (check_constraints(g->facts->config, e) < 0) {
+        v->error = *e;
+        env_db_close(TAKE_PTR(v->db));
+        return -1;
+    }
     end_left_jobs(v);
     env_tidy_open(v);
+    nursery_open(g);
     return 0;
 }
 
 void envs_close(struct gate *g)
 {
+    nursery_close(g); // it writes down what it has learned
     struct envs *v = TAKE_PTR(g->envs);
     if (!v)
         return;
@@ -321,7 +344,9 @@ json_t *envs_describe(struct gate *g, const char *owner, const char *name, struc
         o = describe_row(v, owner, name, &row);
     }
     env_row_clear(&row);
-    if (!o)
+    if (o)
+        nursery_describe(g, owner, name, o);
+    else
         (void)env_no_memory(e);
     return o;
 }

@@ -21,6 +21,7 @@
 
 #include "base/err.h"
 
+struct config;
 struct gate;
 struct envs;
 struct env_job;
@@ -31,7 +32,8 @@ enum {
     ENV_LAYER_ID = 32,
     ENV_REQUIREMENTS_MAX = 100,
     ENV_JOB_ID_SIZE = 24,
-    ENV_LOG_LINES = 40, // of a job, the last ones
+    ENV_LOG_LINES = 40,        // of a job, the last ones
+    ENV_LOCK_MAX = 256 * 1024, // bytes of a lock that somebody brings
 };
 
 #define ENV_BASE "base" // always there: what the interpreter has
@@ -76,6 +78,8 @@ struct env_order {
     bool create;                // make the environment when it is not there
     const json_t *requirements; // array of texts: to install, or names to uninstall
     const json_t *constraints;  // the same, or NULL
+    const char *
+        lock; // ENV_INSTALL: pylock.toml, or requirements with hashes, in place of requirements; or NULL
     bool upgrade;
     bool source_builds; // only when the configuration allows it
     int fd;             // ENV_IMPORT: a file that envs_export() wrote, open for reading; borrowed
@@ -101,10 +105,17 @@ json_t *envs_status_of(struct gate *g, const char *owner, const char *name, cons
                        struct err *e);
 
 // Writes an environment into a file, for ENV_IMPORT on another machine; `fd` is borrowed.  `on_done` comes later,
-// exactly once: how many bytes it has, or the error.  0, or negative and `e`: it is not begun.
+// exactly once: how many bytes it has, or the error; unless it is cancelled.  NULL and `e`: it is not begun.
 typedef void (*env_exported)(uint64_t bytes, const struct err *e, void *argument);
-int envs_export(struct gate *g, const char *owner, const char *name, int fd, env_exported on_done,
-                void *argument, struct err *e);
+struct env_export;
+struct env_export *envs_export(struct gate *g, const char *owner, const char *name, int fd,
+                               env_exported on_done, void *argument, struct err *e);
+void envs_export_cancel(struct env_export *m); // fine with NULL
+
+// A file without a name beside the database, for an environment on its way in or out; negative and `e`: none.
+int envs_file(struct gate *g, struct err *e);
+// Bytes that such a file may have when it comes in.
+uint64_t envs_file_max(const struct config *c);
 
 // Splits "pandas matplotlib>=3", checks each by PEP 508's form.  New array, or NULL and `e` naming the entry.
 json_t *envs_requirements(const json_t *text_or_list, struct err *e);

@@ -56,8 +56,10 @@ static const char *layer_of(json_t *event, bool box)
 {
     static const char *const own[] = {"python", "restricted"};
     const char *layer = json_string_value(json_object_get(event, "layer"));
-    if (layer && !box && strcmp(layer, "broker") == 0)
-        return "broker";
+    static const char *const ours[] = {"broker", "seccomp"};
+    for (size_t i = 0; layer && !box && i < ARRAY_LEN(ours); i++)
+        if (strcmp(layer, ours[i]) == 0)
+            return ours[i];
     for (size_t i = 0; layer && box && i < ARRAY_LEN(own); i++)
         if (strcmp(layer, own[i]) == 0)
             return own[i];
@@ -243,15 +245,35 @@ static int add_usage(json_t *object, const struct network_run *u)
     return failed;
 }
 
+// What "no events" means: which kinds there would have been had there been any.  Files are in no list: the
+// kernel refuses them by errno and tells nobody.
+static json_t *observed(const struct run *r)
+{
+    json_t *list = json_array();
+    if (r->told)
+        (void)json_array_append_new(list, json_string("syscalls"));
+    if (r->request.network)
+        (void)json_array_append_new(list, json_string("network"));
+    if (r->request.policed)
+        (void)json_array_append_new(list, json_string("imports"));
+    return list;
+}
+
 int events_add(json_t *object, const struct run *r)
 {
     const struct network_run *u = r->request.network;
     json_t *events = json_array();
-    // The broker's first: it knows, and the code only says.
+    // The broker's and the kernel's first: they know, and the code only says.
     uint64_t omitted =
         u ? network_run_omitted(u) + events_take(events, network_run_events(u), false) : 0;
+    if (r->refusals) {
+        json_t *calls = refusals_events(r->refusals);
+        omitted += r->refusals->omitted + events_take(events, calls, false);
+        json_decref(calls);
+    }
     omitted += events_take(events, json_object_get(r->result, "security_events"), true);
     int failed = json_object_set_new(object, "security_events", events) |
+                 json_object_set_new(object, "security_observed", observed(r)) |
                  (u ? json_object_set(object, "network", network_run_shown(u))
                     : json_object_set_new(object, "network", json_string("off")));
     if (omitted)

@@ -23,16 +23,20 @@
 #include "gate/dump.h"
 #include "gate/encode.h"
 #include "gate/exec_input.h"
+#include "gate/exec_meta.h"
 #include "gate/exec_network.h"
 #include "gate/exec_packages.h"
+#include "gate/exec_tiers.h"
+#include "gate/nursery.h"
 #include "gate/source.h"
 
 enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
 
 struct exec_work {
     char *meta;
-    json_t *policy; // NULL: everything is open
-    json_t *layers; // folders of packages; NULL: none
+    json_t *policy;                      // NULL: everything is open
+    json_t *layers;                      // folders of packages; NULL: none
+    struct exec_environment environment; // that has them
     struct scratch_op *op;
     struct store_copy *copy;
     size_t file; // the next one that is brought in
@@ -379,6 +383,9 @@ static void on_done(struct run *r)
     x->run = r;
     if (!x->error.message[0])
         x->error = r->error;
+    if (w->layers)
+        nursery_learn(x->gate, x->owner, w->environment.name,
+                      json_object_get(r->result, "imports"));
     w->lost = x->session_id[0] && !s;
     count_uncollected(w);
     x->session = s;
@@ -393,8 +400,20 @@ static void on_done(struct run *r)
     }
     if (!x->error.message[0]) {
         result_judge(r, &x->result);
+        if (!x->request.install) // else it is the server's own
+            tally_run(&x->gate->tally, r, &x->result);
         exec_hint_at_network(x, s);
+        exec_hint_at_files(x);
+    } else {
+        x->gate->tally.refused++;
     }
+    // SECURITY: nothing of the code, of what it printed or of its files is in the log, at any level.
+    log_line(LOG_DEBUG, "run %s: %s, %zu bytes of code, %.1f ms%s%s", x->id,
+             x->error.message[0] ? err_code_name(x->error.code)
+                                 : result_verdict_name(x->result.verdict),
+             x->request.code_length,
+             r->t_end_us > r->t_begin_us ? (double)(r->t_end_us - r->t_begin_us) / 1000 : 0,
+             x->session_id[0] ? ", session " : "", x->session_id);
     if (s && branch_is_lost(r)) {
         w->lost = true;
         x->session = NULL;
@@ -405,61 +424,6 @@ static void on_done(struct run *r)
 }
 
 // ---- the beginning -----------------------------------------------------------------------------------
-
-static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
-
-static char *session_meta(struct exec *x, const struct session *s)
-{
-    const struct exec_request *q = &x->request;
-    json_t *o = json_object();
-    int failed = json_object_set_new(o, "mode", json_string("session")) |
-                 json_object_set_new(o, "branch", json_integer(s->branch)) |
-                 json_object_set_new(o, "checkpoints_max",
-                                     json_integer(x->gate->facts->config->checkpoints));
-    // So that a checkpoint need not look for what those before it have for themselves.
-    if (s->box && s->box->meter.most_bytes)
-        failed |= json_object_set_new(o, "memory_ever",
-                                      json_integer((json_int_t)s->box->meter.most_bytes));
-    if (q->action != EXEC_RUN)
-        failed |= json_object_set_new(o, "op", json_string(action_names[q->action]));
-    else if (s->plan.checkpoint)
-        failed |= json_object_set_new(o, "checkpoint", json_true());
-    if (q->action == EXEC_FORK)
-        failed |= json_object_set_new(o, "new_branch", json_integer(x->work->branch));
-    else if (q->checkpoint)
-        failed |= json_object_set_new(o, "name", json_string(q->checkpoint));
-    if (q->steps)
-        failed |= json_object_set_new(o, "steps", json_integer(q->steps));
-    if (q->filename)
-        failed |= json_object_set_new(o, "filename", json_string(q->filename));
-    if (q->argv)
-        failed |= json_object_set(o, "argv", q->argv);
-    if (q->variables)
-        failed |= json_object_set(o, "variables", q->variables);
-    if (x->work->policy)
-        failed |= json_object_set(o, "policy", x->work->policy);
-    if (x->work->layers)
-        failed |= json_object_set(o, "path", x->work->layers);
-    char *text = failed ? NULL : dump_text(o);
-    json_decref(o);
-    return text;
-}
-
-static char *fresh_meta(struct exec *x)
-{
-    const struct exec_request *q = &x->request;
-    if (!q->install && !q->variables && !x->work->policy && !x->work->layers)
-        return source_meta(q->filename ? q->filename : "<code>",
-                           q->argv ? json_incref(q->argv) : json_array());
-    json_t *o = q->install
-                    ? json_pack("{s:O}", "install", q->install)
-                    : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*}", "filename",
-                                q->filename ? q->filename : "<code>", "argv", q->argv, "variables",
-                                q->variables, "policy", x->work->policy, "path", x->work->layers);
-    char *text = o ? dump_text(o) : NULL;
-    json_decref(o);
-    return text;
-}
 
 // Finds the session, or opens it when it is a name that is used for the first time.
 static struct session *find_session(struct exec *x)
@@ -483,6 +447,7 @@ static struct session *find_session(struct exec *x)
     snprintf(plan.name, sizeof plan.name, "%s", q->session);
     if (q->environment && q->environment[0])
         snprintf(plan.environment, sizeof plan.environment, "%s", q->environment);
+    plan.limits.readonly |= q->limits.readonly;
     x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
     x->work->opened = true;
     return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
@@ -495,14 +460,17 @@ bool exec_begin(struct exec *x)
     struct session *s = NULL;
     // Before a session is opened for it.
     if (q->action == EXEC_RUN && !q->plain &&
-        code_policy_make(c, q->policy, q->allowed_imports, network_is_allowed(x->gate, x->owner),
-                         false, &x->work->policy, &x->error) < 0)
+        (code_policy_make(c, q->policy, q->allowed_imports, network_is_allowed(x->gate, x->owner),
+                          q->scan != NULL, &x->work->policy, &x->error) < 0 ||
+         (q->scan && code_policy_scan(x->work->policy, q->scan, &x->error) < 0)))
+        return false;
+    if (exec_apply_tiers(x, x->work->policy) < 0)
         return false;
     if (q->session && q->session[0]) {
         s = x->gate->sessions ? find_session(x) : NULL;
         if (!s && !x->error.message[0])
             err_set(&x->error, ERR_INTERNAL, 0, NULL, "there are no sessions here");
-        if (!s)
+        if (!s || exec_check_tiers(x, s) < 0)
             return false;
         snprintf(x->session_id, sizeof x->session_id, "%s", s->id);
         snprintf(x->work->name, sizeof x->work->name, "%s", s->plan.name);
@@ -516,29 +484,34 @@ bool exec_begin(struct exec *x)
     if (!q->plain && exec_find_path(x, s, &x->work->layers) < 0)
         return false;
     x->session = s;
-    x->work->meta = s ? session_meta(x, s) : fresh_meta(x);
+    struct exec_meta m = {x->work->policy, x->work->layers, x->work->branch};
+    x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
     if (!x->work->meta) {
         err_set(&x->error, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");
         return false;
     }
     uint64_t wall_ms = s ? s->plan.wall_ms : c->wall_ms, cpu_ms = s ? s->plan.cpu_ms : c->cpu_ms,
              output = s ? s->plan.output_bytes : c->output_bytes;
-    struct run_request request = {.code = q->code ? q->code : "",
-                                  .code_length = q->code_length,
-                                  .meta = x->work->meta,
-                                  .meta_length = strlen(x->work->meta),
-                                  .limits = s ? s->plan.limits : q->limits,
-                                  .wall_ms = q->wall_ms ? q->wall_ms : wall_ms,
-                                  .cpu_ms = q->cpu_ms ? q->cpu_ms : cpu_ms,
-                                  .output_bytes = q->output_bytes ? q->output_bytes : output,
-                                  .wait_reaped = q->wait_reaped,
-                                  .session = s,
-                                  .network = x->network,
-                                  .on_box = on_box,
-                                  .on_answer = on_answer,
-                                  .on_output = q->on_output ? exec_on_output : NULL,
-                                  .on_done = on_done,
-                                  .argument = x};
+    struct run_request request = {
+        .code = q->code ? q->code : "",
+        .code_length = q->code_length,
+        .meta = x->work->meta,
+        .meta_length = strlen(x->work->meta),
+        .limits = s ? s->plan.limits : q->limits,
+        .wall_ms = q->wall_ms ? q->wall_ms : wall_ms,
+        .cpu_ms = q->cpu_ms ? q->cpu_ms : cpu_ms,
+        .output_bytes = q->output_bytes ? q->output_bytes : output,
+        .cut_output = q->cut_output,
+        .wait_reaped = q->wait_reaped,
+        .session = s,
+        .network = x->network,
+        .policed = x->work->policy != NULL,
+        .nursery = exec_ask_nursery(x, s, x->work->layers, x->work->policy, &x->work->environment),
+        .on_box = on_box,
+        .on_answer = on_answer,
+        .on_output = q->on_output ? exec_on_output : NULL,
+        .on_done = on_done,
+        .argument = x};
     x->run = run_start(x->gate, &request);
     if (!x->run)
         err_set(&x->error, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
@@ -577,6 +550,7 @@ struct exec *exec_start(struct gate *g, const struct exec_request *request)
     if (wait > 0 || (wait == 0 && exec_begin(x)))
         return x;
     // Not on_done from here: the caller does not have it yet.
+    g->tally.refused++;
     if (!exec_end_soon(x)) {
         exec_free(x);
         return NULL;

@@ -63,9 +63,13 @@ struct exec_request {
     const char *environment; // NULL or "": base, or the session's
     json_t *packages;   // array of requirements, checked by envs_requirements(); taken; NULL: none
     const char *policy; // name of a mode: code_policy.h; NULL: the configuration's
-    json_t *allowed_imports;                // array of strings, borrowed until on_done; NULL: none
+    json_t *allowed_imports; // array of strings, borrowed until on_done; NULL: none
+    const char *scan;        // a list of what the code may not use: code_policy_scan(); NULL: none
+    bool named_result;       // without a last value the variable result, output or _ is the result
+    bool fresh; // in a session: in an interpreter of its own; only files and packages stay
     struct wire_limits limits;              // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
+    bool cut_output; // more output than that is left out, and the run goes on
     bool wait_reaped;
     // Of the gate's own runs only (env_job.c).
     json_t *install;         // a request to python/installer.py in place of code; taken

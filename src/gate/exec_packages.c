@@ -24,35 +24,49 @@ struct exec_packages {
 
 // Looks for the block in a box: what is in it is text of somebody, and TOML at that.
 static const char reader_code[] =
-    "import sys\n"
+    "import re, sys\n"
     "def read(text):\n"
-    "    found, block = [], None\n"
-    "    for line in text.splitlines():\n"
+    "    found, block, first = [], None, 0\n"
+    "    for number, line in enumerate(text.splitlines(), 1):\n"
     "        if block is None:\n"
     "            if line.rstrip() == '# /// script':\n"
-    "                block = []\n"
+    "                block, begin = [], number\n"
     "        elif line.rstrip() == '# ///':\n"
     "            found.append('\\n'.join(block))\n"
-    "            block = None\n"
+    "            block, first = None, begin\n"
     "        elif line == '#' or line.startswith('# '):\n"
     "            block.append(line[2:])\n"
     "        else:\n"
-    "            block = None\n"
+    "            return {'error': f'line {number} ends it without a line # ///'}\n"
     "    if len(found) > 1:\n"
     "        return {'error': 'there is more than one'}\n"
+    "    if block is not None:\n"
+    "        return {'error': f'it begins in line {begin} and has no end (a line # ///)'}\n"
     "    if not found:\n"
     "        return {'dependencies': []}\n"
     "    sys.path.insert(0, '/opt/constrictor')\n"
+    "    from version import Version, fits, read_clauses\n"
     "    try:\n"
     "        from tomllib import loads\n"
     "    except ImportError:\n"
     "        from pylock import loads\n"
     "    try:\n"
-    "        wanted = loads(found[0]).get('dependencies', [])\n"
+    "        said = loads(found[0])\n"
     "    except Exception as exc:\n"
-    "        return {'error': str(exc)[:300]}\n"
+    "        moved = re.sub(r'line (\\d+)', lambda item: f'line {int(item[1]) + first}', "
+    "str(exc))\n"
+    "        return {'error': moved[:300]}\n"
+    "    wanted, python = said.get('dependencies', []), said.get('requires-python')\n"
     "    if type(wanted) is not list or any(type(item) is not str for item in wanted):\n"
     "        return {'error': 'dependencies is not a list of texts'}\n"
+    "    if python is not None:\n"
+    "        here = '%d.%d.%d' % sys.version_info[:3]\n"
+    "        try:\n"
+    "            good = fits(read_clauses(python), Version(here))\n"
+    "        except Exception:\n"
+    "            return {'error': f'requires-python is no set of versions: {python!r}'[:300]}\n"
+    "        if not good:\n"
+    "            return {'python': [python[:100], here]}\n"
     "    return {'dependencies': wanted[:200]}\n"
     "read(source)\n";
 
@@ -164,6 +178,15 @@ static int take_metadata(struct exec *x, struct exec *reader, json_t **ret)
     struct err e = {0};
     if (reader->error.message[0]) {
         x->error = reader->error;
+        return -1;
+    }
+    const char *asked = json_string_value(json_array_get(json_object_get(said, "python"), 0)),
+               *here = json_string_value(json_array_get(json_object_get(said, "python"), 1));
+    if (asked && here) {
+        (void)err_set(&x->error, ERR_BAD_VALUE, 0,
+                      "run it on a server with such an interpreter, or change requires-python",
+                      "the code requires Python %.100s, and this is Python %.20s", asked, here);
+        text_sanitize(x->error.message);
         return -1;
     }
     if (!json_is_array(wanted)) {
@@ -311,4 +334,19 @@ int exec_find_path(struct exec *x, struct session *s, json_t **ret)
     if (s && *ret)
         s->had_path = true;
     return 0;
+}
+
+const struct nursery_ask *exec_ask_nursery(const struct exec *x, const struct session *s,
+                                           const json_t *path, const json_t *policy,
+                                           struct exec_environment *ret)
+{
+    snprintf(ret->name, sizeof ret->name, "%s",
+             shown(s ? s->plan.environment : x->request.environment));
+    ret->ask = (struct nursery_ask){.owner = x->owner,
+                                    .environment = ret->name,
+                                    .path = path,
+                                    .limits = &x->request.limits,
+                                    .network = x->network != NULL};
+    // Under a policy imports are looked at before they happen.
+    return s || !path || policy ? NULL : &ret->ask;
 }

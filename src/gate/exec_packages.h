@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "gate/exec.h"
+#include "gate/nursery.h"
 
 // Does it name packages, as an argument or in the code (PEP 723)?  1: they are made ready, and exec_begin() or the
 // end follows; 0: there is nothing to wait for; negative: x->error.
@@ -20,6 +21,15 @@ void exec_free_packages(struct exec *x);
 // The folders that the code's interpreter looks for packages in; NULL: only its own.  New.  0, or negative and
 // x->error.
 int exec_find_path(struct exec *x, struct session *s, json_t **ret);
+
+// Whose folders these are; and a box with its modules that the run may have: NULL: one like any other.
+struct exec_environment {
+    char name[SESSION_ENVIRONMENT_MAX + 1];
+    struct nursery_ask ask;
+};
+const struct nursery_ask *exec_ask_nursery(const struct exec *x, const struct session *s,
+                                           const json_t *path, const json_t *policy,
+                                           struct exec_environment *ret);
 
 // Without a run, for x->error; on_done comes later.  False: memory is out.
 bool exec_end_soon(struct exec *x);

@@ -183,6 +183,8 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
     if (r < 0)
         return r;
     g->base = event_base_new();
+    if (g->base)
+        (void)event_base_priority_init(g->base, 2); // link.c: the keeper first
     if (!g->base)
         return err_set(e, ERR_SYSTEM, errno, NULL, "make the gate's event loop");
     g->own.network_file = -1;

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "gate/link.h"
+#include "gate/tally.h"
 #include "keeper/keeper.h"
 
 struct artifact;
@@ -33,6 +34,7 @@ struct gate {
     struct sessions *sessions;       // NULL: this gate has none
     struct network *network;         // NULL: nobody has any
     struct envs *envs;               // envs.h; NULL: there is only base
+    struct nursery *nursery;         // nursery.h; NULL: no box has anything imported ahead
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     unsigned checking;               // sources that are looked at now
@@ -41,6 +43,7 @@ struct gate {
     const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
+    struct tally tally;
     struct err error;
     char report[WIRE_REPORT_MAX + 1];
     // There are boxes now, or why there are none; facts->state says which.  May be NULL.

@@ -73,11 +73,13 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
     p->options = slice_is(head->method, "OPTIONS");
     p->x.method = (enum http_method)method_find(head->method);
     p->old = head->old;
+    bool known = http_decode_path(head->target.p, n, p->x.path, sizeof p->x.path);
+    if (!known && n > 5 && memcmp(head->target.p, "/api/", 5) == 0)
+        snprintf(p->x.path, sizeof p->x.path, "/api"); // so that the error is one of the API
     if (door_check_place(h->door, head, r) < 0)
         return -1;
     if (origin.p)
         snprintf(p->origin, sizeof p->origin, "%.*s", (int)origin.n, origin.p);
-    bool known = http_decode_path(head->target.p, n, p->x.path, sizeof p->x.path);
     p->route = known ? route_find(h, p->x.path) : NULL;
     bool open = p->options || (p->route && p->route->open);
     if (!open && door_check_key(h->door, head, time(NULL), p->x.owner, r) < 0)
@@ -88,6 +90,8 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
         return -1;
     }
     if (p->options || !(p->route->methods & p->x.method))
+        p->allow = h->methods_of ? h->methods_of(head->target.p, n) : 0;
+    if ((p->options || !(p->route->methods & p->x.method)) && !p->allow)
         p->allow = p->route->methods;
     if (p->options && head->field[HEAD_WANT_METHOD].p && (p->allow_headers = malloc(2048)))
         door_allow_headers(head->field[HEAD_WANT_HEADERS], p->allow_headers, 2048);
@@ -240,6 +244,17 @@ void http_add_routes(struct http *h, const struct http_route *routes)
         log_line(LOG_ERROR, "too many tables of routes"); // a mistake of the program
 }
 
+void http_set_spool(struct http *h, http_spool spool, void *argument)
+{
+    h->spool = spool;
+    h->spool_argument = argument;
+}
+
+void http_set_methods(struct http *h, http_methods_of methods_of)
+{
+    h->methods_of = methods_of;
+}
+
 bool http_knows(const struct http *h, const char *owner)
 {
     return door_knows(h->door, owner);
@@ -267,6 +282,11 @@ int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e)
 unsigned http_exchanges(const struct http *h)
 {
     return h->exchanges;
+}
+
+void http_count_answers(struct http *h, uint64_t *answers)
+{
+    h->answers = answers;
 }
 
 void http_stop(struct http *h)

@@ -50,9 +50,18 @@ struct http_exchange {
 struct http *http_open(struct event_base *base, const struct config *c, int listener,
                        const struct http_route *routes, struct err *e);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
+// For bodies that are too large for memory.  Asked when a head was let in: a file that the body is written into (taken),
+// and how many bytes it may have; -1: not this request, below: not now.
+typedef int (*http_spool)(const struct http_exchange *x, void *argument, uint64_t *ret_max);
+void http_set_spool(struct http *h, http_spool spool, void *argument);
+// For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those of its route.
+typedef unsigned (*http_methods_of)(const char *path, size_t length);
+void http_set_methods(struct http *h, http_methods_of methods_of);
 // Stops accepting; open exchanges go on.  http_close() ends them.
 void http_stop(struct http *h);
 unsigned http_exchanges(const struct http *h); // open ones
+void http_count_answers(struct http *h,
+                        uint64_t *answers); // by class, see tally.h; borrowed for good
 void http_close(struct http *h);
 // Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure what was
 // in force stays.
@@ -69,6 +78,8 @@ bool http_accepts(const struct http_exchange *x, const char *type);
 const char *http_body(struct http_exchange *x, size_t *ret_length);
 // The body is not needed any more: frees it.
 void http_body_done(struct http_exchange *x);
+// The file with the body of a request that `spool` was said yes to: the caller's; -1: there is none.
+int http_spooled(struct http_exchange *x);
 // Value of a query parameter, decoded, into buf; false: absent or too long.
 bool http_query(const struct http_exchange *x, const char *name, char *buf, size_t cap);
 
@@ -100,6 +111,8 @@ void http_reply_error(struct http_exchange *x, int status, const char *code, con
 // Streamed answers.
 void http_stream_begin(struct http_exchange *x, int status, const char *type);
 void http_stream_write(struct http_exchange *x, const void *data, size_t length);
+void http_stream_chunk(struct http_exchange *x,
+                       struct evbuffer *chunk); // emptied; NULL: memory was out, and it is cut off
 // Bytes that the client has not taken yet.
 size_t http_stream_backlog(const struct http_exchange *x);
 void http_stream_end(struct http_exchange *x); // the exchange is gone afterwards

@@ -48,6 +48,7 @@ void link_hold(struct link *l, struct live_box *b)
     size_t i = b->id % LINK_BOX_SLOTS;
     l->by_box[i].box = b->id;
     l->by_box[i].live = b;
+    b->told = l->by_box[i].told;
 }
 
 void link_let_go(struct link *l, uint64_t box)
@@ -75,6 +76,7 @@ static struct link_order *take_ticket(struct link *l, uint64_t ticket, bool *ret
 static void on_box(struct link *l, const struct wire_box *m, const int *fds, size_t count)
 {
     bool whole = m->box && count == 3 + (size_t)m->meter_fds, unwanted;
+    l->by_box[m->box % LINK_BOX_SLOTS].told = m->told;
     struct link_order *o = take_ticket(l, m->ticket, &unwanted);
     if (o) {
         o->ticket = 0;
@@ -121,9 +123,17 @@ static void on_measured(struct link *l, const struct wire_measured *m)
         b->user->on_measured(b, m);
 }
 
+static void on_denied(struct link *l, const struct wire_denied *m)
+{
+    struct live_box *b = find_live(l, m->box);
+    if (b)
+        refusals_note(&b->refusals, m);
+}
+
 static void on_adopt(struct link *l, const struct wire_adopt *m, const int *fds, size_t count)
 {
     bool whole = m->box && count == 3;
+    l->by_box[m->box % LINK_BOX_SLOTS].told = m->told;
     if (l->on_adopt && (whole || !m->box)) {
         l->on_adopt(m, whole ? fds : NULL, l->adopt_argument);
         if (whole)
@@ -168,6 +178,8 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
             on_ended(l, &m.ended);
         else if (m.h.type == WIRE_MEASURED)
             on_measured(l, &m.measured);
+        else if (m.h.type == WIRE_DENIED)
+            on_denied(l, &m.denied);
         else if (m.h.type == WIRE_STATUS_REPLY && l->on_status)
             l->on_status(&m.status_reply, l->status_argument);
     }
@@ -185,6 +197,10 @@ int link_open(struct link *l, struct event_base *base, int sock, struct err *e)
         l->free[l->free_count++] = (uint16_t)i;
     (void)fd_set_nonblock(sock, true);
     l->event = event_new(base, sock, EV_READ | EV_PERSIST, on_readable, l);
+    // Before what boxes say: the keeper told of a call that was denied before the box could go on, and the
+    // run whose result is there must not be over without it.
+    if (l->event)
+        (void)event_priority_set(l->event, 0);
     if (!l->event || event_add(l->event, NULL) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "watch the keeper's socket");
     return 0;
@@ -252,6 +268,13 @@ int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms)
 {
     union wire_message m;
     m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms};
+    return send_surely(l, WIRE_MEASURE, &m);
+}
+
+int link_measure_once(struct link *l, uint64_t box, uint64_t cpu_ms)
+{
+    union wire_message m;
+    m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms, .once = 1};
     return send_surely(l, WIRE_MEASURE, &m);
 }
 

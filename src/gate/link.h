@@ -42,6 +42,7 @@ struct link {
         uint64_t box;
         struct live_box *live;
         bool unwanted; // it came for nobody and is on its way out
+        bool told;     // as BOX said
     } by_box[LINK_BOX_SLOTS];
     unsigned unwanted; // orders and boxes that cost the keeper something, and nobody waits for
     void (*on_room)(void *argument); // there is one less of them
@@ -76,6 +77,8 @@ void link_give_back(struct link *l, uint64_t box);
 int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reaped);
 int link_interrupt(struct link *l, uint64_t box);
 int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms); // see wire.h
+// A box that was kept is one for a single run from here on.
+int link_measure_once(struct link *l, uint64_t box, uint64_t cpu_ms);
 int link_status(struct link *l);
 
 // Reads what is there now, outside of the event loop.

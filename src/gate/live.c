@@ -363,6 +363,7 @@ void live_free(struct live_box *b)
     b->silent = true;
     b->user = NULL;
     meter_close(&b->meter);
+    free(TAKE_PTR(b->refusals));
     scratch_fail_all(b);
     drop_frames(b);
     struct event *events[] = {b->control_event, b->write_event, b->stream_event[LIVE_STDOUT],

@@ -16,6 +16,7 @@
 
 #include "gate/link.h"
 #include "gate/meter.h"
+#include "gate/refusals.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -55,8 +56,10 @@ struct live_box {
     // scratch.c: operations that are awaited, oldest first.
     TAILQ_HEAD(, scratch_op) ops;
     uint32_t next_tag;
-    unsigned writes;    // scratch.c: writes and deletes that were done
-    struct meter meter; // of a kept box, if there is one
+    unsigned writes;           // scratch.c: writes and deletes that were done
+    struct meter meter;        // of a kept box, if there is one
+    bool told;                 // what is denied in it is told of
+    struct refusals *refusals; // since the last run was done; NULL: none
     bool has_ended;
     bool silent; // it is gone, or said what no box says: nothing is read or sent any more
     bool *freed; // see struct live_guard

@@ -20,7 +20,7 @@ struct meter {
     int fd[WIRE_METER_FDS];
     uint64_t cpu_user_us, cpu_system_us; // when the last run was over
     uint64_t unseen_us;                  // CPU time of runs that the keeper was not asked about
-    uint64_t most_bytes;                 // of memory that the box ever had, as of the last run; 0: not known
+    uint64_t most_bytes; // of memory that the box ever had, as of the last run; 0: not known
 };
 
 // Takes the descriptors; what a run uses counts from now on.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// output: what a run prints, up to its limit.  Part of run.h; the pipes are the box's (live.h).
+// output: what a run prints, up to its limit, and what it says of itself.  Part of run.h; the pipes are the
+// box's (live.h).
 
 #include <errno.h>
 #include <unistd.h>
@@ -10,10 +11,26 @@
 enum {
     READ_MAX = 65536,
     READS_PER_EVENT = 16,
+    RESULT_VALUES_MAX = 200000,
     DISCARDS_PER_EVENT = 64,
+    CUT_FACTOR =
+        64, // SECURITY: reading what nobody gets costs time; code that prints more is ended after all
 };
 
 static char piece[READ_MAX]; // one thread, used at once
+
+static void stop(struct run *r)
+{
+    run_stop(r, END_OUTPUT);
+    if (!r->request.session) {
+        live_end_stream(r->box, LIVE_STDOUT);
+        live_end_stream(r->box, LIVE_STDERR);
+    }
+    // The result may have come before the output was read: then the box was released already, or lives
+    // on, but what was cut must not look complete.
+    if (r->end == END_DONE || r->end == END_OWN)
+        r->end = END_OUTPUT;
+}
 
 // What comes after too much output, until the code stops.
 static int discard(struct run *r, enum run_stream stream)
@@ -23,6 +40,10 @@ static int discard(struct run *r, enum run_stream stream)
         r->output_total[stream] += (uint64_t)n;
     if (n == 0)
         live_end_stream(r->box, (enum live_stream)stream);
+    if (r->output_cut && r->end != END_OUTPUT &&
+        r->output_total[RUN_STDOUT] + r->output_total[RUN_STDERR] >
+            CUT_FACTOR * r->request.output_bytes)
+        stop(r);
     return n > 0;
 }
 
@@ -37,21 +58,16 @@ static void too_much(struct run *r, enum run_stream stream)
         r->output[stream] = rest;
     }
     r->output_kept = r->request.output_bytes;
-    run_stop(r, END_OUTPUT);
-    if (!r->request.session) {
-        live_end_stream(r->box, LIVE_STDOUT);
-        live_end_stream(r->box, LIVE_STDERR);
-    }
-    // The result may have come before the output was read: then the box was released already, or lives
-    // on, but what was cut must not look complete.
-    if (r->end == END_DONE || r->end == END_OWN)
-        r->end = END_OUTPUT;
+    if (r->request.cut_output)
+        r->output_cut = true;
+    else
+        stop(r);
 }
 
 // Returns 1 when there may be more, 0 at the end or when nothing is there.
 static int read_stream(struct run *r, enum run_stream stream)
 {
-    if (r->end == END_OUTPUT)
+    if (r->end == END_OUTPUT || r->output_cut)
         return discard(r, stream);
     uint64_t room = r->request.output_bytes - r->output_kept;
     // One byte more than fits tells "exactly full" from "too much".
@@ -92,6 +108,39 @@ void run_drain(struct run *r)
     for (int stream = 0; stream < RUN_STREAMS; stream++)
         for (int i = 0; r->box->fd[stream] >= 0; i++)
             if ((r->end == END_OUTPUT && (i >= DISCARDS_PER_EVENT || !r->request.session)) ||
+                (r->output_cut && i >= DISCARDS_PER_EVENT) ||
                 read_stream(r, (enum run_stream)stream) <= 0)
                 break;
+}
+
+// ---- the result ------------------------------------------------------------------------------------
+
+// How many values a text has if it is JSON.  What stands in a string counts for nothing.
+static size_t count_values(const char *data, size_t length)
+{
+    size_t values = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (data[i] == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += data[i] == '\\';
+        else
+            values += data[i] == ',' || data[i] == '[' || data[i] == '{';
+    }
+    return values;
+}
+
+// SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
+// hundreds of megabytes.  The runner's own bounds are far below this one.
+json_t *run_parse_result(const char *data, size_t length)
+{
+    if (count_values(data, length) > RESULT_VALUES_MAX)
+        return NULL;
+    json_t *result = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(result)) {
+        json_decref(result);
+        result = NULL;
+    }
+    return result;
 }

@@ -167,6 +167,13 @@ static void judge_timeout(const struct run *r, struct result *res, enum verdict 
     }
 }
 
+static bool misses_module(const struct run *r, const struct result *res)
+{
+    const char *type =
+        json_string_value(json_object_get(json_object_get(r->result, "error"), "type"));
+    return res->verdict == VERDICT_ERROR && type && strcmp(type, "ModuleNotFoundError") == 0;
+}
+
 static void set_hint(const struct run *r, struct result *res)
 {
     char value[32];
@@ -191,6 +198,10 @@ static void set_hint(const struct run *r, struct result *res)
         else if (res->signal)
             snprintf(res->hint, sizeof res->hint, "the code's process was ended by %s",
                      strsignal(res->signal));
+        else if (misses_module(r, res))
+            snprintf(res->hint, sizeof res->hint,
+                     "if the name is right, install the package that has this module: "
+                     "install_package, or 'packages' of the run");
         return;
     case LIMIT_WALL:
         text_format_duration(q->wall_ms, value, sizeof value);
@@ -399,7 +410,7 @@ static json_t *truncated_json(const struct run *r, enum verdict verdict)
 {
     static const char *const names[RUN_STREAMS] = {"stdout", "stderr"};
     json_t *o = json_object();
-    for (int i = 0; i < RUN_STREAMS && verdict == VERDICT_OUTPUT_LIMIT; i++)
+    for (int i = 0; i < RUN_STREAMS && (verdict == VERDICT_OUTPUT_LIMIT || r->output_cut); i++)
         (void)json_object_set_new(o, names[i],
                                   json_pack("{s:I, s:I}", "kept",
                                             (json_int_t)evbuffer_get_length(r->output[i]), "total",

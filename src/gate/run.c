@@ -11,13 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/nursery.h"
 #include "gate/session.h"
 
 enum {
-    RESULT_VALUES_MAX = 200000,
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
     PREPARE_MS = 60000,     // for the caller, before and after the code
     SHORT_MS = 5,           // a run in a session that is shorter is not the keeper's business
@@ -49,9 +50,19 @@ static bool set_timer(struct run *r, uint64_t ms, event_callback_fn call)
 
 // ---- the end ---------------------------------------------------------------------------------------
 
+// What was denied in it is this run's, also what threads of earlier runs tried meanwhile.
+static void take_refusals(struct run *r)
+{
+    if (!r->box || r->refusals)
+        return;
+    r->told = r->box->told;
+    r->refusals = TAKE_PTR(r->box->refusals);
+}
+
 static void drop_box(struct run *r)
 {
     struct live_box *b = r->box;
+    take_refusals(r);
     r->box = NULL;
     if (!b || r->request.session)
         return; // the session's
@@ -88,8 +99,8 @@ static void release(struct run *r, enum wire_end end)
     r->end = end;
     stop_timer(r);
     network_settle(r->request.network); // before the box is gone
-    if (link_release(&r->gate->link, r->box->id, end, r->request.wait_reaped || end != END_DONE) <
-        0)
+    bool wait = r->request.wait_reaped || end != END_DONE;
+    if (link_release(&r->gate->link, r->box->id, end, wait) < 0)
         log_line(LOG_ERROR, "the keeper cannot be reached");
 }
 
@@ -142,36 +153,6 @@ void run_stop(struct run *r, enum wire_end end)
 }
 
 // ---- what the box says -------------------------------------------------------------------------------
-
-// How many values a text has if it is JSON.  What stands in a string counts for nothing.
-static size_t count_values(const char *data, size_t length)
-{
-    size_t values = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < length; i++) {
-        if (data[i] == '"')
-            in_string = !in_string;
-        else if (in_string)
-            i += data[i] == '\\';
-        else
-            values += data[i] == ',' || data[i] == '[' || data[i] == '{';
-    }
-    return values;
-}
-
-// SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
-// hundreds of megabytes.  The runner's own bounds are far below this one.
-json_t *run_parse_result(const char *data, size_t length)
-{
-    if (count_values(data, length) > RESULT_VALUES_MAX)
-        return NULL;
-    json_t *result = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
-    if (!json_is_object(result)) {
-        json_decref(result);
-        result = NULL;
-    }
-    return result;
-}
 
 static void on_overdue(evutil_socket_t fd, short what, void *argument)
 {
@@ -230,6 +211,7 @@ static bool is_short(struct run *r)
     bool went_well = json_is_integer(code) && json_integer_value(code) == 0 &&
                      !json_is_object(json_object_get(r->result, "error"));
     if (r->watched || r->soft != END_OWN || r->end == END_OUTPUT || !went_well || r->box->silent ||
+        r->box->refusals || // the keeper has counted them
         !meter_read(m, &r->box->limits, &r->ended.usage))
         return false;
     m->unseen_us += r->ended.usage.cpu_user_us + r->ended.usage.cpu_system_us;
@@ -309,6 +291,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     network_settle(r->request.network); // before the session forgets its box
     live_read(b);                       // an EXIT or RESULT may still be unread
     run_drain(r);
+    take_refusals(r);
     if (r->request.session) {
         r->has_turn = false;
         session_box_ended(r->request.session, r);
@@ -525,8 +508,22 @@ static bool has_room(const struct gate *g, unsigned more)
     return !g->runs_max || g->running - g->held_count + more + g->link.unwanted <= g->runs_max;
 }
 
+// A box that has imported what the code may want.  What it used before is not this run's.
+static bool take_warm(struct run *r)
+{
+    struct live_box *b = r->request.nursery ? nursery_take(r->gate, r->request.nursery) : NULL;
+    if (!b)
+        return false;
+    (void)link_measure_once(&r->gate->link, b->id, r->request.cpu_ms);
+    r->parked = true;
+    begin(r, b);
+    return true;
+}
+
 static int acquire(struct run *r)
 {
+    if (take_warm(r))
+        return 0;
     struct wire_acquire m = {.cpu_ms = r->request.cpu_ms,
                              .network = r->request.network != NULL,
                              .limits = r->request.limits};
@@ -668,5 +665,6 @@ void run_free(struct run *r)
         if (r->output[i])
             evbuffer_free(r->output[i]);
     json_decref(r->result);
+    free(r->refusals);
     free(r);
 }

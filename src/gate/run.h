@@ -54,9 +54,13 @@ struct run_request {
     size_t meta_length;
     struct wire_limits limits;
     uint64_t wall_ms, cpu_ms, output_bytes;
+    bool cut_output;             // too much of it is left out, and the code goes on
     bool wait_reaped;            // be done when the last process is gone, not when it is doomed
     struct session *session;     // runs there; NULL: in a box of its own
     struct network_run *network; // borrowed; NULL: it has none
+    bool policed;                // its imports are judged: code_policy.h
+    // Of a run without a session: a box that is ready for it may wait (nursery.h); borrowed until on_box; NULL: none.
+    const struct nursery_ask *nursery;
     // The box is there and the code not yet in it.  True: run_go() follows when the caller is ready.
     bool (*on_box)(struct run *r);
     // The result is there and the box not yet gone; flags of the frame.  True: run_let_go() follows.
@@ -85,6 +89,7 @@ struct run {
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
     uint64_t output_total[RUN_STREAMS], output_kept;
+    bool output_cut;    // what comes is not kept any more
     enum wire_end end;  // why we released it
     enum wire_end soft; // why it was interrupted; END_OWN: it was not
     json_t *result;     // what the code said, or NULL
@@ -94,7 +99,9 @@ struct run {
     bool has_ended;  // `ended` is the keeper's last word; false: the box lives on, and `ended` says
                      // what this run used
     struct wire_ended ended;
-    struct err error; // when no box could be had: message[0] != 0
+    struct refusals *refusals; // system calls that were denied; NULL: none
+    bool told;                 // that there are none would have been seen
+    struct err error;          // when no box could be had: message[0] != 0
     uint64_t t_begin_us, t_box_us, t_end_us;
 };
 

@@ -277,6 +277,11 @@ static const struct reason reasons[] = {
     {ETIMEDOUT, 0, ERR_FILE_TIMEOUT, false,
      "the box did not answer in 10 seconds about its files ('%.*s')",
      "the code in it may be using all of its processor time; try again when the run is over"},
+    {EROFS, 0, ERR_FILE_REFUSED, false,
+     "'%.*s' cannot be written: the policy of this session has no tier 'filesystem', and code has "
+     "run",
+     "bring files before or with the first run of a session, or let whoever runs this enable the "
+     "tier (--enable-filesystem)"},
     {E2BIG, 0, ERR_FILE_REFUSED, false, "there is too much in '%.*s' to be removed",
      "stop the code that goes on making files there, or remove it with shutil.rmtree"},
 };

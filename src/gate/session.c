@@ -12,12 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "gate/encode.h"
 #include "gate/envs.h"
 #include "gate/home.h"
 #include "gate/network.h"
+#include "gate/nursery.h"
 
 #define ID_PREFIX "ses_"
 
@@ -145,10 +147,20 @@ void session_leave_idle(struct session *s)
     (void)event_del(s->expiry);
 }
 
+// How long it may stay from now on.  With --session-sweep its end waits for the next of those moments.
+static struct timeval idle_time(const struct session *s)
+{
+    uint64_t ms = s->plan.idle_ms, every_ms = s->all->config->session_sweep_ms;
+    uint64_t over_ms = every_ms ? ((uint64_t)clock_ms() + ms) % every_ms : 0;
+    if (over_ms)
+        ms += every_ms - over_ms;
+    return (struct timeval){.tv_sec = (time_t)(ms / 1000),
+                            .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+}
+
 void session_become_idle(struct session *s)
 {
-    struct timeval wait = {.tv_sec = (time_t)(s->plan.idle_ms / 1000),
-                           .tv_usec = (suseconds_t)(s->plan.idle_ms % 1000) * 1000};
+    struct timeval wait = idle_time(s);
     if (s->state == SESSION_ENDING)
         return;
     s->state = SESSION_IDLE;
@@ -170,8 +182,11 @@ void session_free(struct session *s)
         tenant_free_unused(s->all, s->tenant);
     if (s->expiry)
         event_free(s->expiry);
+    if (s->warm)
+        event_free(s->warm);
     json_decref(s->plan.network);
     scratch_list_clear(&s->files);
+    json_decref(s->file_ids);
     free(s);
 }
 
@@ -326,6 +341,51 @@ static int make_room(struct sessions *all, const char *owner, const struct home 
     return 0;
 }
 
+// A box that has imported the environment's modules already; NULL: there is none.
+static struct live_box *take_warm(struct gate *g, const char *owner,
+                                  const struct session_plan *plan, bool networked)
+{
+    struct nursery_ask ask = {.owner = owner,
+                              .environment = plan->environment[0] ? plan->environment : ENV_BASE,
+                              .limits = &plan->limits,
+                              .network = networked};
+    json_t *path = NULL;
+    struct err e;
+    // The keeper was told the configuration's CPU time, which holds for it while it is idle.
+    // One that has run something can be given no more files where scratch is read-only.
+    if (!g->nursery || plan->limits.readonly || plan->cpu_ms != g->facts->config->cpu_ms ||
+        envs_path(g, owner, ask.environment, &path, &e) < 0)
+        return NULL;
+    ask.path = path;
+    struct live_box *b = nursery_take(g, &ask);
+    json_decref(path);
+    return b;
+}
+
+static void on_warm(evutil_socket_t fd, short what, void *argument)
+{
+    struct session *s = argument;
+    void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
+    (void)fd;
+    (void)what;
+    s->on_open = NULL;
+    if (on_open)
+        on_open(s, NULL, s->open_argument); // may close it
+}
+
+// Not on_open from here: the caller does not have its session yet.
+static int settle_warm(struct home *h, struct session *s)
+{
+    struct timeval now = {0};
+    s->had_path = true;
+    home_rest(h);
+    session_become_idle(s);
+    if (!s->on_open)
+        return 0;
+    s->warm = evtimer_new(h->all->gate->base, on_warm, s);
+    return s->warm && event_add(s->warm, &now) == 0 ? 0 : -1;
+}
+
 struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,
                              void (*on_open)(struct session *s, const struct err *error,
                                              void *argument),
@@ -356,12 +416,19 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
         goto fail;
     }
     h->order.on_box = on_box;
-    if (link_acquire(&g->link, &h->order, &m, e) < 0)
+    h->box = take_warm(g, owner, plan, networked);
+    if (!h->box && link_acquire(&g->link, &h->order, &m, e) < 0)
         goto fail;
     s->on_open = on_open;
     s->open_argument = argument;
     s->networked = networked;
     session_settle(h, s);
+    if (h->box && settle_warm(h, s) < 0) {
+        s->on_open = NULL;
+        session_close(s, SESSION_FAILED);
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "open a session");
+        return NULL;
+    }
     return s;
 fail:
     if (s)

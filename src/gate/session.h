@@ -88,8 +88,10 @@ struct session {
     int64_t created_ms, used_ms; // since 1970
     struct scratch_list files;   // exec.c: as they were after the last run
     unsigned files_writes;       // exec.c: box->writes at that time
+    json_t *file_ids;            // rest/kernels.c: what a caller calls its files, by name; or NULL
     // session.c
     struct event *expiry;
+    struct event *warm; // it has a box already, and on_open comes with this
     struct ledger_entry *entry;
     void (*on_open)(struct session *s, const struct err *error, void *argument);
     void *open_argument;

@@ -4,6 +4,8 @@
 
 #include "keeper/broker.h"
 
+#include "code_policy.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -51,6 +53,8 @@ int keeper_broker_open(struct keeper_broker *b, const struct keeper_plan *plan, 
                                 .network_file = -1,
                                 .audit_file = -1};
     helper_init(&b->helper);
+    b->helper.asleep =
+        !net_is_on(c); // there for installing only: the first box that needs it wakes it
     if (!plan->broker)
         return 0;
     if (c->network_file[0] && (b->network_file = open_network_file(c->network_file, e)) < 0)
@@ -81,11 +85,14 @@ enum box_kind keeper_broker_first_kind(const struct keeper_plan *plan)
 {
     const struct config *c = plan->config;
     bool by_default = c->allow_hosts.count || c->network == NETWORK_ON;
-    return plan->broker && net_is_on(c) && by_default ? KIND_NETWORK : KIND_PLAIN;
+    return (enum box_kind)(
+        (plan->broker && net_is_on(c) && by_default ? KIND_NETWORK : KIND_PLAIN) |
+        (code_policy_freezes(c, NULL) ? KIND_READONLY : KIND_PLAIN));
 }
 
-bool keeper_broker_serves(const struct keeper_broker *b, struct err *e)
+bool keeper_broker_serves(struct keeper_broker *b, struct err *e)
 {
+    b->helper.asleep = false;
     if (!b->helper.failed)
         return true;
     if (b->helper.main)

@@ -28,8 +28,8 @@ int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *fact
 // Of which kind boxes are made ahead: of the one that calls get which do not say.
 enum box_kind keeper_broker_first_kind(const struct keeper_plan *plan);
 
-// Can an acquire be with network?
-bool keeper_broker_serves(const struct keeper_broker *b, struct err *e);
+// Can an acquire be with network?  A broker that nobody has needed yet is missing from now on.
+bool keeper_broker_serves(struct keeper_broker *b, struct err *e);
 
 // SIGHUP: `fd` is --network-file, opened again; borrowed.
 void keeper_broker_file(struct keeper_broker *b, int fd);

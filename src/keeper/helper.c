@@ -111,7 +111,7 @@ void helper_check(struct helper *h)
 
 bool helper_is_missing(const struct helper *h)
 {
-    return !h->failed && h->pid == 0;
+    return !h->failed && !h->asleep && h->pid == 0;
 }
 
 void helper_reap(struct helper *h)

@@ -29,6 +29,7 @@ struct helper {
     int64_t since_ms;
     unsigned short_lives;
     bool failed; // it broke too often, or nobody wants one
+    bool asleep; // nobody has needed it yet: it is not started
 };
 
 // The mail has its tag already.

@@ -26,8 +26,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "code_policy.h"
 #include "gate/ledger.h"
 #include "keeper/broker.h"
+#include "keeper/denied.h"
 #include "keeper/held.h"
 #include "keeper/news.h"
 #include "keeper/porter.h"
@@ -89,6 +91,8 @@ static void set_timer(struct keeper *k, int ms)
     (void)timerfd_settime(k->timer, 0, &t, NULL); // only fails for bad arguments
 }
 
+static void try_helpers(struct keeper *k);
+
 // ---- the gate's orders ---------------------------------------------------------------------------
 
 static void on_acquire(struct keeper *k, const struct wire_acquire *m)
@@ -98,6 +102,8 @@ static void on_acquire(struct keeper *k, const struct wire_acquire *m)
         stock_refuse(&k->stock, m->ticket, &e);
         return;
     }
+    if (m->network && helper_is_missing(&k->broker.helper))
+        try_helpers(k);
     switch (k->state) {
     case KEEPER_READY: stock_acquire(&k->stock, m); break;
     case KEEPER_FAILED: stock_refuse(&k->stock, m->ticket, &k->error); break;
@@ -550,6 +556,7 @@ static void loop(struct keeper *k)
             case TAG_PARENT: on_parent(k); break;
             case TAG_BROKER: helper_event(&k->broker.helper, events[i].events); break;
             case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
+            case TAG_DENIED: denied_hear(&k->stock, value, events[i].events); break;
             case TAG_BOX:
                 on_zygote(k); // SPAWNED, with the pidfd, was sent before the box could speak
                 stock_box_speaks(&k->stock, value);
@@ -599,6 +606,7 @@ struct wire_limits keeper_limits(const struct config *c)
         .processes = c->processes,
         .inodes = c->inodes,
         .open_files = c->files,
+        .readonly = code_policy_freezes(c, NULL),
     };
 }
 

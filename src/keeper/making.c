@@ -14,11 +14,13 @@
 #include "base/fd.h"
 #include "keeper/stock.h"
 
-// What boxes in the making will bring, this one included: a pidfd, a scratch folder, the broker's sockets.
+// What boxes in the making will bring, this one included: a pidfd, a scratch folder, a listener, the broker's
+// sockets.
 static int fds_to_come(const struct stock *s)
 {
-    return STOCK_FDS_SPARE + 2 * (int)s->counts[BOX_MAKING] +
-           WIRE_NET_FDS * (int)s->kinds[KIND_NETWORK].making;
+    return STOCK_FDS_SPARE + 3 * (int)s->counts[BOX_MAKING] +
+           WIRE_NET_FDS *
+               (int)(s->kinds[KIND_NETWORK].making + s->kinds[KIND_READONLY_NETWORK].making);
 }
 
 // Descriptors and groups of a new box, and the order to the zygote.
@@ -69,7 +71,8 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
         .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
         .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
         .cgroup_kind = b->cg.root->driver->kind,
-        .flags = s->caps->box_flags | (b->kind == KIND_NETWORK ? BOX_NETWORK : 0) |
+        .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
+                 (b->limits.readonly ? BOX_READONLY : 0) |
                  (s->kinds[b->kind].order_count || b->ticket ? BOX_HURRY : 0),
         .landlock_abi = s->caps->landlock_abi,
         .net_slot = (uint32_t)slot,
@@ -108,7 +111,9 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
                       .err = -1,
                       .scratch = -1,
                       .pidfd = -1,
+                      .listener = -1,
                       .cg = {.root = &s->caps->cgroups, .dir = {-1, -1, -1}}};
+    b->limits.readonly = kind & KIND_READONLY ? 1 : 0;
     s->by_slot[slot] = b;
     stock_enlist(s, b, BOX_MAKING);
     if (ticket)

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "box/net.h"
+#include "keeper/denied.h"
 #include "wire/frame.h"
 
 enum {
@@ -62,6 +63,7 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
     }
     s->kinds[first].target = target;
     TAILQ_INIT(&s->busy_groups);
+    TAILQ_INIT(&s->resting);
     mail_init(&s->gate, stock_tag(TAG_GATE, 0));
     mail_init(&s->broker, stock_tag(TAG_BROKER, 0));
     s->gate.fds_of = s->broker.fds_of = fds_of;
@@ -147,6 +149,8 @@ static void close_all(struct box *b)
 void stock_forget(struct stock *s, struct box *b)
 {
     leave_list(s, b);
+    denied_forget(s, b);
+    free(TAKE_PTR(b->denied));
     stock_bid_farewell(s, b);
     if (b->cancelled)
         stock_refuse_cancelled(s, b->ticket);
@@ -190,19 +194,27 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
                     bool parked)
 {
     union wire_message m; // not {...}, which would clear 16 KiB
-    m.box = (struct wire_box){.ticket = ticket, .box = b->id, .parked = parked};
+    m.box = (struct wire_box){
+        .ticket = ticket, .box = b->id, .parked = parked, .told = b->listener >= 0};
     int fds[3 + WIRE_METER_FDS] = {b->control, b->out, b->err};
     b->terms = *terms;
     stock_move(s, b, BOX_LIVE);
     stock_introduce(s, b); // before the gate can say anything about it
+    denied_watch(s, b);
     // Without its meter a session asks us after every run, which takes longer and works as well.
     if (b->terms.keep && !fd_is_scarce(b->err, 2 * STOCK_FDS_SPARE))
         m.box.meter_fds = cgroup_open_meter(&b->cg, fds + 3);
     stock_send(s, WIRE_BOX, &m, fds, 3 + m.box.meter_fds);
     for (unsigned i = 0; i < m.box.meter_fds; i++)
         fd_close(&fds[3 + i]);
-    if (b->terms.keep)
-        return; // for the gate after this one
+    if (!b->terms.keep)
+        stock_unkeep(b);
+}
+
+// What a gate after this one would need.
+void stock_unkeep(struct box *b)
+{
+    b->terms.keep = false;
     fd_close(&b->control);
     fd_close(&b->out);
     fd_close(&b->err);
@@ -232,7 +244,7 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
 {
     return a->memory_bytes == b->memory_bytes && a->scratch_bytes == b->scratch_bytes &&
            a->file_bytes == b->file_bytes && a->processes == b->processes &&
-           a->inodes == b->inodes && a->open_files == b->open_files;
+           a->inodes == b->inodes && a->open_files == b->open_files; // readonly is the kind's
 }
 
 // Those that wait, and those that a box is being made for.
@@ -251,7 +263,8 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
 {
     struct err e;
     const struct box_terms terms = {m->cpu_ms, m->keep == 1, m->grace_ms};
-    enum box_kind wanted = m->network ? KIND_NETWORK : KIND_PLAIN;
+    enum box_kind wanted = (enum box_kind)((m->network ? KIND_NETWORK : KIND_PLAIN) |
+                                           (m->limits.readonly ? KIND_READONLY : KIND_PLAIN));
     struct stock_kind *kind = &s->kinds[wanted];
     // The newest: its memory is still in the caches (0.06 ms against the oldest of 16).
     struct box *b = TAILQ_LAST(&kind->parked, box_list);
@@ -389,11 +402,14 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     struct err e;
     if (!b || b->state != BOX_MAKING)
         return;
-    ssize_t n = fd_recv(b->control, &m, sizeof m, fds, 1, &count);
+    ssize_t n = fd_recv(b->control, &m, sizeof m, fds, 2, &count);
     if (n == -EAGAIN)
         return;
-    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count == 1 && b->scratch < 0) {
+    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count >= 1 && b->scratch < 0) {
         b->scratch = b->cg.scratch = fds[0];
+        b->listener = count > 1 ? fds[1] : -1;
+        if (b->listener < 0)
+            s->caps->box_flags |= BOX_QUIET; // the next need not try
         (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
         if (b->pidfd >= 0)
             park(s, b);
@@ -434,7 +450,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
         close_fds(fds, count);
         return;
     }
-    size_t expected = b->kind == KIND_NETWORK ? 1 + WIRE_NET_FDS : 1;
+    size_t expected = b->kind & KIND_NETWORK ? 1 + WIRE_NET_FDS : 1;
     if (m->error || count == 0) {
         close_fds(fds, count);
         err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
@@ -456,7 +472,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
             stock_fail(s, b, &e);
         return;
     }
-    b->has_net = b->kind == KIND_NETWORK;
+    b->has_net = b->kind & KIND_NETWORK;
     if (b->has_net)
         memcpy(b->net, fds + 1, sizeof b->net);
     if (b->state == BOX_DYING) { // it failed, or took too long, before we had this
@@ -497,6 +513,7 @@ static void answer(struct stock *s, struct box *b, const struct wire_usage *usag
     m.ended = (struct wire_ended){
         .box = b->id, .end = b->end, .reaped = b->reaped, .status = b->status, .usage = *usage};
     stock_subtract_earlier(b, &m.ended.usage);
+    denied_report(s, b);
     b->answered = true;
     stock_send(s, WIRE_ENDED, &m, NULL, 0);
 }
@@ -605,8 +622,10 @@ void stock_adopt(struct stock *s)
     union wire_message m;
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         for (struct box *b = TAILQ_FIRST(&s->lists[states[i]]); b; b = TAILQ_NEXT(b, list)) {
-            m.adopt =
-                (struct wire_adopt){.h = {.type = WIRE_ADOPT}, .box = b->id, .limits = b->limits};
+            m.adopt = (struct wire_adopt){.h = {.type = WIRE_ADOPT},
+                                          .box = b->id,
+                                          .told = b->listener >= 0,
+                                          .limits = b->limits};
             (void)mail_send_of_box(&s->gate, WIRE_ADOPT, &m);
         }
     m.adopt = (struct wire_adopt){.box = 0};

@@ -14,8 +14,8 @@
 //   (3) a slot is given back only after the box's init was reaped: then no process of it exists.
 //   (4) a box with network is known to the broker from the moment when it is handed out until it is gone.
 //
-// Boxes are of two kinds, with and without network: how they are shut in is settled when they are made.
-// Each kind has parked boxes, orders and a target of its own; a kind that nobody asked for has none.
+// Boxes are of four kinds, with and without network, with a scratch for writing or for reading only: how they
+// are shut in is settled when they are made.  Each kind has parked boxes, orders and a target of its own; a kind that nobody asked for has none.
 
 #ifndef CONSTRICTOR_KEEPER_STOCK_H
 #define CONSTRICTOR_KEEPER_STOCK_H
@@ -38,7 +38,8 @@ enum {
 
 enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_IDLE, BOX_DYING, BOX_STATE_MAX };
 
-enum box_kind { KIND_PLAIN, KIND_NETWORK, KIND_MAX };
+// Bits.  KIND_READONLY is also in the limits of such a box.
+enum box_kind { KIND_PLAIN, KIND_NETWORK = 1, KIND_READONLY = 2, KIND_READONLY_NETWORK, KIND_MAX };
 
 // What an ACQUIRE says besides the limits.
 struct box_terms {
@@ -57,6 +58,12 @@ struct box {
     uint64_t cpu_user_us, cpu_system_us, process_hits; // up to the last MEASURE: of earlier runs
     int64_t warned_ms; // when it was interrupted for its CPU time; 0: it was not
     int control, out, err, scratch, pidfd;
+    int listener; // of its filter, see keeper/denied.h; -1: there is none
+    struct denied *denied;
+    int64_t denied_window;   // keeper/denied.c: the bound
+    uint32_t denied_answers; // in it
+    bool rests;              // in `resting`
+    TAILQ_ENTRY(box) rest;
     int net[WIRE_NET_FDS]; // KIND_NETWORK, once it is made: for this broker and for the next
     bool has_net, told;    // told: the broker knows it
     bool released;         // the gate wanted its end
@@ -115,6 +122,9 @@ struct stock {
         int64_t due_ms;
     } farewells[STOCK_FAREWELLS];
     unsigned farewell_first, farewell_count;
+    TAILQ_HEAD(, box) resting; // keeper/denied.c: boxes that made too many calls in this window
+    int64_t denied_window;
+    uint32_t denied_answers;
     TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
 };
 
@@ -128,7 +138,8 @@ enum stock_tag {
     TAG_BOX,
     TAG_PARENT,
     TAG_BROKER,
-    TAG_PORTER
+    TAG_PORTER,
+    TAG_DENIED
 };
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 {
@@ -174,6 +185,7 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
 void stock_enlist(struct stock *s, struct box *b, enum box_state state); // it is in no list yet
 void stock_forget(struct stock *s, struct box *b);
 struct box *stock_find(struct stock *s, uint64_t id); // NULL: it is gone
+void stock_unkeep(struct box *b); // it ends with this gate, and without being asked first
 void stock_look(struct box *b, struct wire_usage *ret);
 void stock_subtract_earlier(const struct box *b, struct wire_usage *u);
 void stock_move(struct stock *s, struct box *b, enum box_state state);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "keeper/denied.h"
 #include "keeper/stock.h"
 
 enum {
@@ -86,7 +87,9 @@ int stock_tick_ms(const struct stock *s)
     bool busy = !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups) ||
                 !TAILQ_EMPTY(&s->lists[BOX_MAKING]);
     if (!busy)
-        return TAILQ_EMPTY(&s->lists[BOX_IDLE]) && !s->farewell_count ? 0 : TICK_IDLE_MS;
+        return !TAILQ_EMPTY(&s->resting)                                ? DENIED_WINDOW_MS
+               : TAILQ_EMPTY(&s->lists[BOX_IDLE]) && !s->farewell_count ? 0
+                                                                        : TICK_IDLE_MS;
     // With many boxes a look costs more, so there are fewer.
     int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
              (int)s->counts[BOX_LIVE] / 4;
@@ -95,6 +98,7 @@ int stock_tick_ms(const struct stock *s)
 
 void stock_tick(struct stock *s)
 {
+    denied_resume(s);
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
         check_limits(s, b);
@@ -126,11 +130,14 @@ void stock_measure(struct stock *s, const struct wire_measure *m)
     }
     if (m->cpu_ms) { // a run begins
         b->terms.cpu_ms = m->cpu_ms;
+        if (m->once == 1)
+            stock_unkeep(b);
         if (b->state == BOX_IDLE)
             stock_move(s, b, BOX_LIVE);
         return;
     }
     b->warned_ms = 0;
     stock_move(s, b, BOX_IDLE);
+    denied_report(s, b);
     stock_send(s, WIRE_MEASURED, &reply, NULL, 0);
 }

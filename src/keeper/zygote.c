@@ -50,29 +50,42 @@ static int find_python_side(char *ret, size_t cap, struct err *e)
 }
 
 // A kernel that has no IPv6 looks for its module whenever somebody asks, so boxes may not ask there.
-static enum filter_kind last_network(void)
+static bool lacks_ipv6(void)
 {
     _cleanup_close_ int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    return fd < 0 && errno == EAFNOSUPPORT ? FILTER_LAST_NETWORK4 : FILTER_LAST_NETWORK;
+    return fd < 0 && errno == EAFNOSUPPORT;
+}
+
+static enum filter_kind last_network;
+
+enum filter_kind zygote_last_filter(bool network)
+{
+    return network ? last_network : FILTER_LAST;
 }
 
 static int make_filter(enum filter_kind kind, struct err *e)
 {
-    const enum filter_kind kinds[] = {kind, FILTER_LAST, last_network()};
-    static struct filter parts[ARRAY_LEN(kinds)]; // 50 KiB
+    bool only4 = lacks_ipv6();
+    last_network = only4 ? FILTER_LAST_NETWORK4 : FILTER_LAST_NETWORK;
+    const enum filter_kind kinds[FILTER_PARTS] = {
+        [FILTER_PART_FIRST] = kind,
+        [FILTER_PART_LAST] = FILTER_LAST,
+        [FILTER_PART_LAST_NETWORK] = last_network,
+        [FILTER_PART_TELL] = FILTER_TELL,
+        [FILTER_PART_TELL_NETWORK] = only4 ? FILTER_TELL_NETWORK4 : FILTER_TELL_NETWORK};
+    static struct filter parts[ARRAY_LEN(kinds)]; // 80 KiB
     struct filter_head head;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         int r = filter_build(kinds[i], &parts[i], e);
         if (r < 0)
             return r;
+        head.counts[i] = (uint32_t)parts[i].count;
     }
     int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0)
         return err_set(e, ERR_LAYER_MISSING, errno,
                        "see 'constrictor doctor' for the exact cause and fix",
                        "layer 'seccomp': memfd_create for the filter");
-    head = (struct filter_head){(uint32_t)parts[0].count, (uint32_t)parts[1].count,
-                                (uint32_t)parts[2].count};
     int r = fd_write_all(fd, &head, sizeof head);
     for (size_t i = 0; i < ARRAY_LEN(kinds) && r == 0; i++)
         r = fd_write_all(fd, parts[i].code, parts[i].count * sizeof parts[i].code[0]);

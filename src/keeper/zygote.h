@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "box/filter.h"
 #include "config.h"
 #include "keeper/caps.h"
 #include "keeper/environments.h"
@@ -50,5 +51,8 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
 
 // Ends it and, with it, every box it made.
 void zygote_stop(struct zygote *z);
+
+// Which table answers for what a box may not, with network or without; known once a zygote was begun.
+enum filter_kind zygote_last_filter(bool network);
 
 #endif

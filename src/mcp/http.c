@@ -13,6 +13,7 @@
 #include "mcp/headers.h"
 #include "mcp/post.h"
 #include "mcp/session.h"
+#include "mcp/tools.h"
 
 #define HEADER_SESSION "Mcp-Session-Id"
 #define JSON_TYPE "application/json"
@@ -152,12 +153,79 @@ static void post_initialize(struct http_exchange *x, struct rpc_message *m)
     post_request(x, s, s->version, m, NULL);
 }
 
+// ---- POST: legacy, without a session -----------------------------------------------------------------
+
+#define KERNELS_PATH "/ai/sandbox/v1/mcp"
+
+// The server that has this path keeps no sessions: there a request may stand alone.
+static bool stands_alone(const struct http_exchange *x)
+{
+    return strncmp(x->path, KERNELS_PATH, sizeof KERNELS_PATH - 1) == 0 &&
+           !http_header(x, HEADER_SESSION);
+}
+
+// A session for one such request, of those that served others before: one for each at a time, because
+// clients without a session count from 1, all of them.
+static struct mcp_session *take_spare(const char *owner, enum mcp_version version)
+{
+    enum { SPARE_MAX = 256 };
+    static char ids[SPARE_MAX][MCP_SESSION_ID_LENGTH + 1];
+    char *place = NULL;
+    for (size_t i = 0; i < SPARE_MAX; i++) {
+        struct mcp_session *s = ids[i][0] ? mcp_session_find(the_mcp, ids[i], owner) : NULL;
+        if (s && s->call_count == 0 && s->version == version)
+            return s;
+        if (!s && !place)
+            place = ids[i]; // empty, or of another owner
+    }
+    struct mcp_session *s = place ? mcp_session_new(the_mcp, owner) : NULL;
+    if (!s)
+        return NULL;
+    s->version = version;
+    s->agreed = true;
+    s->capabilities = json_object(); // it can be asked nothing
+    memcpy(place, s->id, sizeof ids[0]);
+    return s;
+}
+
+static void post_alone(struct http_exchange *x, struct rpc_message *m)
+{
+    struct rpc_refusal no;
+    const char *value = NULL;
+    unsigned count = get_header(x, HEADER_VERSION, &value);
+    int version = count ? mcp_version_find(value) : MCP_2025_03_26;
+    if (m->kind != RPC_REQUEST) {
+        accept_message(x);
+        rpc_message_clear(m);
+        return;
+    }
+    struct mcp_session *s = version >= 0 && version <= (int)MCP_NEWEST_LEGACY
+                                ? take_spare(x->owner, (enum mcp_version)version)
+                                : NULL;
+    if (s) {
+        post_request(x, s, s->version, m, NULL);
+        return;
+    }
+    if (version < 0 || version > (int)MCP_NEWEST_LEGACY)
+        (void)rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m->id, NULL,
+                         "the header '" HEADER_VERSION "' names no version that is known here");
+    else
+        (void)rpc_refuse(&no, MCP_INTERNAL_ERROR, 503, m->id, NULL,
+                         "there are too many requests at work; try again later");
+    post_refuse(x, &no);
+    rpc_message_clear(m);
+}
+
 // One message of a session.
 static void post_legacy(struct http_exchange *x, struct rpc_message *m)
 {
     struct mcp_session *s;
     struct rpc_refusal no;
     enum mcp_version version;
+    if (stands_alone(x)) {
+        post_alone(x, m);
+        return;
+    }
     if (find_session(x, m->id, &s, &version, &no) < 0) {
         post_refuse(x, &no);
         rpc_message_clear(m);
@@ -307,10 +375,18 @@ int mcp_http_open(struct mcp *m, struct http *h, struct err *e)
         {"/mcp/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
         {.path = NULL},
     };
+    // Where the server that has the tool set 'kernels' serves it.  The same in every way.
+    static const struct http_route kernel_routes[] = {
+        {KERNELS_PATH, HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
+        {KERNELS_PATH "/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
+        {.path = NULL},
+    };
     if (posts_open(m) < 0)
         return err_set(e, ERR_SYSTEM, 0, NULL, "no memory for the streams of /mcp");
     the_mcp = m;
     http_add_routes(h, routes);
+    if (mcp_tool_set_is_on(m, TOOLS_KERNELS))
+        http_add_routes(h, kernel_routes);
     return 0;
 }
 

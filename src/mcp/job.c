@@ -117,6 +117,8 @@ static void make_answer(struct job *j)
         sandbox_tell_files(j->runs->mcp, j->owner, json_object_get(j->object, "files"));
     if (!failed && j->background)
         background_keep(j);
+    if (j->present && !failed)
+        return;
     j->content = failed ? NULL : shape_result(&shape, j->object);
     j->is_error = j->exec->result.verdict != VERDICT_OK;
     if (!j->content)
@@ -141,11 +143,19 @@ void job_answer(struct job *j, struct mcp_call *c)
 {
     c->work = NULL;
     c->cancel = NULL;
+    if (j->present && j->error.message[0]) {
+        j->present(c, j->arguments, NULL, &j->error);
+        return;
+    }
     if (j->error.message[0]) {
         tool_error(c, err_code_name(j->error.code), j->error.hint, "%s", j->error.message);
         return;
     }
     tell_log(j, c);
+    if (j->present) {
+        j->present(c, j->arguments, j->object, NULL);
+        return;
+    }
     tool_answer(c, json_incref(j->content), json_incref(j->object), j->is_error);
 }
 
@@ -203,6 +213,7 @@ static struct job *job_new(struct mcp_call *c, const struct job_plan *plan)
     *j = (struct job){.runs = t,
                       .arguments = json_incref(plan->arguments),
                       .background = plan->background,
+                      .present = plan->present,
                       .code_length = plan->request.code_length,
                       .begin_us = clock_us()};
     TAILQ_INIT(&j->waiters);

@@ -15,12 +15,18 @@ struct tool_runs; // the jobs of a server
 
 enum { JOBS_BACKGROUND_MAX = 64, JOBS_RUNNING_MAX = 256 };
 
+// Answers the call in the form of another server (sets.h): with the whole object of the run, or, when there was
+// none, with NULL and why.  All are borrowed; the arguments are those of the plan.
+typedef void (*job_present)(struct mcp_call *c, json_t *arguments, json_t *object,
+                            const struct err *error);
+
 struct job_plan {
     // As exec_start() takes it, but owner, on_done and argument.  Its texts are borrowed from `arguments`,
     // but the names of a session's plan, which is copied.
     struct exec_request request;
     json_t *arguments; // held until the run is over
     bool background;
+    job_present present; // NULL: the answer of execute_python; not with `background`
 };
 
 struct tool_runs *tool_runs_new(struct mcp *m);

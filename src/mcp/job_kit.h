@@ -41,6 +41,7 @@ struct job {
     size_t code_length;
     // When a job of the background is done: its answer, or why it had none.
     bool background, in_background, done, is_error;
+    job_present present;
     json_t *content, *object;
     struct err error;
     unsigned waiter_count;

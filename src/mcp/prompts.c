@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "mcp/fixtures.h"
 #include "mcp/resources.h"
+#include "mcp/tools.h"
 
 enum {
     ARGUMENTS_MAX = 4,
@@ -35,6 +37,7 @@ struct prompt {
     struct argument arguments[ARGUMENTS_MAX]; // ends with a row without a name
     // Writes the text; values are in the order of the arguments, NULL when not given.
     void (*write)(FILE *out, const char *const values[ARGUMENTS_MAX]);
+    unsigned set; // of enum tool_set: only there when that is on; 0: always
 };
 
 // ---- texts ---------------------------------------------------------------------------------------
@@ -193,8 +196,60 @@ static void write_fix(FILE *out, const char *const values[ARGUMENTS_MAX])
         "output, and anything else that looks wrong but was left alone.\n");
 }
 
+// The prompt of the tool set 'kernels'.
+static void write_task(FILE *out, const char *const values[ARGUMENTS_MAX])
+{
+    static const struct {
+        const char *name, *text;
+    } styles[] = {
+        {"clean", "Write clear code that is easy to read: good names, short functions, one thing a "
+                  "line."},
+        {"verbose", "Write detailed code: say what each step is for, name intermediate values, and "
+                    "print what happens on the way."},
+        {"minimal", "Write as little code as does it, and say nothing beside it."},
+    };
+    const char *style = values[1] ? values[1] : styles[0].name;
+    bool comments = !values[2] || strcasecmp(values[2], "true") == 0;
+    fprintf(out, "Write Python code for this task, and run it with `execute_python_code`:\n\n");
+    write_block(out, "", values[0]);
+    for (size_t i = 0; i < ARRAY_LEN(styles); i++)
+        if (strcmp(styles[i].name, style) == 0)
+            fprintf(out, "\n%s", styles[i].text);
+    fprintf(out, comments ? " Explain the logic in comments.\n" : " Leave comments out.\n");
+    fprintf(out,
+            "\nIt runs in an isolated box with a working folder, /mnt/data; figures come back as "
+            "images on `plt.show()`. With `session_id` variables stay from call to call. If a run "
+            "fails, mend the code and run it again; finish with what came out.\n");
+}
+
+// The prompt of the tool set 'containers'.
+static void write_containers(FILE *out, const char *const values[ARGUMENTS_MAX])
+{
+    fprintf(
+        out,
+        "You can run Python code in an isolated container. Work like this:\n\n"
+        "1. Call `create_python_env`. It returns a `container_id`, which all other tools need.\n"
+        "2. For packages that are not there, call `install_package_in_env` with `container_id` and "
+        "`package_name`, such as numpy or pandas. It goes on by itself and answers with its "
+        "status.\n"
+        "3. Call `check_package_status` with `container_id` and `package_name` until the status is "
+        "no longer `installing`.\n"
+        "4. Call `execute_python_code` with `container_id` and `code`. It returns output, errors "
+        "and links to the files that the code made.\n\n"
+        "Every call is a new interpreter: packages and files stay, variables do not, so send "
+        "complete code. Files that the code saves in its working folder come back as download "
+        "links: save figures with `plt.savefig()`, do not call `plt.show()`, and save tables with "
+        "`df.to_csv()` or `df.to_excel()`. Give the person these links with your answer.\n");
+    if (values[0]) {
+        fprintf(out, "\nThe task:\n\n");
+        write_block(out, "", values[0]);
+    }
+}
+
 // ---- the table -----------------------------------------------------------------------------------
 
+static const char *const code_styles[] = {"clean", "verbose", "minimal", NULL};
+static const char *const yes_or_no[] = {"true", "false", NULL};
 static const char *const depths[] = {"standard", "quick", "thorough", NULL};
 static const char *const charts[] = {
     "line", "bar", "stacked bar", "histogram", "scatter",    "box plot", "heatmap",
@@ -218,7 +273,8 @@ static const struct prompt prompts[] = {
        SHORT_MAX, questions},
       {"depth", "Depth", "quick, standard (the default) or thorough", false, true, SHORT_MAX,
        depths}},
-     write_analyze},
+     write_analyze,
+     0},
     {"plot_data",
      "Plot data",
      "Draw one clear chart from data with Python, look at it, and correct it.",
@@ -228,7 +284,8 @@ static const struct prompt prompts[] = {
        false, SHORT_MAX, charts},
       {"style", "Style", "How it should look, such as publication or presentation", false, false,
        SHORT_MAX, styles}},
-     write_plot},
+     write_plot,
+     0},
     {"fix_code",
      "Fix failing code",
      "Find out why a piece of Python fails, correct it, and show by running it that it works.",
@@ -237,13 +294,38 @@ static const struct prompt prompts[] = {
        LONG_MAX, NULL},
       {"python_version", "Python version", "Version that it has to work with, such as 3.11", false,
        false, 64, versions}},
-     write_fix},
+     write_fix,
+     0},
+    {.name = "code_execution_prompt",
+     .title = "Write and run code",
+     .description = "Write Python for a task in a given style, and run it in a session.",
+     .arguments = {{"task_description", "Task", "What the code has to do", true, false, LONG_MAX,
+                    NULL},
+                   {"code_style", "Style", "clean (the default), verbose or minimal", false, true,
+                    SHORT_MAX, code_styles},
+                   {"include_comments", "Comments",
+                    "Whether it has comments: true (the default) or false", false, false, 16,
+                    yes_or_no}},
+     .write = write_task,
+     .set = TOOLS_KERNELS},
+    {.name = "python_container",
+     .title = "Work in a container",
+     .description =
+         "How to run Python in a container: create, install, run, and give out links to files.",
+     .arguments = {{"task", "Task", "What is to be done there", false, false, LONG_MAX, NULL}},
+     .write = write_containers,
+     .set = TOOLS_CONTAINERS},
 };
 
-static const struct prompt *find(const char *name)
+static bool is_offered(const struct mcp *m, const struct prompt *p)
+{
+    return !p->set || mcp_tool_set_is_on(m, (enum tool_set)p->set);
+}
+
+static const struct prompt *find(const struct mcp *m, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(prompts); i++)
-        if (strcmp(prompts[i].name, name) == 0)
+        if (strcmp(prompts[i].name, name) == 0 && is_offered(m, &prompts[i]))
             return &prompts[i];
     return NULL;
 }
@@ -278,7 +360,8 @@ static json_t *all_rows(const struct mcp_call *c)
 {
     json_t *rows = json_array(), *more = c->mcp->fixtures ? fixture_prompts() : NULL;
     for (size_t i = 0; i < ARRAY_LEN(prompts); i++)
-        (void)json_array_append_new(rows, prompt_json(&prompts[i]));
+        if (is_offered(c->mcp, &prompts[i]))
+            (void)json_array_append_new(rows, prompt_json(&prompts[i]));
     if (more)
         (void)json_array_extend(rows, more);
     json_decref(more);
@@ -392,8 +475,9 @@ static void fail_unknown(struct mcp_call *c, const char *name)
 {
     char known[256], shown[SHOWN_MAX];
     const char *names[ARRAY_LEN(prompts) + 1] = {NULL};
-    for (size_t i = 0; i < ARRAY_LEN(prompts); i++)
-        names[i] = prompts[i].name;
+    for (size_t i = 0, n = 0; i < ARRAY_LEN(prompts); i++)
+        if (is_offered(c->mcp, &prompts[i]))
+            names[n++] = prompts[i].name;
     join(names, known, sizeof known);
     mcp_fail(c, MCP_INVALID_PARAMS, NULL, "there is no prompt '%s'; there are %s",
              show(name, shown), known);
@@ -414,7 +498,7 @@ void mcp_handle_prompts_get(struct mcp_call *c)
     }
     if (c->mcp->fixtures && fixture_prompt_get(c, name, arguments))
         return;
-    const struct prompt *p = find(name);
+    const struct prompt *p = find(c->mcp, name);
     if (!p) {
         fail_unknown(c, name);
         return;
@@ -446,7 +530,7 @@ static json_t *complete_prompt(struct mcp_call *c, const char *name, const char 
     json_t *found = c->mcp->fixtures ? fixture_complete(name, argument, prefix) : NULL;
     if (found)
         return found;
-    const struct prompt *p = find(name);
+    const struct prompt *p = find(c->mcp, name);
     if (!p) {
         fail_unknown(c, name);
         return NULL;

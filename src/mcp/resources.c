@@ -20,6 +20,7 @@
 #include "mcp/job.h"
 #include "mcp/kept.h"
 #include "mcp/sandbox.h"
+#include "mcp/sets.h"
 #include "mcp/shape.h"
 #include "mcp/tool_run.h"
 #include "net/policy.h"
@@ -249,6 +250,14 @@ void mcp_handle_templates_list(struct mcp_call *c)
                   "annotations", annotations_json(c, 0.7, true));
     add_late_fields(c, o, "File of a session");
     (void)json_array_append_new(all, o);
+    if (mcp_tool_set_is_on(c->mcp, TOOLS_KERNELS)) {
+        o = json_pack(
+            "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", KERNELS_TEMPLATE, "name", "session",
+            "description", "A session that is open: how many runs it had, and when the last was",
+            "mimeType", "application/json", "annotations", annotations_json(c, 0.4, true));
+        add_late_fields(c, o, "Session");
+        (void)json_array_append_new(all, o);
+    }
     if (c->mcp->fixtures)
         merge(all, fixture_templates());
     answer_page(c, "templates", "resourceTemplates", all, false);
@@ -354,7 +363,7 @@ void mcp_handle_resources_read(struct mcp_call *c)
                                 resources[i].ttl_ms, c->mcp->gate && net_is_on(c->mcp->config));
             return;
         }
-    if (sandbox_read(c, uri))
+    if (sandbox_read(c, uri) || kernels_resource_read(c, uri))
         return;
     json_t *contents = read_run(c->mcp, uri, c->owner);
     if (contents)
@@ -375,7 +384,8 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
         return job_is_running(m, owner, id) ||
                mcp_kept_find(m, owner, id, part, &mime_type, &length);
-    return sandbox_exists(m, uri, owner) || (m->fixtures && fixture_resource_exists(uri));
+    return sandbox_exists(m, uri, owner) || kernels_resource_exists(m, uri, owner) ||
+           (m->fixtures && fixture_resource_exists(uri));
 }
 
 // ---- completion ----------------------------------------------------------------------------------
@@ -386,6 +396,9 @@ json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_
     if (strcmp(uri_template, SANDBOX_TEMPLATE) == 0)
         return sandbox_complete(m, owner, variable, prefix,
                                 json_string_value(json_object_get(known, "session")));
+    if (strcmp(uri_template, KERNELS_TEMPLATE) == 0 && mcp_tool_set_is_on(m, TOOLS_KERNELS))
+        return strcmp(variable, "session_id") == 0 ? kernels_resource_complete(m, owner, prefix)
+                                                   : NULL;
     if (strcmp(uri_template, run_template) != 0)
         return NULL;
     if (strcmp(variable, "execution_id") == 0)

@@ -85,7 +85,7 @@
            FIELD("host", NULLABLE(STRING)) ", " FIELD("address", NULLABLE(STRING)) ", "            \
            FIELD("port", NULLABLE(INTEGER)) ", " FIELD("rule", NULLABLE(STRING)) ", "              \
            FIELD("reason", STRING) ", " FIELD("line", INTEGER) ", "                                \
-           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", \"restricted\"]}") ", " \
+           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", \"restricted\", \"seccomp\"]}") ", " \
            FIELD("hint", STRING) ", " FIELD("count", INTEGER))
 
 #define NETWORK_USAGE                                                                              \

@@ -10,13 +10,13 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "code_policy.h"
-#include "gate/check.h"
 #include "gate/check_words.h"
 #include "gate/gate.h"
 #include "gate/network.h"
 #include "gate/source.h"
 #include "mcp/schema_kit.h"
 #include "mcp/shape.h"
+#include "mcp/tool_check.h"
 #include "mcp/tool_run.h"
 
 // clang-format off
@@ -73,16 +73,46 @@ static void cancel(struct mcp_call *c)
     check_free(TAKE_PTR(c->work));
 }
 
-static void on_done(struct check *k)
+void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lint,
+                      void (*on_done)(struct check *k))
+{
+    struct check_request request = {.owner = c->owner,
+                                    .source = json_string_value(code),
+                                    .length = json_string_length(code),
+                                    .policy = policy,
+                                    .lint = lint,
+                                    .on_done = on_done,
+                                    .argument = c};
+    struct err e;
+    if (!c->mcp->gate)
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be checked here");
+    else if (request.length > c->mcp->config->source_bytes &&
+             source_too_large("code", c->mcp->config->source_bytes, &e) < 0)
+        tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
+    else if (!policy || !(c->work = check_start(c->mcp->gate, &request)))
+        tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
+    if (c->work)
+        c->cancel = cancel;
+    json_decref(policy);
+}
+
+struct mcp_call *tool_check_done(struct check *k)
 {
     struct mcp_call *c = k->argument;
     c->work = NULL;
     c->cancel = NULL;
-    if (!k->answer) {
-        tool_error(c, err_code_name(k->error.code), k->error.hint, "%s", k->error.message);
-        check_free(k);
+    if (k->answer)
+        return c;
+    tool_error(c, err_code_name(k->error.code), k->error.hint, "%s", k->error.message);
+    check_free(k);
+    return NULL;
+}
+
+static void on_done(struct check *k)
+{
+    struct mcp_call *c = tool_check_done(k);
+    if (!c)
         return;
-    }
     _cleanup_free_ char *words = check_words(k->answer, NULL);
     json_t *text = words ? shape_clip(words, strlen(words), c->mcp->config->text_budget) : NULL;
     json_t *content = text ? json_pack("[{s:s, s:o}]", "type", "text", "text", text) : NULL;
@@ -93,37 +123,16 @@ static void on_done(struct check *k)
 
 static void validate_code(struct mcp_call *c, json_t *arguments)
 {
-    struct gate *g = c->mcp->gate;
-    json_t *code = json_object_get(arguments, "code"), *policy = NULL;
+    json_t *policy = NULL;
     struct err e;
-    if (!g) {
-        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be checked here");
-        return;
-    }
     // Anything else that is wrong with it is the answer.
-    int r = json_string_length(code) > c->mcp->config->source_bytes
-                ? source_too_large("code", c->mcp->config->source_bytes, &e)
-                : code_policy_make(c->mcp->config,
-                                   json_string_value(json_object_get(arguments, "policy")),
-                                   json_object_get(arguments, "allowed_imports"),
-                                   network_is_allowed(g, c->owner), true, &policy, &e);
-    if (r < 0) {
+    if (code_policy_make(c->mcp->config, json_string_value(json_object_get(arguments, "policy")),
+                         json_object_get(arguments, "allowed_imports"),
+                         network_is_allowed(c->mcp->gate, c->owner), true, &policy, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
-        return;
-    }
-    struct check_request request = {.owner = c->owner,
-                                    .source = json_string_value(code),
-                                    .length = json_string_length(code),
-                                    .policy = policy,
-                                    .lint = json_is_true(json_object_get(arguments, "lint")),
-                                    .on_done = on_done,
-                                    .argument = c};
-    c->work = check_start(g, &request);
-    json_decref(policy);
-    if (c->work)
-        c->cancel = cancel;
     else
-        tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
+        tool_check_start(c, json_object_get(arguments, "code"), policy,
+                         json_is_true(json_object_get(arguments, "lint")), on_done);
 }
 
 const struct mcp_tool check_tools[] = {

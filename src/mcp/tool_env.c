@@ -20,7 +20,9 @@
 #include "gate/env_words.h"
 #include "gate/envs.h"
 #include "gate/gate.h"
+#include "gate/nursery.h"
 #include "gate/packages.h"
+#include "gate/preload.h"
 #include "gate/session.h"
 #include "mcp/bounds.h"
 #include "mcp/shape.h"
@@ -96,8 +98,10 @@ struct order {
     struct mcp_call *call;
     struct env_job *job;
     struct event *timer;
-    bool starting; // envs_order() has not returned yet
-    json_t *last;  // what on_done said meanwhile
+    bool starting;            // envs_order() has not returned yet
+    json_t *last;             // what on_done said meanwhile
+    tool_env_present present; // NULL: tool_env_answer_status()
+    json_t *arguments;        // held for it
     char lead[256];
     char owner[MCP_OWNER_MAX + 1];
     char id[ENV_JOB_ID_SIZE];
@@ -108,7 +112,30 @@ static void order_free(struct order *o)
     if (o->timer)
         event_free(o->timer);
     json_decref(o->last);
+    json_decref(o->arguments);
     free(o);
+}
+
+static void answer_order(struct order *o, json_t *status)
+{
+    struct mcp_call *c = o->call;
+    c->work = NULL;
+    c->cancel = NULL;
+    if (o->present)
+        o->present(c, o->arguments, status, NULL);
+    else
+        tool_env_answer_status(c, status, o->lead);
+}
+
+static void refuse_order(struct order *o, const struct err *e)
+{
+    struct mcp_call *c = o->call;
+    c->work = NULL;
+    c->cancel = NULL;
+    if (o->present)
+        o->present(c, o->arguments, NULL, e);
+    else
+        tool_env_refuse(c, e);
 }
 
 static void on_progress(struct env_job *j, const json_t *status, void *argument)
@@ -128,9 +155,8 @@ static void on_done(struct env_job *j, const json_t *status, void *argument)
         o->last = json_deep_copy(status);
         return;
     }
-    struct mcp_call *c = o->call;
     json_t *copy = json_deep_copy(status); // the job's own may change or go
-    tool_env_answer_status(c, copy, o->lead);
+    answer_order(o, copy);
     json_decref(copy);
     order_free(o);
 }
@@ -145,12 +171,10 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
     env_job_forget(o->job);
     json_t *status = envs_status(c->mcp->gate, o->owner, o->id, &e);
     if (status) {
-        tool_env_answer_status(c, status, o->lead);
+        answer_order(o, status);
         json_decref(status);
     } else {
-        c->work = NULL;
-        c->cancel = NULL;
-        tool_env_refuse(c, &e);
+        refuse_order(o, &e);
     }
     order_free(o);
 }
@@ -174,9 +198,9 @@ static bool set_wait(struct order *o, uint64_t wait_ms)
     return o->timer && event_add(o->timer, &wait) == 0;
 }
 
-// Has it done, and answers the call.  `lead` stands before the words of the answer.
-static void start_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
-                        const char *lead)
+// The same for every set of tools.  `lead` stands before the words of the default set's answer.
+static void have_done(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                      uint64_t wait_ms, const char *lead, tool_env_present present)
 {
     struct err e;
     struct order *o = calloc(1, sizeof *o);
@@ -188,20 +212,21 @@ static void start_order(struct mcp_call *c, json_t *arguments, struct env_order 
     o->starting = true;
     snprintf(o->owner, sizeof o->owner, "%s", c->owner);
     snprintf(o->lead, sizeof o->lead, "%s", lead);
+    o->present = present;
+    o->arguments = json_incref(arguments);
     order->owner = o->owner;
     order->on_progress = on_progress;
     order->on_done = on_done;
     order->argument = o;
-    uint64_t wait_ms = bounds_milliseconds(arguments, "wait", WAIT_MS);
     o->job = envs_order(c->mcp->gate, order, &e);
     o->starting = false;
     if (!o->job) {
-        tool_env_refuse(c, &e);
+        refuse_order(o, &e);
         order_free(o);
         return;
     }
     if (o->last) {
-        tool_env_answer_status(c, o->last, lead);
+        answer_order(o, o->last);
         order_free(o);
         return;
     }
@@ -211,6 +236,18 @@ static void start_order(struct mcp_call *c, json_t *arguments, struct env_order 
     mcp_call_trim(c);
     if (!set_wait(o, wait_ms))
         on_waited(-1, 0, o); // nobody can wait: as it is now
+}
+
+static void start_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                        const char *lead)
+{
+    have_done(c, arguments, order, bounds_milliseconds(arguments, "wait", WAIT_MS), lead, NULL);
+}
+
+void tool_env_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                    uint64_t wait_ms, tool_env_present present)
+{
+    have_done(c, arguments, order, wait_ms, "", present);
 }
 
 // As a task unless the caller says how long it waits.
@@ -249,8 +286,7 @@ int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_enviro
 
 // ---- install_package -----------------------------------------------------------------------------
 
-// The requirements of a call, new; NULL: the call was answered.
-static json_t *requirements_of(struct mcp_call *c, json_t *arguments)
+json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
     json_t *packages = json_object_get(arguments, "packages"),
@@ -292,6 +328,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
     struct env_order order = {
         .change = ENV_INSTALL,
         .name = name,
+        .lock = json_string_value(json_object_get(arguments, "lock")),
         .requirements = requirements,
         .constraints = constraints,
         .upgrade = json_is_true(json_object_get(arguments, "upgrade")),
@@ -304,7 +341,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
 static void install_package(struct mcp_call *c, json_t *arguments)
 {
     const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
-    json_t *requirements = name ? requirements_of(c, arguments) : NULL;
+    json_t *requirements = name ? tool_env_requirements(c, arguments) : NULL;
     if (!requirements)
         return;
     json_t *held = json_incref(arguments); // `name` is in it, and the call lets go of it
@@ -359,26 +396,63 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
         tool_env_refuse(c, &e);
         return;
     }
-    if (envs_create(c->mcp->gate, c->owner, name, python, &e) < 0) {
+    json_t *lock = json_object_get(arguments, "lock");
+    if (lock && (requirements || strlen(json_string_value(lock)) != json_string_length(lock))) {
+        tool_error(c, err_code_name(ERR_BAD_VALUE), "give one of them, as text",
+                   requirements ? "arguments 'packages' and 'lock' both say what to install"
+                                : "argument 'lock' has a NUL character");
+        json_decref(requirements);
+        return;
+    }
+    json_t *modules = json_object_get(arguments, "preload");
+    json_auto_t *preload = modules ? preload_check(modules, &e) : NULL;
+    if (modules && !preload) {
+        (void)err_wrap(&e, "argument 'preload'");
         tool_env_refuse(c, &e);
         json_decref(requirements);
         return;
     }
-    snprintf(
+    if (envs_create(c->mcp->gate, c->owner, name, python, &e) < 0 ||
+        (preload && nursery_declare(c->mcp->gate, c->owner, name, preload, &e) < 0)) {
+        tool_env_refuse(c, &e);
+        json_decref(requirements);
+        return;
+    }
+    size_t n = (size_t)snprintf(
         lead, sizeof lead,
         "created environment '%s'\nPass environment=\"%s\" to execute_python, open_session and "
         "install_package.\n",
         name, name);
-    if (json_array_size(requirements)) {
+    if (mcp_tool_set_is_on(c->mcp, TOOLS_CONTAINERS) && n < sizeof lead)
+        (void)snprintf(lead + n, sizeof lead - n, "container_id: %s\n", name);
+    if (json_array_size(requirements) || lock) {
         install(c, arguments, name, requirements, lead);
     } else {
         json_t *status =
             json_pack("{s:n, s:s, s:s, s:f, s:f, s:[], s:[], s:[], s:[], s:n}", "job",
                       "environment", name, "state", "ready", "progress", 1.0, "elapsed_seconds",
                       0.0, "log", "requirements", "added", "removed", "error");
+        // Clients of that set call it without arguments, and look for this.
+        if (mcp_tool_set_is_on(c->mcp, TOOLS_CONTAINERS))
+            (void)json_object_set_new(status, "container_id", json_string(name));
         tool_env_answer(c, status, strdup(lead), false);
     }
     json_decref(requirements);
+}
+
+// ---- uninstall_package -----------------------------------------------------------------------------
+
+static void uninstall_package(struct mcp_call *c, json_t *arguments)
+{
+    const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
+    json_t *names = name ? tool_env_requirements(c, arguments) : NULL;
+    if (!names)
+        return;
+    json_t *held = json_incref(arguments);
+    struct env_order order = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
+    start_order(c, arguments, &order, "");
+    json_decref(held);
+    json_decref(names);
 }
 
 // ---- reset_sandbox -------------------------------------------------------------------------------
@@ -444,8 +518,19 @@ static const char create_input[] = INPUT("",
     "\"python\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 32, \"description\": \"Version of the "
         "interpreter, such as \\\"3.12\\\"; it must be the server's, which is what counts when it is left out.\"}, "
     PACKAGES_ARGUMENT("What to install into it at once: \\\"pandas matplotlib>=3\\\", or a list.") ", "
+    "\"lock\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 262144, \"description\": \"Instead of packages: "
+        "the text of a pylock.toml, or of a requirements file with a --hash for each package; exactly that is "
+        "installed.\"}, "
+    "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, \"description\": \"Modules that "
+        "sandboxes import before code needs them, such as [\\\"pandas\\\"]; what code imports often is learned anyway.\"}, "
     MORE_ARGUMENTS ", "
     WAIT_ARGUMENT("30", "Seconds to wait for the end of the installation."));
+
+static const char uninstall_input[] = INPUT("",
+    PACKAGES_ARGUMENT("Names of packages to remove: one text with several, or a list.") ", "
+    "\"package_names\": " REQUIREMENTS("Another name of packages.") ", "
+    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
+    WAIT_ARGUMENT("30", "Seconds to wait for the end; after them the answer says how far it is, and it goes on."));
 
 static const char reset_input[] = INPUT("",
     ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
@@ -513,6 +598,21 @@ const struct mcp_tool env_tools[] = {
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = create_python_env,
+    },
+    {
+        .name = "uninstall_package",
+        .title = "Remove packages",
+        .description =
+            "Removes packages that were installed into an environment, and what only they "
+            "needed. What the interpreter itself has stays, and so does what sessions have "
+            "imported already.",
+        .input_schema = uninstall_input,
+        .output_schema = tool_env_status_output,
+        .hints = TOOL_DESTRUCTIVE,
+        .sets = TOOLS_DEFAULT,
+        .task = TOOL_TASK_LONG,
+        .is_long = is_long,
+        .handle = uninstall_package,
     },
     {
         .name = "reset_sandbox",

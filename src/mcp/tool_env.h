@@ -20,6 +20,22 @@ void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead
 // The environment that a call means: NULL when the call was answered.
 const char *tool_env_name(struct mcp_call *c, json_t *arguments);
 
+// Answers a call with the state of a job (envs.h) in the form of another server (sets.h), or, when there is none, with
+// NULL and why.  All are borrowed.
+typedef void (*tool_env_present)(struct mcp_call *c, json_t *arguments, json_t *status,
+                                 const struct err *error);
+struct env_order;
+// Has it done; answers when it is over, or after `wait_ms` with how far it is.
+void tool_env_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                    uint64_t wait_ms, tool_env_present present);
+// The requirements of arguments `packages` or `package_names`, new; NULL: the call was answered.
+json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments);
+
+// The name without extras and versions: "Foo[bar]>=2" is "Foo".
+void tool_env_bare_name(const char *requirement, char *buf, size_t cap);
+// A package in the answer of packages_ask(), by any spelling of its name; borrowed, NULL: it is not there.
+json_t *tool_env_find_package(json_t *found, const char *package);
+
 // What envs_status() makes.
 extern const char tool_env_status_output[];
 

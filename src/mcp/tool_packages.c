@@ -109,7 +109,7 @@ static void cancel_search(struct mcp_call *c)
     free(s);
 }
 
-static json_t *find_package(json_t *found, const char *package)
+json_t *tool_env_find_package(json_t *found, const char *package)
 {
     char wanted[128], have[128];
     json_t *item;
@@ -137,7 +137,7 @@ static void on_found(json_t *found, const struct err *e, void *argument)
         return;
     }
     const char *name = json_string_value(json_object_get(found, "environment"));
-    json_t *item = find_package(found, s->package);
+    json_t *item = tool_env_find_package(found, s->package);
     const char *version = json_string_value(json_object_get(item, "version"));
     if (item &&
         asprintf(&words, "%s %s is installed in environment '%s'%s",
@@ -181,8 +181,7 @@ static void search(struct mcp_call *c, const char *environment, const char *pack
     c->cancel = cancel_search;
 }
 
-// The name without extras and versions: "Foo[bar]>=2" is "Foo".
-static void bare_name(const char *requirement, char *buf, size_t cap)
+void tool_env_bare_name(const char *requirement, char *buf, size_t cap)
 {
     requirement += strspn(requirement, " \t");
     snprintf(buf, cap, "%.*s", (int)strcspn(requirement, " \t[<>=!~;@("), requirement);
@@ -209,7 +208,7 @@ static void check_package_status(struct mcp_call *c, json_t *arguments)
         const char *text = tool_string(c, arguments, key);
         if (!text)
             return;
-        bare_name(text, package, sizeof package);
+        tool_env_bare_name(text, package, sizeof package);
     }
     json_t *status = job ? envs_status(c->mcp->gate, c->owner, job, &e)
                          : envs_status_of(c->mcp->gate, c->owner, name, package, &e);
@@ -230,6 +229,7 @@ struct listing {
     struct mcp_call *call;
     struct packages *packages;
     char owner[MCP_OWNER_MAX + 1];
+    bool lock; // the text is the lock
 };
 
 static void cancel_listing(struct mcp_call *c)
@@ -263,13 +263,23 @@ static void on_listed(json_t *found, const struct err *e, void *argument)
         free(l);
         return;
     }
+    if (l->lock) {
+        struct err ignored;
+        json_t *one = envs_describe(
+            g, l->owner, json_string_value(json_object_get(found, "environment")), &ignored);
+        free(words);
+        words = env_words_lock(one);
+        json_decref(one);
+    }
     json_t *names = names_of(g, l->owner);
     FILE *f = open_memstream(&text, &length);
     if (f) {
         fputs(words ? words : "", f);
-        fputs("environments:", f);
-        json_array_foreach(names, i, name)
-            fprintf(f, "%s %s", i ? "," : "", json_string_value(name));
+        if (!l->lock) {
+            fputs("environments:", f);
+            json_array_foreach(names, i, name)
+                fprintf(f, "%s %s", i ? "," : "", json_string_value(name));
+        }
         if (fclose(f) != 0)
             free(TAKE_PTR(text));
     }
@@ -290,6 +300,7 @@ static void list_installed_packages(struct mcp_call *c, json_t *arguments)
     if (l) {
         l->call = c;
         snprintf(l->owner, sizeof l->owner, "%s", c->owner);
+        l->lock = json_is_true(json_object_get(arguments, "lock"));
         l->packages = packages_ask(c->mcp->gate, c->owner, name, on_listed, l, &e);
     } else {
         err_set(&e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
@@ -318,7 +329,9 @@ static const char status_input[] = INPUT("",
     WAIT_ARGUMENT("0", "Seconds to wait for the end before answering."));
 
 static const char list_input[] = INPUT("",
-    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given."));
+    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
+    "\"lock\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Answer with the lock as text: what was "
+        "installed, as a requirements file with hashes, which create_python_env takes as its lock.\"}");
 
 static const char list_output[] =
     OBJECT("\"environment\", \"python\", \"packages\", \"count\", \"environments\"",

@@ -190,16 +190,24 @@ static json_t *question_text(const struct mcp_call *c, const char *code, size_t 
     return text;
 }
 
-static void consented(struct mcp_call *c, json_t *answers)
+bool tool_has_consent(struct mcp_call *c, json_t *answers)
 {
+    if (c->mcp->config->consent != CONSENT_ALWAYS)
+        return true;
     json_t *answer = json_object_get(answers, "approve");
     const char *action = json_string_value(json_object_get(answer, "action"));
     json_t *yes = json_object_get(json_object_get(answer, "content"), "approve");
     if (action && strcmp(action, "accept") == 0 && json_is_true(yes))
+        return true;
+    tool_error(c, "consent_declined", "do not run it again unless the person asks for it",
+               "the person at the client did not approve this run; nothing was run");
+    return false;
+}
+
+static void consented(struct mcp_call *c, json_t *answers)
+{
+    if (tool_has_consent(c, answers))
         execute(c);
-    else
-        tool_error(c, "consent_declined", "do not run it again unless the person asks for it",
-                   "the person at the client did not approve this run; nothing was run");
 }
 
 static bool can_ask(const struct mcp_call *c)
@@ -209,8 +217,13 @@ static bool can_ask(const struct mcp_call *c)
            !(json_object_get(modes, "url") && !json_object_get(modes, "form"));
 }
 
-static void ask_consent(struct mcp_call *c, json_t *code, const json_t *layer)
+void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
+                      void (*then)(struct mcp_call *c, json_t *answers))
 {
+    if (c->mcp->config->consent != CONSENT_ALWAYS) {
+        then(c, NULL);
+        return;
+    }
     if (!can_ask(c)) {
         tool_error(c, "consent_unavailable",
                    "use a client that supports elicitation, or start the server with "
@@ -236,7 +249,7 @@ static void ask_consent(struct mcp_call *c, json_t *code, const json_t *layer)
     // The state binds the answer to this code; without it nobody was asked about this code yet.
     if (!json_is_true(json_object_get(c->state, "consent")))
         c->answers = NULL;
-    mcp_ask(c, &question, 1, json_pack("{s:b}", "consent", 1), consented);
+    mcp_ask(c, &question, 1, json_pack("{s:b}", "consent", 1), then);
 }
 
 // A session's memory is what it was opened with; whoever asks for other memory must not get it silently.
@@ -264,10 +277,8 @@ static void execute_python(struct mcp_call *c, json_t *arguments)
              tool_check_luggage(c, arguments) < 0 || !memory_fits(c, arguments) ||
              tool_network(c, arguments, &layer) < 0)
         return;
-    else if (c->mcp->config->consent == CONSENT_ALWAYS)
-        ask_consent(c, code, layer);
     else
-        execute(c);
+        tool_ask_consent(c, code, layer, consented);
     json_decref(layer);
 }
 

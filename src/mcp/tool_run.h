@@ -24,6 +24,13 @@ void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_pl
 // A text argument that must not have a NUL in it; NULL: it has, and the call was answered.
 const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name);
 
+// For every tool that runs code: `then` comes, at once when the configuration does not want a person to be asked.
+// It begins with tool_has_consent(), which answers the call when the person does not want the run.  `layer` is what
+// the code may reach, as tool_network() has it; NULL: what the key may.
+void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
+                      void (*then)(struct mcp_call *c, json_t *answers));
+bool tool_has_consent(struct mcp_call *c, json_t *answers);
+
 // What callers bring along, checked: 0, or -1 when the call was answered.
 int tool_check_luggage(struct mcp_call *c, json_t *arguments);
 

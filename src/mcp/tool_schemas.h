@@ -127,6 +127,7 @@ const char tool_run_output[] =
         FIELD("network_error", STRING) ", "
         FIELD("security_events", LIST(SECURITY_EVENT)) ", "
         FIELD("security_events_omitted", INTEGER) ", "
+        FIELD("security_observed", LIST(STRING)) ", "
         FIELD("violations", LIST(VIOLATION)) ", "
         FIELD("isolation", MAP(STRING)) ", "
         FIELD("truncated", OBJECT("",

@@ -18,22 +18,18 @@
 #include "gate/network.h"
 #include "mcp/fixtures.h"
 #include "mcp/icon.h"
-#include "mcp/schema.h"
+#include "mcp/sets.h"
 #include "mcp/tasks.h"
 #include "mcp/tool_run.h"
+#include "mcp/variants.h"
 #include "net/policy.h"
 
 enum { TOOLS_MAX = 256 };
 
-struct entry {
-    const struct mcp_tool *tool;
-    json_t *input, *output;
-};
-
 struct mcp_tools {
     unsigned sets;
     size_t count;
-    struct entry entries[TOOLS_MAX];
+    struct tool_entry entries[TOOLS_MAX];
     json_t *lists[MCP_VERSION_MAX];
     struct mcp_prepared first_pages[MCP_VERSION_MAX]; // of tools/list, made when first asked for
     struct networked {                                // the same for the last key with network
@@ -45,15 +41,26 @@ struct mcp_tools {
     struct tool_runs *runs;
 };
 
-// To add a table of tools, add it here; to add a set, name it below.
-static const struct mcp_tool *const tables[] = {run_tools,  check_tools,   session_tools,
-                                                env_tools,  package_tools, file_tools,
-                                                info_tools, fixture_tools};
+// To add a table of tools, add it here, in the order of the sets; to add a set, name it below.
+static const struct mcp_tool *const tables[] = {
+    run_tools,     check_tools,     session_tools,  env_tools,    package_tools,
+    file_tools,    info_tools,      executor_tools, kernel_tools, restricted_tools,
+    checker_tools, container_tools, fixture_tools};
+
+enum {
+    TOOLS_ALL = TOOLS_DEFAULT | TOOLS_EXECUTOR | TOOLS_KERNELS | TOOLS_RESTRICTED | TOOLS_CHECKER |
+                TOOLS_CONTAINERS,
+};
 
 static const struct {
     const char *name;
-    unsigned bit;
-} set_names[] = {{"default", TOOLS_DEFAULT}};
+    unsigned bits;
+} set_names[] = {
+    {"default", TOOLS_DEFAULT}, {"executor", TOOLS_EXECUTOR},
+    {"kernels", TOOLS_KERNELS}, {"restricted", TOOLS_RESTRICTED},
+    {"checker", TOOLS_CHECKER}, {"containers", TOOLS_CONTAINERS},
+    {"all", TOOLS_ALL},
+};
 
 // ---- start and end -------------------------------------------------------------------------------
 
@@ -66,62 +73,70 @@ static int choose_sets(struct mcp *m, struct err *e)
         while (k < ARRAY_LEN(set_names) && strcmp(wanted->items[i], set_names[k].name) != 0)
             k++;
         if (k == ARRAY_LEN(set_names))
-            return err_set(e, ERR_BAD_VALUE, 0, "there is one set: default",
+            return err_set(e, ERR_BAD_VALUE, 0, "'constrictor serve --help' names the sets",
                            "tools: there is no tool set '%s'", wanted->items[i]);
-        m->tools->sets |= set_names[k].bit;
+        m->tools->sets |= set_names[k].bits;
     }
     if (m->fixtures)
         m->tools->sets |= TOOLS_FIXTURES;
     return 0;
 }
 
+static const char *set_name(unsigned bits)
+{
+    for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
+        if (bits & set_names[i].bits)
+            return set_names[i].name;
+    return "fixtures";
+}
+
 static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
 {
     struct mcp_tools *t = m->tools;
-    if (t->count == TOOLS_MAX)
+    size_t i = 0;
+    while (i < t->count && strcmp(t->entries[i].name, tool->name) != 0)
+        i++;
+    if (i == TOOLS_MAX)
         return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools", TOOLS_MAX);
-    struct entry *entry = &t->entries[t->count++];
-    entry->tool = tool;
-    entry->input = json_loads(tool->input_schema, 0, NULL);
-    entry->output = tool->output_schema ? json_loads(tool->output_schema, 0, NULL) : NULL;
-    if (!entry->input || (tool->output_schema && !entry->output) ||
-        (tool->adapt && tool->adapt(m, entry->input) < 0))
-        return err_set(e, ERR_INTERNAL, 0, NULL, "the schemas of tool '%s'", tool->name);
-    return 0;
+    if (i == t->count)
+        t->count++;
+    return variants_add(&t->entries[i], m, tool, set_name(tool->sets & t->sets), e);
 }
 
-static json_t *annotations_json(const struct mcp_tool *tool, bool network)
+static json_t *annotations_json(const struct tool_entry *entry, bool network)
 {
-    bool open_world = tool->hints & TOOL_OPEN_WORLD || (network && tool->hints & TOOL_NETWORK);
-    return json_pack("{s:s, s:b, s:b, s:b, s:b}", "title", tool->title ? tool->title : tool->name,
-                     "readOnlyHint", !!(tool->hints & TOOL_READ_ONLY), "destructiveHint",
-                     !!(tool->hints & TOOL_DESTRUCTIVE), "idempotentHint",
-                     !!(tool->hints & TOOL_IDEMPOTENT), "openWorldHint", open_world);
+    unsigned hints = entry->hints;
+    bool open_world = hints & TOOL_OPEN_WORLD || (network && hints & TOOL_NETWORK);
+    return json_pack("{s:s, s:b, s:b, s:b, s:b}", "title",
+                     entry->first->title ? entry->first->title : entry->name, "readOnlyHint",
+                     !!(hints & TOOL_READ_ONLY), "destructiveHint", !!(hints & TOOL_DESTRUCTIVE),
+                     "idempotentHint", !!(hints & TOOL_IDEMPOTENT), "openWorldHint", open_world);
 }
 
-static json_t *description_json(const struct mcp_tool *tool, const char *network)
+static json_t *description_json(const struct tool_entry *entry, const char *network)
 {
-    if (!(tool->hints & TOOL_NETWORK))
-        return json_string(tool->description);
+    if (!(entry->hints & TOOL_NETWORK))
+        return json_incref(entry->description);
+    const char *description = json_string_value(entry->description);
     if (!network[0])
-        return json_sprintf("%s There is no network.", tool->description);
-    return json_sprintf("%s The network: it may reach %s, and nothing else.", tool->description,
-                        network);
+        return json_sprintf("%s There is no network.", description);
+    return json_sprintf("%s The network: it may reach %s, and nothing else.", description, network);
 }
 
 // A tool with the fields that a revision knows, for those who may reach `network` ("": nothing).
-static json_t *tool_json(const struct entry *entry, enum mcp_version version, const char *network)
+static json_t *tool_json(const struct tool_entry *entry, enum mcp_version version,
+                         const char *network)
 {
-    const struct mcp_tool *tool = entry->tool;
+    const struct mcp_tool *tool = entry->first;
     json_t *o = json_pack("{s:s, s:o, s:O}", "name", tool->name, "description",
-                          description_json(tool, network), "inputSchema", entry->input);
+                          description_json(entry, network), "inputSchema", entry->input);
     int failed = !o;
     if (version >= MCP_2025_06_18 && tool->title)
         failed |= json_object_set_new(o, "title", json_string(tool->title));
     if (version >= MCP_2025_06_18 && entry->output)
         failed |= json_object_set(o, "outputSchema", entry->output);
     if (version >= MCP_2025_03_26)
-        failed |= json_object_set_new(o, "annotations", annotations_json(tool, network[0]));
+        failed |= json_object_set_new(o, "annotations", annotations_json(entry, network[0]));
     if (version >= MCP_2025_11_25 && !(tool->sets & TOOLS_FIXTURES))
         failed |= json_object_set_new(o, "icons", mcp_icons_json());
     if (failed) {
@@ -169,10 +184,8 @@ void mcp_tools_close(struct mcp *m)
         mcp_prepared_clear(&t->first_pages[v]);
         mcp_prepared_clear(&t->networked[v].page);
     }
-    for (size_t i = 0; i < t->count; i++) {
-        json_decref(t->entries[i].input);
-        json_decref(t->entries[i].output);
-    }
+    for (size_t i = 0; i < t->count; i++)
+        variants_clear(&t->entries[i]);
     json_decref(t->nothing);
     free(t);
     m->tools = NULL;
@@ -180,33 +193,26 @@ void mcp_tools_close(struct mcp *m)
 
 // ---- finding -------------------------------------------------------------------------------------
 
-static const struct entry *find(const struct mcp *m, const char *name)
+static const struct tool_entry *find(const struct mcp *m, const char *name)
 {
     for (size_t i = 0; i < m->tools->count; i++)
-        if (strcmp(m->tools->entries[i].tool->name, name) == 0)
+        if (strcmp(m->tools->entries[i].name, name) == 0)
             return &m->tools->entries[i];
     return NULL;
-}
-
-const struct mcp_tool *mcp_tool_find(struct mcp *m, const char *name)
-{
-    const struct entry *entry = find(m, name);
-    return entry ? entry->tool : NULL;
-}
-
-json_t *mcp_tool_input_schema(struct mcp *m, const struct mcp_tool *tool)
-{
-    const struct entry *entry = find(m, tool->name);
-    return entry ? entry->input : NULL;
 }
 
 json_t *mcp_tool_sets(const struct mcp *m)
 {
     json_t *names = json_array();
     for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
-        if (m->tools->sets & set_names[i].bit)
+        if (m->tools->sets & set_names[i].bits && set_names[i].bits != TOOLS_ALL)
             (void)json_array_append_new(names, json_string(set_names[i].name));
     return names;
+}
+
+bool mcp_tool_set_is_on(const struct mcp *m, enum tool_set set)
+{
+    return m->tools->sets & set;
 }
 
 struct tool_runs *mcp_tool_runs(const struct mcp *m)
@@ -284,10 +290,10 @@ static void unknown_tool(struct mcp_call *c, const char *name)
     const char *near = NULL;
     unsigned best = 6;
     for (size_t i = 0; i < t->count; i++) {
-        unsigned distance = text_distance(name, t->entries[i].tool->name);
+        unsigned distance = text_distance(name, t->entries[i].name);
         if (distance < best) {
             best = distance;
-            near = t->entries[i].tool->name;
+            near = t->entries[i].name;
         }
     }
     snprintf(shown, sizeof shown, "%.128s", name);
@@ -298,7 +304,7 @@ static void unknown_tool(struct mcp_call *c, const char *name)
 }
 
 // SEP-2243: headers that repeat arguments.  False: the call was failed.
-static bool headers_fit(struct mcp_call *c, const struct entry *entry, json_t *arguments)
+static bool headers_fit(struct mcp_call *c, const struct tool_entry *entry, json_t *arguments)
 {
     struct rpc_refusal no = {0};
     if (!c->from || !c->from->check_params ||
@@ -349,7 +355,7 @@ void mcp_handle_tools_call(struct mcp_call *c)
         mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'name' must be the name of a tool, as a text");
         return;
     }
-    const struct entry *entry = find(c->mcp, json_string_value(name));
+    const struct tool_entry *entry = find(c->mcp, json_string_value(name));
     if (!entry) {
         unknown_tool(c, json_string_value(name));
         return;
@@ -362,12 +368,12 @@ void mcp_handle_tools_call(struct mcp_call *c)
     if (!headers_fit(c, entry, arguments))
         return;
     char message[768];
-    if (schema_check(entry->input, arguments, message, sizeof message) < 0) {
+    const struct mcp_tool *tool = variants_choose(entry, arguments, message, sizeof message);
+    if (!tool) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "correct it and call the tool again", "%s",
                    message);
         return;
     }
-    const struct mcp_tool *tool = entry->tool;
     struct mcp_call *on = choose_task(c, tool, arguments);
     if (on)
         tool->handle(on, tool_arguments(on));
@@ -428,9 +434,9 @@ void tool_error(struct mcp_call *c, const char *code, const char *hint, const ch
     snprintf(text, sizeof text, "%s%s%s\ncode: %s", message, has_hint ? "\nhint: " : "",
              has_hint ? hint : "", code);
     const char *name = json_string_value(json_object_get(c->request.params, "name"));
-    const struct mcp_tool *tool = name ? mcp_tool_find(c->mcp, name) : NULL;
+    const struct tool_entry *entry = name ? find(c->mcp, name) : NULL;
     json_t *structured = NULL;
-    if (!tool || !tool->output_schema)
+    if (!entry || !entry->output)
         structured = json_pack("{s:{s:s, s:s, s:s?}}", "error", "code", code, "message", message,
                                "hint", has_hint ? hint : NULL);
     tool_answer(c, json_pack("[o]", tool_text(text)), structured, true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table (tool_run.c,
-// fixtures.c, ...) and the table to the list in tools.c.
+// set_executor.c, fixtures.c, ...) and a new table to the list in tools.c.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_H
 #define CONSTRICTOR_MCP_TOOLS_H
@@ -14,9 +14,19 @@ enum tool_hint {
     TOOL_IDEMPOTENT = 1 << 2,
     TOOL_OPEN_WORLD = 1 << 3, // reaches the network
     TOOL_NETWORK = 1 << 4,    // does for keys that may; its description says what they may reach
+    TOOL_UNLISTED = 1 << 5,   // a further variant (variants.h) that is taken but not told of
 };
 
-enum tool_set { TOOLS_DEFAULT = 1 << 0, TOOLS_FIXTURES = 1 << 7 };
+// In the order in which variants of one tool are tried: variants.h.
+enum tool_set {
+    TOOLS_DEFAULT = 1 << 0,
+    TOOLS_EXECUTOR = 1 << 1,
+    TOOLS_KERNELS = 1 << 2,
+    TOOLS_RESTRICTED = 1 << 3,
+    TOOLS_CHECKER = 1 << 4,
+    TOOLS_CONTAINERS = 1 << 5,
+    TOOLS_FIXTURES = 1 << 7,
+};
 
 enum tool_task {
     TOOL_TASK_NEVER,
@@ -44,12 +54,9 @@ void mcp_tools_close(struct mcp *m);
 void mcp_handle_tools_list(struct mcp_call *c);
 void mcp_handle_tools_call(struct mcp_call *c);
 
-// By name among those switched on, or NULL.
-const struct mcp_tool *mcp_tool_find(struct mcp *m, const char *name);
-json_t *mcp_tool_input_schema(struct mcp *m, const struct mcp_tool *tool); // borrowed
-
 // The names of the tool sets that are switched on: array, new.
 json_t *mcp_tool_sets(const struct mcp *m);
+bool mcp_tool_set_is_on(const struct mcp *m, enum tool_set set);
 struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools started: job.h
 
 // ---- for the handlers of tools -----------------------------------------------------------------

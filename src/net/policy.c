@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "code_policy.h"
+#include "net/proxy.h"
 #include "net/rule.h"
 
 struct owner {
@@ -24,6 +25,7 @@ struct net_policy {
     bool on;
     struct net_grant fallback;
     struct net_grant installer; // of NET_INSTALLER: the index of packages, and nothing else
+    size_t learned;             // of its rules, the last ones
     size_t count;
     struct owner *owners; // in the order of their names
 };
@@ -210,10 +212,12 @@ int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e)
         return err_set(e, ERR_BAD_VALUE, 0, "write it as https://index.example.org/simple",
                        "it does not begin with https:// or http://");
     size_t n = strcspn(host, "/?#");
-    // SECURITY: it is told to a box.
+    // SECURITY: it is told to a box, where anybody could read it who gets code to run there.
     if (memchr(host, '@', n))
-        return err_set(e, ERR_BAD_VALUE, 0, "use an index that needs none, for instance a mirror",
-                       "an address with a user or a password in it is not possible");
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       "use an index that needs none: a mirror, or one of your own that adds them",
+                       "credentials would have to enter a box, so an address with a user or a "
+                       "password in it is not taken");
     const char *bracket = memchr(host, ']', n);
     bool has_port =
         memchr(bracket ? bracket : host, ':', n - (size_t)(bracket ? bracket - host : 0));
@@ -233,34 +237,112 @@ static int add_index(struct text_list *hosts, const char *url, struct err *e)
     int bad = net_url_rule(url, rule, e);
     if (bad == 0 && (bad = text_list_add(hosts, rule)) < 0)
         (void)err_set(e, ERR_BAD_VALUE, -bad, "name fewer of them", "it cannot be added");
-    net_quote(url, strlen(url), shown);
+    // SECURITY: without what may be a password: this goes to logs.
+    const char *begin = strstr(url, "://"), *at = strrchr(url, '@');
+    const char *plain = begin && at && at > begin ? at + 1 : url;
+    net_quote(plain, strlen(plain), shown);
     return bad < 0 ? err_wrap(e, "the index '%s'", shown) : 0;
 }
 
-// Without an index of the operator's it is the one that pip asks, and only the gate knows which that is: then
-// public hosts are open on the port of https, and the gate's layer is what narrows them.
+// A host of --allow-url, on the port of https alone.
+static int add_url_host(struct text_list *hosts, const char *host, struct err *e)
+{
+    char rule[TEXT_ITEM_MAX + 8];
+    int n = snprintf(rule, sizeof rule, "%s:443", host);
+    if (n > TEXT_ITEM_MAX || strpbrk(host, "/:@[") || strcmp(host, "*") == 0)
+        return err_set(e, ERR_BAD_VALUE, 0, "write it as files.example.org or *.example.org",
+                       "--allow-url: '%.80s' is not the name of a host", host);
+    int bad = text_list_add(hosts, rule);
+    return bad < 0 ? err_set(e, ERR_BAD_VALUE, -bad, "name fewer of them",
+                             "--allow-url: it cannot be added")
+                   : 0;
+}
+
+// Without an index of the operator's it is the one that pip asks: net_policy_learn().
 static int make_installer(struct net_policy *p, const struct config *c, struct err *e)
 {
     static const struct net_quota quota = {100000, 256, UINT64_MAX, 10000, TEXT_GIB, UINT64_MAX};
     _cleanup_free_ struct text_list *hosts = malloc(sizeof *hosts);
     int bad = 0;
+    struct net_proxy proxy;
     p->installer.box = quota;
     p->installer.key = p->fallback.key;
     if (c->offline)
         return 0;
+    if (c->index_proxy[0] && (bad = net_proxy_parse(c->index_proxy, &proxy, e)) < 0)
+        return bad;
     if (!hosts)
         return out_of_memory(e);
     *hosts = c->index_hosts;
     if (c->index_url[0])
         bad = add_index(hosts, c->index_url, e);
-    else
-        (void)text_list_add(hosts, "*:443");
     for (size_t i = 0; bad == 0 && i < c->extra_index_urls.count; i++)
         bad = add_index(hosts, c->extra_index_urls.items[i], e);
+    for (size_t i = 0; bad == 0 && i < c->allow_urls.count; i++)
+        bad = add_url_host(hosts, c->allow_urls.items[i], e);
     if (bad < 0)
         return bad;
     bad = net_rules_from_lists(hosts, &c->deny_hosts, &p->installer.rules, e);
     return bad < 0 ? err_wrap(e, "--index-host") : 0;
+}
+
+// As a rule may be that was learned.
+static bool is_one_host(const struct net_rule *r)
+{
+    return r->kind == NET_KIND_HOST && r->port_min == 443 && r->port_max == 443 && !r->http;
+}
+
+// Whether it is denied is another question, and asked for each connection.
+static bool is_known(const struct net_policy *p, const struct net_rule *r)
+{
+    struct net_rules one = {.allow_count = 1, .allow = (struct net_rule *)r},
+                     all = {.allow_count = p->installer.rules.allow_count,
+                            .allow = p->installer.rules.allow};
+    struct err ignored;
+    return net_rules_within(&one, &all, &ignored) == 0;
+}
+
+static int learn_one(struct net_policy *p, const struct net_rule *r, struct err *e)
+{
+    struct net_rules *rules = &p->installer.rules;
+    struct net_rule *more = realloc(rules->allow, (rules->allow_count + 1) * sizeof *rules->allow);
+    if (!more)
+        return out_of_memory(e);
+    rules->allow = more;
+    if (net_rule_copy(&rules->allow[rules->allow_count], r) < 0)
+        return out_of_memory(e);
+    rules->allow_count++;
+    p->learned++;
+    return 0;
+}
+
+int net_policy_learn(struct net_policy *p, const struct net_rules *hosts, struct err *e)
+{
+    size_t fresh = 0;
+    for (size_t i = 0; i < hosts->allow_count; i++) {
+        if (is_known(p, &hosts->allow[i]))
+            continue;
+        if (!is_one_host(&hosts->allow[i]))
+            return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0,
+                           "name it with --index-url or --index-host",
+                           "'%.100s' is no single host on port 443", hosts->allow[i].text);
+        if (++fresh + p->learned > NET_LEARNED_MAX)
+            return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0,
+                           "name them with --index-host, or start the server again",
+                           "the index has files on more than %d hosts", NET_LEARNED_MAX);
+    }
+    for (size_t i = 0; i < hosts->allow_count; i++)
+        if (!is_known(p, &hosts->allow[i]) && learn_one(p, &hosts->allow[i], e) < 0)
+            return -1;
+    return 0;
+}
+
+int net_policy_learn_from(struct net_policy *p, const struct net_policy *old, struct err *e)
+{
+    const struct net_rules *had = &old->installer.rules;
+    struct net_rules learned = {.allow_count = old->learned,
+                                .allow = had->allow + (had->allow_count - old->learned)};
+    return old->learned ? net_policy_learn(p, &learned, e) : 0;
 }
 
 // ---- the file ------------------------------------------------------------------------------------

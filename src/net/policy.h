@@ -54,6 +54,15 @@ const struct net_grant *net_policy_of(const struct net_policy *p, const char *ke
 // known before the file is read.
 bool net_is_on(const struct config *c);
 
+// The hosts of an index that the configuration does not name: the one that pip asks, and what the index's own pages
+// say of where its files are.  For NET_INSTALLER from now on.  SECURITY: the gate says so, and it may be wrong or worse:
+// each has to be one name, on the port of https alone, of which there may be NET_LEARNED_MAX in a life; and a name
+// leads to public addresses only.  What is allowed anyway is fine.  0, or negative and `e`: nothing was learned.
+enum { NET_LEARNED_MAX = 16 };
+int net_policy_learn(struct net_policy *p, const struct net_rules *hosts, struct err *e);
+// A policy that takes the place of another one knows what that had learned.
+int net_policy_learn_from(struct net_policy *p, const struct net_policy *old, struct err *e);
+
 // The rule for the host of an index.  0, or negative and `e`.
 int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e);
 

@@ -319,6 +319,15 @@ static PyObject *py_limits(PyObject *self, PyObject *args)
                          (unsigned)branch_process_limit());
 }
 
+// A package's own C code may have printed; what is still in its buffers would be the next run's output.
+static PyObject *py_flush_all(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    (void)fflush(NULL);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
     {"learn", py_learn, METH_VARARGS,
@@ -336,6 +345,7 @@ static PyMethodDef methods[] = {
     {"settled", py_settled, METH_NOARGS, "settled(): after being woken, all is well"},
     {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
     {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},
+    {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): what C code has printed goes out"},
     {"stand_in", py_stand_in, METH_VARARGS,
      "stand_in(name, doc, function, owner): what looks like a function of C and calls this one"},
     {NULL, NULL, 0, NULL},

@@ -48,6 +48,7 @@ class Box:
     linecache = None        # KnownSources, which linecache asks by itself
     rich = None             # the module display, once the zygote has it
     stand_in = None         # for the module network: of _constrictor
+    flush_all = None        # of _constrictor: the C library's streams
     events = ()             # what that has to say about this run
     shown = False           # it has something for the answer
     pyplot = False          # it has met pyplot
@@ -63,7 +64,10 @@ class Box:
     outputs = None          # Out: value by number
     on_interrupt = None     # what SIGINT does while code runs; None: it does so now
     codes = ()              # the code objects of the last run
+    readonly = False        # readonly.py has looked whether files can be written
     compiler = None         # what makes them under a policy, in place of source.to_steps
+    afterwards = None       # what is to be done when the answer to a run is out
+    named = ()              # names of variables that are the result where the last line has none
     sources = {}            # file name -> bytes, or a list of lines once somebody needed them
 
 

@@ -208,6 +208,16 @@ def walk_parts(lines, walk):
     return f"the statement at line {begin + 1} is too long to be analysed"
 
 
+def has_long_strings(text, lines):
+    """May a string go over several lines? Most docstrings do not."""
+    if "\\\n" in text or "'\"\"\"'" in text or "\"'''\"" in text:
+        return True
+    for quotes in '"""', "'''":
+        if quotes in text and any([line.count(quotes) & 1 for line in lines if quotes in line]):
+            return True
+    return False
+
+
 def count_lines(lines, strings):
     """(blank, comment, code): a line within a string is code, whatever it looks like."""
     bare = [line.strip() for line in lines]
@@ -308,9 +318,19 @@ def examine(source, text, lines, walk):
 
 class Kept:
     tree = None
+    collects = False        # it was so before
 
 
 Kept = Kept()
+
+
+def settle():
+    """What is left to do of a check, once its answer is out. Before that no collection may come: it would
+    look at all of the tree."""
+    Kept.tree = None
+    if Kept.collects:
+        Kept.collects = False
+        gc_enable()
 
 
 def check(source, policy=None, lint=False):
@@ -320,7 +340,7 @@ def check(source, policy=None, lint=False):
     policy = policy if isinstance(policy, Policy) else Policy(policy)
     text, lines = to_lines(source)
     # Strings that go over several lines are rare, and so not looked for.
-    walk = Walk(policy, '"""' in text or "'''" in text or "\\\n" in text)
+    walk = Walk(policy, has_long_strings(text, lines))
     error = complete = tree = None
     collects = gc_is_enabled()
     gc_disable()            # a tree is thousands of new objects, and none of them is garbage
@@ -345,12 +365,8 @@ def check(source, policy=None, lint=False):
                         "code_lines": code, "character_count": len(text),
                         "byte_count": len(source)}
     finally:
-        if collects:
-            if Box.session:
-                tree = None             # or the next collection would look at all of it
-            else:
-                Kept.tree = tree        # the process ends soon: no time is spent on taking it apart
-            gc_enable()
+        # Whoever waits for the answer does not wait until the tree is taken apart: see settle().
+        Kept.tree, Kept.collects = tree, Kept.collects or collects
     if not text.isascii():
         count_characters(lines, walk, analysis)
     answer = {"valid": error is None and not walk.found["violations"], "error": error,

@@ -10,10 +10,11 @@ import difflib
 import os
 import re
 import sys
+import urllib.parse
 
 import tags
 from failure import Failure, clean
-from index import Index
+from index import ELSEWHERE, Index
 from requirement import NAME, normal
 from version import Version, fits, read_clauses
 from wheel import FILENAME
@@ -39,9 +40,9 @@ WORDS = (
      "hash differs", "the file was changed on its way or on the index: do not trust it; try again, or another index"),
     ("bad_wheel", r"Wheel '(?P<name>[^']{1,100})' located at \S+ is invalid|(?P<who>\S{1,100}) has an invalid wheel|"
      r"Failed to (?:read|extract|unpack)[^\n]*\.whl|invalid (?:Z|z)ip|has inconsistent (?:name|version)|"
-     r"Metadata field \w+ was|inconsistent metadata", "a wheel is broken",
+     r"Metadata field \w+ was|inconsistent metadata|\.dist-info director", "a wheel is broken",
      "ask for another version of the package, and tell its authors"),
-    ("index_bad_answer", r"HTTP status client error \((?!404)|No connection adapters|"
+    ("index_bad_answer", r"HTTP status client error \((?!40[134])|No connection adapters|"
      r"[Ee]xceeded \d+ redirects|[Tt]oo many redirects|HTTP error 404 while getting|404 Client Error|"
      r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:404|Not Found)|"
      r"status client error \(404 Not Found\) for url \(\S+\.whl",
@@ -77,7 +78,7 @@ class Places:
         request, self.known = job.request, {}
         urls = [] if request.get("offline") else [*(request.get("extra_index_urls") or ()),
                                                   request.get("index_url") or job.default_index()]
-        self.indexes = [Index(url, job.timeout) for url in filter(None, urls)]
+        self.indexes = [Index(url, job.timeout, request.get("guarded")) for url in filter(None, urls)]
         self.folder = request.get("find_links")
 
     def files(self, key):
@@ -212,29 +213,47 @@ class Diagnosis:
         if self.job.request.get("offline") and not self.job.request.get("find_links"):
             raise Failure("index_unreachable", "the server is offline and has no wheelhouse folder", hint="import "
                           "an environment that was exported elsewhere, or set find-links", says=said)
+        self.check_reach()
+        requirement = None
         try:
             mine = [item for item in self.job.requirements if not item.url]
             for requirement in mine[:ASKED_MAX] if self.places.indexes or self.places.folder else ():
                 if requirement.marker is None:
                     self.look_at(requirement, requirement.clauses, requirement.key)
-            for key in self.others({item.key for item in mine}) if self.places.indexes else ():
-                self.look_at(key, [], key)
+            for requirement in self.others({item.key for item in mine}) if self.places.indexes else ():
+                self.look_at(requirement, [], requirement)
         except Failure as failure:
-            failure.says = failure.says or said
+            failure.says, failure.requirement = failure.says or said, failure.requirement or str(requirement)
             raise
         if self.job.request.get("source_builds") and any(word in said for word in BUILD):
             raise Failure("build_failed", "a package could not be built from its source", hint="ask for a version "
                           "that has wheels", says=said)
         self.conflict()
 
+    def check_reach(self):
+        """Files at a host that the broker keeps from this box: the tool saw nothing but a closed door."""
+        own = {urllib.parse.urlsplit(index.url).netloc for index in self.places.indexes}
+        for url in re.findall(r"error sending request for url \((https?://[^\s)]{1,1000})\)", self.said):
+            host = urllib.parse.urlsplit(url).netloc
+            if host not in own and own:
+                raise Failure("index_unreachable", f"the index keeps files at {clean(host, 100)}, which cannot be "
+                              "reached", self.named(None), ELSEWHERE, self.said)
+
     def named(self, found):
         """Which package a complaint is about."""
-        groups = found.groupdict()
+        groups = found.groupdict() if found else {}
         named = groups.get("name") or groups.get("who") or self.last
         if not named:
             files = [FILENAME.search(word) for word in re.findall(r"/([^/\s]{1,300}\.whl)", self.said)]
             named = next((f"{normal(file['name'])}=={file['version']}" for file in files if file), None)
-        return named
+        return named or " ".join(map(str, self.spoken_of(self.said)))
+
+    def spoken_of(self, text):
+        """Of what was asked, whatever the text names; what is new comes first. All, if it names none."""
+        words = set(map(normal, re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]", text)))
+        have = {normal(str(item.get("name"))) for item in self.job.request.get("current") or ()}
+        asked = [item for item in (*self.job.requirements, *self.job.constraints) if item.key in words]
+        return sorted(dict.fromkeys(asked), key=lambda item: item.key in have) or self.job.requirements
 
     def others(self, mine):
         """Packages that the resolver complains about, and nobody asked for."""
@@ -253,9 +272,7 @@ class Diagnosis:
                               says=said)
             raise Failure("internal", "the resolver failed", says=said, hint="see resolver_says")
         reason = said[max(0, said.find("ERROR: ")):]
-        words = set(map(normal, re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]", reason)))
-        asked = [item for item in (*self.job.requirements, *self.job.constraints) if item.key in words]
-        names = [str(item) for item in dict.fromkeys(asked)] or [str(item) for item in self.job.requirements]
+        names = [str(item) for item in self.spoken_of(reason)]
         first = " and ".join(names[:4])
         raise Failure("conflict", f"these cannot be installed together: {first}", names[0],
                       f"loosen the version of one of them: {first}; resolver_says has the reason", said)

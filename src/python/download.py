@@ -9,6 +9,7 @@ import hashlib
 import os
 
 from failure import Failure, clean
+from guarded import is_safe, lead
 from index import Index
 
 PIECE = 1 << 20
@@ -34,16 +35,18 @@ def local(job, wanted, most, report):
 
 
 def remote(job, wanted, most, report):
-    urls = [job.request.get("index_url") or "https:", *(job.request.get("extra_index_urls") or ())]
-    schemes = ("https://", "http://") if any(url.startswith("http:") for url in urls) else ("https://",)
-    if not wanted.url.startswith(schemes):
+    urls = [job.request.get("index_url") or "https://", *(job.request.get("extra_index_urls") or ())]
+    guarded = job.request.get("guarded") or ()
+    plain = wanted.url.startswith("http://") and not all(is_safe(url, guarded) for url in urls)
+    if not plain and not is_safe(wanted.url, guarded):
         raise Failure("index_bad_answer", f"the index wants to lead to {clean(wanted.url, 200)}, which is not "
                       "https", hint="http is taken only from an index that has such an address itself")
     if job.request.get("offline"):
         raise Failure("index_unreachable", "the server is offline", wanted.key)
     path = os.path.join(job.folder, f"{wanted.sha256 or wanted.key}.download")
-    most = min(most, wanted.size) if type(wanted.size) is int and wanted.size > 0 else most
-    size, digest = Index(wanted.url, job.timeout).fetch(wanted.url, path, most, job.deadline, report)
+    announced = wanted.size if type(wanted.size) is int and wanted.size > 0 else None
+    size, digest = Index(wanted.url, job.timeout, guarded).fetch(lead(wanted.url, guarded), path, most, job.deadline,
+                                                              report, announced)
     return path, size, digest
 
 

@@ -15,7 +15,7 @@ UNPRINTABLE = re.compile(r"[^\n\x20-\x7e\xa0-\u2027\u2030-\ud7ff\ue000-\ufffd\U0
 LOGIN = re.compile(r"(?<=://)[^/\s@]{1,500}@")
 
 CODES = """package_not_found version_not_found conflict no_wheel yanked_only index_unreachable
-    index_bad_answer hash_mismatch bad_wheel hostile_wheel too_large too_many_files too_many_packages
+    index_bad_answer index_unauthorized hash_mismatch bad_wheel hostile_wheel too_large too_many_files too_many_packages
     denied_package too_young bad_requirement no_installer disk_full build_failed timeout internal
     cancelled""".split()
 
@@ -38,10 +38,13 @@ class Failure(Exception):
         super().__init__(message)
         self.code, self.message = code, message
         self.requirement, self.hint, self.says = requirement, hint, says
+        self.hosts = []                 # that would have to be reached: elsewhere.py
 
     def to_answer(self):
         answer = {"ok": False, "code": self.code, "message": clean(self.message)}
         answer["requirement"] = self.requirement and clean(self.requirement, 300)
         answer["resolver_says"] = self.says and last_words(self.says)
         answer["hint"] = self.hint and clean(self.hint)
+        if self.hosts:
+            answer["hosts"] = self.hosts
         return answer

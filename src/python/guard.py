@@ -13,6 +13,8 @@ module needs inside is its own affair. Three places see imports:
   a finder, first in line   what else goes through importlib's machinery
 C code imports in the name of the frame that called it: datetime.strptime() needs _strptime. That is
 let through, but for modules that give the box away, which pickle would import for anybody.
+
+Builtins that a policy denies by name are there, and say no. Only code in __main__ has them so.
 """
 
 import builtins
@@ -27,6 +29,13 @@ EVENTS_MAX = 100            # different ones
 FRAMES_MAX = 50             # that are looked at to see who imports
 MODULE = type(sys)
 real_import = builtins.__import__
+
+
+class BlockedError(RuntimeError):
+    """Code did what its policy does not let it do."""
+
+
+BlockedError.__module__ = "builtins"
 
 
 class Guard:
@@ -213,6 +222,24 @@ def install():
     sys.meta_path.insert(0, Finder())
     importlib = real_import("importlib")
     importlib.import_module = make_import_module(importlib.import_module)
+
+
+# ---- Builtins -----------------------------------------------------------------------------------
+
+def refusing(name):
+    def refused(*args, **kwargs):
+        hint = "this policy names it as denied: do without it"
+        note("call", name, user_line(getframe(1)), "python", hint)
+        raise BlockedError(f"'{name}' is not allowed by the policy of this run: {hint}") from None
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+def deny_calls(namespace, names):
+    """Import statements go through __import__, which guards itself."""
+    made = dict(vars(builtins))
+    made.update([(name, refusing(name)) for name in names if name in made and name != "__import__"])
+    namespace["__builtins__"] = made
 
 
 def begin(policy):

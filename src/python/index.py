@@ -12,6 +12,7 @@ import html.parser
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import time
@@ -20,6 +21,7 @@ import urllib.parse
 import urllib.request
 
 from failure import Failure, clean
+from guarded import is_safe, lead
 
 PAGE_MAX = 64 << 20         # bytes of an answer
 ROOT_MAX = 1 << 20          # bytes of the list of all projects that are worth reading
@@ -42,12 +44,21 @@ def authorities():
 class Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections, max_repeats = REDIRECTS_MAX, 2
 
+    def __init__(self, guarded):
+        self.guarded = guarded
+
     def redirect_request(self, request, file, code, message, headers, url):
+        url = lead(url, self.guarded)
         # SECURITY: who asked for a safe connection does not get another.
-        if not url.startswith("https:" if request.full_url.startswith("https:") else ("https:", "http:")):
+        if not url.startswith(("https:", "http:")) or \
+                is_safe(request.full_url, self.guarded) and not is_safe(url, self.guarded):
             raise Failure("index_bad_answer", f"the index wants to lead from {clean(request.full_url, 200)} to "
                           f"{clean(url, 100)}", hint="an https address may lead only to another one")
         return super().redirect_request(request, file, code, message, headers, url)
+
+
+REFUSED = re.compile(r"\[(?:[a-z_]*not_allowed|denied)\]")      # by the broker, with its reason
+ELSEWHERE = "the index leads to a host that is not its own: the operator has to name it with --index-host"
 
 
 def reason_of(exc):
@@ -76,14 +87,15 @@ class Links(html.parser.HTMLParser):
 
 
 class Index:
-    """url: of the simple API. timeout: seconds for a connection, and for each read."""
+    """url: of the simple API. timeout: seconds for a connection, and for each read. guarded: see guarded.py."""
 
-    def __init__(self, url, timeout):
+    def __init__(self, url, timeout, guarded=()):
+        self.guarded = tuple(guarded or ())
         login, at, _ = urllib.parse.urlsplit(url).netloc.rpartition("@")
         self.login = urllib.parse.unquote(login) if at else None
         self.url, self.timeout = url.replace(f"{login}@", "", 1).rstrip("/") if at else url.rstrip("/"), timeout
-        handlers = [urllib.request.ProxyHandler({}), Redirects()]
-        if url.startswith("https:"):
+        handlers = [urllib.request.ProxyHandler({}), Redirects(self.guarded)]
+        if url.startswith("https:") or self.guarded:     # which may lead to https
             handlers.append(urllib.request.HTTPSHandler(
                 context=ssl.create_default_context(cafile=authorities())))
         self.opener = urllib.request.build_opener(*handlers)
@@ -91,6 +103,7 @@ class Index:
 
     def open(self, url, accept="*/*"):
         """Raises Failure for anything but an answer; 404 is None."""
+        url = lead(url, self.guarded)
         try:
             request = urllib.request.Request(url, headers={"Accept": accept})
             if self.login:              # not for where a redirection leads
@@ -100,17 +113,24 @@ class Index:
         except urllib.error.HTTPError as exc:
             if exc.code in (404, 410):
                 return None
+            if exc.code < 400:
+                raise Failure("index_bad_answer", f"the index leads from {clean(url, 200)} in circles, or to where "
+                              "nobody may go", hint="is index-url the address of a simple API?") from None
+            if exc.code in (401, 403):
+                raise Failure("index_unauthorized", f"the index answered {exc.code} {clean(exc.reason, 100)} for "
+                              f"{clean(url, 200)}", hint="it wants another user or password, or does not have this for "
+                              "that user: the operator gives them with --index-credentials") from None
             raise Failure("index_unreachable" if exc.code >= 500 or exc.code == 429 else "index_bad_answer",
                           f"the index answered {exc.code} {clean(exc.reason, 100)} for {clean(url, 200)}",
-                          hint="401 and 403: the index wants credentials, or does not have this for you"
-                          if exc.code in (401, 403) else "try again later") from None
+                          hint="try again later") from None
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise self.unreachable(exc, url) from None
 
     def unreachable(self, exc, url):
         host = urllib.parse.urlsplit(url).netloc
         return Failure("index_unreachable", f"the index at {clean(host, 100)} cannot be reached: {reason_of(exc)}",
-                       hint="is the index up, is its address right (index-url), and may the server reach it?")
+                       hint=ELSEWHERE if REFUSED.search(str(exc)) else
+                       "is the index up, is its address right (index-url), and may the server reach it?")
 
     def page(self, path, most):
         """(content type, bytes, address) or None."""
@@ -190,8 +210,14 @@ class Index:
                 "yanked": "data-yanked" in item, "requires_python": item.get("data-requires-python"),
                 "upload_time": item.get("data-upload-time"), "size": None}
 
-    def fetch(self, url, path, most, deadline, report):
+    def fetch(self, url, path, most, deadline, report, announced=None):
         """One file; returns (size, SHA-256). The caller compares."""
+        def too_much(size):
+            if announced and announced <= most:
+                raise Failure("index_bad_answer", f"{clean(url, 200)} has {size} bytes: the index announced {announced}",
+                              hint="the file was changed on its way or on the index: do not trust it")
+            raise Failure("too_large", f"{clean(url, 200)} has {size} bytes: at most {most} are allowed",
+                          hint="ask for another version, or the operator for a higher limit (install-bytes)")
         answer = self.open(url)
         if answer is None:
             raise Failure("index_bad_answer", f"the index does not have the file {clean(url, 200)} that it "
@@ -199,19 +225,19 @@ class Index:
         size, hasher = 0, hashlib.sha256()
         try:
             with answer, open(path, "xb") as target:
-                if int(answer.headers.get("Content-Length") or 0) > most:
-                    raise Failure("too_large", f"{clean(url, 200)} has {clean(answer.headers['Content-Length'], 20)} "
-                                  f"bytes: at most {most} are allowed")
+                limit = min(most, announced or most)
+                if int(answer.headers.get("Content-Length") or 0) > limit:
+                    too_much(clean(answer.headers["Content-Length"], 20))
                 while True:
                     piece = answer.read1(PIECE)
                     if not piece:
                         break
                     size += len(piece)
-                    if size > most:
-                        raise Failure("too_large", f"{clean(url, 200)} is larger than announced or allowed "
-                                      f"({most} bytes)")
+                    if size > limit:
+                        too_much(f"more than {limit}")
                     if time.monotonic() > deadline:
-                        raise Failure("timeout", f"{clean(url, 200)} did not arrive in time")
+                        raise Failure("timeout", f"{clean(url, 200)} did not arrive in time",
+                                      hint="the index may be slow: try again")
                     hasher.update(piece)
                     target.write(piece)
                     report(len(piece))

@@ -21,6 +21,7 @@ import resolver
 import tags
 from crew import Crew, Task
 from failure import Failure, clean
+from locked import check as check_lock, read as read_lock
 from requirement import NAME, normal, parse_all, split      # split: for callers
 from wheel import Wheel
 
@@ -91,6 +92,7 @@ class Installer:
         self.folder = os.path.join(self.home, FOLDER)
         self.packages, self.counts, self.used = [], {"net": 0, "cpu": 0}, 0
         self.phases, self.since = {}, time.monotonic()
+        self.locked = None              # {key: hashes}: exactly this is wanted
 
     # ---- Before ---------------------------------------------------------------------------------
 
@@ -108,6 +110,8 @@ class Installer:
                               clean(repr(name), 100))
             gone.add(normal(name))
         wanted = parse_all(self.request.get("requirements") or [], urls)
+        if self.request.get("lock"):
+            wanted, self.locked = read_lock(self.request["lock"])
         constraints = parse_all(self.request.get("constraints") or [])
         self.gone = gone
         wanted = {str(item): item for item in wanted if item.key not in gone}
@@ -148,6 +152,7 @@ class Installer:
 
     def install(self, requirements, constraints):
         job = resolver.Job(self.request, requirements, constraints, self.folder, self.deadline)
+        job.hashes = self.locked or {}
         tool = resolver.find(self.request.get("resolver"))
         self.progress.tell("resolving", 0, len(requirements), 0, f"{tool.version}: " + " ".join(map(str, requirements)))
         job.meanwhile = lambda: __import__("download")      # which takes as long as many a resolution
@@ -155,14 +160,38 @@ class Installer:
         try:
             found, self.warnings = tool.resolve(job, lambda match: tags.rank(match, known))
         except resolver.Unresolved as exc:
-            from diagnosis import Diagnosis
-            Diagnosis(job, str(exc)).explain()
+            self.explain(job, str(exc))
+        self.check_direct(found, requirements)
+        if self.locked is not None:
+            check_lock(found, self.locked)
         self.phase("resolving")
         self.packages = [Package(wanted) for wanted in sorted(found, key=lambda wanted: wanted.key)]
         self.check_all()
         self.keep_built()
         self.fetch_all(job, tool)
         return self.answer(tool.version)
+
+    @staticmethod
+    def explain(job, said):
+        """Always raises Failure."""
+        from diagnosis import Diagnosis
+        from elsewhere import hosts
+        try:
+            Diagnosis(job, said).explain()
+        except Failure as failure:
+            failure.hosts = hosts(job)
+            raise
+
+    @staticmethod
+    def check_direct(found, requirements):
+        """A hash in an address holds, whatever the tool made of it."""
+        said = {item.key: item.url.partition("#sha256=")[2] for item in requirements if item.url}
+        for wanted in found:
+            digest = said.get(wanted.key)
+            if digest and wanted.sha256 and wanted.sha256 != digest:
+                raise Failure("hash_mismatch", f"the file of {wanted.key} does not have the SHA-256 that its address "
+                              "names", wanted.key, "do not trust it; compare the hash with its author's")
+            wanted.sha256 = wanted.sha256 or digest or None
 
     def check_all(self):
         if len(self.packages) > self.limits["packages"]:

@@ -396,6 +396,8 @@ def init(self, family, type, proto, fileno):
         plain_init(self, family, type, proto, fileno)
     except OSError as exc:
         if fileno is None and exc.errno in REFUSALS and family != AF_UNIX:
+            if family == AF_INET and exc.errno == EAFNOSUPPORT:
+                State.on = False        # no need to try one, which would be told of as well
             explain_socket(exc, int(family), int(type) & ~FLAGS, int(proto))
         raise
 

@@ -11,12 +11,14 @@ In mode guarded a source that surely imports what it may not is refused before i
 well.
 """
 
+import builtins
 from _json import make_encoder
+from errno import EROFS
 
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, HERE, PAYLOAD_MAX, clip, quote, to_json
-from check import check, judge
-from guard import Guard, begin, end, install, note
+from check import check, judge, settle
+from guard import Guard, begin, deny_calls, end, install, note
 from policy import BadPolicy, Policy
 from source import to_steps
 
@@ -24,6 +26,8 @@ REASON_MAX = 2000           # characters of a message made of several violations
 PRACTICE = 4                # checks in a zygote
 SHOWN = 5                   # violations in such a message
 LISTED = 100                # violations in an answer
+READ_ONLY = ("files cannot be written in this run: its policy has no tier 'filesystem' "
+             "(--enable-filesystem); the caller can bring files along, and code can print")
 
 
 class PolicyError(SyntaxError):
@@ -54,6 +58,7 @@ def failure(message, code):
 def answer_check(meta, source, policy):
     Box.session = meta.get("mode") == "session"         # else it was the last of this box
     found = check(source, policy, meta.get("lint") is True)
+    Box.afterwards = finish_check if Box.session else None
     text = f'{{"exit_code":0,"phase":"check","check":{json_of(found)}}}'.encode()
     if len(text) > PAYLOAD_MAX:
         for key in "functions", "classes", "imports":
@@ -62,12 +67,19 @@ def answer_check(meta, source, policy):
     return text
 
 
+def finish_check():
+    """When the answer is out."""
+    Box.afterwards = None
+    settle()
+
+
 def practise():
     """In a warm zygote: CPython adapts its code to what it does, which else every box would do."""
     with open(HERE + "check.py", "rb") as file:
         source = file.read()
     for _ in range(PRACTICE):
         answer_check({"mode": "session"}, source, Policy({"mode": "guarded"}))
+        finish_check()
 
 
 def compile_judged(source, filename):
@@ -108,20 +120,38 @@ def before(meta, source):
             return failure(problem, "restricted_missing")
     elif policy.mode == "guarded" or policy.judges:
         install()
+    if policy.denied_calls and policy.mode != "restricted":
+        deny_calls(Box.main.__dict__, policy.denied_calls)
+    if policy.mode != "open":
+        Box.rich.own("readonly").prepare()
     begin(policy)
     Box.compiler = compile_judged
     return None
 
 
+def note_write(policy, error):
+    """An error of code that wanted to write where the kernel lets nobody write."""
+    files = policy.tiers is not None and "filesystem" in policy.tiers
+    if policy.mode == "open" or files or error.get("errno") != EROFS:
+        return
+    words = error["message"].rpartition(": ")[2].strip("'")
+    note("filesystem", words or "scratch", error["line"], "python", READ_ONLY)
+
+
 def after(answer):
     """Called when the run is over, with its answer, or None where there is none."""
-    policy, events = Guard.policy, end()
+    policy, error = Guard.policy, answer and answer.get("error")
+    if policy is not None and error:
+        note_write(policy, error)
+    events = end()
     Box.compiler = None
     refused, Refused.items = Refused.items, ()
     if policy is None:
         return
     if policy.mode == "restricted":
         Box.rich.own("restricted").end()
+    elif policy.denied_calls and Box.main is not None:
+        Box.main.__dict__["__builtins__"] = builtins
     if answer is None:
         return
     error = answer.get("error")

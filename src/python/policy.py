@@ -12,7 +12,8 @@ How the parts of a policy combine:
   allowed_imports   the call's own list; together with tiers or an override it only narrows them,
                     and what they do not have is refused nevertheless; alone it is the whole list
   denied_imports    refused whatever the others say, and in mode open too
-  denied_calls      builtins and functions that a check reports by name
+  denied_calls      builtins and functions that are refused by name, before a run and during it
+  scan              the name of a list of SCANS, which is denied as by the two before
 An entry stands for a module and all below it: `xml.etree` permits `xml.etree.ElementTree`, and
 neither `import xml` nor `xml.sax`.
 """
@@ -38,7 +39,7 @@ TIERS = {
             calendar dataclasses enum typing""".split(),
         "shipped": """time operator copy cmath html xml.etree.ElementTree configparser abc
             contextlib types""".split(),
-        "ours": """__future__ array colorsys graphlib io ipaddress keyword numbers pprint
+        "ours": """__future__ array asyncio colorsys graphlib io ipaddress keyword numbers pprint
             reprlib struct typing_extensions zoneinfo""".split(),
     },
     "data_science": {
@@ -52,7 +53,7 @@ TIERS = {
         "documented": """httpx requests urllib.request aiohttp websocket email smtplib
             ftplib""".split(),
         "shipped": [],
-        "ours": """asyncio bs4 certifi http http.client http.cookiejar imaplib lxml poplib
+        "ours": """bs4 certifi http http.client http.cookiejar imaplib lxml poplib
             socket ssl urllib.error urllib3 websockets""".split(),
     },
     "filesystem": {
@@ -62,11 +63,16 @@ TIERS = {
     },
 }
 
-# What the second reference server looks for before it runs anything: a policy of its own.
-SCANNED_CALLS = """open __import__ eval exec compile getattr setattr globals locals input
-    help dir vars breakpoint memoryview""".split()
-SCANNED_MODULES = """os sys subprocess shutil socket requests urllib pathlib inspect types
-    ctypes pickle marshal builtins platform resource signal""".split()
+# Lists of what code may not use although its tiers would let it. "checker" is what the second
+# reference server looks for before it runs anything.
+SCANS = {
+    "checker": {
+        "calls": """open __import__ eval exec compile getattr setattr globals locals input
+            help dir vars breakpoint memoryview""".split(),
+        "modules": """os sys subprocess shutil socket requests urllib pathlib inspect types
+            ctypes pickle marshal builtins platform resource signal""".split(),
+    },
+}
 
 # Modules that hand out what no tier gives; C code that imports for user code gets the others.
 SENSITIVE = frozenset("""os posix sys builtins subprocess importlib imp ctypes _ctypes cffi
@@ -74,7 +80,7 @@ SENSITIVE = frozenset("""os posix sys builtins subprocess importlib imp ctypes _
     multiprocessing threading _thread resource platform _posixsubprocess""".split())
 
 KEYS = frozenset("""mode tiers override allowed_imports denied_imports denied_calls network
-    generators names""".split())
+    generators names scan profiles""".split())
 
 
 class BadPolicy(ValueError):
@@ -141,6 +147,8 @@ class Policy:
         self.names = frozenset(name_list(asked, "names") or ())     # variables that are there
         self.denied_imports = frozenset(name_list(asked, "denied_imports") or ())
         self.denied_calls = frozenset(name_list(asked, "denied_calls") or ())
+        self.profiles = asked.get("profiles") is True       # asked for in the summary
+        self.add_scan(asked.get("scan"))
         self.tiers = name_list(asked, "tiers")
         self.listed = name_list(asked, "allowed_imports")
         self.override = name_list(asked, "override")
@@ -152,6 +160,14 @@ class Policy:
         self.known = {}             # module -> whether it is allowed
         # Nothing that an import could violate: the static check need not look.
         self.judges = self.allowed is not None or bool(self.denied_imports)
+
+    def add_scan(self, name):
+        if name is None:
+            return
+        if type(name) is not str or name not in SCANS:
+            raise BadPolicy(f"policy.scan is one of {', '.join(SCANS)}")
+        self.denied_imports = self.denied_imports.union(SCANS[name]["modules"])
+        self.denied_calls = self.denied_calls.union(SCANS[name]["calls"])
 
     def combine(self):
         """self.allowed: the entries, or None for every module; self.ceiling: bounds of the call."""
@@ -216,7 +232,7 @@ class Policy:
     def describe(self):
         """Of what the allowed modules are made, in a few words."""
         if self.allowed is None:
-            return "every module"
+            return "every module but those that it names" if self.denied_imports else "every module"
         if self.listed is not None:
             return "allowed_imports" + ("" if self.ceiling is None else
                                         " within the server's list" if self.override is not None
@@ -260,4 +276,6 @@ class Policy:
             said["tiers"] = self.tiers
         if self.listed is not None:
             said["allowed_imports"] = self.listed
+        if self.profiles:
+            said["profiles"] = {tier: tier_modules(tier) for tier in TIERS}
         return said

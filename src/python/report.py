@@ -14,17 +14,35 @@ from base import Box, HERE, LINE_MAX, MESSAGE_MAX, TEXT_MAX
 from base import clip, fill_linecache, lines_of, need, to_json
 
 FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
+NAMED_ITEMS = 101           # of a list or dict in a result for callers that get 100 of them
 DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython does it
+
+
+def plain(value, depth=16):
+    """A value as json.dumps() would take it, with subclasses of what JSON has and numbers as keys; long
+    ones are cut, one behind what is shown, so that it shows."""
+    if isinstance(value, (bool, type(None))) or depth == 0:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (int, float)):
+        return (int if isinstance(value, int) else float).__add__(value, 0)
+    if isinstance(value, (list, tuple)):
+        return [plain(item, depth - 1) for item in islice(value, NAMED_ITEMS)]
+    if isinstance(value, dict):
+        return {str(key) if type(key) in (int, float) else key: plain(item, depth - 1)
+                for key, item in islice(value.items(), NAMED_ITEMS)}
+    return value
 
 
 def describe_value(value, answer):
     try:
-        text = repr(value)
+        text = str(value) if Box.named else repr(value)     # with those names goes the other form
     except Exception as exc:
         text = f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
     answer["result"] = clip(text, TEXT_MAX)
     try:
-        answer["result_json"] = to_json(value)
+        answer["result_json"] = to_json(plain(value) if Box.named else value)
         return
     except Exception:
         pass                # not JSON, or another thread is changing it

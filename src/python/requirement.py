@@ -12,7 +12,7 @@ import re
 from failure import Failure, clean
 from version import OPERATORS, Version
 
-LENGTH_MAX = 200            # characters of one requirement
+LENGTH_MAX = 400            # characters of one requirement
 COUNT_MAX = 100             # requirements of one request
 CLAUSES_MAX = 20
 EXTRAS_MAX = 20

@@ -55,6 +55,7 @@ class Job:
         self.request, self.requirements, self.constraints = request, requirements, constraints
         self.folder, self.deadline = folder, deadline
         self.meanwhile = None           # called once while a tool works
+        self.hashes = {}                # of a lock: {key: those that its file may have}
         self.helper = ()                # the command whose help names the default index
         self.timeout = max(1, int(request.get("http_timeout") or 15))
 
@@ -110,6 +111,7 @@ class Job:
                 status = process.wait(max(0.1, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise Failure("timeout", f"{name} did not find an answer in time",
+                              " ".join(map(str, self.requirements))[:300],
                               hint="the index may be slow: try again, or pin versions",
                               says=tail_of(said)) from None
             finally:
@@ -172,6 +174,8 @@ class Uv:
             arguments += ["--offline"]
         if not job.request.get("source_builds"):
             arguments += ["--only-binary", ":all:"]
+        if job.request.get("lock"):
+            arguments += ["--no-deps"]
         if job.request.get("min_age_days"):
             arguments += ["--exclude-newer", moment(job.request["min_age_days"])]
         status, said = job.run(arguments, {
@@ -193,6 +197,7 @@ class Uv:
         if "archive" in package:
             return self.wanted(job, name, version, package["archive"], True)
         current = {item.get("wheel") for item in job.request.get("current") or ()}
+        current |= job.hashes.get(normal(name)) or set()
         best = None
         for item in package.get("wheels") or ():
             wanted = self.wanted(job, name, version, item)
@@ -275,6 +280,12 @@ class Pip:
             found = self.ask(job, constraints)
         return found
 
+    @staticmethod
+    def line_of(job):
+        """With the hashes of a lock pip takes no other file."""
+        return lambda item: " ".join([str(item), *[f"--hash=sha256:{digest}" for digest in
+                                                   sorted(job.hashes.get(item.key) or ())]])
+
     def ask(self, job, constraints):
         report = os.path.join(job.folder, "report.json")
         if os.path.exists(report):
@@ -283,11 +294,13 @@ class Pip:
                      "--isolated", "--no-input", "--disable-pip-version-check", "--no-color",
                      "--progress-bar", "off", "--no-cache-dir", "--timeout", str(job.timeout),
                      "--retries", str(RETRIES), *job.places(), *self.trusted(job), "--requirement",
-                     job.write("requirements.txt", map(str, job.requirements))]
+                     job.write("requirements.txt", map(self.line_of(job), job.requirements))]
         if constraints:
             arguments += ["--constraint", job.write("constraints.txt", constraints)]
         if not job.request.get("source_builds"):
             arguments += ["--only-binary", ":all:"]
+        if job.request.get("lock"):
+            arguments += ["--no-deps"]
         status, said = job.run(arguments, {"PIP_CONFIG_FILE": os.devnull}, "pip")
         if status:
             raise Unresolved(said)

@@ -20,19 +20,36 @@ from sys import _getframe as getframe, modules
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, LINE_MAX, clip
 from check import judge
-from guard import is_from_c, narrow, note, user_line
+from guard import BlockedError, is_from_c, narrow, note, user_line
 from policy import SENSITIVE
-from source import FUTURES, ONLY_AST, is_quiet
+from source import FUTURES, ONLY_AST, TOP_LEVEL_AWAIT, is_quiet
 
 MISSING = ("RestrictedPython is not installed in this interpreter: "
            "pip install RestrictedPython")
 LAYER = "restricted"
 MODULE, SUPER, TYPE = type(sys), super, type
 NO_DEFAULT = object()
+# What leads to the insides by its attributes.
+INNER = (MODULE, TYPE, type(lambda: 0), type(getframe()), type(getframe().f_code),
+         type((lambda: (yield))()), type(len), type([].append))
 real_import, real_open, real_print = builtins.__import__, builtins.open, builtins.print
 
-# What can be had by these names although they begin with an underscore: harmless texts.
-PLAIN_NAMES = frozenset(("__name__", "__qualname__", "__doc__"))
+
+class Foundations:
+    """Classes of others that own classes may be derived from, with nothing in them worth hiding."""
+    NAMES = ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")
+
+    def __contains__(self, cls):
+        return any([cls is getattr(modules.get(module), name, None) for module, name in self.NAMES])
+
+
+FOUNDATIONS = Foundations()
+
+# What can be had by these names although they begin with an underscore: harmless texts, and what
+# named tuples have.
+PLAIN_NAMES = frozenset(("__name__", "__qualname__", "__doc__", "_asdict", "_fields", "_make",
+                         "_replace"))
+CLASS_NAMES = frozenset(("__slots__", "__hash__"))      # that class bodies may bind
 # Methods with a meaning that classes may define, and may call on super().
 METHODS = frozenset(f"__{name}__" for name in """init post_init repr str bytes len
     length_hint getitem setitem delitem contains iter next reversed missing call enter exit
@@ -40,11 +57,13 @@ METHODS = frozenset(f"__{name}__" for name in """init post_init repr str bytes l
     invert add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor radd
     rsub rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand ror rxor
     iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor
-    format sizeof copy deepcopy init_subclass set_name get set delete""".split())
+    format sizeof copy deepcopy init_subclass set_name get set delete await aiter anext aenter
+    aexit""".split())
 # Attributes that lead from objects to the interpreter; all with an underscore are refused anyway.
 INSIDES = frozenset("""tb_frame tb_next f_back f_builtins f_code f_generator f_globals
     f_locals f_trace co_code gi_frame gi_code gi_yieldfrom cr_await cr_frame cr_code
-    cr_origin ag_await ag_frame ag_code mro func_globals func_code""".split())
+    cr_origin ag_await ag_frame ag_code mro func_globals func_code subprocess_exec
+    subprocess_shell""".split())
 # What of permitted modules would undo the transformation: by bytecode or by evaluating texts.
 DENIED = {
     "operator": ("attrgetter", "methodcaller"),
@@ -56,6 +75,7 @@ DENIED = {
     "types": ("CodeType", "FunctionType", "LambdaType", "new_class", "prepare_class", "coroutine",
               "FrameType", "TracebackType", "CellType", "MethodType", "ModuleType"),
     "dataclasses": ("make_dataclass",),
+    "asyncio": ("create_subprocess_exec", "create_subprocess_shell", "subprocess"),
     "io": ("open", "open_code", "FileIO", "OpenWrapper", "BufferedReader", "BufferedWriter",
            "BufferedRandom", "BufferedRWPair"),
 }
@@ -81,17 +101,11 @@ REFUSED = {
 }
 
 
-class BlockedError(RuntimeError):
-    """Restricted code did what it cannot do in this mode."""
-
-
-BlockedError.__module__ = "builtins"
-
-
 class State:
     policy = None
     builtins = None         # of transformed code
     own_classes = []        # weak references to classes that it made
+    plain = {}              # class -> is there nothing of others in it?
 
 
 State = State()
@@ -111,20 +125,57 @@ def check_attribute(value, name):
     if TYPE(name) is not str:
         block("attribute", TYPE(name).__name__, "names of attributes are exact strings", TypeError)
     if name[:1] == "_" and name != "_":
+        if is_private(name) and is_own(value):
+            return
         if name in PLAIN_NAMES or name == "__init__" or (name in METHODS and
                                                          TYPE(value) is SUPER):
             return
-        block("attribute", name, "attributes that begin with an underscore cannot be used",
-              AttributeError)
+        block("attribute", name, "attributes that begin with an underscore cannot be used, but those "
+              "of your own classes", AttributeError)
     if name in INSIDES or name.endswith("__roles__"):
         block("attribute", name, "frames, code and tracebacks cannot be seen", AttributeError)
     if name in ("format", "format_map") and (isinstance(value, str) or (
             isinstance(value, TYPE) and issubclass(value, str))):
         block("attribute", f"str.{name}",
               "a format string can reach any attribute: use an f-string", AttributeError)
+    if name == "register" and isinstance(value, TYPE) and (
+            issubclass(value, TYPE) or type(value) is not TYPE):
+        block("attribute", name, "virtual subclasses cannot be made: derive a class", AttributeError)
     if name in ("get_field", "vformat", "get_value", "format_field") and "string" in modules and \
             is_formatter(value):
         block("attribute", f"string.Formatter.{name}", "use an f-string", AttributeError)
+
+
+def is_private(name):
+    """_x, but not __x__: what a class keeps for itself."""
+    return name[:1] == "_" and name[1:2] not in ("", "_")
+
+
+def is_own(value):
+    """Is it an instance of a class of the code's own, or such a class, with nothing of others in it?"""
+    kind = value if isinstance(value, TYPE) else TYPE(value)
+    found = State.plain.get(kind)
+    if found is None:
+        own = [item() for item in State.own_classes]
+        found = State.plain[kind] = any([item is kind for item in own]) and all(
+            [any([item is base for item in own]) or base in FOUNDATIONS or
+             base.__module__ == "builtins" for base in TYPE.mro(kind)])
+    return found
+
+
+def guard_private(value, name):
+    """The object whose attribute _x is bound or deleted."""
+    check_attribute(value, name)
+    return guard_write(value)
+
+
+def matched(value, *classes):
+    """The subject of a match statement with class patterns that read attributes."""
+    for cls in classes:
+        if isinstance(cls, TYPE) and any([issubclass(kind, cls) for kind in INNER]):
+            block("attribute", f"case {cls.__name__}(...)",
+                  "a pattern that reads attributes needs a class of data, not one of everything", TypeError)
+    return value
 
 
 def is_formatter(value):
@@ -135,6 +186,8 @@ def is_formatter(value):
 def check_found(value, name, found):
     """Refuses what an attribute turned out to be: a module that is not allowed, or a way out."""
     if TYPE(value) is MODULE:
+        if not is_permitted(value):     # however it came here
+            block("import", value.__name__, State.policy.hint(value.__name__), AttributeError)
         if name in DENIED.get(value.__name__, ()):
             block("attribute", f"{value.__name__}.{name}", "it would undo the restrictions",
                   AttributeError)
@@ -190,6 +243,7 @@ def own_class(cls):
     """Decorates every class of transformed code: these it may change."""
     State.own_classes = [item for item in State.own_classes if item() is not None]
     State.own_classes.append(ref(cls))
+    State.plain.pop(cls, None)
     return cls
 
 
@@ -327,7 +381,7 @@ def make_builtins(policy):
         "_getiter_": get_iterator, "_apply_": apply, "_unpack_sequence_": unpack,
         "_iter_unpack_sequence_": unpack_each, "_inplacevar_": inplace_variable,
         "_inplace_attribute_": inplace_attribute, "_inplace_item_": inplace_item,
-        "_own_class_": own_class})
+        "_own_class_": own_class, "_private_": guard_private, "_matched_": matched})
     return made
 
 
@@ -350,7 +404,7 @@ def begin(policy):
     """Before a run. None, or why there can be none."""
     if transform() is None:
         return MISSING
-    State.policy, State.own_classes = policy, []
+    State.policy, State.own_classes, State.plain = policy, [], {}
     State.builtins = make_builtins(policy)
     Box.main.__dict__["__builtins__"] = State.builtins
     return None
@@ -369,13 +423,13 @@ def violations(source, tree, policy):
         return [{"kind": "setup", "target": "RestrictedPython", "line": 1, "column": 1,
                  "reason": MISSING, "hint": "install it, or use another mode", "layer": LAYER}]
     if tree is None:
-        tree = compile(source, "<code>", "exec", ONLY_AST, True)
+        tree = compile(source, "<code>", "exec", ONLY_AST | TOP_LEVEL_AWAIT, True)
     return module.change(tree, policy)
 
 
 def to_steps(source, filename, policy):
     """As source.to_steps(), transformed; what the transformation refuses never runs."""
-    tree = compile(source, filename, "exec", ONLY_AST | Box.futures, True)
+    tree = compile(source, filename, "exec", ONLY_AST | TOP_LEVEL_AWAIT | Box.futures, True)
     last = tree.body[-1] if tree.body and TYPE(tree.body[-1]).__name__ == "Expr" else None
     is_hidden = last is not None and b";" in source and is_quiet(source, last)
     refused = [dict(item, layer=LAYER) for item in judge(source, policy)]
@@ -383,7 +437,7 @@ def to_steps(source, filename, policy):
     if refused:
         refused.sort(key=lambda item: item["line"])
         Box.rich.own("policed").refuse(refused, filename)
-    flags, steps, body = Box.futures, [], tree.body
+    flags, steps, body = Box.futures | TOP_LEVEL_AWAIT, [], tree.body
     last = body.pop() if last is not None else None
     if body or last is None:
         steps.append(compile(tree, filename, "exec", flags, True))

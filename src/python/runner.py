@@ -20,7 +20,7 @@ from _io import BufferedRandom, BufferedWriter, TextIOWrapper
 from _signal import SIG_IGN, SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
 from atexit import _run_exitfuncs as run_exitfuncs, register, unregister
-from gc import collect, enable as gc_enable, get_objects
+from gc import collect, enable as gc_enable, freeze, get_objects
 from itertools import islice, starmap
 from os import close, dup, dup2, _exit, getpid, pipe, urandom
 from sys import getprofile, getrecursionlimit, gettrace, modules
@@ -51,6 +51,7 @@ EXERCISES = {
 SINGLE_THREADED = "threading", "logging", "concurrent.futures.thread"
 DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote can call for all its boxes
 OLDEST = 2                  # generation of the garbage collector
+NAMED = "result", "output", "_"         # see Box.named
 
 NO_INPUT = ("input() is not available: code runs without a terminal; "
             "pass values in the code or as arguments")
@@ -102,6 +103,15 @@ def reopen_stdin():
         pass
 
 
+def named_value(namespace):
+    """For callers whose code leaves its result in a variable."""
+    for name in Box.named:
+        value = namespace.get(name)
+        if value is not None and not isinstance(value, type(sys)):
+            return value
+    return None
+
+
 def perform(source, filename, namespace, session=False):
     """Runs a source to its last line or first error; the answer without the end of the script."""
     answer, Box.codes = {"exit_code": 0, "phase": "syntax_check"}, ()
@@ -114,6 +124,8 @@ def perform(source, filename, namespace, session=False):
             value = evaluate(steps, namespace, session)
         finally:
             regain()
+        if value is None and Box.named:
+            value = named_value(namespace)
         if value is not None:
             describe_value(value, answer)
             if session:
@@ -257,6 +269,16 @@ def state_of(session):
     return f',"execution_count":{Box.runs}{text}' if session else text
 
 
+def tell_imports(answer):
+    """What boxes of this environment might import ahead."""
+    try:
+        names = Box.rich.own("layers").imported()
+        if names:
+            answer["state"] = f'{answer.get("state", "")},"imports":{to_json(names)}'
+    except Exception:
+        pass                # no memory, or code objects that are none
+
+
 def encode(answer):
     value, state = answer.pop("result_json", None), answer.pop("state", "")     # JSON text already
     if "error" in answer:
@@ -281,49 +303,48 @@ def name_of_run(meta, session):
     return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
 
 
-def displace(folder):
-    """A layer may have another version of what the zygote has imported already. Then that has to go; but what is
-    not Python cannot be loaded twice into one process."""
-    names = need("os", "listdir")(folder)
-    for name in Box.preloaded & {entry.partition(".")[0] for entry in names}:
-        old = getattr(modules.get(name), "__version__", None)
-        new = next((entry[:-10].partition("-")[2] for entry in names if entry.endswith(".dist-info")), None)
-        parts = [part for part in modules if part == name or part.startswith(name + ".")]
-        if not parts or old == new:
-            continue
-        if any(str(getattr(modules[part], "__file__", None)).endswith(".so") for part in parts):
-            sys.stderr.write(f"constrictor: {name} {old} was loaded before this environment's {new}, which is "
-                             f"not used: the server has it in --preload\n")
-            continue
-        for part in parts:
-            del modules[part]
+def renew():
+    """Random numbers that no other box draws."""
+    for call in Box.renewals:
+        call()
+    if Box.seed_numpy is None and "numpy.random" in modules:
+        Box.seed_numpy = modules["numpy.random"].seed
+        seed_numpy()
+        Box.seed_numpy = None
 
 
-def look_in(path):
-    """Folders of packages: behind the standard library, before what the interpreter has of its own."""
-    old = Box.layers
-    if path == old:
-        return
-    Box.layers = path
-    for folder in old:
-        if folder in sys.path:
-            sys.path.remove(folder)
-    at = len(sys.path)
-    for place, folder in enumerate(sys.path):
-        if type(folder) is str and folder.endswith(("/site-packages", "/dist-packages")):
-            at = place
+def warm(meta):
+    """Imports modules ahead of a run that may want them, of which nothing but sys.modules may tell. Said is only
+    the first that does not import: what half an import leaves behind is in nobody's way, the box ends."""
+    failed = None
+    Box.rich.own("layers").look_in(meta["path"])
+    sys.argv = ["<code>"]
+    for name in meta["warm"]:
+        try:
+            __import__(name)
+        except BaseException as exc:
+            failed = {"name": clip(name, LINE_MAX), "error": message_of_import(exc)}
             break
-    sys.path[at:at] = path
-    for folder in path:
-        sys.path_importer_cache.pop(folder, None)
-        if Box.preloaded and folder not in old:
-            displace(folder)
-    environ = need("os", "environ")
-    rest = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder and folder not in old]
-    if path or rest:
-        environ["PYTHONPATH"] = ":".join([*path, *rest])
-    else:
-        environ.pop("PYTHONPATH", None)
+        finally:
+            regain()
+    if getpid() != Box.pid:
+        _exit(1)
+    if failed is None:
+        new_main()
+        renew()
+        collect()           # or the end of a run would look at all that was imported
+        freeze()
+    flush_streams()
+    if Box.flush_all is not None:
+        Box.flush_all()     # what a package printed from C
+    return to_json({"warm": failed is None, "failed": failed}).encode()
+
+
+def message_of_import(exc):
+    try:
+        return clip(f"{type_name(exc)}: {message_of(exc)}", LINE_MAX)
+    except BaseException:
+        return "it raises what cannot be described"
 
 
 def install(meta):
@@ -339,6 +360,10 @@ def handle(meta, source):
     meta = scan_json(meta.decode(), 0)[0] if meta else {}
     if "install" in meta:
         return install(meta)
+    if "warm" in meta:
+        return warm(meta)
+    if "fresh" in meta and not Box.branched:
+        return Box.rich.own("fresh").apart(meta, source, handle, renew, heed_interrupts, ignore_interrupts)
     if "policy" in meta:
         payload = Box.rich.own("policed").before(meta, source)
         if payload is not None:
@@ -349,7 +374,8 @@ def handle(meta, source):
         if payload is not None:
             return payload
     if "path" in meta:
-        look_in(meta["path"])
+        Box.rich.own("layers").look_in(meta["path"])
+    Box.named = NAMED if "named_result" in meta else ()
     session = Box.session = meta.get("mode") == "session"
     counts = not session or source.strip() != b""   # an empty cell has no number in IPython either
     Box.runs += counts
@@ -376,6 +402,8 @@ def handle(meta, source):
     flushed = conclude(session, forked)
     if answer and session:
         answer["state"] = state_of(session)
+    if answer and Box.layers:
+        tell_imports(answer)
     if answer and not flushed and not session:
         answer["exit_code"] = 120       # CPython's own choice for this
     if forked:
@@ -551,6 +579,8 @@ def main():
             _exit(1)
         if payload:                     # else another process will answer: see undo.py
             send(RESULT, payload)
+        if Box.afterwards is not None:
+            Box.afterwards()
         if Box.reserve is None:         # the last run failed and may have needed it
             Box.reserve = bytes(RESERVE)
     return True

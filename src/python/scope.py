@@ -12,7 +12,13 @@ MODULE, FUNCTION, CLASS = range(3)
 AST, Name, Tuple, List, Starred = _ast.AST, _ast.Name, _ast.Tuple, _ast.List, _ast.Starred
 
 
+NONE = frozenset()
+
+
 class Scope:
+    __slots__ = ("kind", "parent", "name", "is_async", "owner", "maybe", "order", "pending", "late",
+                 "globals", "outer", "reached", "deleted", "depth", "loops")
+
     def __init__(self, kind, parent, name="", known=(), is_async=False):
         self.kind, self.parent, self.name, self.is_async = kind, parent, name, is_async
         # Names of a class body are not seen from the functions in it: theirs is what is around it.
@@ -22,10 +28,21 @@ class Scope:
         # A class body reads what it has not from around it, at once.
         self.pending = {} if kind != CLASS else self.owner.pending      # name -> (line, column)
         self.late = {}                  # the same for reads that happen later
-        # Declared global; declared nonlocal; declared nonlocal by functions within.
-        self.globals, self.outer, self.reached = set(), set(), set()
-        self.deleted = set()
+        # Declared global; declared nonlocal; declared nonlocal by functions within. Most have none, and there
+        # are many functions: a set is made when there is something to put into it.
+        self.globals = self.outer = self.reached = self.deleted = NONE
         self.depth = self.loops = 0
+
+
+    def note(self, which, names):
+        """Adds names to one of the sets."""
+        if getattr(self, which) is NONE:
+            setattr(self, which, set())
+        getattr(self, which).update(names)
+
+    def delete(self, name):
+        self.maybe.discard(name)
+        self.note("deleted", (name,))
 
 
 def names_of(args):

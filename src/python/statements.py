@@ -11,7 +11,7 @@ import sys
 from base import __builtins__           # first: functions look builtins up there
 from base import clip
 from advice import judge_default, judge_handlers, judge_import
-from scope import CLASS, FUNCTION, MODULE, Scope, names_of
+from scope import CLASS, FUNCTION, MODULE, Scope
 
 NAME_MAX = 100              # characters of a name in an answer
 NAMES_MAX = 50              # names of one `from x import a, b, c` in an answer
@@ -19,6 +19,7 @@ CHAIN = 50                  # elif after elif, from which on the compiler is ask
 CATCHES = frozenset(("NameError", "UnboundLocalError", "Exception", "BaseException"))
 LAZY_ANNOTATIONS = sys.version_info >= (3, 14)
 WARNS_OF_FINALLY = sys.version_info >= (3, 14)
+TYPE_PARAMETERS = sys.version_info >= (3, 12)
 Name, Constant, Tuple = _ast.Name, _ast.Constant, _ast.Tuple
 
 
@@ -41,10 +42,14 @@ def walk_assign(walk, node):
 
 def walk_aug_assign(walk, node):
     target = node.target
-    if type(target) is Name:
-        if target.id not in walk.scope.maybe:
-            walk.miss(target)
-    walk.expr([target, node.value])
+    if type(target) is not Name:
+        walk.expr([target, node.value])
+        return
+    if target.id not in walk.scope.maybe:
+        walk.miss(target)
+    if type(node.value) is not Constant or walk.track:
+        walk.expr([node.value])
+    walk.bind(target.id)
 
 
 def walk_ann_assign(walk, node):
@@ -96,13 +101,13 @@ def walk_pass(walk, node):
 
 def walk_global(walk, node):
     walk.doubt = True
-    walk.scope.globals.update(node.names)
+    walk.scope.note("globals", node.names)
     walk.forced.update(node.names)
 
 
 def walk_nonlocal(walk, node):
     walk.doubt = True
-    walk.scope.outer.update(node.names)
+    walk.scope.note("outer", node.names)
 
 
 def walk_unknown(walk, node):
@@ -225,8 +230,7 @@ def walk_try(walk, node):
         walk.bind(name)
         walk.nested(handler.body)
         if not was_there:
-            scope.maybe.discard(name)   # as the end of a handler does
-            scope.deleted.add(name)
+            scope.delete(name)          # as the end of a handler does
     walk.nested(node.orelse, node.finalbody)
     walk.doubt |= bool(node.finalbody) and WARNS_OF_FINALLY
 
@@ -262,26 +266,36 @@ def type_parameters(walk, node):
 
 def qualified(walk, name):
     """As __qualname__ has it, within a bound."""
+    is_inner = walk.scope.owner.kind == FUNCTION
+    if not is_inner and not walk.class_names:
+        return clip(name, 2 * NAME_MAX)
     outer = [*walk.class_names, name]
-    if walk.scope.owner.kind == FUNCTION:
+    if is_inner:
         outer.insert(0, f"{walk.scope.owner.name}.<locals>")
     return clip(".".join(outer), 2 * NAME_MAX)
 
 
 def walk_function(walk, node):
     args, stack = node.args, node.decorator_list[::-1]
-    type_parameters(walk, node)
-    walk.arguments(args, stack)
-    for value in (*args.defaults, *args.kw_defaults):
-        if value is not None:
-            judge_default(walk, node, value)
+    if TYPE_PARAMETERS:
+        type_parameters(walk, node)
+    if args.defaults or args.kw_defaults:
+        walk.arguments(args, stack)
+        for value in (*args.defaults, *args.kw_defaults):
+            if value is not None and type(value) is not Constant:
+                judge_default(walk, node, value)
     if stack:
         walk.expr(stack)
-    every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
-    every += [item for item in (args.vararg, args.kwarg) if item is not None]
-    annotations(walk, [node.returns, *[item.annotation for item in every]])
-    names = names_of(args)
-    walk.doubt |= len(set(names)) != len(names)
+    every = args.args
+    if args.posonlyargs or args.kwonlyargs or args.vararg is not None or args.kwarg is not None:
+        every = [*args.posonlyargs, *every, *args.kwonlyargs]
+        every += [item for item in (args.vararg, args.kwarg) if item is not None]
+    annotated = [item.annotation for item in every if item.annotation is not None]
+    if annotated or node.returns is not None:
+        annotations(walk, [node.returns, *annotated])
+    names = [item.arg for item in every]
+    if len(names) > 1:
+        walk.doubt |= len(set(names)) != len(names)
     name = qualified(walk, node.name)
     walk.bind(node.name)
     scope = Scope(FUNCTION, walk.scope, name, names, type(node) is _ast.AsyncFunctionDef)

@@ -3,16 +3,18 @@
 
 Imported by restricted.py, in the user process of a box, where RestrictedPython is installed.
 Refused there and harmless with our guards, so allowed here: x.y += 1 and x[i] += 1, annotations,
-nonlocal, match, methods such as __repr__ and __enter__, `if __name__ == "__main__"`, classes with
-any metaclass that their bases have, print as a plain function. Refused stays all that leads to the
-insides of the interpreter, and whatever neither knows.
+nonlocal, match, async, methods such as __repr__ and __enter__, `if __name__ == "__main__"`, classes
+with any metaclass that their bases have, print as a plain function; names such as _helper, and
+self._x where the class is the code's own, which is seen when it runs. Unpacking and loops stay as they
+are: there is nothing to guard in them. Refused stays all that leads to the insides of the interpreter,
+and whatever neither knows.
 """
 
 import _ast
 
 from base import __builtins__           # first: functions look builtins up there
 from base import clip
-from restricted import INSIDES, LAYER, METHODS, PLAIN_NAMES
+from restricted import CLASS_NAMES, INSIDES, LAYER, METHODS, PLAIN_NAMES, is_private
 from RestrictedPython.transformer import IOPERATOR_TO_STR, RestrictingNodeTransformer
 from RestrictedPython.transformer import copy_locations
 
@@ -37,6 +39,7 @@ class Transformer(RestrictingNodeTransformer):
     def __init__(self, policy):
         super().__init__()
         self.policy, self.refused = policy, []
+        self.classes = []               # names of the classes around a node
 
     def refuse(self, kind, target, node, reason):
         self.refused.append({
@@ -64,7 +67,10 @@ class Transformer(RestrictingNodeTransformer):
     # ---- names
 
     def check_name(self, node, name, allow_magic_methods=False):
-        if name in ("print", "printed", "_"):
+        # Names of guards end with an underscore, and cannot be bound.
+        if name in ("print", "printed", "_") or name and is_private(name) and name[-1] != "_":
+            return
+        if self.classes and name in CLASS_NAMES:
             return
         if allow_magic_methods and name in METHODS and node.col_offset != 0:
             return
@@ -73,13 +79,22 @@ class Transformer(RestrictingNodeTransformer):
     def visit_Name(self, node):
         if node.id in ("print", "printed") or (node.id == "__name__" and type(node.ctx) is Load):
             return node
+        if is_private(node.id) and node.id[-1] != "_" or node.id in CLASS_NAMES:
+            self.check_name(node, node.id)
+            return node
         return super().visit_Name(node)
 
     def inject_print_collector(self, node, position=0):
         pass
 
     def visit_Attribute(self, node):
-        name = node.attr
+        name = node.attr = self.mangle(node.attr)
+        if is_private(name) and name not in PLAIN_NAMES:
+            node = self.node_contents_visit(node)
+            if type(node.ctx) is Load:
+                return call("_getattr_", [node.value, Constant(name)], node)
+            node.value = call("_private_", [node.value, Constant(name)], node)
+            return node
         is_plain = name in PLAIN_NAMES or name == "__init__"
         if type(node.ctx) is Load and (is_plain or name in METHODS and is_super(node.value)):
             node = self.node_contents_visit(node)
@@ -88,13 +103,24 @@ class Transformer(RestrictingNodeTransformer):
             self.refuse("attribute", name, node, f'"{name}" leads to the insides of an object')
         return super().visit_Attribute(node)
 
-    # ---- assignments
+    def mangle(self, name):
+        """As the compiler does it with __name in a class, which it cannot do with a text."""
+        own = self.classes[-1].lstrip("_") if self.classes else ""
+        return f"_{own}{name}" if own and name[:2] == "__" and name[-2:] != "__" else name
+
+    # ---- assignments, loops
+
+    def visit_Assign(self, node):
+        return self.node_contents_visit(node)
+
+    visit_For = visit_comprehension = visit_With = visit_Assign
+    visit_AsyncFor = visit_AsyncWith = visit_Await = visit_Assign
 
     def visit_AugAssign(self, node):
         target = node.target
-        if type(target) is _ast.Attribute and (target.attr[:1] != "_" or target.attr == "_") and \
-                target.attr not in INSIDES:
-            args = [self.visit(target.value), Constant(target.attr)]
+        name = self.mangle(target.attr) if type(target) is _ast.Attribute else ""
+        if name and (name[:1] != "_" or name == "_" or is_private(name)) and name not in INSIDES:
+            args = [self.visit(target.value), Constant(name)]
             helper = "_inplace_attribute_"
         elif type(target) is _ast.Subscript:
             args = [self.visit(target.value), self.visit_index(target.slice)]
@@ -150,7 +176,9 @@ class Transformer(RestrictingNodeTransformer):
                 self.refuse("syntax", "metaclass", node, "metaclasses are not allowed")
         if getattr(node, "type_params", None):
             self.refuse("syntax", "type parameters", node, "type parameters are not allowed")
+        self.classes.append(node.name)
         node = self.node_contents_visit(node)
+        self.classes.pop()
         mark = Name("_own_class_", Load())
         copy_locations(mark, node)
         node.decorator_list.append(mark)
@@ -163,24 +191,45 @@ class Transformer(RestrictingNodeTransformer):
 
     visit_YieldFrom = visit_Yield
 
+    def visit_FunctionDef(self, node):
+        self.check_name(node, node.name, allow_magic_methods=True)
+        self.check_function_argument_names(node)
+        if getattr(node, "type_params", None):
+            self.refuse("syntax", "type parameters", node, "type parameters are not allowed")
+        return self.node_contents_visit(node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
     # ---- match: patterns stay as they are, so that what they name is only checked
+    #
+    # A class with patterns in it reads attributes of whatever is an instance of it, and nothing guards that
+    # as _getattr_ does: `case object(gi_frame=f)`. So such a class must be none that modules, functions or
+    # frames are instances of, which is seen when it runs.
 
     def visit_Match(self, node):
-        node.subject = self.visit(node.subject)
+        classes = []
         for case in node.cases:
-            self.check_pattern(case.pattern)
+            self.check_pattern(case.pattern, classes)
+        subject = self.visit(node.subject)
+        node.subject = call("_matched_", [subject, *classes], node.subject) if classes else subject
+        for case in node.cases:
             case.guard = case.guard and self.visit(case.guard)
             case.body = [part for statement in case.body for part in as_list(self.visit(statement))]
         return node
 
-    def check_pattern(self, pattern):
+    def check_pattern(self, pattern, classes):
         todo = [pattern]
         while todo:
             node = todo.pop()
             for name in getattr(node, "name", None), getattr(node, "rest", None), \
-                    getattr(node, "id", None), *getattr(node, "kwd_attrs", ()):
+                    getattr(node, "id", None):
                 if type(name) is str:
                     self.check_name(node, name)
+            for name in getattr(node, "kwd_attrs", ()):
+                if name[:1] == "_" or name in INSIDES:
+                    self.refuse("attribute", name, node, f'"{name}" cannot be used in a pattern')
+            if getattr(node, "patterns", None) and hasattr(node, "cls") or getattr(node, "kwd_attrs", None):
+                classes.append(self.visit(copy_expr(node.cls)))
             if type(node) is _ast.Attribute:
                 if node.attr[:1] == "_" or node.attr in INSIDES:
                     self.refuse("attribute", node.attr, node, f'"{node.attr}" cannot be used')
@@ -188,6 +237,16 @@ class Transformer(RestrictingNodeTransformer):
                 value = getattr(node, field, None)
                 todo += [item for item in (value if type(value) is list else [value])
                          if isinstance(item, _ast.AST) and item._fields]
+
+
+def copy_expr(node):
+    """A name, or attributes of one: what stands for a class in a pattern."""
+    if type(node) is _ast.Attribute:
+        made = _ast.Attribute(copy_expr(node.value), node.attr, Load())
+    else:
+        made = Name(node.id, Load())
+    copy_locations(made, node)
+    return made
 
 
 def as_list(found):

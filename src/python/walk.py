@@ -181,15 +181,20 @@ class Walk:
                         push(item.value)
                     elif kind is not leaf and (kind is not Name or item.id not in maybe):
                         push(item)
-                push(func)
+                if type(func) is not Name or func.id not in maybe:
+                    push(func)
             elif kind is Constant:
                 if self.track and node.end_lineno != node.lineno:
                     self.strings.append((node.lineno + self.offset, node.end_lineno + self.offset))
             elif kind is BinOp:
                 item = node.right
-                if type(item) is not leaf:
+                kind = type(item)
+                if kind is not leaf and (kind is not Name or item.id not in maybe):
                     push(item)
-                push(node.left)
+                item = node.left
+                kind = type(item)
+                if kind is not leaf and (kind is not Name or item.id not in maybe):
+                    push(item)
             elif kind is FormattedValue:
                 if node.format_spec is not None:
                     push(node.format_spec)
@@ -211,8 +216,14 @@ class Walk:
                 stack += [item for item in reversed(node.values) if type(item) is not Constant]
             elif kind is Compare:
                 items = node.comparators
-                stack += items if len(items) == 1 else items[::-1]
-                push(node.left)
+                for item in items if len(items) == 1 else items[::-1]:
+                    kind = type(item)
+                    if kind is not leaf and (kind is not Name or item.id not in maybe):
+                        push(item)
+                item = node.left
+                kind = type(item)
+                if kind is not leaf and (kind is not Name or item.id not in maybe):
+                    push(item)
                 for item in node.ops:
                     if type(item) is Is or type(item) is IsNot:
                         self.doubt |= is_odd_identity(node)
@@ -278,8 +289,7 @@ class Walk:
         if name not in scope.maybe:
             self.miss(node)
         elif scope.depth == 0:
-            scope.maybe.discard(name)
-            scope.deleted.add(name)
+            scope.delete(name)
 
     def call(self, node, stack):
         """A call within a comprehension or lambda."""
@@ -426,7 +436,7 @@ class Walk:
             local = set(scope.order).difference(scope.globals, scope.outer)
             outer = scope.parent.owner
             while outer is not None and scope.outer:
-                outer.reached |= scope.outer            # bound from within, at any time
+                outer.note("reached", scope.outer)      # bound from within, at any time
                 outer = outer.parent and outer.parent.owner
             up = scope.parent.owner.late
             for name, place in scope.pending.items():

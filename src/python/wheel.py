@@ -95,7 +95,9 @@ class Wheel:
         try:
             with open(path, "rb") as file:
                 length = directory_size(file)
-                if length is not None and length > DIRECTORY_MAX:
+                if length is None:
+                    self.bad("it is no zip file, or has more than one end")
+                if length > DIRECTORY_MAX:
                     self.hostile(f"its directory alone has {length} bytes")
                 with zipfile.ZipFile(file) as archive:
                     infos = archive.infolist()

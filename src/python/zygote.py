@@ -111,6 +111,7 @@ def main():
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
     runner.Box.stand_in = getattr(constrictor, "stand_in", None)
+    runner.Box.flush_all = getattr(constrictor, "flush_all", None)
     display.install()
     if not cold:
         display.prepare()

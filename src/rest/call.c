@@ -14,11 +14,17 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "gate/dump.h"
+#include "gate/problem.h"
+#include "rest/batch.h"
 #include "rest/environments.h"
+#include "rest/keys.h"
 #include "rest/ndjson.h"
 
 enum {
     HELD_MAX = 256 << 20,   // bytes of bodies that all calls together hold
+    ALONE_MAX = 16,         // calls of a caller that go on without their client
+    ALONE_BYTES = 32 << 20, // of their bodies
     LOOK_MS = 5,            // how often a session that somebody else opens is looked at
     WATCH_MS = 200,         // the same for our own: it may be closed before it is open
     OPENING_MS = 30 * 1000, // longest wait for it
@@ -45,6 +51,11 @@ void rest_free(struct rest_call *c)
         event_free(c->timer);
     ndjson_free(c->stream);
     rest_job_free(c->job);
+    batch_free(c->batch);
+    keys_leave(c);
+    if (c->key)
+        keys_drop(TAKE_PTR(c->key));
+    rest_moving_free(c->moving);
     json_decref(c->body);
     json_decref(c->network);
     json_decref(c->packages);
@@ -63,11 +74,37 @@ struct http_exchange *rest_let_go(struct rest_call *c)
     return x;
 }
 
+bool rest_is_wanted(const struct rest_call *c)
+{
+    return c->x || c->key;
+}
+
+// The same answer for who repeats the call.
+static void note_answer(struct rest_call *c, int status, const char *type, json_t *body)
+{
+    struct rest_key *key = TAKE_PTR(c->key);
+    _cleanup_free_ char *text = key && body ? dump_text(body) : NULL;
+    if (!key)
+        return;
+    if (!text) {
+        keys_drop(key);
+        return;
+    }
+    keys_begin(key, status, type);
+    keys_note(key, text, strlen(text));
+    keys_end(key);
+}
+
 void rest_answer(struct rest_call *c, int status, json_t *body)
 {
+    const char *path = c->x ? c->x->path : REST_BASE "/";
+    bool problem = status >= 400 && problem_is_for(path) && problem_dress(body, status, path);
+    note_answer(c, status, problem ? PROBLEM_TYPE : "application/json", body);
     struct http_exchange *x = rest_let_go(c);
     if (x && body) {
         http_add_header(x, "Cache-Control", "no-store");
+        if (problem)
+            http_add_header(x, "Content-Type", PROBLEM_TYPE);
         http_reply_json(x, status, body);
     } else if (x) {
         http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
@@ -122,6 +159,7 @@ int rest_status(const struct err *e)
         {ERR_SESSION_BUSY, 409},
         {ERR_ENV_UNKNOWN, 404},
         {ERR_ENV_BUSY, 409},
+        {ERR_ENV_EXISTS, 409},
         {ERR_JOB_UNKNOWN, 404},
         {ERR_BAD_REQUIREMENT, 400},
         {ERR_PACKAGE_DENIED, 403},
@@ -180,6 +218,30 @@ static bool is_json(const struct http_exchange *x)
     return n == 16 && strncasecmp(type, "application/json", 16) == 0;
 }
 
+// Bytes of bodies that calls of the same caller hold; those only that go on without their client, and how many they
+// are.
+static size_t held_by_owner(const struct rest_call *c, bool alone, unsigned *ret_count)
+{
+    const struct rest_call *other;
+    size_t bytes = 0;
+    *ret_count = 0;
+    TAILQ_FOREACH(other, &c->rest->calls, list)
+    if ((!alone || !other->x) && strcmp(other->owner, c->owner) == 0) {
+        bytes += other->held;
+        ++*ret_count;
+    }
+    return bytes;
+}
+
+// SECURITY: one caller never has more than half of it, or it could shut out all others.
+static bool has_room(const struct rest_call *c, size_t length)
+{
+    unsigned ignored;
+    size_t all = c->rest->held + length;
+    return all <= HELD_MAX &&
+           (all <= HELD_MAX / 2 || held_by_owner(c, false, &ignored) + length <= HELD_MAX / 2);
+}
+
 // Reads and checks a JSON body.  -1: answered.
 static int read_json(struct rest_call *c)
 {
@@ -196,7 +258,7 @@ static int read_json(struct rest_call *c)
                   "the body of this request must be JSON");
         return -1;
     }
-    if (rest->held + length > HELD_MAX) {
+    if (!has_room(c, length)) {
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
                   "too many large requests are being worked on");
         return -1;
@@ -217,12 +279,26 @@ static int read_json(struct rest_call *c)
     return -1;
 }
 
+// SECURITY: no connection bounds how many calls there are without a client; each has a box and its body in memory.
+static bool may_go_on_alone(const struct rest_call *c)
+{
+    unsigned count; // this one is among them
+    size_t bytes = held_by_owner(c, true, &count);
+    return count <= ALONE_MAX && bytes <= ALONE_BYTES;
+}
+
 // The client is gone.
 static void on_close(struct http_exchange *x)
 {
     struct rest_call *c = x->work;
     c->x = NULL;
-    if (c->exec)
+    if (c->key && may_go_on_alone(c))
+        return; // see keys.h
+    if (c->key && !c->exec) // else it is cancelled, which is the answer that is kept: it is not done twice
+        keys_drop(TAKE_PTR(c->key));
+    if (c->batch)
+        batch_cancel(c->batch);
+    else if (c->exec)
         exec_cancel(c->exec); // on_done() follows, perhaps at once, and frees the call
     else if (!c->opening[0])  // else on_opened() does
         rest_free(c);
@@ -273,9 +349,14 @@ static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
               "there is nothing at this path");
 }
 
-void rest_handle(struct http_exchange *x, void *argument)
+void rest_handle(struct http_exchange *x, void *rest)
 {
-    struct rest *rest = argument;
+    rest_handle_below(x, rest, REST_BASE, rest_routes);
+}
+
+void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *base,
+                       const struct rest_route *table)
+{
     struct rest_call *c = calloc(1, sizeof *c);
     struct route_match m;
     struct err e;
@@ -290,8 +371,8 @@ void rest_handle(struct http_exchange *x, void *argument)
     x->on_close = on_close;
     snprintf(c->owner, sizeof c->owner, "%s", x->owner);
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(x->ev));
-    enum route_found found =
-        route_find(rest_routes, x->method, path ? path : "", path ? strlen(path) : 0, &m, &allow);
+    enum route_found found = route_find_below(base, table, x->method, path ? path : "",
+                                              path ? strlen(path) : 0, &m, &allow);
     if (found != ROUTE_FOUND) {
         refuse(c, found, allow);
         return;
@@ -303,6 +384,8 @@ void rest_handle(struct http_exchange *x, void *argument)
         rest_fail_err(c, &e);
         return;
     }
+    if (c->route->keyed && !keys_enter(rest->keys, c))
+        return;
     if (c->route->fields && read_json(c) < 0)
         return;
     c->route->handle(c);
@@ -341,7 +424,7 @@ static void on_watch(evutil_socket_t fd, short what, void *argument)
     char id[SESSION_ID_SIZE];
     memcpy(id, c->opening, sizeof id);
     c->opening[0] = '\0';
-    if (c->x)
+    if (rest_is_wanted(c))
         rest_fail_session(c, id, &e);
     else
         rest_free(c);
@@ -352,7 +435,7 @@ static void on_opened(struct session *s, const struct err *error, void *argument
     struct rest_call *c = argument;
     c->opening[0] = '\0';
     clear_timer(c);
-    if (!c->x) {
+    if (!rest_is_wanted(c)) {
         if (s && !s->plan.name[0])
             session_close(s, SESSION_CLOSED); // nobody knows its handle
         rest_free(c);
@@ -472,4 +555,22 @@ int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap)
         p += length + (p[length] == '&');
     }
     return 0;
+}
+
+int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uint64_t *ret_ms)
+{
+    char text[64];
+    int given = rest_query(c, name, text, sizeof text);
+    if (given <= 0)
+        return given;
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    double seconds = json_is_number(value) ? json_number_value(value) : -1;
+    json_decref(value);
+    if (seconds >= 0 && seconds <= most) {
+        *ret_ms = (uint64_t)(seconds * 1000 + 0.5);
+        return 1;
+    }
+    rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give a number of seconds",
+              "the query parameter '%s' is no number between 0 and %u", name, most);
+    return -1;
 }

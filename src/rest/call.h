@@ -5,7 +5,8 @@
 //   1. A call is in the list of its server from the request until rest_free().
 //   2. call->x is NULL as soon as the client is gone or has its answer; nothing is sent then.
 //   3. Whatever goes on for a call (exec, op, timer) is its own and ends with it; only an exec, and a session
-//      that is being opened, outlive their client for a moment.
+//      that is being opened, outlive their client for a moment; and a call with a key (rest/keys.h), which goes
+//      on to its end: rest_is_wanted().
 
 #ifndef CONSTRICTOR_REST_CALL_H
 #define CONSTRICTOR_REST_CALL_H
@@ -25,8 +26,12 @@
 #include "gate/session.h"
 #include "rest/route.h"
 
+struct batch;
+struct batches;
+struct keys;
 struct ndjson;
-struct rest_job; // environments.c
+struct rest_job;    // environments.c
+struct rest_moving; // environment_files.c
 
 struct rest {
     struct gate *gate;
@@ -35,6 +40,8 @@ struct rest {
     int64_t since_ms;
     size_t held; // bytes of bodies that were read and are still needed
     json_t *openapi;
+    struct keys *keys;       // of the header Idempotency-Key
+    struct batches *batches; // batch.c; NULL: there was none yet
     TAILQ_HEAD(, rest_call) calls;
 };
 
@@ -58,18 +65,30 @@ struct rest_call {
     struct event *timer;
     struct ndjson *stream;
     struct rest_job *job;
+    struct rest_moving *moving;
+    struct batch *batch;
+    struct rest_key *key;       // its answer is kept for who repeats it
+    struct rest_key *waits_for; // it repeats one that goes on
     struct session_plan plan;
     char opening[SESSION_ID_SIZE]; // a session that is being opened for this call
     char session[SESSION_ID_SIZE]; // the one whose files are looked at
     void (*then)(struct rest_call *c, struct session *s); // goes on when the session is there
     void (*look)(struct rest_call *c, struct session *s); // the same, when its files are there
     void (*finish)(struct rest_call *c, struct exec *x);  // answers when the execution is done
+    void (*whole)(struct rest_call *c, struct exec *x);   // POST /execute: not a stream, but this
     int64_t until_ms;
-    TAILQ_ENTRY(rest_call) list;
+    TAILQ_ENTRY(rest_call) list, waiters;
 };
 
 void rest_handle(struct http_exchange *x, void *rest); // every route
+// The same for another table, whose paths are below `base`.
+void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *base,
+                       const struct rest_route *table);
+// Of bodies that go into a file; for http.h.
+int rest_spool(const struct http_exchange *x, void *rest, uint64_t *ret_max);
+void rest_moving_free(struct rest_moving *m);
 void rest_free(struct rest_call *c);
+bool rest_is_wanted(const struct rest_call *c); // somebody listens, or will ask again
 // The exchange is about to end: the call forgets it.
 struct http_exchange *rest_let_go(struct rest_call *c);
 
@@ -102,6 +121,7 @@ int rest_make_plan(struct rest_call *c, const char *name);
 // ---- handlers ------------------------------------------------------------------------------------------
 
 void rest_execute(struct rest_call *c);
+void rest_batch(struct rest_call *c);
 void rest_validate(struct rest_call *c);
 void rest_list_sessions(struct rest_call *c);
 void rest_post_session(struct rest_call *c);
@@ -122,5 +142,7 @@ void rest_openapi(struct rest_call *c);
 
 // A query parameter: 0 absent, 1 in buf, -1 answered.
 int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap);
+// The same for a number of seconds, as JSON writes numbers, in milliseconds.
+int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uint64_t *ret_ms);
 
 #endif

@@ -16,10 +16,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "gate/dump.h"
 #include "gate/env_words.h"
 #include "gate/envs.h"
+#include "gate/nursery.h"
 #include "gate/packages.h"
+#include "gate/preload.h"
+#include "rest/lines.h"
 
 enum {
     WAIT_MS = 30000, // unless the call says otherwise
@@ -34,6 +36,7 @@ struct rest_job {
     char id[ENV_JOB_ID_SIZE];
     int64_t until_ms;
     bool stream, starting;
+    struct lines lines;
     json_t *last; // what on_done said while it was being started
 };
 
@@ -73,19 +76,6 @@ static int status_of(const struct rest_call *c, const json_t *state)
     return c->route->status;
 }
 
-static void write_line(struct rest_call *c, const json_t *message)
-{
-    char *text = dump_text((json_t *)message);
-    size_t length = text ? strlen(text) : 0;
-    if (!c->x->streaming)
-        http_stream_begin(c->x, 200, "application/x-ndjson");
-    if (text) {
-        text[length] = '\n'; // in place of its NUL
-        http_stream_write(c->x, text, length + 1);
-    }
-    free(text);
-}
-
 // Takes `state`.  The call is gone afterwards.
 static void answer_state(struct rest_call *c, json_t *state)
 {
@@ -93,10 +83,9 @@ static void answer_state(struct rest_call *c, json_t *state)
         rest_answer(c, state ? status_of(c, state) : 503, state);
         return;
     }
-    write_line(c, state);
+    lines_write(&c->job->lines, c, "done", state);
     json_decref(state);
-    http_stream_end(rest_let_go(c));
-    rest_free(c);
+    lines_end(&c->job->lines, c);
 }
 
 // ---- jobs ------------------------------------------------------------------------------------------
@@ -106,7 +95,7 @@ static void on_progress(struct env_job *j, const json_t *state, void *argument)
     struct rest_call *c = argument;
     char text[256];
     (void)j;
-    if (!c->job->stream || !c->x || http_stream_backlog(c->x) > BACKLOG_MAX)
+    if (!c->job->stream || (c->x ? http_stream_backlog(c->x) > BACKLOG_MAX : !c->key))
         return;
     env_words_progress(state, text, sizeof text);
     json_t *line =
@@ -115,7 +104,7 @@ static void on_progress(struct env_job *j, const json_t *state, void *argument)
                   json_object_get(state, "state"), "progress", json_object_get(state, "progress"),
                   "elapsed_seconds", json_object_get(state, "elapsed_seconds"), "message", text);
     if (line)
-        write_line(c, line);
+        lines_write(&c->job->lines, c, "progress", line);
     json_decref(line);
 }
 
@@ -156,13 +145,14 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
         rest_fail_err(c, &e);
 }
 
-static void start(struct rest_call *c, struct env_order *order)
+void rest_start_job(struct rest_call *c, struct env_order *order, bool stream, uint64_t wait_ms)
 {
     struct err e;
     struct rest_job *j = job_new(c);
     if (!j)
         return;
-    j->stream = json_is_true(field_get(c->body, "stream", NULL));
+    j->stream = stream;
+    lines_init(&j->lines, c->x);
     j->starting = true;
     order->owner = c->owner;
     order->on_progress = on_progress;
@@ -181,7 +171,13 @@ static void start(struct rest_call *c, struct env_order *order)
     }
     snprintf(j->id, sizeof j->id, "%s", env_job_id(j->job));
     if (!j->stream)
-        set_timer(c, field_ms(c->body, "wait", WAIT_MS), on_waited);
+        set_timer(c, wait_ms, on_waited);
+}
+
+static void start(struct rest_call *c, struct env_order *order)
+{
+    rest_start_job(c, order, json_is_true(field_get(c->body, "stream", NULL)),
+                   field_ms(c->body, "wait", WAIT_MS));
 }
 
 // The requirements in a field: 0 and NULL without it, -1: answered.
@@ -209,6 +205,7 @@ static void install(struct rest_call *c, const char *name)
     struct env_order order = {
         .change = ENV_INSTALL,
         .name = name,
+        .lock = field_text(c->body, "lock", NULL),
         .requirements = packages,
         .constraints = constraints,
         .upgrade = json_is_true(field_get(c->body, "upgrade", NULL)),
@@ -287,16 +284,9 @@ static json_t *find_job(struct rest_call *c, struct err *e)
 void rest_get_job(struct rest_call *c)
 {
     struct err e;
-    char text[16];
     uint64_t wait_ms = 0;
-    int given = rest_query(c, "wait", text, sizeof text);
-    if (given < 0)
+    if (rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
         return;
-    if (given && text_parse_scaled(text, TEXT_SECOND_MS, 0, REST_WAIT_MAX_S * 1000, &wait_ms) < 0) {
-        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give a number of seconds",
-                  "the query parameter 'wait' is no number between 0 and %d", REST_WAIT_MAX_S);
-        return;
-    }
     json_t *state = find_job(c, &e);
     if (!state) {
         rest_fail_err(c, &e);
@@ -343,11 +333,37 @@ void rest_list_environments(struct rest_call *c)
                      : NULL);
 }
 
+// Takes `one`.
+static void answer_lock(struct rest_call *c, json_t *one)
+{
+    _cleanup_free_ char *text = env_words_lock(one);
+    json_decref(one);
+    if (!text) {
+        rest_answer(c, 503, NULL);
+        return;
+    }
+    struct http_exchange *x = rest_let_go(c);
+    rest_free(c);
+    http_add_header(x, "Cache-Control", "no-store");
+    http_reply(x, 200, "text/plain; charset=utf-8", text, strlen(text));
+}
+
 void rest_get_environment(struct rest_call *c)
 {
     struct err e;
+    char format[16] = "";
+    if (c->route->query && rest_query(c, "format", format, sizeof format) < 0)
+        return;
+    bool lock = strcmp(format, "requirements") == 0;
+    if (format[0] && !lock && strcmp(format, "json") != 0) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "leave it out, or use 'requirements'",
+                  "the query parameter 'format' is neither 'json' nor 'requirements'");
+        return;
+    }
     json_t *one = envs_describe(gate_of(c), c->owner, c->id, &e);
-    if (one)
+    if (one && lock)
+        answer_lock(c, one);
+    else if (one)
         rest_answer(c, c->route->status, one);
     else
         rest_fail_err(c, &e);
@@ -366,15 +382,31 @@ void rest_post_environment(struct rest_call *c)
     // What is wrong with them is said before anything is made.
     if (requirements(c, "packages", &packages) < 0)
         return;
-    bool some = json_array_size(packages) > 0;
+    const char *lock = field_text(c->body, "lock", NULL);
+    bool some = json_array_size(packages) > 0 || lock;
+    bool both = json_array_size(packages) > 0 && lock;
     json_decref(packages);
+    if (both) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give one of them",
+                  "fields 'packages' and 'lock' both say what to install");
+        return;
+    }
+    json_t *given = field_get(c->body, "preload", NULL);
+    json_auto_t *preload = given ? preload_check(given, &e) : NULL;
+    if (given && !preload) {
+        (void)err_wrap(&e, "field 'preload'");
+        rest_fail_err(c, &e);
+        return;
+    }
     snprintf(c->id, sizeof c->id, "%s", name);
     json_t *old = envs_describe(gate_of(c), c->owner, c->id, &e);
     json_decref(old);
     if (old)
         rest_fail(c, 409, "environment_exists", "use it, or choose another name",
                   "there is an environment '%s' already", c->id);
-    else if (envs_create(gate_of(c), c->owner, c->id, field_text(c->body, "python", NULL), &e) < 0)
+    else if (envs_create(gate_of(c), c->owner, c->id, field_text(c->body, "python", NULL), &e) <
+                 0 ||
+             (preload && nursery_declare(gate_of(c), c->owner, c->id, preload, &e) < 0))
         rest_fail_err(c, &e);
     else if (some)
         install(c, c->id);
@@ -385,7 +417,11 @@ void rest_post_environment(struct rest_call *c)
 void rest_delete_environment(struct rest_call *c)
 {
     struct err e;
-    if (envs_delete(gate_of(c), c->owner, c->id, &e) < 0)
+    if (strcmp(c->id, ENV_BASE) == 0)
+        rest_fail(c, 409, "environment_is_base",
+                  "reset it, to be rid of what was installed into it",
+                  "the environment '" ENV_BASE "' is always there");
+    else if (envs_delete(gate_of(c), c->owner, c->id, &e) < 0)
         rest_fail_err(c, &e);
     else
         rest_answer(c, 200, json_pack("{s:s, s:b}", "environment", c->id, "deleted", 1));

@@ -21,5 +21,12 @@ void rest_install(struct rest_call *c);
 void rest_uninstall(struct rest_call *c);
 void rest_get_job(struct rest_call *c);
 void rest_delete_job(struct rest_call *c);
+// environment_files.c
+void rest_export_environment(struct rest_call *c);
+void rest_import_environment(struct rest_call *c);
+
+// A change of an environment that the answer is about.
+struct env_order;
+void rest_start_job(struct rest_call *c, struct env_order *order, bool stream, uint64_t wait_ms);
 
 #endif

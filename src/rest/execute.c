@@ -23,11 +23,19 @@ static void on_done(struct exec *x)
     if (!c)
         return; // the server ends
     c->exec = NULL;
-    if (c->x)
+    if (rest_is_wanted(c))
         c->finish(c, x);
     else
         rest_free(c);
     exec_free(x);
+}
+
+void rest_set_limits(const struct config *config, json_t *body, struct exec_request *request)
+{
+    json_t *memory = field_get(body, "memory_mb", NULL);
+    request->limits = keeper_limits(config);
+    if (memory)
+        request->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
 }
 
 void rest_start(struct rest_call *c, struct exec_request *request,
@@ -37,10 +45,7 @@ void rest_start(struct rest_call *c, struct exec_request *request,
     request->owner = c->owner;
     request->on_done = on_done;
     request->argument = c;
-    request->limits = keeper_limits(c->rest->config);
-    json_t *memory = field_get(c->body, "memory_mb", NULL);
-    if (memory)
-        request->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
+    rest_set_limits(c->rest->config, c->body, request);
     c->exec = exec_start(c->rest->gate, request);
     if (!c->exec)
         rest_answer(c, 503, NULL);
@@ -58,41 +63,50 @@ static void drop_nulls(json_t *files)
             json_object_del(file, key);
 }
 
+int rest_check_brought(struct gate *g, json_t *body, struct err *e)
+{
+    json_t *files = field_get(body, "files", NULL), *variables = field_get(body, "variables", NULL);
+    drop_nulls(files);
+    int r = files ? exec_check_files(g, files, e) : 0;
+    return r == 0 && variables ? exec_check_variables(variables, e) : r;
+}
+
 int rest_bring(struct rest_call *c, struct exec_request *request)
 {
-    json_t *files = field_get(c->body, "files", NULL),
-           *variables = field_get(c->body, "variables", NULL);
     struct err e;
-    drop_nulls(files);
-    if ((files && exec_check_files(c->rest->gate, files, &e) < 0) ||
-        (variables && exec_check_variables(variables, &e) < 0)) {
+    if (rest_check_brought(c->rest->gate, c->body, &e) < 0) {
         rest_fail_err(c, &e);
         return -1;
     }
-    request->files = json_incref(files);
-    request->variables = json_incref(variables);
+    request->files = json_incref(field_get(c->body, "files", NULL));
+    request->variables = json_incref(field_get(c->body, "variables", NULL));
     return 0;
+}
+
+int rest_read_packages(struct gate *g, const char *owner, json_t *body, json_t **ret, struct err *e)
+{
+    json_t *name = field_get(body, "environment", NULL), *path = NULL,
+           *packages = field_get(body, "packages", NULL);
+    int r = 0;
+    if (name && strlen(json_string_value(name)) != json_string_length(name))
+        r = err_set(e, ERR_BAD_VALUE, 0, "remove it",
+                    "the name of the environment has a NUL character");
+    else if (name && packages)
+        r = err_set(e, ERR_BAD_VALUE, 0,
+                    "install the packages into the environment; then name only that",
+                    "fields 'environment' and 'packages' both say what code can import");
+    else if (name)
+        r = envs_path(g, owner, json_string_value(name), &path, e);
+    else if (packages && !(*ret = packages_set(g, packages, e)))
+        r = err_wrap(e, "field 'packages'");
+    json_decref(path);
+    return r;
 }
 
 int rest_take_packages(struct rest_call *c)
 {
     struct err e;
-    json_t *name = field_get(c->body, "environment", NULL), *path = NULL,
-           *packages = field_get(c->body, "packages", NULL);
-    int r = 0;
-    if (name && strlen(json_string_value(name)) != json_string_length(name))
-        r = err_set(&e, ERR_BAD_VALUE, 0, "remove it",
-                    "the name of the environment has a NUL character");
-    else if (name && packages)
-        r = err_set(&e, ERR_BAD_VALUE, 0,
-                    "install the packages into the environment; then name only that",
-                    "fields 'environment' and 'packages' both say what code can import");
-    else if (name)
-        r = envs_path(c->rest->gate, c->owner, json_string_value(name), &path, &e);
-    else if (packages && !(c->packages = packages_set(c->rest->gate, packages, &e)))
-        r = err_wrap(&e, "field 'packages'");
-    json_decref(path);
-    if (r == 0)
+    if (rest_read_packages(c->rest->gate, c->owner, c->body, &c->packages, &e) == 0)
         return 0;
     rest_fail_err(c, &e);
     return -1;
@@ -147,14 +161,14 @@ static void finish_stream(struct rest_call *c, struct exec *x)
 static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *data)
 {
     struct rest_call *c = x->request.argument;
-    if (!c || !c->x)
+    if (!c || !rest_is_wanted(c))
         return 0; // the client is gone: it was cancelled
     return ndjson_output(c->stream, stream, data);
 }
 
 // ---- POST /execute -------------------------------------------------------------------------------
 
-static json_t *make_argv(json_t *body)
+json_t *rest_make_argv(json_t *body)
 {
     json_t *argv = json_pack("[s]", "<code>"), *item;
     size_t i;
@@ -218,12 +232,12 @@ void rest_execute(struct rest_call *c)
     };
     if (rest_bring(c, &request) < 0)
         return;
-    request.argv = make_argv(c->body);
+    request.argv = rest_make_argv(c->body);
     request.network = json_incref(c->network);
     request.environment = field_text(c->body, "environment", NULL);
     request.packages = json_incref(c->packages);
-    if (stream && json_is_false(stream)) {
-        rest_start(c, &request, finish_whole);
+    if (c->whole || (stream && json_is_false(stream))) {
+        rest_start(c, &request, c->whole ? c->whole : finish_whole);
         return;
     }
     request.on_output = on_output;

@@ -383,7 +383,8 @@ static int set_range(json_t *o, const struct field *f, const struct config *c)
     int failed = 0;
     if (!words[f->type].min)
         return 0;
-    if (r.min > 0)
+    bool is_number = f->type == FIELD_NUMBER || f->type == FIELD_INTEGER;
+    if (r.min > 0 || (is_number && r.max > 0))
         failed |= json_object_set_new(o, words[f->type].min, number(r.min));
     if (r.max > 0)
         failed |= json_object_set_new(o, words[f->type].max, number(r.max));
@@ -430,7 +431,7 @@ static json_t *requirements_schema(const struct field *f)
     return o;
 }
 
-static json_t *field_schema(const struct field *f, const struct config *c)
+json_t *field_schema(const struct field *f, const struct config *c)
 {
     if (f->type == FIELD_REQUIREMENTS)
         return requirements_schema(f);
@@ -445,6 +446,8 @@ static json_t *field_schema(const struct field *f, const struct config *c)
     int failed = set_range(o, f, c);
     if (f->choices)
         failed |= json_object_set_new(o, "enum", choices_schema(f->choices, !f->required));
+    if (f->pattern)
+        failed |= json_object_set_new(o, "pattern", json_string(f->pattern));
     if (f->type == FIELD_STRINGS)
         failed |= json_object_set_new(o, "items", json_pack("{s:s}", "type", "string"));
     else if (f->type == FIELD_OBJECTS)
@@ -452,6 +455,28 @@ static json_t *field_schema(const struct field *f, const struct config *c)
     if (!failed)
         return o;
     json_decref(o);
+    return NULL;
+}
+
+// Not both, unless one is null.
+static json_t *not_both(const char *a, const char *b)
+{
+    return json_pack("{s:{s:[s, s], s:{s:{s:{s:s}}, s:{s:{s:s}}}}}", "not", "required", a, b,
+                     "properties", a, "not", "type", "null", b, "not", "type", "null");
+}
+
+// Which fields cannot be given together; NULL: all can.
+static json_t *exclusions(const struct field *table)
+{
+    json_t *list = json_array();
+    for (const struct field *f = table; f->name; f++) {
+        const char *other = f->same_as ? f->same_as : f->excludes;
+        if (other && find(table, other))
+            (void)json_array_append_new(list, not_both(f->name, other));
+    }
+    if (json_array_size(list))
+        return list;
+    json_decref(list);
     return NULL;
 }
 
@@ -467,8 +492,12 @@ json_t *fields_schema(const struct field *table, const struct config *c)
     json_t *o = failed ? NULL
                        : json_pack("{s:s, s:O, s:b}", "type", "object", "properties", properties,
                                    "additionalProperties", 0);
+    json_t *apart = exclusions(table);
     if (o && json_array_size(required))
         failed = json_object_set(o, "required", required);
+    if (o && apart)
+        failed |= json_object_set(o, "allOf", apart);
+    json_decref(apart);
     json_decref(properties);
     json_decref(required);
     if (!failed)

@@ -39,6 +39,8 @@ struct field {
     const struct field *items; // FIELD_OBJECTS
     const char *choices;       // FIELD_STRING: "a|b"; NULL: any
     const char *same_as;       // another name of that field; both at once is an error
+    const char *excludes;      // the same for another field: for the document, others check it
+    const char *pattern;       // FIELD_STRING: for the document, others check it
     const char *help;
 };
 
@@ -53,7 +55,8 @@ struct field_range field_range(const struct field *f, const struct config *c);
 // 0, or a negative code and `e`, which names the field.
 int fields_check(const struct field *table, const struct config *c, json_t *body, struct err *e);
 
-// The JSON schema of a table, new; NULL: memory is out.
+// The JSON schema of a table, or of one row, new; NULL: memory is out.
+json_t *field_schema(const struct field *f, const struct config *c);
 json_t *fields_schema(const struct field *table, const struct config *c);
 
 // A field by its name or by the name of one that is the same; NULL: absent or null.

@@ -130,10 +130,32 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
     http_serve_file(x, type, fd, a->size, etag);
 }
 
+// Below /static "plot.png" is called "plot_1f0c2a3b_20260131_120000.png": mcp/set_container_run.c makes such links.
+// Takes the middle out again; "": there is none.
+static void plain_name(const char *given, char buf[256])
+{
+    static const char middle[] = "_xxxxxxxx_00000000_000000"; // x: part of an id, 0: a digit
+    const char *dot = strrchr(given, '.');
+    size_t length = strlen(given), end = dot && dot != given ? (size_t)(dot - given) : length;
+    buf[0] = '\0';
+    if (end < sizeof middle - 1 || length > 255)
+        return;
+    size_t stem = end - (sizeof middle - 1);
+    for (size_t i = 0; i < sizeof middle - 1; i++) {
+        char c = given[stem + i];
+        bool digit = c >= '0' && c <= '9';
+        if (middle[i] == '0' ? !digit : middle[i] == 'x' ? !is_plain((unsigned char)c) : c != '_')
+            return;
+    }
+    snprintf(buf, 256, "%.*s%s", (int)stem, given, given + end);
+}
+
 static void serve_link(struct http_exchange *x, void *argument)
 {
     struct store *s = argument;
-    const char *token = x->path + strlen("/files/"), *slash = strchr(token, '/');
+    bool is_static = strncmp(x->path, "/static/", strlen("/static/")) == 0;
+    const char *token = x->path + strlen(is_static ? "/static/" : "/files/");
+    const char *slash = strchr(token, '/');
     char copy[STORE_TOKEN_LENGTH + 1] = "";
     struct artifact a;
     if (!s) {
@@ -147,6 +169,11 @@ static void serve_link(struct http_exchange *x, void *argument)
     }
     memcpy(copy, token, STORE_TOKEN_LENGTH);
     const char *name = slash + 1, *why;
+    char plain[256];
+    if (is_static) {
+        plain_name(name, plain);
+        name = plain;
+    }
     // A wrong name is the same as a wrong token: nobody learns that one half was right.
     if (store_by_token(s, copy, &a) && strcmp(name_of(a.path), name) == 0)
         serve(x, s, &a);
@@ -161,8 +188,9 @@ void rest_files_open(struct http *h, struct store *s)
 {
     static struct http_route routes[] = {
         {"/files/*", HTTP_GET | HTTP_HEAD, true, serve_link, NULL},
+        {"/static/*", HTTP_GET | HTTP_HEAD, true, serve_link, NULL},
         {0},
     };
-    routes[0].argument = s;
+    routes[0].argument = routes[1].argument = s;
     http_add_routes(h, routes);
 }

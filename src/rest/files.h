@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files: GET /files/{token}/{name}: artifacts by their links.  Whoever has the link has the file, until it
+// files: GET /files/{token}/{name}: artifacts by their links; /static/{token}/{stem}_{id}_{time}.{extension} is the same,
+// for clients of the tool set 'containers'.  Whoever has the link has the file, until it
 // expires; so a link needs no key, and cannot be guessed.
 
 #ifndef CONSTRICTOR_REST_FILES_H

@@ -11,9 +11,9 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gate/display.h"
-#include "gate/dump.h"
 #include "gate/encode.h"
 #include "rest/call.h"
+#include "rest/lines.h"
 
 enum {
     SEGMENTS_MAX = 1024, // changes between stdout and stderr that are remembered for a slow client
@@ -31,7 +31,8 @@ struct segment {
 struct ndjson {
     struct rest_call *call;
     struct event *alive;
-    bool begun, wrote, done;
+    struct lines lines;
+    bool done;
     struct evbuffer *unsent[RUN_STREAMS], *kept[RUN_STREAMS];
     struct segment segments[SEGMENTS_MAX]; // of unsent, a ring
     size_t first, count;
@@ -44,24 +45,9 @@ struct ndjson {
 
 // ---- lines ---------------------------------------------------------------------------------------
 
-static void begin(struct ndjson *n)
-{
-    if (!n->begun)
-        http_stream_begin(n->call->x, 200, "application/x-ndjson");
-    n->begun = true;
-}
-
 static void write_line(struct ndjson *n, json_t *message)
 {
-    char *text = message ? dump_text(message) : NULL;
-    begin(n);
-    n->wrote = true;
-    if (text) {
-        size_t length = strlen(text);
-        text[length] = '\n'; // in place of its NUL
-        http_stream_write(n->call->x, text, length + 1);
-    }
-    free(text);
+    lines_write(&n->lines, n->call, lines_event(message), message);
 }
 
 static void write_text(struct ndjson *n, enum run_stream stream, const char *data, size_t length)
@@ -130,7 +116,8 @@ static void send_piece(struct ndjson *n)
 static void pump(struct ndjson *n)
 {
     struct rest_call *c = n->call;
-    while (c->x && http_stream_backlog(c->x) < NDJSON_BACKLOG) {
+    // Without a client it is for the key of the call, which has its own bound.
+    while (c->x ? http_stream_backlog(c->x) < NDJSON_BACKLOG : c->key != NULL) {
         if (n->count) {
             send_piece(n);
             continue;
@@ -146,9 +133,7 @@ static void pump(struct ndjson *n)
             write_line(n, json_array_get(n->messages, n->next++));
             continue;
         }
-        begin(n); // a stream without a line is one all the same
-        http_stream_end(rest_let_go(c));
-        rest_free(c); // and n
+        lines_end(&n->lines, c); // and n
         return;
     }
 }
@@ -205,20 +190,17 @@ static void on_alive(evutil_socket_t fd, short what, void *argument)
     struct ndjson *n = argument;
     (void)fd;
     (void)what;
-    if (n->call->x && !n->wrote) {
-        begin(n);
-        http_stream_write(n->call->x, "\n", 1);
-    }
-    n->wrote = false;
+    lines_alive(&n->lines, n->call);
 }
 
 struct ndjson *ndjson_new(struct rest_call *c)
 {
-    struct timeval every = {.tv_sec = NDJSON_ALIVE_S};
+    struct timeval every = {.tv_sec = LINES_ALIVE_S};
     struct ndjson *n = calloc(1, sizeof *n);
     if (!n)
         return NULL;
     n->call = c;
+    lines_init(&n->lines, c->x);
     bool ok = true;
     for (int i = 0; i < RUN_STREAMS; i++)
         ok = (n->unsent[i] = evbuffer_new()) && (n->kept[i] = evbuffer_new()) && ok;
@@ -249,7 +231,7 @@ void ndjson_free(struct ndjson *n)
 
 bool ndjson_begun(const struct ndjson *n)
 {
-    return n->begun;
+    return n->lines.begun;
 }
 
 // ---- messages ------------------------------------------------------------------------------------
@@ -279,6 +261,20 @@ static json_t *display_message(json_t *item)
     if (message && json_object_size(rest))
         (void)json_object_set(message, "display", rest);
     json_decref(rest);
+    return message;
+}
+
+// For clients that know nothing but "text": what was shown has one too, unless it is the last expression's value,
+// whose text follows anyway.
+static json_t *shown_message(json_t *object, json_t *item, size_t i)
+{
+    json_t *message = display_message(item), *text = json_object_get(item, "text/plain"),
+           *value = json_object_get(object, "display_value");
+    bool is_value = json_is_integer(value) && json_integer_value(value) == (json_int_t)i;
+    if (message && json_is_string(text) && !is_value && !json_object_get(message, "image")) {
+        (void)json_object_set(message, "text", text);
+        (void)json_object_set_new(message, "stream", json_string("display"));
+    }
     return message;
 }
 
@@ -338,7 +334,7 @@ json_t *ndjson_messages(json_t *object)
     int failed = !list;
     size_t i;
     json_array_foreach(json_object_get(object, "display"), i, item) failed |=
-        json_array_append_new(list, display_message(item));
+        json_array_append_new(list, shown_message(object, item, i));
     if (json_is_string(value))
         failed |=
             json_array_append_new(list, json_pack("{s:O, s:s}", "text", value, "stream", "result"));

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ndjson: the answer to an execution as lines of JSON, each sent as soon as there is something to say:
+// ndjson: the answer to an execution as lines of JSON (or events: lines.h), each sent as soon as there is
+// something to say:
 //
 //   {"text": "...", "stream": "stdout"}      output as it comes; the value of the last expression ("result")
 //   {"image": "...", "format": "png", ...}   what was shown: pictures in base64
-//   {"display": {"text/html": "..."}}        and everything else
+//   {"display": {"text/html": "..."}}        and everything else; also with its "text", if it has one
 //   {"error": "NameError: ...", "traceback": ["...", ...]}
 //   {"file": {"path", "size", ...}}          what it left behind
 //   {"verdict": "ok", "success": true, "execution_id": ..., "execution": {...}}   the last one: the whole object
-//
-// An empty line every now and then keeps an idle connection alive.
 //
 //   1. Output goes through here and is kept, so that the last line has all of it; both are bounded by the
 //      run's output limit.
@@ -32,7 +31,6 @@ struct ndjson;
 enum {
     NDJSON_BACKLOG = 256 * 1024, // above it the client is slow, and output waits
     NDJSON_PIECE = 32 * 1024,    // bytes of output in one line
-    NDJSON_ALIVE_S = 15,         // proxies cut idle connections, some after 30 s
 };
 
 struct ndjson *ndjson_new(struct rest_call *c); // NULL: memory is out

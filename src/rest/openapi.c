@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "gate/envs.h"
+#include "gate/problem.h"
+#include "rest/keys.h"
 
 // ---- answers -------------------------------------------------------------------------------------
 
@@ -25,8 +28,15 @@ struct answer {
 
 // clang-format off
 static const struct answer answers[] = {
-    {"Error", "What went wrong", {
-        {"error", "ErrorBody", "what went wrong"}}},
+    {"Problem", "What went wrong: RFC 9457", {
+        {"type", "string", "a name for this kind of problem: urn:constrictor:problem: and the code"},
+        {"title", "string", "the same for people, in a few words"},
+        {"status", "integer", "the status of the answer"},
+        {"detail", "string", "what happened, and what is allowed"},
+        {"instance", "string", "-the path that was asked for"},
+        {"code", "string", "stable code"},
+        {"hint", "string", "-what to do next"},
+        {"error", "ErrorBody", "the same, as it was said before there were problem details"}}},
     {"ErrorBody", "", {
         {"code", "string", "stable code"},
         {"message", "string", "a sentence for people"},
@@ -56,6 +66,7 @@ static const struct answer answers[] = {
         {"network_error", "string", "-why usage.network is not known"},
         {"security_events", "[SecurityEvent]", "what the code tried and was kept from"},
         {"security_events_omitted", "integer", "-further ones"},
+        {"security_observed", "[string]", "which kinds would have been seen: syscalls, network, imports"},
         {"violations", "[Violation]", "-what its policy does not allow, when the phase is security_check"},
         {"isolation", "object", "state of each isolation layer"},
         {"truncated", "object", "streams that were cut: kept and total bytes"},
@@ -93,7 +104,7 @@ static const struct answer answers[] = {
         {"python", "string", "version of the interpreter whose parser looked"},
         {"lint", "any", "-what ruff says: code, line, column, message; or why there is nothing"}}},
     {"SecurityEvent", "Something that the code tried and was kept from", {
-        {"kind", "string", "network, import, attribute, call, builtin, ..."},
+        {"kind", "string", "syscall, network, filesystem, import, attribute, call, builtin, ..."},
         {"action", "string", "-resolve, connect, tls, http, quota, udp or raw"},
         {"target", "string", "what it was about: host and port, or a name"},
         {"line", "integer", "-line of the code"},
@@ -102,7 +113,7 @@ static const struct answer answers[] = {
         {"port", "integer?", "-port"},
         {"rule", "string?", "-the rule that decided, as it was written; null: none did"},
         {"reason", "string", "-stable code: not_allowed, port_not_allowed, denied, ..."},
-        {"layer", "string", "who says so: broker; or, for the code's own side, box, python (policy) or restricted"},
+        {"layer", "string", "who says so: seccomp (the kernel) or broker; or, for the code's own side, box, python (policy) or restricted"},
         {"hint", "string", "what to do next"},
         {"count", "integer", "how often"}}},
     {"Message", "A line of the stream; a key says what it is, and the last line has 'verdict' and 'execution'", {
@@ -119,6 +130,34 @@ static const struct answer answers[] = {
         {"execution_id", "string", "-unique id of this execution"},
         {"session", "string", "-handle of the session"},
         {"execution", "Execution", "-the whole object"}}},
+    {"BatchItem", "The result of an item of a batch", {
+        {"index", "integer", "its place in the request"},
+        {"id", "string?", "what the caller calls it"},
+        {"verdict", "string", "how it ended; lost: it could not be run, and execution.error says why"},
+        {"success", "boolean", "whether the verdict is ok"},
+        {"execution_id", "string", "-unique id of this execution"},
+        {"execution", "object", "-the whole object: see Execution"}}},
+    {"BatchMessage", "A line of the stream of a batch: a BatchItem, or, as the last one, what became of all", {
+        {"index", "integer", "-its place in the request"},
+        {"id", "string?", "-what the caller calls it"},
+        {"verdict", "string", "-how it ended"},
+        {"success", "boolean", "-whether the verdict is ok"},
+        {"execution_id", "string", "-unique id of this execution"},
+        {"execution", "object", "-the whole object: see Execution"},
+        {"done", "boolean", "-of the last line: true"},
+        {"total", "integer", "-how many items there were"},
+        {"succeeded", "integer", "-how many of them are ok"},
+        {"failed", "integer", "-how many are not"},
+        {"verdicts", "object", "-how many of each verdict"},
+        {"wall_ms", "number", "-how long it took"}}},
+    {"Batch", "The results of a batch", {
+        {"results", "[BatchItem]", "in the order of the request, or as they came"},
+        {"done", "boolean", "true"},
+        {"total", "integer", "how many items there were"},
+        {"succeeded", "integer", "how many of them are ok"},
+        {"failed", "integer", "how many are not"},
+        {"verdicts", "object", "how many of each verdict"},
+        {"wall_ms", "number", "how long it took"}}},
     {"Session", "A session", {
         {"session", "string", "handle"},
         {"session_id", "string", "the same"},
@@ -189,7 +228,10 @@ static const struct answer answers[] = {
         {"state", "string", "ready, or what goes on"},
         {"requirements", "[string]", "-what was asked for"},
         {"lock", "[object]", "-what is there: name, version, wheel, size"},
-        {"jobs", "[any]", "-its jobs"}}},
+        {"jobs", "[any]", "-its jobs"},
+        {"preload", "[string]", "-modules that were declared to be imported ahead"},
+        {"learned", "[string]", "-modules that are imported ahead because runs import them"},
+        {"warm", "object", "-boxes that wait with them: boxes, memory_bytes, problem"}}},
     {"Environments", "Environments of the caller", {
         {"environments", "[Environment]", "by name"},
         {"total", "integer", "how many"}}},
@@ -290,29 +332,52 @@ static const char *method_name(enum http_method method)
     return "get";
 }
 
-static json_t *parameter(const char *name, const char *in, bool required, const char *help)
+static json_t *parameter(const char *name, const char *in, bool required, const char *help,
+                         json_t *schema)
 {
-    return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", in, "required", required,
-                     "description", help, "schema", "type", "string");
+    return json_pack("{s:s, s:s, s:b, s:s, s:o}", "name", name, "in", in, "required", required,
+                     "description", help, "schema", schema);
 }
 
-static json_t *parameters(const struct rest_route *r)
+static json_t *text_schema(size_t most, const char *pattern)
 {
+    return json_pack("{s:s, s:i, s:I, s:s*}", "type", "string", "minLength", 1, "maxLength",
+                     (json_int_t)most, "pattern", pattern);
+}
+
+static json_t *query_parameter(const struct field *f, const struct config *c)
+{
+    struct field plain = *f;
+    plain.required = true; // there is no null in a query
+    return parameter(f->name, "query", f->required, f->help, field_schema(&plain, c));
+}
+
+static json_t *parameters(const struct rest_route *r, const struct config *c)
+{
+    static const struct {
+        const char *name, *help;
+        size_t most;
+        const char *pattern;
+    } of_path[] = {
+        {"id", "handle or name of a session", SESSION_NAME_MAX, NULL},
+        {"name", "name of an environment", ENV_NAME_MAX, ENV_PATTERN},
+        {"job", "id of a job", ROUTE_JOB_MAX, NULL},
+        {"path", "path below /mnt/data; slashes may be sent as they are", ROUTE_PATH_MAX, NULL},
+    };
     json_t *list = json_array();
-    if (strstr(r->path, "{id}"))
-        (void)json_array_append_new(list,
-                                    parameter("id", "path", true, "handle or name of a session"));
-    if (strstr(r->path, "{name}"))
-        (void)json_array_append_new(list,
-                                    parameter("name", "path", true, "name of an environment"));
-    if (strstr(r->path, "{job}"))
-        (void)json_array_append_new(list, parameter("job", "path", true, "id of a job"));
-    if (strstr(r->path, "{path}"))
-        (void)json_array_append_new(list, parameter("path", "path", true,
-                                                    "path below /mnt/data; slashes may be sent as "
-                                                    "they are"));
+    char place[16];
+    for (size_t i = 0; i < ARRAY_LEN(of_path); i++) {
+        snprintf(place, sizeof place, "{%s}", of_path[i].name);
+        if (strstr(r->path, place))
+            (void)json_array_append_new(
+                list, parameter(of_path[i].name, "path", true, of_path[i].help,
+                                text_schema(of_path[i].most, of_path[i].pattern)));
+    }
     for (const struct field *f = r->query; f && f->name; f++)
-        (void)json_array_append_new(list, parameter(f->name, "query", f->required, f->help));
+        (void)json_array_append_new(list, query_parameter(f, c));
+    if (r->keyed)
+        (void)json_array_append_new(
+            list, json_pack("{s:s}", "$ref", "#/components/parameters/IdempotencyKey"));
     return list;
 }
 
@@ -333,17 +398,65 @@ static json_t *request_body(const struct rest_route *r, const struct config *c)
     return json_pack("{s:b, s:o}", "required", r->body != BODY_JSON_OPTIONAL, "content", kinds);
 }
 
+// What a line of a stream is, for an answer that can be one.
+static const char *line_of(const struct rest_route *r)
+{
+    static const char *const lines[][2] = {{"Execution", "Message"},
+                                           {"Batch", "BatchMessage"},
+                                           {"Job", "Job"},
+                                           {"Environment", "Job"}};
+    bool streams = false;
+    for (const struct field *f = r->fields ? r->fields : r->query; f && f->name; f++)
+        streams |= strcmp(f->name, "stream") == 0;
+    for (size_t i = 0; streams && i < ARRAY_LEN(lines); i++)
+        if (strcmp(r->answer, lines[i][0]) == 0)
+            return lines[i][1];
+    return NULL;
+}
+
+static json_t *answer_schema_of(const struct rest_route *r)
+{
+    json_t *schema = reference(r->answer, strlen(r->answer));
+    // With packages it is the job that installs them.
+    if (strcmp(r->operation, "create_environment") == 0)
+        schema = json_pack("{s:[o, o]}", "anyOf", schema, reference("Job", 3));
+    return schema;
+}
+
 static json_t *answer_content(const struct rest_route *r)
 {
     if (strchr(r->answer, '/'))
         return content(r->answer,
                        strcmp(r->answer, "application/json") == 0 ? json_object() : bytes_schema());
-    json_t *kinds = content("application/json", reference(r->answer, strlen(r->answer)));
-    for (const struct field *f = r->fields; f && f->name; f++)
-        if (strcmp(f->name, "stream") == 0)
-            (void)json_object_update_new(
-                kinds, content("application/x-ndjson", reference("Message", strlen("Message"))));
+    json_t *kinds = content("application/json", answer_schema_of(r));
+    const char *line = line_of(r);
+    if (!line)
+        return kinds;
+    (void)json_object_update_new(
+        kinds, content("application/x-ndjson",
+                       json_pack("{s:s, s:o}", "description", "lines, each of them this object",
+                                 "x-line", reference(line, strlen(line)))));
+    (void)json_object_update_new(
+        kinds, content("text/event-stream",
+                       json_pack("{s:s, s:o}", "description",
+                                 "events, the data of each this object; for who accepts only them",
+                                 "x-line", reference(line, strlen(line)))));
     return kinds;
+}
+
+static json_t *failure(void)
+{
+    return json_pack("{s:s}", "$ref", "#/components/responses/Failure");
+}
+
+static json_t *success(const struct rest_route *r)
+{
+    json_t *o = json_pack("{s:s, s:o}", "description", r->summary, "content", answer_content(r));
+    if (r->keyed)
+        (void)json_object_set_new(o, "headers",
+                                  json_pack("{s:{s:s}}", "Idempotency-Replayed", "$ref",
+                                            "#/components/headers/IdempotencyReplayed"));
+    return o;
 }
 
 static json_t *responses(const struct rest_route *r)
@@ -351,22 +464,28 @@ static json_t *responses(const struct rest_route *r)
     char status[8];
     json_t *o = json_object();
     snprintf(status, sizeof status, "%d", r->status);
-    (void)json_object_set_new(
-        o, status,
-        json_pack("{s:s, s:o}", "description", r->summary, "content", answer_content(r)));
-    if (strcmp(r->answer, "Job") == 0 || strcmp(r->answer, "Environment") == 0)
+    (void)json_object_set_new(o, status, success(r));
+    if (strcmp(r->answer, "Job") == 0 || strcmp(r->operation, "create_environment") == 0)
         (void)json_object_set_new(o, "202",
                                   json_pack("{s:s, s:o}", "description", "It goes on as a job",
                                             "content",
                                             content("application/json", reference("Job", 3))));
+    if (r->keyed) {
+        (void)json_object_set_new(o, "409", failure());
+        (void)json_object_set_new(o, "422", failure());
+    }
     for (size_t i = 0; i < ROUTE_ERRORS_MAX && r->errors[i]; i++) {
         snprintf(status, sizeof status, "%d", r->errors[i]);
-        (void)json_object_set_new(o, status,
-                                  json_pack("{s:s}", "$ref", "#/components/responses/Failure"));
+        (void)json_object_set_new(o, status, failure());
     }
+    if (strcmp(r->operation, "health") == 0)
+        (void)json_object_set_new(
+            o, "503",
+            json_pack("{s:s, s:o}", "description", "There are no boxes", "content",
+                      content("application/json", reference("Health", strlen("Health")))));
     if (!r->open)
-        (void)json_object_set_new(o, "401",
-                                  json_pack("{s:s}", "$ref", "#/components/responses/Failure"));
+        (void)json_object_set_new(o, "401", failure());
+    (void)json_object_set_new(o, "default", failure());
     return o;
 }
 
@@ -374,7 +493,7 @@ static json_t *operation(const struct rest_route *r, const struct config *c)
 {
     json_t *o = json_pack("{s:s, s:s, s:o}", "operationId", r->operation, "summary", r->summary,
                           "responses", responses(r));
-    json_t *list = parameters(r);
+    json_t *list = parameters(r, c);
     if (json_array_size(list))
         (void)json_object_set(o, "parameters", list);
     json_decref(list);
@@ -399,23 +518,57 @@ static json_t *paths(const struct rest_route *routes, const struct config *c)
     return o;
 }
 
+static json_t *key_parameter(void)
+{
+    return parameter("Idempotency-Key", "header", false,
+                     "a string of your choice: the same call with the same key is done once, and "
+                     "answered alike for 24 hours",
+                     json_pack("{s:s, s:i, s:i, s:s}", "type", "string", "minLength", 1,
+                               "maxLength", KEYS_TEXT_MAX, "pattern", "^[!#-~]([ !#-~]*[!#-~])?$"));
+}
+
+static json_t *header(const char *help, const char *type)
+{
+    return json_pack("{s:s, s:{s:s}}", "description", help, "schema", "type", type);
+}
+
+static json_t *failure_response(void)
+{
+    return json_pack("{s:s, s:o, s:{s:o, s:o}}", "description",
+                     "It did not work, and nothing was done; the object says why", "content",
+                     content(PROBLEM_TYPE, reference("Problem", strlen("Problem"))), "headers",
+                     "Retry-After", header("of 503: seconds", "string"), "WWW-Authenticate",
+                     header("of 401", "string"));
+}
+
 static json_t *components(void)
 {
     json_t *schemas = json_object();
     for (size_t i = 0; i < ARRAY_LEN(answers); i++)
         (void)json_object_set_new(schemas, answers[i].name, answer_schema(&answers[i]));
     return json_pack(
-        "{s:o, s:{s:{s:s, s:o}}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}", "schemas", schemas,
-        "responses", "Failure", "description", "It did not work; the object says why", "content",
-        content("application/json", reference("Error", 5)), "securitySchemes", "bearer", "type",
-        "http", "scheme", "bearer", "key", "type", "apiKey", "in", "header", "name", "X-API-Key");
+        "{s:o, s:{s:o}, s:{s:o}, s:{s:o}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}", "schemas", schemas,
+        "responses", "Failure", failure_response(), "parameters", "IdempotencyKey", key_parameter(),
+        "headers", "IdempotencyReplayed",
+        header("true: this answer was given before, and nothing was done again", "string"),
+        "securitySchemes", "bearer", "type", "http", "scheme", "bearer", "key", "type", "apiKey",
+        "in", "header", "name", "X-API-Key");
+}
+
+// Without keys there is nothing to show at the door.
+static json_t *security(const struct config *c)
+{
+    if (!c->api_keys.count && !c->api_key_file[0] && !c->oauth_issuer[0])
+        return json_array();
+    return json_pack("[{s:[]}, {s:[]}]", "bearer", "key");
 }
 
 json_t *openapi_json(const struct rest_route *routes, const struct config *c, const char *base_url)
 {
-    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:[{s:[]}, {s:[]}], s:o, s:o}", "openapi",
+    return json_pack("{s:s, s:{s:s, s:s, s:s, s:{s:s, s:s}}, s:[{s:s}], s:o, s:o, s:o}", "openapi",
                      "3.1.0", "info", "title", "Constrictor", "version", CONSTRICTOR_VERSION,
-                     "description", "Runs Python code in isolated boxes", "servers", "url",
-                     base_url[0] ? base_url : "/", "security", "bearer", "key", "paths",
+                     "description", "Runs Python code in isolated boxes", "license", "name",
+                     "Apache 2.0", "identifier", "Apache-2.0", "servers", "url",
+                     base_url[0] ? base_url : "/", "security", security(c), "paths",
                      paths(routes, c), "components", components());
 }

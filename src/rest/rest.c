@@ -11,7 +11,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "rest/batch.h"
 #include "rest/call.h"
+#include "rest/kernels.h"
+#include "rest/keys.h"
+#include "rest/metrics.h"
 #include "rest/openapi.h"
 
 enum { ALL_METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE };
@@ -97,13 +101,22 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, struct err
         *rest = (struct rest){.gate = g, .http = h, .config = c, .since_ms = clock_ms()};
         TAILQ_INIT(&rest->calls);
         rest->openapi = openapi_json(rest_routes, c, g->base_url ? g->base_url : "");
+        rest->keys = keys_new();
     }
-    if (!rest || !rest->openapi) {
+    if (!rest || !rest->openapi || !rest->keys) {
+        if (rest) {
+            json_decref(rest->openapi);
+            keys_free(rest->keys);
+        }
         free(rest);
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the REST API");
     }
     the_rest = rest;
     http_add_routes(h, make_routes(rest));
+    rest_kernels_open(rest, h);
+    rest_metrics_open(g, h);
+    http_set_spool(h, rest_spool, rest);
+    http_set_methods(h, route_methods);
     return 0;
 }
 
@@ -126,6 +139,7 @@ void rest_close(void)
     struct rest_call *c;
     if (!rest)
         return;
+    rest_metrics_close();
     while ((c = TAILQ_FIRST(&rest->calls))) {
         if (c->opening[0]) {
             give_up_opening(c);
@@ -140,5 +154,7 @@ void rest_close(void)
         rest_free(c);
     }
     json_decref(rest->openapi);
+    keys_free(rest->keys);
+    batches_free(rest->batches);
     free(rest);
 }

@@ -9,6 +9,8 @@
 
 #include "code_policy.h"
 #include "gate/envs.h"
+#include "gate/preload.h"
+#include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"
 
@@ -88,7 +90,7 @@ static const struct field file_fields[] = {
 
 #define PACKAGES_FIELD(what)                                                                       \
     {                                                                                              \
-        .name = "packages", .type = FIELD_REQUIREMENTS, .help = what                               \
+        .name = "packages", .type = FIELD_REQUIREMENTS, .excludes = "environment", .help = what    \
     }
 #define INSTALL_FIELDS                                                                             \
     {.name = "constraints",                                                                        \
@@ -112,6 +114,7 @@ static const struct field environment_fields[] = {
      .required = true,
      .min = 1,
      .max = ENV_NAME_MAX,
+     .pattern = ENV_PATTERN,
      .help = "a name of your choice: letters, digits, '-', '_' and '.'"},
     {.name = "python",
      .type = FIELD_STRING,
@@ -119,7 +122,28 @@ static const struct field environment_fields[] = {
      .max = 32,
      .help = "version of the interpreter, such as 3.12; it must be the server's"},
     PACKAGES_FIELD("what to install at once: \"pandas matplotlib>=3\", or a list"),
+    {.name = "lock",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = ENV_LOCK_MAX,
+     .help =
+         "in place of packages: a pylock.toml, or a requirements file with hashes; exactly that "
+         "is installed"},
+    {.name = "preload",
+     .type = FIELD_STRINGS,
+     .max = PRELOAD_MAX,
+     .help =
+         "modules to import ahead of runs, such as [\"pandas\"]; what runs import is learned as "
+         "well"},
     INSTALL_FIELDS,
+    {0},
+};
+
+static const struct field describe_query[] = {
+    {.name = "format",
+     .type = FIELD_STRING,
+     .choices = "json|requirements",
+     .help = "requirements: the lock as a requirements file with hashes"},
     {0},
 };
 
@@ -138,9 +162,21 @@ static const struct field install_fields[] = {
 static const struct field uninstall_query[] = {
     {.name = "packages",
      .type = FIELD_STRING,
-     .max = 4000,
+     .min = 1,
+     .max = 2000,
      .help = "names of packages to remove, with blanks between them"},
     {.name = "all", .type = FIELD_BOOLEAN, .help = "true: remove all of them"},
+    {0},
+};
+
+static const struct field import_query[] = {
+    {.name = "stream",
+     .type = FIELD_BOOLEAN,
+     .help = "true: NDJSON, a line for each step, the last one the whole state"},
+    {.name = "wait",
+     .type = FIELD_NUMBER,
+     .max = REST_WAIT_MAX_S,
+     .help = "seconds to wait for the end (30); then the answer is 202 and the job goes on"},
     {0},
 };
 
@@ -189,12 +225,67 @@ static const struct field execute_fields[] = {
      .type = FIELD_STRING,
      .min = 1,
      .max = ENV_NAME_MAX,
+     .pattern = ENV_PATTERN,
      .help = "environment of packages; without it 'base': what the interpreter has and what you "
              "installed there; a session has what it was opened with"},
     PACKAGES_FIELD("packages that the code needs: the environment for exactly this set is made the "
                    "first time and found again later; instead of 'environment'"),
     NETWORK_FIELD("what the code"),
     POLICY_FIELDS,
+    {0},
+};
+
+// Of an item of a batch, and of all of them.
+#define BATCH_FIELDS                                                                               \
+    LIMIT_FIELDS, BRING_FIELDS,                                                                    \
+        {.name = "args",                                                                           \
+         .type = FIELD_STRINGS,                                                                    \
+         .max = 256,                                                                               \
+         .help = "arguments for the code: sys.argv[1:]"},                                          \
+        {.name = "environment",                                                                    \
+         .type = FIELD_STRING,                                                                     \
+         .min = 1,                                                                                 \
+         .max = ENV_NAME_MAX,                                                                      \
+         .pattern = ENV_PATTERN,                                                                   \
+         .help = "environment of packages; without it 'base'"},                                    \
+        PACKAGES_FIELD("packages that the code needs; instead of 'environment'"),                  \
+        NETWORK_FIELD("what the code"), POLICY_FIELDS
+
+static const struct field batch_item_fields[] = {
+    {.name = "id",
+     .type = FIELD_STRING,
+     .max = BATCH_ID_MAX,
+     .help = "a name of your choice, which the result has too; no two items have the same"},
+    {.name = "code",
+     .type = FIELD_STRING,
+     .required = true,
+     .bound = BOUND_SOURCE,
+     .help = "Python source to run in a fresh box"},
+    BATCH_FIELDS,
+    {0},
+};
+
+static const struct field batch_fields[] = {
+    {.name = "items",
+     .type = FIELD_OBJECTS,
+     .required = true,
+     .min = 1,
+     .max = BATCH_ITEMS_MAX,
+     .items = batch_item_fields,
+     .help = "what to run: code and the other fields; each in a fresh box"},
+    {.name = "order",
+     .type = FIELD_STRING,
+     .choices = "input|finish",
+     .help = "of the results: input (default), or finish: as they come"},
+    {.name = "concurrency",
+     .type = FIELD_INTEGER,
+     .min = 1,
+     .max = 4096,
+     .help = "at most so many at one time; never more than the server lets a batch have"},
+    {.name = "stream",
+     .type = FIELD_BOOLEAN,
+     .help = "true (default): NDJSON, a line for each result; false: one JSON object"},
+    BATCH_FIELDS,
     {0},
 };
 
@@ -212,6 +303,7 @@ static const struct field session_fields[] = {
      .type = FIELD_STRING,
      .min = 1,
      .max = ENV_NAME_MAX,
+     .pattern = ENV_PATTERN,
      .help = "environment of packages; without it 'base': what the interpreter has and what you "
              "installed there"},
     {.name = "idle_timeout",
@@ -233,6 +325,7 @@ static const struct field undo_fields[] = {
      .type = FIELD_INTEGER,
      .min = 1,
      .max = 64,
+     .excludes = "checkpoint",
      .help = "how many runs to go back; 1 when nothing is given"},
     {.name = "checkpoint",
      .type = FIELD_STRING,
@@ -260,6 +353,21 @@ static const struct field fork_fields[] = {
     {0},
 };
 
+static const struct field artifact_delete_query[] = {
+    {.name = "session",
+     .type = FIELD_STRING,
+     .required = true,
+     .min = 1,
+     .max = STORE_PLACE_MAX,
+     .help = "handle of the session, or execution_id of the run, that left them"},
+    {.name = "path",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = STORE_PATH_MAX,
+     .help = "only the file of this path"},
+    {0},
+};
+
 static const struct field artifact_query[] = {
     {.name = "session",
      .type = FIELD_STRING,
@@ -276,15 +384,18 @@ static const struct field artifact_query[] = {
 
 // clang-format off
 const struct rest_route rest_routes[] = {
-    {HTTP_POST, "/execute", .body = BODY_JSON, .fields = execute_fields, .status = 200,
+    {HTTP_POST, "/execute", .keyed = true, .body = BODY_JSON, .fields = execute_fields, .status = 200,
      .answer = "Execution", .errors = {400, 403, 404, 409, 410, 413, 415, 422, 503}, .handle = rest_execute,
      .operation = "execute", .summary = "Run code in a fresh box or in a session"},
+    {HTTP_POST, "/batch", .keyed = true, .body = BODY_JSON, .fields = batch_fields, .status = 200,
+     .answer = "Batch", .errors = {400, 403, 404, 409, 413, 415, 422, 503}, .handle = rest_batch,
+     .operation = "batch", .summary = "Run many pieces of code, each in a fresh box"},
     {HTTP_POST, "/validate", .body = BODY_JSON, .fields = validate_fields, .status = 200,
      .answer = "Check", .errors = {400, 413, 415, 503}, .handle = rest_validate,
      .operation = "validate", .summary = "Look at code without running it: syntax, policy, analysis, advice"},
     {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
      .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
-    {HTTP_POST, "/sessions", .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
+    {HTTP_POST, "/sessions", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
      .answer = "Session", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_post_session,
      .operation = "open_session", .summary = "Open a session"},
     {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 410},
@@ -295,13 +406,13 @@ const struct rest_route rest_routes[] = {
     {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .errors = {404, 410},
      .handle = rest_interrupt, .operation = "interrupt_session",
      .summary = "Raise KeyboardInterrupt in what runs now; variables stay"},
-    {HTTP_POST, "/sessions/{id}/undo", .body = BODY_JSON_OPTIONAL, .fields = undo_fields, .status = 200,
+    {HTTP_POST, "/sessions/{id}/undo", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = undo_fields, .status = 200,
      .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503}, .handle = rest_undo,
      .operation = "undo", .summary = "Return variables and files to an earlier state"},
-    {HTTP_POST, "/sessions/{id}/checkpoint", .body = BODY_JSON_OPTIONAL, .fields = checkpoint_fields,
+    {HTTP_POST, "/sessions/{id}/checkpoint", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = checkpoint_fields,
      .status = 200, .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503},
      .handle = rest_checkpoint, .operation = "checkpoint", .summary = "Keep the state as it is now"},
-    {HTTP_POST, "/sessions/{id}/fork", .body = BODY_JSON_OPTIONAL, .fields = fork_fields, .status = 201,
+    {HTTP_POST, "/sessions/{id}/fork", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = fork_fields, .status = 201,
      .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503}, .handle = rest_fork,
      .operation = "fork_session", .summary = "Make an independent copy of a live session"},
     {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 410, 503},
@@ -310,7 +421,7 @@ const struct rest_route rest_routes[] = {
     {HTTP_PUT, "/sessions/{id}/files/{path}", .body = BODY_RAW, .status = 200, .answer = "File",
      .errors = {400, 404, 409, 410, 413, 503, 507}, .handle = rest_put_file, .operation = "write_file",
      .summary = "Replace a file by the bytes of the body; a session name is opened on first use"},
-    {HTTP_GET, "/sessions/{id}/files/{path}", .status = 200, .answer = "application/octet-stream",
+    {HTTP_GET, "/sessions/{id}/files/{path}", .status = 200, .answer = "*/*",
      .errors = {400, 404, 409, 410, 416, 503}, .handle = rest_get_file, .operation = "read_file",
      .summary = "The bytes of a file, or a Range of them"},
     {HTTP_DELETE, "/sessions/{id}/files/{path}", .status = 200, .answer = "Deleted",
@@ -319,11 +430,12 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, "/environments", .status = 200, .answer = "Environments", .errors = {503},
      .handle = rest_list_environments, .operation = "list_environments",
      .summary = "Your environments of packages"},
-    {HTTP_POST, "/environments", .body = BODY_JSON, .fields = environment_fields, .status = 201,
+    {HTTP_POST, "/environments", .keyed = true, .body = BODY_JSON, .fields = environment_fields, .status = 201,
      .answer = "Environment", .errors = {400, 403, 409, 413, 415, 422, 503}, .handle = rest_post_environment,
      .operation = "create_environment",
      .summary = "Make an environment; with packages the answer is the Job that installs them"},
-    {HTTP_GET, "/environments/{name}", .status = 200, .answer = "Environment", .errors = {404, 503},
+    {HTTP_GET, "/environments/{name}", .query = describe_query, .status = 200, .answer = "Environment",
+     .errors = {400, 404, 503},
      .handle = rest_get_environment, .operation = "get_environment",
      .summary = "What an environment has: requirements, lock, jobs"},
     {HTTP_DELETE, "/environments/{name}", .status = 200, .answer = "EnvironmentDeleted",
@@ -332,13 +444,21 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, "/environments/{name}/packages", .status = 200, .answer = "Packages",
      .errors = {404, 503}, .handle = rest_list_packages, .operation = "list_packages",
      .summary = "Packages that code in an environment can import, those of the interpreter included"},
-    {HTTP_POST, "/environments/{name}/packages", .body = BODY_JSON, .fields = install_fields,
+    {HTTP_POST, "/environments/{name}/packages", .keyed = true, .body = BODY_JSON, .fields = install_fields,
      .status = 200, .answer = "Job", .errors = {400, 403, 404, 409, 413, 415, 422, 503},
      .handle = rest_install, .operation = "install_packages",
      .summary = "Install packages; 202: it goes on as a job, 422: nothing was changed"},
     {HTTP_DELETE, "/environments/{name}/packages", .query = uninstall_query, .status = 200,
      .answer = "Job", .errors = {400, 404, 409, 422, 503}, .handle = rest_uninstall,
      .operation = "remove_packages", .summary = "Remove some packages of an environment, or all"},
+    {HTTP_GET, "/environments/{name}/export", .status = 200, .answer = "application/octet-stream",
+     .errors = {400, 404, 416, 503, 507}, .handle = rest_export_environment,
+     .operation = "export_environment",
+     .summary = "An environment with all its packages as one file, for import on another machine"},
+    {HTTP_POST, "/environments/{name}/import", .body = BODY_RAW, .query = import_query, .status = 200,
+     .answer = "Job", .errors = {400, 404, 409, 411, 413, 422, 503, 507},
+     .handle = rest_import_environment, .operation = "import_environment",
+     .summary = "Make an environment out of such a file, without any network"},
     {HTTP_GET, "/environments/{name}/jobs/{job}", .query = job_query, .status = 200, .answer = "Job",
      .errors = {400, 404, 503}, .handle = rest_get_job, .operation = "get_job",
      .summary = "How far a job is"},
@@ -348,7 +468,7 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, "/artifacts", .query = artifact_query, .status = 200, .answer = "Artifacts",
      .errors = {400, 503}, .handle = rest_list_artifacts, .operation = "list_artifacts",
      .summary = "Files that your runs left behind, with their links"},
-    {HTTP_DELETE, "/artifacts", .query = artifact_query, .status = 200, .answer = "Deleted",
+    {HTTP_DELETE, "/artifacts", .query = artifact_delete_query, .status = 200, .answer = "Deleted",
      .errors = {400, 404, 503}, .handle = rest_delete_artifacts, .operation = "delete_artifacts",
      .summary = "Remove the artifacts of one session or run, or one of them"},
     {HTTP_GET, "/health", .open = true, .status = 200, .answer = "Health", .errors = {503},
@@ -434,10 +554,17 @@ enum route_found route_find(const struct rest_route *table, enum http_method met
                             const char *path, size_t length, struct route_match *ret,
                             unsigned *ret_allow)
 {
-    const size_t base = sizeof REST_BASE - 1;
+    return route_find_below(REST_BASE, table, method, path, length, ret, ret_allow);
+}
+
+enum route_found route_find_below(const char *below, const struct rest_route *table,
+                                  enum http_method method, const char *path, size_t length,
+                                  struct route_match *ret, unsigned *ret_allow)
+{
+    const size_t base = strlen(below);
     enum route_found worst = ROUTE_UNKNOWN;
     *ret_allow = 0;
-    if (length < base || memcmp(path, REST_BASE, base) != 0)
+    if (length < base || memcmp(path, below, base) != 0)
         return ROUTE_UNKNOWN;
     for (const struct rest_route *r = table; r->path; r++) {
         *ret = (struct route_match){.route = r};
@@ -452,4 +579,13 @@ enum route_found route_find(const struct rest_route *table, enum http_method met
             *ret_allow |= methods_of(r);
     }
     return *ret_allow ? ROUTE_METHOD : worst;
+}
+
+unsigned route_methods(const char *path, size_t length)
+{
+    struct route_match ignored;
+    unsigned allow = 0;
+    // No row has all of them, so none is found.
+    (void)route_find(rest_routes, (enum http_method)0, path, length, &ignored, &allow);
+    return allow;
 }

@@ -18,6 +18,8 @@ struct rest_call;
 
 #define REST_BASE "/api/v1"
 
+#define ENV_PATTERN "^[A-Za-z0-9][A-Za-z0-9._-]*$" // what gate/envs.h takes
+
 enum { ROUTE_ERRORS_MAX = 12, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
 
 // What a body is.
@@ -27,7 +29,8 @@ struct rest_route {
     enum http_method method; // GET stands for HEAD as well
     const char *
         path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the rest; NULL ends the table
-    bool open; // no key needed
+    bool open;  // no key needed
+    bool keyed; // minds the header Idempotency-Key: see keys.h
     enum route_body body;
     const struct field *fields; // BODY_JSON
     const struct field *query;  // NULL: none
@@ -60,5 +63,11 @@ enum route_found {
 enum route_found route_find(const struct rest_route *table, enum http_method method,
                             const char *path, size_t length, struct route_match *ret,
                             unsigned *ret_allow);
+// The methods of a path of rest_routes; 0: there is nothing there.
+unsigned route_methods(const char *path, size_t length);
+// The same for a table whose paths are below `base`.
+enum route_found route_find_below(const char *base, const struct rest_route *table,
+                                  enum http_method method, const char *path, size_t length,
+                                  struct route_match *ret, unsigned *ret_allow);
 
 #endif

@@ -33,6 +33,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_NET_GONE] = sizeof(struct wire_net_box),
     [WIRE_NET_LINK] = sizeof(struct wire_net_link),
     [WIRE_PORTER_LINK] = sizeof(struct wire_net_link),
+    [WIRE_DENIED] = sizeof(struct wire_denied),
 };
 
 size_t wire_length(enum wire_type type, const union wire_message *m)
@@ -81,8 +82,8 @@ int wire_check(union wire_message *m, size_t len)
     }
     if (m->h.type == WIRE_FILES && m->files.present >= 1U << WIRE_FILES_MAX)
         return -EBADMSG;
-    if (m->h.type == WIRE_ACQUIRE &&
-        (m->acquire.ticket == 0 || m->acquire.keep > 1 || m->acquire.network > 1))
+    if (m->h.type == WIRE_ACQUIRE && (m->acquire.ticket == 0 || m->acquire.keep > 1 ||
+                                      m->acquire.network > 1 || m->acquire.limits.readonly > 1))
         return -EBADMSG; // ticket 0 is the keeper's own: for the stock
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;

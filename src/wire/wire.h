@@ -8,7 +8,7 @@
 // message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading it.
 //
 //   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
-//   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  ENDED  MEASURED  STATUS_REPLY
+//   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  DENIED  ENDED  MEASURED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
 //                     NET_LINK (+ a socket to the broker)  PORTER_LINK (+ one to the porter)
 //   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
@@ -60,6 +60,7 @@ enum wire_type {
     WIRE_NET_GONE,
     WIRE_NET_LINK,
     WIRE_PORTER_LINK,
+    WIRE_DENIED,
     WIRE_TYPE_MAX
 };
 
@@ -83,7 +84,8 @@ struct wire_limits {
     uint32_t processes;
     uint32_t inodes;
     uint32_t open_files;
-    uint32_t reserved; // 0
+    uint32_t
+        readonly; // 1: code cannot write to scratch; only files that are brought before it are there
 };
 
 // Why a box was ended.  The first that is set wins; END_OWN means that nobody ended it.
@@ -152,6 +154,9 @@ struct wire_measure {
     struct wire_header h;
     uint64_t box;
     uint64_t cpu_ms;
+    uint32_t
+        once; // 1: with cpu_ms: it is not kept from here on; one run, as if it were fresh, and its end
+    uint32_t reserved; // 0
 };
 
 struct wire_measured {
@@ -167,6 +172,8 @@ struct wire_measured {
 struct wire_adopt {
     struct wire_header h;
     uint64_t box;
+    uint32_t told; // as in BOX
+    uint32_t reserved;
     struct wire_limits limits;
 };
 
@@ -177,9 +184,20 @@ struct wire_box {
     uint32_t error_code;
     uint32_t parked;    // 1: it was waiting; 0: made to order
     uint32_t meter_fds; // of a kept box: how many descriptors for gate/meter.h follow the three
-    uint32_t reserved;
+    uint32_t told;      // 1: there will be a DENIED for what policy.def wants told
     char error[WIRE_TEXT_MAX];
     char hint[WIRE_TEXT_MAX];
+};
+
+// What code in a box tried and was denied: the call and which of its kind (box/denial.h), and how often since
+// the last time.  All of it is there before the ENDED or MEASURED of its run.
+enum { WIRE_DENIED_OMITTED = -1 }; // in place of a number: calls that no row was left for
+struct wire_denied {
+    struct wire_header h;
+    uint64_t box;
+    int32_t nr;
+    uint32_t detail;
+    uint64_t count;
 };
 
 struct wire_ended {
@@ -295,6 +313,7 @@ union wire_message {
     struct wire_adopt adopt;
     struct wire_net_box net_box;
     struct wire_net_link net_link;
+    struct wire_denied denied;
 };
 
 // How many bytes of it travel.

@@ -672,3 +672,29 @@ def test_env_says_who_has_the_environments(program, index):
         with connect(cli, *flags):
             answer = cli.call("env", "list", *flags)
             assert answer.status == 69 and "[busy]" in answer.err and "process" in answer.err
+
+
+# ---- Removing, and locks ----------------------------------------------------------------------------
+
+
+def test_uninstall_package(c):
+    call(c, "create_python_env", name="shrinks", packages=["lab-needs", "lab-data"], wait=50)
+    gone = call(c, "uninstall_package", packages="lab-needs", environment="shrinks", wait=50)
+    assert gone["state"] == "ready" and {i["name"] for i in gone["removed"]} == {"lab-needs", "lab-good"}
+    again = c.call("uninstall_package", packages=["lab-needs"], environment="shrinks", wait=50, guard=60)
+    assert again["isError"] and "is not in the environment" in text(again), again
+    names = {i["name"] for i in call(c, "list_installed_packages", environment="shrinks")["packages"]}
+    assert "lab-data" in names and "lab-needs" not in names
+
+
+def test_a_lock_as_text_and_back(c):
+    call(c, "create_python_env", name="locks", packages="lab-needs", wait=50)
+    answer = c.call("list_installed_packages", environment="locks", lock=True, guard=60)
+    lock = text(answer)
+    assert re.search(r"^lab-needs==1\.0 \\\n    --hash=sha256:[0-9a-f]{64}$", lock, re.MULTILINE), lock
+    made = call(c, "create_python_env", name="locked-again", lock=lock, wait=50)
+    assert {i["name"] for i in made["added"]} == {"lab-needs", "lab-good"}
+    bad = c.call("create_python_env", name="no-lock", lock="lab-good==1.0", wait=50, guard=60)
+    assert bad["isError"] and "line 1" in text(bad), bad
+    both = c.call("create_python_env", name="both", lock=lock, packages="lab-good", guard=60)
+    assert both["isError"], both

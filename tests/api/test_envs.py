@@ -4,20 +4,19 @@ code that imports what was installed."""
 
 import os
 import pathlib
-import random
 import signal
-import sqlite3
 import sys
 import threading
-import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import wheel_lab
+from conftest import TOP, open_cli
 from rest_client import serve
 
-KILLS = int(os.environ.get("KILLS", "8"))
+UV_PYTHON = TOP / "build/venv-net/bin/python"
+PYTHON = UV_PYTHON if UV_PYTHON.exists() else sys.executable
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +27,25 @@ def lab():
 
 @pytest.fixture
 def start(cli, lab):
-    """Starts a server; python of the tests, which has pip."""
-    def start(*flags, index=True, **options):
+    """Starts a server whose interpreter has uv, if tools/setup has put it there."""
+    def start(*flags, index=True, python=PYTHON, **options):
         more = ("--index-url", lab.url) if index else ()
-        return serve(cli, "--python", sys.executable, *more, *flags, **options)
+        return serve(cli, "--python", python, *more, *flags, **options)
     return start
 
 
 @pytest.fixture
 def server(start):
     return start()
+
+
+@pytest.fixture(scope="module")
+def shared(program, lab):
+    """For tests that leave it as it was: lab-mixed-name is in base. The tests' own interpreter, which has pip only."""
+    with open_cli(program) as cli:
+        server = serve(cli, "--python", sys.executable, "--index-url", lab.url)
+        installed(server, "lab-mixed-name")
+        yield server
 
 
 def install(server, packages, name="base", **fields):
@@ -87,7 +95,7 @@ def test_each_environment_has_its_own_version(server):
 
 def test_another_version_than_the_preloaded_one(start, lab):
     lab.add(wheel_lab.wheel("iniconfig", "99.0", {"iniconfig/__init__.py": b"__version__ = '99.0'\n"}))
-    server = start("--preload", "iniconfig")
+    server = start("--preload", "iniconfig", python=sys.executable)
     code = "import iniconfig\nprint(iniconfig.__file__)"
     assert "/site-packages/" in server.run(code, session="s")["stdout"]
     installed(server, "iniconfig==99.0")
@@ -137,8 +145,9 @@ def test_requirements_add_up_and_go_again(server):
     assert lock_of(server) == {}
 
 
-def test_known_wheels_are_not_fetched_again(server, lab, cli):
+def test_known_wheels_are_not_fetched_again(start, lab, cli):
     """pip reads a wheel for itself when it resolves; it is brought here only once."""
+    server = start("--index-age", "0s")
     def fetched(name):
         before = sum(path.endswith(".whl") for path in lab.requests)
         installed(server, "lab-good", name)
@@ -180,12 +189,10 @@ def test_two_installs_into_one_environment_queue(server):
     ("lab-ancient", "no_wheel", "lab-ancient"),
     ("lab-source", "no_wheel", "lab-source"),
     ("lab-wrong-hash", "hash_mismatch", "lab-wrong-hash"),
-    ("lab-traversal", "hostile_wheel", "lab-traversal"),
-    ("lab-symlink", "hostile_wheel", "lab-symlink"),
-    ("lab-bomb-100g", None, "lab-bomb-100g"),
 ])
-def test_what_cannot_be_installed_changes_nothing(server, wanted, code, requirement):
-    installed(server, "lab-mixed-name")
+def test_what_cannot_be_installed_changes_nothing(shared, wanted, code, requirement):
+    """With pip; with uv in test_env_bad.py."""
+    server = shared
     job = install(server, wanted)
     assert job["state"] == "failed", job
     error = job["error"]
@@ -198,9 +205,9 @@ def test_what_cannot_be_installed_changes_nothing(server, wanted, code, requirem
 @pytest.mark.parametrize("wanted", ["--index-url http://x.test/ lab-good", "-e .", "lab-good --target /", "lab-good; rm -rf /",
                                     "lab-good\nlab-needs", "git+https://x.test/y", "/etc/passwd", "lab-good @ https://x.test/y.whl",
                                     "$(id)", ""])
-def test_what_is_smuggled_is_refused(server, lab, wanted):
+def test_what_is_smuggled_is_refused(shared, lab, wanted):
     asked = len(lab.requests)
-    answer = server.post("/environments/base/packages", {"packages": [wanted], "wait": 10})
+    answer = shared.post("/environments/base/packages", {"packages": [wanted], "wait": 10})
     assert answer.status == 400 and answer.error["code"] == "bad_requirement" and answer.error["hint"], answer
     assert len(lab.requests) == asked
 
@@ -234,7 +241,8 @@ def test_no_code_runs_and_nothing_else_is_reached(server):
     assert len(tried) == 4 and all("refused" in value for value in tried.values()), tried
 
 
-def test_names_of_environments(server):
+def test_names_of_environments(shared):
+    server = shared
     for name in "a b", "../x", "x;y", "", "a" * 65, "set-1":
         answer = server.post("/environments", {"name": name})
         assert answer.status in (400, 422), (name, answer)
@@ -249,51 +257,3 @@ def test_the_code_of_others_is_not_seen(start):
     assert server.run("import lab_good")["error"]["type"] == "ModuleNotFoundError"
     assert lock_of(server) == {}
     assert server.run("import os\nos.listdir('/opt/layers')")["error"]["type"] == "PermissionError"
-
-
-# ---- kill -9 --------------------------------------------------------------------------------------
-
-def check_state(state):
-    """Every environment that is listed is whole: each layer in it has a row, and is there."""
-    rows = sqlite3.connect(f"file:{state}/environments/rows/environments.db?mode=ro", uri=True)
-    layers = {row[0] for row in rows.execute("SELECT id FROM layer")}
-    members = {row[0] for row in rows.execute("SELECT layer FROM member")}
-    assert members <= layers
-    for layer in members:
-        assert (state / "environments/layers" / layer).is_dir()
-    rows.close()
-
-
-@pytest.mark.root
-def test_killed_at_any_moment(start, cli):
-    random.seed(6)
-    wanted = ["lab-good==1.0", "lab-good==1.5", "lab-good==2.0", "lab-needs", "lab-data"]
-    whole = ({}, {"lab-good": "1.0"}, {"lab-good": "1.5"}, {"lab-good": "2.0"})
-    for round_ in range(KILLS):
-        server = start()
-        before = lock_of(server)
-        name = wanted[round_ % 3]
-        thread = threading.Thread(target=lambda: quiet(lambda: install(server, name)))
-        thread.start()
-        time.sleep(random.uniform(0.05, 1.6))
-        server.process.kill()
-        server.process.wait(30)
-        thread.join()
-        check_state(cli.folder / "state")
-        server = start()
-        after = lock_of(server)
-        assert after in (before, {"lab-good": name.rpartition("=")[2]}) and after in whole, (before, name, after)
-        if after:
-            version = server.run("import lab_good; lab_good.VERSION")["result"]
-            assert version == repr(after["lab-good"])
-        for item in server.get("/environments/base").json["jobs"]:
-            assert item["state"] in ("ready", "failed", "cancelled"), item
-        server.process.kill()
-        server.process.wait(30)
-
-
-def quiet(call):
-    try:
-        call()
-    except Exception:
-        pass

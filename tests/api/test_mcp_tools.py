@@ -108,6 +108,7 @@ def test_the_list_is_the_same_each_time(c):
         "fork_session",
         "install_package",
         "create_python_env",
+        "uninstall_package",
         "reset_sandbox",
         "check_package_status",
         "list_installed_packages",
@@ -122,7 +123,8 @@ def test_the_list_is_the_same_each_time(c):
         assert tool["icons"][0]["src"].startswith("data:image/png;base64,")
         reaches = ("install_package", "create_python_env")  # the index of packages
         assert tool["annotations"]["openWorldHint"] is (tool["name"] in reaches)
-        destroys = ("close_session", "undo_session", "reset_sandbox", "write_file", "delete_file")
+        destroys = ("close_session", "undo_session", "uninstall_package", "reset_sandbox", "write_file",
+                    "delete_file")
         assert tool["annotations"]["destructiveHint"] is (tool["name"] in destroys)
         for schema in tool["inputSchema"], tool["outputSchema"]:
             assert schema["type"] == "object" and "$ref" not in json.dumps(schema)

@@ -51,7 +51,8 @@ def test_dump_is_well_formed(policy):
     assert len(policy) > 200
     for number, row in policy.items():
         action = row["action"]
-        assert set(row) - {"checks"} == {"nr", "name", "action"}, row
+        assert set(row) - {"checks", "told"} == {"nr", "name", "action"}, row
+        assert row.get("told", True) is True and ("told" not in row or action.startswith("errno:"))
         assert ("checks" in row) == (action == "args"), row
         assert all(isinstance(check, str) and check for check in row.get("checks", [])), row
         assert action in ("allow", "args") or action in ("errno:EPERM", "errno:ENOSYS"), row
@@ -74,8 +75,11 @@ def test_the_network_differs_in_sockets_only(shared_cli):
 
     plain, network = rows(""), rows(".network")
     assert [name for name in plain if plain[name] != network[name]] == ["socket"]
-    assert plain["socket"]["checks"][0] == "arg0 in 0x1 else EAFNOSUPPORT"
-    assert network["socket"]["checks"][0] == "arg0 in 0x1,0x2,0xa else EAFNOSUPPORT"
+    assert plain["socket"]["checks"][2] == "arg0 in 0x1 else EAFNOSUPPORT, told"
+    assert network["socket"]["checks"][:2] == [
+        "arg0 not in 0x10 else EAFNOSUPPORT",
+        "arg0 in 0x1,0x2,0xa else EAFNOSUPPORT, told",
+    ]
 
 
 def test_sweep(policy, shared_cli, kind):

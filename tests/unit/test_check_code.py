@@ -406,10 +406,10 @@ class Policies(unittest.TestCase):
                 self.assertEqual(self.refused(source, **policy), targets)
 
     def test_second_reference_server(self):
-        scan = {"denied_imports": policies.SCANNED_MODULES, "denied_calls": policies.SCANNED_CALLS}
-        for name in policies.SCANNED_CALLS:
+        scan, table = {"scan": "checker"}, policies.SCANS["checker"]
+        for name in table["calls"]:
             self.assertEqual(self.refused(f"{name}('x')", **scan), [name])
-        for name in policies.SCANNED_MODULES:
+        for name in table["modules"]:
             self.assertEqual(self.refused(f"import {name}", **scan), [name])
         self.assertEqual(self.refused("import math\nprint(math.pi)", **scan), [])
 

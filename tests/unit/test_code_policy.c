@@ -23,7 +23,7 @@ static void set(enum config_key key, const char *text)
 {
     struct err e;
     assert_int_equal(
-        config_set(&config, key, text, (struct config_origin){CONFIG_FROM_FLAG, 0, 0}, &e), 0);
+        config_set(&config, key, text, (struct config_origin){.source = CONFIG_FROM_FLAG}, &e), 0);
 }
 
 // With ' for ".  NULL: nothing is applied.
@@ -154,12 +154,42 @@ static void test_too_many_imports(void **state)
     json_decref(list);
 }
 
+// What a policy means for the kernel.
+static void test_what_the_kernel_holds(void **state)
+{
+    (void)state;
+    struct err e;
+    json_t *policy = NULL, *list = json_pack("[s]", "os");
+    assert_false(code_policy_freezes(&config, NULL)); // open
+    assert_true(code_policy_has_network(&config, NULL));
+    assert_int_equal(code_policy_make(&config, "guarded", NULL, true, false, &policy, &e), 0);
+    assert_true(code_policy_freezes(&config, policy));
+    assert_false(code_policy_has_network(&config, policy)); // nobody allowed hosts
+    json_decref(policy);
+    // A list of the call alone is about imports only: nobody spoke of tiers.
+    assert_int_equal(code_policy_make(&config, NULL, list, true, false, &policy, &e), 0);
+    assert_false(code_policy_freezes(&config, policy));
+    json_decref(policy);
+    set(CONFIG_KEY_policy, "restricted");
+    assert_true(code_policy_freezes(&config, NULL));
+    assert_int_equal(code_policy_make(&config, NULL, list, true, false, &policy, &e), 0);
+    assert_true(code_policy_freezes(&config, policy));
+    assert_null(json_object_get(policy, "network"));
+    json_decref(policy);
+    set(CONFIG_KEY_enable_filesystem, "true");
+    assert_false(code_policy_freezes(&config, NULL));
+    set(CONFIG_KEY_tiers, "basic,network");
+    assert_true(code_policy_has_network(&config, NULL));
+    json_decref(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_open, begin),
         cmocka_unit_test_setup(test_configured, begin),
         cmocka_unit_test_setup(test_tiers, begin),
+        cmocka_unit_test_setup(test_what_the_kernel_holds, begin),
         cmocka_unit_test_setup(test_network, begin),
         cmocka_unit_test_setup(test_bad_imports, begin),
         cmocka_unit_test_setup(test_too_many_imports, begin),

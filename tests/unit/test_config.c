@@ -579,22 +579,6 @@ static void secrets_are_never_printed(void **state)
     assert_null(strstr(error.hint, "hunter"));
 }
 
-static void only_the_default_tools_are_there(void **state)
-{
-    (void)state;
-    assert_int_equal(load(CONFIG_STDIO, "--tools", "default", NONE), 0);
-    assert_int_equal(config.tools.count, 1);
-    static const char *const later[] = {"executor",   "kernels", "restricted", "checker",
-                                        "containers", "all",     "nonsense",   "Default"};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
-        EXPECT_CODE(load(CONFIG_STDIO, "--tools", (char *)later[i], NONE), ERR_BAD_VALUE);
-        assert_non_null(strstr(error.message, later[i]));
-        assert_non_null(strstr(error.message, "these words: default"));
-        assert_non_null(strstr(error.hint, "later release"));
-    }
-    EXPECT_CODE(load(CONFIG_SERVE, "--tools=default,all", NONE), ERR_BAD_VALUE);
-}
-
 static void help_lists_the_options_of_the_command(void **state)
 {
     (void)state;
@@ -689,7 +673,6 @@ int main(void)
         TEST(printed_values_can_be_loaded),
         TEST(secrets_are_no_flags),
         TEST(secrets_are_never_printed),
-        TEST(only_the_default_tools_are_there),
         TEST(help_lists_the_options_of_the_command),
         TEST(env_example_is_current),
         TEST(configuration_page_is_current),

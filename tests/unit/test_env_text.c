@@ -118,9 +118,9 @@ static void has_bounds(void **state)
     assert_int_equal(read_all(text)[0], 'a');
     memcpy(at, ",\"a\"]", 6);
     assert_non_null(strstr(read_all(text), "more than"));
-    snprintf(text, sizeof text, "[\"%0300d\"]", 1);
+    snprintf(text, sizeof text, "[\"%0500d\"]", 1);
     assert_non_null(strstr(read_all(text), "too long"));
-    snprintf(text, sizeof text, "\"%0300d\"", 1);
+    snprintf(text, sizeof text, "\"%0500d\"", 1);
     assert_non_null(strstr(read_all(text), "too long"));
 }
 
@@ -204,6 +204,58 @@ static void lists_of_the_operator(void **state)
     json_decref(wanted);
 }
 
+// ' @ https://host' of a host that the operator named, and nothing that could mean another one.
+static void addresses(void **state)
+{
+    (void)state;
+    static const char hash[] =
+        "#sha256=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    static const struct {
+        const char *text;
+        bool good;
+    } cases[] = {
+        {"x @ https://files.example.org/a/x-1-py3-none-any.whl", true},
+        {"X[y]@https://FILES.example.org/x-1-py3-none-any.whl ; python_version < '4'", true},
+        {"x @ https://a.b.below.example.org/x-1%2Bcpu-py3-none-any.whl", true},
+        {"x @ https://below.example.org/x-1-py3-none-any.whl", false},
+        {"x @ https://xbelow.example.org/x-1-py3-none-any.whl", false},
+        {"x @ https://other.example.org/x-1-py3-none-any.whl", false},
+        {"x @ https://files.example.org@other.example.org/x-1-py3-none-any.whl", false},
+        {"x @ https://files.example.org:443/x-1-py3-none-any.whl", false},
+        {"x @ https://files.example.org", false},
+        {"x @ https://files.example.org/", false},
+        {"x @ https://files.example.org/x.whl?y", false},
+        {"x @ https://files.example.org/../x.whl", false},
+        {"x @ https://files.example.org/x.whl#sha256=00", false},
+        {"x @ https://files.example.org/x.whl --index-url=y", false},
+        {"x @ http://files.example.org/x.whl", false},
+        {"x @ ", false},
+        {"x @", false},
+    };
+    static struct config c;
+    char text[512];
+    config_init(&c);
+    assert_int_equal(text_list_add(&c.allow_urls, "files.example.org,*.below.example.org"), 0);
+    for (unsigned allowed = 0; allowed < 2; allowed++) {
+        env_allow_urls(allowed ? &c.allow_urls : NULL);
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+            json_t *one = json_pack("[s]", cases[i].text), *got = envs_requirements(one, &e);
+            if (!got != !(allowed && cases[i].good))
+                fail_msg("%s: %s", cases[i].text, got ? "taken" : e.message);
+            if (!got)
+                assert_int_equal(e.code, ERR_BAD_REQUIREMENT);
+            json_decref(got);
+            json_decref(one);
+        }
+    }
+    snprintf(text, sizeof text, "%s%s", cases[0].text, hash);
+    json_t *one = json_string(text), *got = envs_requirements(one, &e);
+    assert_int_equal(json_array_size(got), 1);
+    json_decref(got);
+    json_decref(one);
+    env_allow_urls(NULL);
+}
+
 static void names_of_sets(void **state)
 {
     (void)state;
@@ -235,6 +287,7 @@ int main(void)
         cmocka_unit_test(keys),
         cmocka_unit_test(merges),
         cmocka_unit_test(lists_of_the_operator),
+        cmocka_unit_test(addresses),
         cmocka_unit_test(names_of_sets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@
 enum {
     NR_MAX = 600,
     KINDS = FILTER_PORTER + 1, // whole ones
-    PROGRAMS = FILTER_LAST_NETWORK4 + 1,
+    PROGRAMS = FILTER_KIND_MAX,
     DENIED = SECCOMP_RET_ERRNO | EPERM,
     UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS
 };
@@ -42,6 +42,7 @@ enum {
 static struct filter programs[PROGRAMS]; // by enum filter_kind
 static struct {
     char name[40], action[24];
+    bool told;
 } dump[NR_MAX + 1];
 
 // ---- the machine that the kernel has: loads, jumps, and, return ------------------------------------
@@ -244,9 +245,12 @@ static int build(void **state)
             !end || nr < 0 || nr > NR_MAX || dump[nr].name[0])
             return -1; // not the promised form, or one number twice
         bool checked = strncmp(line + end, ", \"checks\": [\"arg", 17) == 0;
+        bool told = strcmp(line + end, ", \"told\": true}") == 0;
         if (checked != (strcmp(action, "args") == 0) ||
-            strcmp(line + strlen(line) - (checked ? 3 : 1), checked ? "\"]}" : "}") != 0)
+            (told && strncmp(action, "errno", 5) != 0) ||
+            (!told && strcmp(line + strlen(line) - (checked ? 3 : 1), checked ? "\"]}" : "}") != 0))
             return -1;
+        dump[nr].told = told;
         memcpy(dump[nr].name, name, sizeof name);
         memcpy(dump[nr].action, action, sizeof action);
     }
@@ -267,11 +271,31 @@ static uint32_t interpret_halves(enum filter_kind whole, const struct seccomp_da
     return a < b ? first : last;
 }
 
+// The same with a last half that tells, and an answer from the table: code sees no difference.
+static uint32_t interpret_told(enum filter_kind whole, const struct seccomp_data *data)
+{
+    bool watched = whole == FILTER_BOX_WATCHED, network = whole == FILTER_BOX_NETWORK;
+    uint64_t args[6];
+    uint32_t first = interpret(&programs[watched ? FILTER_ZYGOTE_WATCHED : FILTER_ZYGOTE], data);
+    uint32_t last = interpret(&programs[network ? FILTER_TELL_NETWORK : FILTER_TELL], data);
+    int32_t a = (int32_t)(first & SECCOMP_RET_ACTION_FULL);
+    int32_t b = (int32_t)(last & SECCOMP_RET_ACTION_FULL);
+    uint32_t got = a < b ? first : last;
+    if (got != SECCOMP_RET_USER_NOTIF)
+        return got;
+    for (int i = 0; i < 6; i++)
+        args[i] = data->args[i];
+    int errnum = filter_errno(network ? FILTER_LAST_NETWORK : FILTER_LAST, data->nr, args);
+    return SECCOMP_RET_ERRNO | (uint32_t)errnum;
+}
+
 static void check(enum filter_kind kind, const struct seccomp_data *data)
 {
     uint32_t got = interpret(&programs[kind], data);
-    if (kind < FILTER_GATE)
+    if (kind < FILTER_GATE) {
         assert_int_equal(interpret_halves(kind, data), got);
+        assert_int_equal(interpret_told(kind, data), got);
+    }
     uint32_t want = expect(kind, (uint32_t)data->nr, data->args);
     if (got != want)
         fail_msg("filter %d: call %d '%s' with %llx %llx %llx: %#x instead of %#x", kind, data->nr,
@@ -405,9 +429,61 @@ static void sockets_and_options_by_all_their_arguments(void **state)
 static void the_last_half_is_short(void **state)
 {
     (void)state;
-    assert_in_range(programs[FILTER_LAST].count, 10, 90);
-    assert_in_range(programs[FILTER_LAST_NETWORK].count, 10, 110);
-    assert_true(programs[FILTER_ZYGOTE].count > 4 * programs[FILTER_LAST].count);
+    assert_in_range(programs[FILTER_TELL].count, 10, 220);
+    assert_in_range(programs[FILTER_TELL_NETWORK].count, 10, 240);
+}
+
+// What is told of, and that nothing is which ordinary programs do by the way.
+static void notifications_are_for_loud_denials_only(void **state)
+{
+    (void)state;
+    static const int loud[] = {SYS_mount,  SYS_ptrace,          SYS_bpf,        SYS_unshare,
+                               SYS_setns,  SYS_perf_event_open, SYS_kexec_load, SYS_userfaultfd,
+                               SYS_keyctl, 425 /* io_uring */,  SYS_reboot,     SYS_init_module};
+    static const char *const quiet[] = {
+        "clone3",  "mlock", "splice",        "setxattr", "inotify_init1",     "memfd_secret",
+        "shmget",  "prctl", "sched_setattr", "mbind",    "landlock_add_rule", "sync",
+        "seccomp", "ioctl", "setpriority",   "fcntl",    "name_to_handle_at", "set_mempolicy"};
+    for (size_t i = 0; i < ARRAY_LEN(loud); i++) {
+        struct seccomp_data data = {.nr = loud[i], .arch = NATIVE};
+        assert_int_equal(interpret(&programs[FILTER_TELL], &data), SECCOMP_RET_USER_NOTIF);
+        assert_int_equal(interpret(&programs[FILTER_ZYGOTE], &data), SECCOMP_RET_ALLOW);
+        assert_true(dump[loud[i]].told);
+    }
+    for (int nr = 0; nr <= NR_MAX; nr++) {
+        struct seccomp_data data = {.nr = nr, .arch = NATIVE};
+        for (size_t i = 0; i < ARRAY_LEN(quiet); i++)
+            if (strcmp(dump[nr].name, quiet[i]) == 0)
+                assert_false(interpret(&programs[FILTER_TELL], &data) == SECCOMP_RET_USER_NOTIF &&
+                             interpret(&programs[FILTER_ZYGOTE], &data) == SECCOMP_RET_ALLOW);
+        // Only what is denied is ever told of: an allowed call must not wait for anybody.
+        if (strcmp(dump[nr].action, "allow") == 0)
+            assert_int_equal(interpret(&programs[FILTER_TELL], &data), SECCOMP_RET_ALLOW);
+    }
+    // libc asks for it before every look-up; without network it is as good as any other family.
+    struct seccomp_data ipv6 = {
+        .nr = SYS_socket, .arch = NATIVE, .args = {AF_INET6, SOCK_STREAM, 0}};
+    assert_int_equal(interpret(&programs[FILTER_TELL], &ipv6), SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+    struct seccomp_data tcp = {.nr = SYS_socket, .arch = NATIVE, .args = {AF_INET, SOCK_STREAM, 0}};
+    assert_int_equal(interpret(&programs[FILTER_TELL], &tcp), SECCOMP_RET_USER_NOTIF);
+    struct seccomp_data netlink = {.nr = SYS_socket, .arch = NATIVE, .args = {16, 3, 0}};
+    assert_int_equal(interpret(&programs[FILTER_TELL_NETWORK], &netlink),
+                     SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+    assert_int_equal(interpret(&programs[FILTER_TELL], &netlink), SECCOMP_RET_USER_NOTIF);
+}
+
+// Whatever is asked, also what no filter would ask: never 0.
+static void an_answer_is_never_success(void **state)
+{
+    (void)state;
+    static const enum filter_kind kinds[] = {FILTER_LAST, FILTER_LAST_NETWORK, FILTER_LAST_NETWORK4,
+                                             FILTER_KIND_MAX};
+    static const uint64_t args[][6] = {
+        {0}, {1, 1, 0}, {2, 1, 6}, {~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL}};
+    for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+        for (int nr = -2; nr <= NR_MAX; nr++)
+            for (size_t a = 0; a < ARRAY_LEN(args); a++)
+                assert_in_range(filter_errno(kinds[k], nr, args[a]), 1, 200);
 }
 
 static void foreign_architectures_are_killed(void **state)
@@ -547,6 +623,8 @@ int main(void)
         cmocka_unit_test(arguments_with_garbage_in_the_high_half),
         cmocka_unit_test(sockets_and_options_by_all_their_arguments),
         cmocka_unit_test(the_last_half_is_short),
+        cmocka_unit_test(notifications_are_for_loud_denials_only),
+        cmocka_unit_test(an_answer_is_never_success),
         cmocka_unit_test(foreign_architectures_are_killed),
 #ifdef __x86_64__
         cmocka_unit_test(x32_is_killed),

@@ -24,8 +24,9 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [SIDE, os.path.join(HERE, "..")]
 import bundle               # noqa: E402
 import crew                 # noqa: E402
-import diagnosis            # noqa: E402,F401   (these three are imported late by the others)
+import diagnosis            # noqa: E402,F401   (these are imported late by the others)
 import download             # noqa: E402,F401
+import elsewhere            # noqa: E402,F401
 import failure              # noqa: E402
 import index                # noqa: E402,F401
 import installer            # noqa: E402

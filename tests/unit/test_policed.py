@@ -54,14 +54,14 @@ class CheckCases(Runs):
         self.assertEqual([(item["target"], item["line"]) for item in found["violations"]], [("os", 1)])
 
     def test_check_of_restricted_code(self):
-        found = self.check("x = ().__class__\nimport os\nasync def f(): pass\n", **RESTRICTED)
+        found = self.check("x = ().__class__\nimport os\nclass A(metaclass=print): pass\n", **RESTRICTED)
         if not HAVE_RESTRICTED:
             self.assertIn("pip install RestrictedPython", found["violations"][-1]["reason"])
             return
         self.assertEqual(sorted((item["kind"], item["target"], item["line"])
                                 for item in found["violations"]),
                          [("attribute", "__class__", 1), ("import", "os", 2),
-                          ("syntax", "AsyncFunctionDef", 3)])
+                          ("syntax", "metaclass", 3)])
 
     def test_hostile_sources_get_an_answer(self):
         for code in (b"\0", b"\xff", b"(" * 5000, b"x = 1\n" * 30_000, b"-" * 20_000 + b"1"):
@@ -89,6 +89,42 @@ class CheckCases(Runs):
         self.assertEqual((out.exit_code, out.phase, out.stdout), (1, "security_check", ""))
         self.assertEqual(out.error["code"], "bad_policy")
         self.assertIn("policy.mode is one of open, guarded, restricted", out.error["message"])
+
+
+class ScanCases(Runs):
+    """The list of the second reference server: denied whatever the tiers say."""
+
+    def scanned(self, code):
+        return self.policed(code, {"mode": "open", "scan": "checker"})
+
+    def test_refused_before_the_run(self):
+        out = self.scanned("print(1)\nimport os\neval('1')\n")
+        self.assertEqual((out.stdout, out.phase), ("", "security_check"))
+        self.assertEqual([(item["kind"], item["target"], item["line"])
+                          for item in out.answers[0]["violations"]], [("import", "os", 2), ("call", "eval", 3)])
+
+    def test_refused_during_the_run(self):
+        for code, target in (("f = open\nf('/etc/passwd')", "open"), ("g = [getattr][0]\ng(1, 'real')", "getattr"),
+                             ("def f(): return (lambda e: e)(eval)\nf()('1')", "eval")):
+            out = self.scanned(code)
+            self.assertEqual((out.exit_code, out.phase, out.error["type"]), (1, "execution", "BlockedError"), code)
+            self.assertEqual(self.events(out), [("call", target, 2, "python")])
+        out = self.scanned("import random\nf = __import__\nf('o' + 's')")
+        self.assertEqual(self.events(out), [("import", "os", 3, "python")])
+
+    def test_everything_else_runs(self):
+        out = self.scanned("import math, json, datetime, dataclasses\nclass A:\n    x = 1\n"
+                           "print(math.floor(2.5), json.dumps([A.x]), datetime.datetime.strptime('1', '%d').day)")
+        self.assertEqual((out.exit_code, out.stdout), (0, "2 [1] 1\n"), out.error)
+
+    def test_the_next_run_of_a_session_has_them_again(self):
+        out = self.box((b'{"mode":"session","policy":{"scan":"checker"}}', b"x = 1"),
+                       (b'{"mode":"session"}', b"eval('x + 1')"))
+        self.assertEqual(out.answers[1]["result"], "2")
+
+    def test_an_unknown_scan(self):
+        out = self.policed("print(1)", {"scan": "nonsense"})
+        self.assertEqual((out.stdout, out.error["code"]), ("", "bad_policy"))
 
 
 class GuardCases(Runs):
@@ -480,6 +516,67 @@ class Square(Shape):
     def __init__(self, a): self.a = a
     def area(self): return self.a ** 2
 print(Square(3).area() == 9 and isinstance(Square(1), Shape))
+---
+class Safe:
+    __slots__ = ("_pin", "__code", "open")
+    _made = 0
+    def __init__(self, pin):
+        self._pin, self.__code = pin, pin * 2
+        Safe._made += 1
+        self.__code += 1
+    def _check(self, pin): return pin == self._pin
+    def try_it(self, pin): return self._check(pin) and self.__code
+    @classmethod
+    def _count(cls): return cls._made
+_safe = Safe(4)
+def _helper(_x): return _x._pin
+print(_safe.try_it(4) == 9 and Safe._count() == 1 and _helper(_safe) == 4 and not _safe._check(5))
+---
+import asyncio
+async def work(n):
+    await asyncio.sleep(0)
+    return n * 2
+class Managed:
+    async def __aenter__(self): return 5
+    async def __aexit__(self, *args): return False
+async def numbers():
+    for i in range(3):
+        yield i
+async def main():
+    async with Managed() as m:
+        found = [i async for i in numbers()]
+        async for i in numbers(): found.append(i)
+        return await asyncio.gather(*[work(i) for i in found]), m
+print(asyncio.run(main()) == ([0, 2, 4, 0, 2, 4], 5))
+---
+import asyncio
+async def f(): return 3
+value = await f()
+print(value == 3)
+---
+calls = []
+def f(): calls.append(1); return 1, 2
+x = (a, b) = f()
+[c, *d], e = "abc", 5
+for (i, j), k in [((1, 2), 3)]: pass
+with_pairs = {k: v for k, (v, _) in {"a": (1, 2)}.items()}
+print(calls == [1] and x == (1, 2) and (c, d, e, i, j, k) == ("a", ["b", "c"], 5, 1, 2, 3) and with_pairs["a"] == 1)
+---
+from collections import namedtuple
+P = namedtuple("P", "x y")
+p = P(1, 2)._replace(y=3)
+print(p._asdict() == {"x": 1, "y": 3} and p._fields == ("x", "y"))
+---
+from dataclasses import dataclass, field, asdict
+@dataclass(order=True)
+class Item:
+    name: str
+    price: float = 1.0
+    tags: list = field(default_factory=list, compare=False)
+    _secret: int = field(default=3, repr=False)
+    def __post_init__(self): self._secret += 1
+i = Item("a")
+print(asdict(i) == {"name": "a", "price": 1.0, "tags": [], "_secret": 4} and i < Item("b"))
 """.strip("\n").split("\n---\n")
 
 # Ways out: code, and the kind and target of the event that stops it.
@@ -544,7 +641,23 @@ ESCAPES = [
     ("class A:\n    def __reduce__(self): pass", "name", "__reduce__"),
     ("class A:\n    def __del__(self): pass", "name", "__del__"),
     ("class A:\n    __class__ = 1", "name", "__class__"),
-    ("async def f(): pass", "syntax", "AsyncFunctionDef"),
+    ("async def f(): pass\nc = f()\nc.cr_frame", "attribute", "cr_frame"),
+    ("import asyncio\nasyncio.create_subprocess_shell('id')", "attribute",
+     "asyncio.create_subprocess_shell"),
+    ("import asyncio\nasyncio.new_event_loop().subprocess_shell", "attribute", "subprocess_shell"),
+    ("import asyncio\nasyncio.events.os", "import", "os"),
+    # Underscores: of own classes only, and only those with nothing of others in them.
+    ("import random\nrandom._os", "attribute", "_os"),
+    ("import random\nclass R(random.Random):\n    def f(self): return self._randbelow\nR().f()",
+     "attribute", "_randbelow"),
+    ("class A: pass\nA._x = 1\ndef f(a): return a._sys\nimport collections\nf(collections)",
+     "attribute", "_sys"),
+    ("import collections\ncollections._sys = 1", "attribute", "_sys"),
+    ("import collections\ncollections._x += 1", "attribute", "_x"),
+    ("class A:\n    def f(self, o): return o.__sys\nimport collections\nA().f(collections)",
+     "attribute", "_A__sys"),
+    ("_getattr_ = print", "name", "_getattr_"),
+    ("def _private_(a, b): return a", "name", "_private_"),
     ("from math import *", "name", None),
     ("super().__class__", "attribute", "__class__"),
     ("class A:\n    def m(self): return super().__getattribute__\nA().m()", "attribute", None),
@@ -600,13 +713,57 @@ class RestrictedCases(Runs):
             return          # before 3.10
         self.assertEqual(self.runs(code, RESTRICTED).stdout, "True\n")
         out = self.policed("match 1:\n    case object(__class__=c): print(c)", RESTRICTED)
-        self.assertEqual(self.events(out), [("name", "__class__", 2, "restricted")])
+        self.assertEqual(self.events(out), [("attribute", "__class__", 2, "restricted")])
         out = self.policed("match 1:\n    case _getattr_: pass", RESTRICTED)
         self.assertEqual(self.events(out), [("name", "_getattr_", 2, "restricted")])
+
+    def test_match_reads_no_attribute_that_leads_out(self):
+        try:
+            compile("match 1:\n    case 1: pass", "x", "exec")
+        except SyntaxError:
+            return          # before 3.10
+        for code, target in (
+                ("def g(): yield 1\nmatch g():\n    case object(gi_frame=f): print(f)", "gi_frame"),
+                ("import random\nmatch random:\n    case object(_os=o): print(o)", "_os"),
+                ("import uuid\nmatch uuid:\n    case object(os=o): print(o)", "case object(...)"),
+                ("import io\nmatch [io]:\n    case [object(open=o)]: print(o)", "case object(...)"),
+                ("import io\nM = type(io)\nmatch io:\n    case M(open=o): print(o)", "case module(...)"),
+                ("import io\nfrom collections.abc import Hashable as H\nmatch io:\n    case H(open=o): print(o)",
+                 "case Hashable(...)"),
+                ("import io, abc\nclass A(abc.ABC): pass\nA.register(type(io))", "register"),
+                ("import abc\nclass A(abc.ABC): pass\nabc.ABCMeta.register(A, int)", "register"),
+                ("class A:\n    __match_args__ = ('x',)\n", "__match_args__")):
+            out = self.policed(code, RESTRICTED)
+            self.assertEqual((out.exit_code, out.stdout), (1, ""), code)
+            self.assertEqual([event[1] for event in self.events(out)], [target], code)
+        out = self.runs("""
+            from dataclasses import dataclass
+            import datetime
+            @dataclass
+            class P:
+                x: int
+                y: int = 0
+            for v in P(1, 2), P(3), 5, datetime.date(2024, 1, 2):
+                match v:
+                    case P(x, y=2): print('two', x)
+                    case P(x=x): print('one', x)
+                    case int(n): print(n)
+                    case datetime.date(year=y): print(y)
+            """, RESTRICTED)
+        self.assertEqual(out.stdout, "two 1\none 3\n5\n2024\n")
 
     def test_value_of_the_last_expression(self):
         self.assertEqual(self.runs("x = 20\nx + 22", RESTRICTED).result_json, 42)
         self.assertIsNone(self.runs("x = 20\nx + 22;", RESTRICTED).result)
+
+    def test_value_of_a_variable(self):
+        for code, value in (("result = 4\nprint(1)", 4), ("output = [1]\n", [1]), ("x = 1", None),
+                            ("result = 4\n5", 5), ("_ = 'u'", "u"), ("output = 1\nresult = 0", 0)):
+            out = self.go(code, policy=RESTRICTED, named_result=True)
+            self.assertEqual(out.answers[0].get("result_json"), value, code)
+        out = self.go("from decimal import Decimal\nresult = Decimal('1.5')", policy=RESTRICTED,
+                      named_result=True)
+        self.assertEqual(out.answers[0]["result"], "1.5")
 
     def test_variables_are_told_without_the_guards(self):
         out = self.runs("x = 1\ny = 2", RESTRICTED)
@@ -693,7 +850,7 @@ def both(cases):
         globals()[name] = type(name, (cases, unittest.TestCase), {"arguments": arguments})
 
 
-for cases in CheckCases, GuardCases, RestrictedCases, MissingCases:
+for cases in CheckCases, ScanCases, GuardCases, RestrictedCases, MissingCases:
     both(cases)
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "faults_kit.h"
 #include "gate/door.h"
 #include "net/policy.h"
+#include "net/proxy.h"
 
 static_assert((int)NET_POLICY_NAME_MAX == (int)DOOR_OWNER_MAX, "the names of keys");
 
@@ -323,6 +324,112 @@ static void no_memory_is_an_error(void **state)
 
 #define POLICY_TEST(f) cmocka_unit_test_setup(f, begin)
 
+// What a gate says that the index's pages say: one name each, https alone, and not many.
+static void test_hosts_that_are_learned(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"*:443",
+                                      "*.example.org:443",
+                                      "files.example.org",
+                                      "files.example.org:80",
+                                      "files.example.org:1-443",
+                                      "192.0.2.1:443",
+                                      "192.0.2.0/24:443",
+                                      "[2001:db8::1]:443"};
+    struct err e;
+    struct net_rules rules = {0};
+    config.network_file[0] = '\0';
+    snprintf(config.index_url, sizeof config.index_url, "http://index.example.org:8080/simple");
+    struct net_policy *p = net_policy_load(&config, -1, &e), *next;
+    assert_non_null(p);
+    const struct net_grant *g = net_policy_of(p, NET_INSTALLER);
+    assert_int_equal(g->rules.allow_count, 1);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        json_t *o = json_pack("[s, s]", "files.example.org:443", bad[i]);
+        assert_int_equal(net_rules_from_json(o, &rules, &e), 0);
+        assert_true(net_policy_learn(p, &rules, &e) < 0);
+        assert_int_equal(g->rules.allow_count, 1); // nothing of it
+        net_rules_done(&rules);
+        json_decref(o);
+    }
+    for (unsigned round = 0; round < 2; round++)
+        for (int i = 0; i <= NET_LEARNED_MAX; i++) {
+            json_t *o = json_pack("[s, o]", "index.example.org:8080",
+                                  json_sprintf("f%d.example.org:443", i));
+            assert_int_equal(net_rules_from_json(o, &rules, &e), 0);
+            assert_int_equal(net_policy_learn(p, &rules, &e) == 0, i < NET_LEARNED_MAX);
+            net_rules_done(&rules);
+            json_decref(o);
+        }
+    assert_int_equal(g->rules.allow_count, 1 + NET_LEARNED_MAX);
+    next = net_policy_load(&config, -1, &e);
+    assert_int_equal(net_policy_learn_from(next, p, &e), 0);
+    assert_int_equal(net_policy_of(next, NET_INSTALLER)->rules.allow_count, 1 + NET_LEARNED_MAX);
+    // Nobody else has any of it.
+    assert_int_equal(net_policy_of(p, "somebody")->rules.allow_count, 0);
+    net_policy_free(next);
+    net_policy_free(p);
+}
+
+// Without an index of the operator's nothing is open until it is known which one pip asks.
+static void test_no_index_is_no_host(void **state)
+{
+    (void)state;
+    struct err e;
+    config.network_file[0] = '\0';
+    struct net_policy *p = net_policy_load(&config, -1, &e);
+    assert_int_equal(net_policy_of(p, NET_INSTALLER)->rules.allow_count, 0);
+    net_policy_free(p);
+    snprintf(config.index_url, sizeof config.index_url, "https://me:hunter2@index.example.org/");
+    assert_null(net_policy_load(&config, -1, &e));
+    assert_null(strstr(e.message, "hunter2"));
+    assert_non_null(strstr(e.message, "credentials"));
+}
+
+static void test_proxies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *host;
+        unsigned port;
+        const char *login;
+    } good[] = {
+        {"http://proxy.example.org:3128", "proxy.example.org", 3128, ""},
+        {"http://proxy.example.org/", "proxy.example.org", 80, ""},
+        {"http://a:b@192.0.2.1:8080", "192.0.2.1", 8080, "Basic YTpi"},
+        {"http://a:%40@b@proxy.example.org:1", "proxy.example.org", 1,
+         "Basic YTpAQGI="}, // the last one
+        {"http://[2001:db8::1]:3128", "2001:db8::1", 3128, ""},
+        {"http://[2001:db8::1]", "2001:db8::1", 80, ""},
+    };
+    static const char *const bad[] = {"",
+                                      "proxy.example.org",
+                                      "https://proxy.example.org",
+                                      "http://",
+                                      "http://:80",
+                                      "http://x:0",
+                                      "http://x:65536",
+                                      "http://x:",
+                                      "http://x:1x",
+                                      "http://x/path",
+                                      "http://[2001:db8::1",
+                                      "http://hunter2:%0ax@y:1",
+                                      "http://hunter2@"};
+    struct net_proxy p;
+    struct err e;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        assert_int_equal(net_proxy_parse(good[i].url, &p, &e), 0);
+        assert_string_equal(p.host, good[i].host);
+        assert_int_equal(p.port, good[i].port);
+        assert_string_equal(p.login, good[i].login);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        if (net_proxy_parse(bad[i], &p, &e) == 0)
+            fail_msg("%s was taken", bad[i]);
+        assert_null(strstr(e.message, "hunter2"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +442,9 @@ int main(void)
         POLICY_TEST(large_files_are_refused),
         POLICY_TEST(many_keys_are_found),
         POLICY_TEST(no_memory_is_an_error),
+        cmocka_unit_test_setup(test_hosts_that_are_learned, begin),
+        cmocka_unit_test_setup(test_no_index_is_no_host, begin),
+        cmocka_unit_test(test_proxies),
     };
     return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
 }

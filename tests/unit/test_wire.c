@@ -36,6 +36,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_NET_GONE] = sizeof(struct wire_net_box),
     [WIRE_NET_LINK] = sizeof(struct wire_net_link),
     [WIRE_PORTER_LINK] = sizeof(struct wire_net_link),
+    [WIRE_DENIED] = sizeof(struct wire_denied),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.
@@ -50,6 +51,7 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         m->acquire.ticket = 8193;
         m->acquire.keep = 1;
         m->acquire.network = 1;
+        m->acquire.limits.readonly = 1;
     }
     if (type == WIRE_RELEASE)
         m->release.end = END_WALL;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// filter_rules: the checks of arguments that policy.def names.  A part of filter.c, which alone includes it.
+
+#ifndef CONSTRICTOR_BOX_FILTER_RULES_H
+#define CONSTRICTOR_BOX_FILTER_RULES_H
+
+enum check_op {
+    CHECK_END,     // no further check
+    CHECK_ANY_OF,  // the argument must be one of the values
+    CHECK_NONE_OF, // the argument must be none of the values
+    CHECK_NO_BITS, // none of the bits in values[0] may be set
+    CHECK_AT_MOST, // unsigned: at most values[0]
+};
+
+struct check {
+    enum check_op op;
+    unsigned argument;
+    int errnum;    // what the caller gets when the check fails
+    unsigned mask; // 0: all 32 bits
+    unsigned count;
+    uint32_t values[14];
+    struct { // the check holds only for calls where another argument has this value
+        bool set;
+        unsigned argument;
+        unsigned mask;
+        uint32_t value;
+    } when;
+    bool told; // whoever fails it is told of, see TELL in policy.def
+};
+
+enum { CHECKS_MAX = 7 };
+
+enum rule {
+    RULE_NONE,
+    RULE_CLONE,
+    RULE_EXECVEAT,
+    RULE_PRCTL,
+    RULE_PERSONALITY,
+    RULE_FCNTL,
+    RULE_IOCTL,
+    RULE_SOCKET,
+    RULE_SOCKET_NETWORK,
+    RULE_SOCKET_NETWORK4,
+    RULE_SOCKET_BROKER,
+    RULE_SOCKETPAIR,
+    RULE_SETPRIORITY,
+    RULE_SETSOCKOPT,
+    RULE_FLAGS_2,
+    RULE_FLAGS_3,
+    RULE_MAX
+};
+
+// The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
+enum { TYPE_MASK = 0xf };
+#define TYPE_IS(type)                                                                              \
+    {                                                                                              \
+        true, 1, TYPE_MASK, type                                                                   \
+    }
+#define LEVEL_IS(level)                                                                            \
+    {                                                                                              \
+        true, 1, 0, level                                                                          \
+    }
+
+// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for everybody who
+// asks; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
+#define CHECK_PROTOCOLS                                                                            \
+    {CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_TCP}, TYPE_IS(SOCK_STREAM)},              \
+    {                                                                                              \
+        CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_UDP}, TYPE_IS(SOCK_DGRAM)              \
+    }
+
+// What libraries do to look around, and go on without, is not worth telling: libc asks for AF_NETLINK before
+// every look-up of a name; is there IPv6, which addresses has this machine (uuid1)?  Python tells itself of
+// what code wants from such a socket (network.py).
+#define QUIET_PROBES                                                                               \
+    {CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}, TYPE_IS(SOCK_DGRAM)},              \
+    {                                                                                              \
+        CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 1, {AF_INET6}, TYPE_IS(SOCK_STREAM)                     \
+    }
+
+static const struct check rules[RULE_MAX][CHECKS_MAX] = {
+    [RULE_CLONE] = {{CHECK_NO_BITS,
+                     0,
+                     EPERM,
+                     0,
+                     1,
+                     {CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                      CLONE_NEWUTS | CLONE_NEWCGROUP},
+                     .told = true}},
+    // Running a descriptor without a name is how code that was never in the tree would be started.
+    // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
+    [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}, .told = true}},
+    [RULE_PRCTL] = {{CHECK_ANY_OF,
+                     0,
+                     EPERM,
+                     0,
+                     10,
+                     {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
+                      PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA,
+                      PR_SET_THP_DISABLE}}},
+    [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
+    // Leases and directory notification on shared tree files are channels between boxes.
+    [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},
+    [RULE_IOCTL] = {{CHECK_ANY_OF,
+                     1,
+                     ENOTTY,
+                     0,
+                     6,
+                     {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX}}},
+    [RULE_SOCKET] = {QUIET_PROBES,
+                     {CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}, .told = true},
+                     {CHECK_ANY_OF,
+                      1,
+                      ESOCKTNOSUPPORT,
+                      TYPE_MASK,
+                      3,
+                      {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET},
+                      .told = true}},
+    // What leads anywhere is the namespace's business: this is about which parts of the kernel code can
+    // talk to.  Never raw, packet, netlink.
+    [RULE_SOCKET_NETWORK] =
+        {{CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 1, {AF_NETLINK}},
+         {CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}, .told = true},
+         {CHECK_ANY_OF,
+          1,
+          ESOCKTNOSUPPORT,
+          TYPE_MASK,
+          3,
+          {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET},
+          .told = true},
+         {CHECK_ANY_OF, 0, ESOCKTNOSUPPORT, 0, 1, {AF_UNIX}, TYPE_IS(SOCK_SEQPACKET)},
+         CHECK_PROTOCOLS},
+    // The same on a kernel without IPv6, which would look for its module each time.
+    [RULE_SOCKET_NETWORK4] =
+        {{CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 2, {AF_NETLINK, AF_INET6}},
+         {CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 2, {AF_UNIX, AF_INET}, .told = true},
+         {CHECK_ANY_OF,
+          1,
+          ESOCKTNOSUPPORT,
+          TYPE_MASK,
+          3,
+          {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET},
+          .told = true},
+         {CHECK_ANY_OF, 0, ESOCKTNOSUPPORT, 0, 1, {AF_UNIX}, TYPE_IS(SOCK_SEQPACKET)},
+         CHECK_PROTOCOLS},
+    [RULE_SOCKET_BROKER] =
+        {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}},
+         {CHECK_ANY_OF, 1, ESOCKTNOSUPPORT, TYPE_MASK, 2, {SOCK_STREAM, SOCK_DGRAM}},
+         CHECK_PROTOCOLS},
+    [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
+    // Without network only SOL_SOCKET does anything, so that one rule is enough for every kind.
+    // SECURITY: no programs on sockets (SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER,
+    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP and IP what
+    // clients and servers set; no TCP_ULP, which loads modules and has TLS in the kernel, no TCP_REPAIR, no
+    // multicast, no IPsec, no options in packets.  No SOL_UDP: its encapsulations lead to IPsec.
+    [RULE_SETSOCKOPT] =
+        {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
+         {CHECK_NONE_OF, 2, EPERM, 0, 7, {26, 27, 44, 50, 51, 52, 60}, LEVEL_IS(SOL_SOCKET)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          12,
+          {TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
+           TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_QUICKACK, TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT},
+          LEVEL_IS(IPPROTO_TCP)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          10,
+          {IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_RECVTTL, IP_RECVTOS,
+           IP_BIND_ADDRESS_NO_PORT, IP_MULTICAST_TTL, IP_MULTICAST_LOOP},
+          LEVEL_IS(IPPROTO_IP)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          9,
+          {IPV6_UNICAST_HOPS, IPV6_MULTICAST_HOPS, IPV6_MULTICAST_LOOP, IPV6_MTU_DISCOVER,
+           IPV6_RECVERR, IPV6_V6ONLY, IPV6_RECVPKTINFO, IPV6_RECVTCLASS, IPV6_TCLASS},
+          LEVEL_IS(IPPROTO_IPV6)}},
+    [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
+    [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
+    [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {19}}},
+};
+
+#endif

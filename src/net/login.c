@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// login: see login.h.
+
+#include "net/login.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "net/address.h"
+
+enum { FILE_MAX = 64 * 1024 };
+
+static int store = -1;           // the memory file
+static struct net_logins public; // hosts and ports alone
+
+// ---- an address ----------------------------------------------------------------------------------
+
+static int bad(struct err *e, const char *why)
+{
+    return err_set(e, ERR_BAD_VALUE, 0,
+                   "write it as https://user:password@index.example.org/simple, with %40 for '@' "
+                   "and %3A for ':' in user and password",
+                   "%s", why);
+}
+
+// Host and port of "https://host:port/path", which has no login.
+static int read_place(const char *url, struct net_login *ret, struct err *e)
+{
+    char rest[NET_HOST_MAX + 32];
+    struct net_proxy place;
+    struct net_address address;
+    const char *host = url + 8;
+    size_t n = strcspn(host, "/?#");
+    int length = snprintf(rest, sizeof rest, "http://%.*s", (int)n, host);
+    if (length < 0 || (size_t)length >= sizeof rest || memchr(host, '@', n) ||
+        net_proxy_parse(rest, &place, e) < 0)
+        return bad(e, "there is no host in it, or no port that is a number");
+    bool has_port =
+        host[n - 1] != ']' && memchr(host, ':', n) && (host[0] != '[' || strstr(rest, "]:"));
+    ret->port = has_port ? place.port : 443;
+    if (net_address_parse(place.host, &address) == 0)
+        net_address_text(&address, ret->host);
+    else if (net_host_normalise(place.host, strlen(place.host), ret->host, e) < 0)
+        return -1;
+    return 0;
+}
+
+int net_login_split(char *url, struct net_login *ret, struct err *e)
+{
+    char login[NET_LOGIN_MAX * 3 + 32];
+    struct net_proxy parsed;
+    char *begin = strstr(url, "://");
+    *ret = (struct net_login){0};
+    if (!begin)
+        return 0;
+    begin += 3;
+    size_t n = strcspn(begin, "/?#"), at = n;
+    while (at && begin[at - 1] != '@')
+        at--;
+    if (!at)
+        return 0;
+    // SECURITY: a password over a connection that anybody can read is none.
+    bool tls = strncmp(url, "https://", 8) == 0;
+    bool whole = memchr(begin, ':', at); // else it is a token in place of a user
+    int length =
+        snprintf(login, sizeof login, "http://%.*s%s@x", (int)at - 1, begin, whole ? "" : ":");
+    int failed =
+        length < 0 || (size_t)length >= sizeof login || net_proxy_parse(login, &parsed, e) < 0
+            ? bad(e, "its user and password cannot be read")
+        : tls ? 0
+              : bad(e, "an address with a user and a password has to begin with https://");
+    // Whatever it is: it is gone.
+    size_t left = strlen(begin + at);
+    memmove(begin, begin + at, left + 1);
+    explicit_bzero(begin + left, at);
+    if (!failed)
+        memcpy(ret->value, parsed.login, sizeof ret->value);
+    explicit_bzero(login, sizeof login);
+    explicit_bzero(&parsed, sizeof parsed);
+    if (!failed)
+        failed = read_place(url, ret, e);
+    return failed < 0 ? failed : 1;
+}
+
+static bool is_same(const struct net_login *a, const struct net_login *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static const struct net_login *find(const struct net_logins *l, const struct net_login *place)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (is_same(&l->items[i], place))
+            return &l->items[i];
+    return NULL;
+}
+
+static int add(struct net_logins *l, const struct net_login *one, struct err *e)
+{
+    const struct net_login *had = find(l, one);
+    if (had && strcmp(had->value, one->value) != 0)
+        return err_set(e, ERR_BAD_VALUE, 0, "name each host and port with one login",
+                       "the index at %s port %u has two logins", one->host, one->port);
+    if (had)
+        return 0;
+    if (l->count == NET_LOGINS_MAX)
+        return err_set(e, ERR_BAD_VALUE, 0, "name fewer of them",
+                       "more than %d indexes have logins", NET_LOGINS_MAX);
+    l->items[l->count++] = *one;
+    return 0;
+}
+
+// ---- the file ------------------------------------------------------------------------------------
+
+static int bad_file(struct err *e, const char *why)
+{
+    return err_set(e, ERR_BAD_CONFIG_FILE, 0,
+                   "each entry is 'machine HOST login USER password PASSWORD'; HOST may be "
+                   "HOST:PORT",
+                   "%s", why);
+}
+
+// As in an address, where these have to be written so.
+static int escape(const char *text, char *to, size_t cap)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+    for (const char *c = text; *c; c++) {
+        if (n + 4 > cap)
+            return -1;
+        to[n++] = '%';
+        to[n++] = digits[(unsigned char)*c >> 4];
+        to[n++] = digits[*c & 15];
+    }
+    to[n] = '\0';
+    return 0;
+}
+
+static int take_entry(const char *machine, const char *user, const char *password,
+                      const struct net_logins *hosts, struct net_logins *all, struct err *e)
+{
+    char url[3 * NET_LOGIN_MAX + NET_HOST_MAX + 64], name[NET_LOGIN_MAX * 3 / 2],
+        word[NET_LOGIN_MAX * 3 / 2];
+    struct net_login one;
+    if (!user || !password || escape(user, name, sizeof name) < 0 ||
+        escape(password, word, sizeof word) < 0 || strlen(machine) > NET_HOST_MAX + 8)
+        return bad_file(e, "an entry has no login or no password, or one that is too long");
+    snprintf(url, sizeof url, "https://%s:%s@%s/", name, word, machine);
+    int r = net_login_split(url, &one, e);
+    if (r > 0)
+        r = find(hosts, &one) && !find(all, &one) ? add(all, &one, e) : 0;
+    explicit_bzero(url, sizeof url);
+    explicit_bzero(name, sizeof name);
+    explicit_bzero(word, sizeof word);
+    explicit_bzero(&one, sizeof one);
+    return r < 0 ? r : 0;
+}
+
+static void drop_comments(char *text)
+{
+    bool begins = true, comment = false;
+    for (; *text; text++) {
+        comment = *text != '\n' && (comment || (begins && *text == '#'));
+        begins = *text == ' ' || *text == '\t' || *text == '\r' || *text == '\n';
+        if (comment)
+            *text = ' ';
+    }
+}
+
+static char *next_word(char **text)
+{
+    static const char blanks[] = " \t\r\n";
+    char *word = *text + strspn(*text, blanks), *end = word + strcspn(word, blanks);
+    *text = *end ? end + 1 : end;
+    *end = '\0';
+    return *word ? word : NULL;
+}
+
+int net_login_file(char *text, const struct net_logins *hosts, struct net_logins *all,
+                   struct err *e)
+{
+    static const char *const names[] = {"machine", "login", "password"};
+    const char *values[3] = {0};
+    drop_comments(text);
+    for (;;) {
+        const char *word = next_word(&text);
+        bool begins = !word || strcmp(word, names[0]) == 0;
+        if (begins && values[0] && take_entry(values[0], values[1], values[2], hosts, all, e) < 0)
+            return -1;
+        if (begins)
+            memset(values, 0, sizeof values);
+        if (!word)
+            return 0;
+        size_t i = 0;
+        while (i < 3 && strcmp(word, names[i]) != 0)
+            i++;
+        const char *value = i < 3 ? next_word(&text) : NULL;
+        if (!value || values[i] || (i && !values[0]))
+            return bad_file(e, "it has words that do not belong there"); // which may be secrets
+        values[i] = value;
+    }
+}
+
+// SECURITY: who else can read it has the passwords.
+static int read_file(const char *path, char *text, struct err *e)
+{
+    struct stat st;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(e, ERR_BAD_CONFIG_FILE, errno, "see --index-credentials", "open it");
+    if (!S_ISREG(st.st_mode) || st.st_size >= FILE_MAX)
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "give a file of at most 64 KiB",
+                       "it is not a regular file, or too large");
+    if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "make it yours and private: chmod 600",
+                       "others than its owner may read it, or it is somebody else's");
+    ssize_t n = pread(fd, text, FILE_MAX - 1, 0);
+    if (n < 0 || memchr(text, '\0', (size_t)n))
+        return err_set(e, ERR_BAD_CONFIG_FILE, n < 0 ? errno : 0, "give a text file", "read it");
+    text[n] = '\0';
+    return 0;
+}
+
+static int take_file(const char *path, const struct net_logins *hosts, struct net_logins *all,
+                     struct err *e)
+{
+    char *text = malloc(FILE_MAX);
+    if (!text)
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read --index-credentials");
+    int r = read_file(path, text, e);
+    if (r == 0)
+        r = net_login_file(text, hosts, all, e);
+    explicit_bzero(text, FILE_MAX);
+    free(text);
+    return r < 0 ? err_wrap(e, "--index-credentials '%.300s'", path) : 0;
+}
+
+// ---- all of them ---------------------------------------------------------------------------------
+
+static void strip(char *text, const char *ends)
+{
+    for (char *p = text; (p = strstr(p, "://"));) {
+        p += 3;
+        size_t at = strcspn(p, ends);
+        while (at && p[at - 1] != '@')
+            at--;
+        size_t left = strlen(p + at);
+        memmove(p, p + at, left + 1);
+        explicit_bzero(p + left, at);
+    }
+}
+
+// /proc/PID/environ shows what is there now; children have a copy of it.
+static void scrub_environment(enum config_key key)
+{
+    const char *ends = config_options[key].type == CONFIG_LIST ? "/?#," : "/?#";
+    for (unsigned i = 0; i < CONFIG_ENV_MAX; i++) {
+        const char *name = config_options[key].env[i].name;
+        char *value = name ? getenv(name) : NULL;
+        if (value)
+            strip(value, ends);
+    }
+}
+
+static int take_url(const struct config *c, enum config_key key, char *url,
+                    struct net_logins *hosts, struct net_logins *all, struct err *e)
+{
+    struct net_login one;
+    int r = net_login_split(url, &one, e);
+    if (r > 0 && c->origins[key].source == CONFIG_FROM_FLAG)
+        r = err_set(e, ERR_BAD_VALUE, 0,
+                    "set the environment variable instead, put it into the configuration file, or "
+                    "name a file with --index-credentials",
+                    "a password on the command line is shown to every user of this machine");
+    if (r > 0)
+        r = add(all, &one, e);
+    if (r == 0 && strncmp(url, "https://", 8) == 0) {
+        struct err ignored; // what is wrong with it is told by net_policy_load
+        explicit_bzero(one.value, sizeof one.value);
+        if (one.host[0] || read_place(url, &one, &ignored) == 0)
+            r = add(hosts, &one, e);
+    }
+    explicit_bzero(&one, sizeof one);
+    return r < 0 ? err_wrap(e, "--%s '%.200s'", config_options[key].key, url) : 0;
+}
+
+static int keep(const struct net_logins *all, struct err *e)
+{
+    size_t size = all->count * sizeof all->items[0];
+    fd_close(&store);
+    public.count = all->count;
+    for (size_t i = 0; i < all->count; i++) {
+        public.items[i] = all->items[i];
+        explicit_bzero(public.items[i].value, sizeof public.items[i].value);
+    }
+    if (!all->count)
+        return 0;
+    store = memfd_create("logins", MFD_CLOEXEC);
+    if (store < 0 || pwrite(store, all->items, size, 0) != (ssize_t)size)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "keep the logins of indexes");
+    return 0;
+}
+
+int net_logins_take(struct config *c, struct err *e)
+{
+    static struct net_logins all, hosts; // large
+    int r = take_url(c, CONFIG_KEY_index_url, c->index_url, &hosts, &all, e);
+    for (size_t i = 0; r == 0 && i < c->extra_index_urls.count; i++)
+        r = take_url(c, CONFIG_KEY_extra_index_urls, c->extra_index_urls.items[i], &hosts, &all, e);
+    if (r == 0 && c->index_credentials[0] && !c->offline)
+        r = take_file(c->index_credentials, &hosts, &all, e);
+    if (r == 0)
+        r = keep(&all, e);
+    scrub_environment(CONFIG_KEY_index_url);
+    scrub_environment(CONFIG_KEY_extra_index_urls);
+    explicit_bzero(&all, sizeof all);
+    explicit_bzero(&hosts, sizeof hosts);
+    return r;
+}
+
+int net_logins_read(struct net_logins *ret)
+{
+    ret->count = public.count;
+    size_t size = ret->count * sizeof ret->items[0];
+    if (!size)
+        return 0;
+    ssize_t n = pread(store, ret->items, size, 0);
+    return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EIO;
+}
+
+bool net_login_address(const char *url, char *ret, size_t cap)
+{
+    struct net_login place = {0};
+    struct err ignored;
+    if (strncmp(url, "https://", 8) != 0 || read_place(url, &place, &ignored) < 0 ||
+        !find(&public, &place))
+        return false;
+    bool six = strchr(place.host, ':') != NULL;
+    const char *path = url + 8 + strcspn(url + 8, "/?#");
+    int n = snprintf(ret, cap, "http://%s%s%s:%u%s", six ? "[" : "", place.host, six ? "]" : "",
+                     place.port, path);
+    return n > 0 && (size_t)n < cap;
+}

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// batch: see batch.h.  A handler of rest/route.c; runs in the gate.
+
+#include "rest/batch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "gate/dump.h"
+#include "gate/network.h"
+#include "gate/source.h"
+#include "rest/execute.h"
+#include "rest/lines.h"
+
+enum {
+    AGAIN_MS = 10,       // how often a batch that finds the server full looks again
+    FULL_MS = 60 * 1000, // longest wait of an item for that
+    PER_CORE = 4,        // items under way: enough to keep the keeper and the cores busy
+    WINDOW_MIN = 8,
+};
+
+// An item that is under way.
+struct slot {
+    struct batch *batch; // NULL: free
+    size_t index;
+    struct exec *exec; // NULL: the server was full
+    int64_t since_ms;
+};
+
+struct batch {
+    struct rest_call *call;
+    struct batches *all;
+    json_t *items; // of the call's body
+    size_t count, next, written, ended;
+    unsigned running, window; // slots that are in use
+    struct slot slots[BATCH_WINDOW_MAX];
+    bool in_order, cancelled, busy; // busy: in pump() or cancel(): nobody else ends it
+    struct lines lines;
+    char **held;       // results that wait for an earlier one, by index
+    size_t held_bytes; // of them
+    size_t succeeded;
+    json_t *verdicts;
+    int64_t begin_us;
+    struct event *alive, *again;
+    TAILQ_ENTRY(batch) list;
+};
+
+struct batches {
+    unsigned running;         // items of all
+    TAILQ_HEAD(, batch) list; // the next one to get a turn first
+};
+
+static void pump(struct batch *b);
+
+// ---- the fields of an item -----------------------------------------------------------------------
+
+// What holds for all items where they say nothing themselves.
+static const char *const defaults[] = {"timeout",   "cpu_seconds", "memory_mb",      "files",
+                                       "variables", "args",        "network",        "environment",
+                                       "packages",  "policy",      "allowed_imports"};
+
+// The fields of POST /execute for one item: its own over the common ones; new.
+static json_t *view(json_t *body, json_t *item)
+{
+    json_t *o = json_object();
+    bool own = field_get(item, "environment", NULL) || field_get(item, "packages", NULL);
+    int failed = !o || json_object_set(o, "code", json_object_get(item, "code"));
+    for (size_t i = 0; i < ARRAY_LEN(defaults) && !failed; i++) {
+        const char *name = defaults[i];
+        bool packages = strcmp(name, "environment") == 0 || strcmp(name, "packages") == 0;
+        json_t *value = field_get(item, name, NULL);
+        if (!value && !(packages && own)) // they exclude each other
+            value = field_get(body, name, NULL);
+        if (value)
+            failed = json_object_set(o, name, value);
+    }
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+static void drop(struct exec_request *r)
+{
+    json_decref(r->argv);
+    json_decref(r->files);
+    json_decref(r->variables);
+    json_decref(r->network);
+    json_decref(r->packages);
+}
+
+// Fills in a request from the fields.  0, or a negative code and `e`; then there is nothing to drop.
+static int read_request(struct rest_call *c, json_t *fields, struct exec_request *ret,
+                        struct err *e)
+{
+    struct gate *g = c->rest->gate;
+    const struct config *config = c->rest->config;
+    json_t *code = json_object_get(fields, "code");
+    uint64_t wall_ms = field_ms(fields, "timeout", 0);
+    *ret = (struct exec_request){
+        .owner = c->owner,
+        .action = EXEC_RUN,
+        .code = json_string_value(code),
+        .code_length = json_string_length(code),
+        .wall_ms = wall_ms,
+        .cpu_ms = field_ms(fields, "cpu_seconds", wall_ms > config->cpu_ms ? wall_ms : 0),
+        .policy = field_text(fields, "policy", NULL),
+        .allowed_imports = field_get(fields, "allowed_imports", NULL),
+        .environment = field_text(fields, "environment", NULL),
+        .collect = true,
+    };
+    int r = source_check(ret->code, ret->code_length, "code", config->source_bytes, e);
+    if (r == 0 &&
+        (r = network_parse(g, c->owner, field_get(fields, "network", NULL), &ret->network, e)) < 0)
+        (void)err_wrap(e, "field 'network'");
+    if (r == 0)
+        r = rest_read_packages(g, c->owner, fields, &ret->packages, e);
+    if (r == 0)
+        r = rest_check_brought(g, fields, e);
+    if (r < 0) {
+        drop(ret);
+        return r;
+    }
+    rest_set_limits(config, fields, ret);
+    ret->argv = rest_make_argv(fields);
+    ret->files = json_incref(field_get(fields, "files", NULL));
+    ret->variables = json_incref(field_get(fields, "variables", NULL));
+    return 0;
+}
+
+// Everything that can be said of the items before one of them runs.  -1: answered.
+static int check_items(struct rest_call *c, json_t *items)
+{
+    size_t i;
+    json_t *item, *ids = json_object();
+    struct err e = {.code = ERR_SYSTEM};
+    int r = ids ? 0 : err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
+    json_array_foreach(items, i, item)
+    {
+        struct exec_request request;
+        json_t *id = field_get(item, "id", NULL), *fields = r == 0 ? view(c->body, item) : NULL;
+        if (r < 0)
+            break;
+        if (id && strlen(json_string_value(id)) != json_string_length(id))
+            r = err_set(&e, ERR_BAD_VALUE, 0, "remove it", "its id has a NUL character");
+        else if (id && json_object_get(ids, json_string_value(id)))
+            r = err_set(&e, ERR_BAD_VALUE, 0, "give every item an id of its own, or none",
+                        "its id is that of an item before it");
+        else if (!fields || (id && json_object_set_new(ids, json_string_value(id), json_true())))
+            r = err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
+        else if ((r = read_request(c, fields, &request, &e)) == 0)
+            drop(&request);
+        json_decref(fields);
+        if (r < 0)
+            (void)err_wrap(&e, "field 'items[%zu]'", i);
+    }
+    json_decref(ids);
+    if (r < 0)
+        rest_fail_err(c, &e);
+    return r < 0 ? -1 : 0;
+}
+
+// ---- results -------------------------------------------------------------------------------------
+
+static json_t *last_message(struct batch *b)
+{
+    return json_pack("{s:b, s:I, s:I, s:I, s:O, s:f}", "done", 1, "total", (json_int_t)b->count,
+                     "succeeded", (json_int_t)b->succeeded, "failed",
+                     (json_int_t)(b->count - b->succeeded), "verdicts", b->verdicts, "wall_ms",
+                     (double)(clock_us() - b->begin_us) / 1000);
+}
+
+static void write_result(struct batch *b, char *text)
+{
+    lines_write_text(&b->lines, b->call, "item", text, strlen(text));
+    b->written++;
+}
+
+// Sends those whose turn it is now.
+static void send_held(struct batch *b)
+{
+    while (b->written < b->count && b->held[b->written]) {
+        char *text = TAKE_PTR(b->held[b->written]);
+        b->held_bytes -= strlen(text);
+        write_result(b, text);
+    }
+}
+
+// Takes the object of an execution, or NULL and the error that there was instead.
+static void take_result(struct batch *b, size_t index, json_t *object, const char *id,
+                        const struct err *e)
+{
+    json_t *of = field_get(json_array_get(b->items, index), "id", NULL), *message;
+    const char *verdict = json_string_value(json_object_get(object, "verdict"));
+    bool success = json_is_true(json_object_get(object, "success"));
+    if (!object)
+        object = json_pack("{s:{s:s, s:s, s:s}}", "error", "code", err_code_name(e->code),
+                           "message", e->message, "hint", e->hint);
+    if (!verdict)
+        verdict = "lost";
+    message =
+        json_pack("{s:I, s:O?, s:s, s:b, s:s, s:O}", "index", (json_int_t)index, "id", of,
+                  "verdict", verdict, "success", success, "execution_id", id, "execution", object);
+    json_t *count = json_object_get(b->verdicts, verdict);
+    (void)json_object_set_new(b->verdicts, verdict, json_integer(json_integer_value(count) + 1));
+    char *text = message ? dump_text(message) : NULL;
+    json_decref(message);
+    json_decref(object);
+    b->ended++;
+    b->succeeded += success;
+    if (!text && (text = malloc(96))) // its place stays, whatever happens
+        snprintf(text, 96, "{\"index\":%zu,\"id\":null,\"verdict\":\"lost\",\"success\":false}",
+                 index);
+    if (!text && b->call->x)
+        http_stream_chunk(b->call->x, NULL);
+    if (!text || !rest_is_wanted(b->call)) {
+        free(text);
+        b->written++;
+        return;
+    }
+    if (!b->in_order) {
+        write_result(b, text);
+        return;
+    }
+    b->held[index] = text;
+    b->held_bytes += strlen(text);
+    send_held(b);
+}
+
+// ---- items ---------------------------------------------------------------------------------------
+
+static void free_slot(struct slot *s)
+{
+    struct batch *b = s->batch;
+    *s = (struct slot){0};
+    b->running--;
+    b->all->running--;
+}
+
+static void look_again(struct batch *b)
+{
+    struct timeval wait = {.tv_usec = AGAIN_MS * 1000};
+    if (!evtimer_pending(b->again, NULL))
+        (void)evtimer_add(b->again, &wait);
+}
+
+// Others have all runs of the server: that is no fault of the item.
+static bool shall_wait(const struct slot *s, const struct exec *x)
+{
+    return x->error.code == ERR_BUSY && x->error.errnum == 0 && !s->batch->cancelled &&
+           clock_ms() - s->since_ms < FULL_MS;
+}
+
+static void on_done(struct exec *x)
+{
+    struct slot *s = x->request.argument;
+    if (!s)
+        return; // the server ends
+    struct batch *b = s->batch;
+    struct batches *all = b->all;
+    s->exec = NULL;
+    if (x->error.message[0] && shall_wait(s, x)) {
+        look_again(b);
+        exec_free(x);
+        return;
+    }
+    json_t *object = x->error.message[0] ? NULL : exec_json(x);
+    struct err e = x->error;
+    if (!object && !e.message[0])
+        (void)err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "show the result");
+    size_t index = s->index;
+    char id[RESULT_ID_SIZE];
+    memcpy(id, x->id, sizeof id);
+    free_slot(s);
+    exec_free(x);
+    take_result(b, index, object, id, &e);
+    // The place that it left goes round.
+    struct batch *other = TAILQ_FIRST(&all->list);
+    TAILQ_REMOVE(&all->list, other, list);
+    TAILQ_INSERT_TAIL(&all->list, other, list);
+    if (other != b)
+        pump(other);
+    pump(b);
+}
+
+// False: there was no memory, or the item is not what it was when it was checked: it has its result.
+static bool start(struct slot *s)
+{
+    struct batch *b = s->batch;
+    struct rest_call *c = b->call;
+    struct exec_request request;
+    struct err e;
+    size_t index = s->index;
+    json_t *fields = view(c->body, json_array_get(b->items, index));
+    (void)err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "start the item");
+    if (fields && read_request(c, fields, &request, &e) == 0) {
+        request.on_done = on_done;
+        request.argument = s;
+        s->exec = exec_start(c->rest->gate, &request); // takes the rest of it
+    }
+    json_decref(fields); // what is borrowed of it is in the body
+    if (s->exec)
+        return true;
+    free_slot(s);
+    take_result(b, index, NULL, "", &e);
+    return false;
+}
+
+static unsigned most_running(const struct batch *b)
+{
+    unsigned runs = b->call->rest->gate->runs_max;
+    unsigned others = runs / 4 ? runs / 4 : 1;
+    if (!runs)
+        return BATCH_WINDOW_MAX;
+    return runs > others ? runs - others : 1;
+}
+
+static bool may_start(const struct batch *b)
+{
+    const struct rest_call *c = b->call;
+    return b->next < b->count && !b->cancelled && b->running < b->window &&
+           b->all->running < most_running(b) && b->held_bytes < BATCH_HELD &&
+           !(c->x && http_stream_backlog(c->x) > BATCH_BACKLOG);
+}
+
+static void start_next(struct batch *b)
+{
+    struct slot *s = b->slots;
+    while (s->batch)
+        s++;
+    *s = (struct slot){.batch = b, .index = b->next++, .since_ms = clock_ms()};
+    b->running++;
+    b->all->running++;
+    (void)start(s);
+}
+
+static void pump(struct batch *b)
+{
+    struct rest_call *c = b->call;
+    if (b->busy)
+        return;
+    b->busy = true;
+    while (may_start(b))
+        start_next(b);
+    b->busy = false;
+    if (b->cancelled && !b->running) {
+        rest_free(c);
+    } else if (!b->cancelled && b->ended == b->count) {
+        json_t *last = last_message(b);
+        lines_write_last(&b->lines, c, "done", last);
+        json_decref(last);
+        lines_end(&b->lines, c);
+    }
+}
+
+static void on_again(evutil_socket_t fd, short what, void *argument)
+{
+    struct batch *b = argument;
+    (void)fd;
+    (void)what;
+    b->busy = true;
+    for (size_t i = 0; i < BATCH_WINDOW_MAX; i++)
+        if (b->slots[i].batch && !b->slots[i].exec)
+            (void)start(&b->slots[i]);
+    b->busy = false;
+    pump(b);
+}
+
+void batch_cancel(struct batch *b)
+{
+    b->cancelled = b->busy = true;
+    for (size_t i = 0; i < BATCH_WINDOW_MAX; i++) {
+        struct slot *s = &b->slots[i];
+        if (s->exec)
+            exec_cancel(s->exec); // on_done() follows, perhaps at once
+        else if (s->batch)
+            free_slot(s);
+    }
+    b->busy = false;
+    pump(b);
+}
+
+// ---- the beginning and the end -------------------------------------------------------------------
+
+static void on_alive(evutil_socket_t fd, short what, void *argument)
+{
+    struct batch *b = argument;
+    (void)fd;
+    (void)what;
+    lines_alive(&b->lines, b->call);
+}
+
+static void on_drained(struct http_exchange *x)
+{
+    struct rest_call *c = x->work;
+    if (c && c->batch)
+        pump(c->batch);
+}
+
+void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    for (size_t i = 0; i < BATCH_WINDOW_MAX; i++) {
+        struct exec *x = TAKE_PTR(b->slots[i].exec);
+        if (x) {
+            x->request.argument = NULL; // on_done() finds nothing to do
+            exec_cancel(x);
+            exec_free(x);
+        }
+        if (b->slots[i].batch)
+            free_slot(&b->slots[i]);
+    }
+    TAILQ_REMOVE(&b->all->list, b, list);
+    if (b->alive)
+        event_free(b->alive);
+    if (b->again)
+        event_free(b->again);
+    for (size_t i = 0; b->held && i < b->count; i++)
+        free(b->held[i]);
+    free(b->held);
+    json_decref(b->verdicts);
+    free(b);
+}
+
+void batches_free(struct batches *all)
+{
+    free(all);
+}
+
+static struct batches *get_batches(struct rest *rest)
+{
+    if (!rest->batches && (rest->batches = calloc(1, sizeof *rest->batches)))
+        TAILQ_INIT(&rest->batches->list);
+    return rest->batches;
+}
+
+static unsigned window_of(json_t *body)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    json_t *wanted = field_get(body, "concurrency", NULL);
+    long window = cores * PER_CORE;
+    window = window < WINDOW_MIN ? WINDOW_MIN : window;
+    window = window > BATCH_WINDOW_MAX ? BATCH_WINDOW_MAX : window;
+    if (wanted && json_number_value(wanted) < (double)window)
+        window = (long)json_number_value(wanted);
+    return (unsigned)window;
+}
+
+static bool batch_new(struct rest_call *c, json_t *items)
+{
+    struct timeval every = {.tv_sec = LINES_ALIVE_S};
+    struct batches *all = get_batches(c->rest);
+    struct batch *b = all ? calloc(1, sizeof *b) : NULL;
+    const char *order = field_text(c->body, "order", NULL);
+    if (!b)
+        return false;
+    *b = (struct batch){.call = c,
+                        .all = all,
+                        .items = items,
+                        .count = json_array_size(items),
+                        .window = window_of(c->body),
+                        .in_order = !order || strcmp(order, "input") == 0,
+                        .begin_us = clock_us()};
+    TAILQ_INSERT_TAIL(&all->list, b, list);
+    c->batch = b;
+    lines_init(&b->lines, c->x);
+    if (json_is_false(field_get(c->body, "stream", NULL)))
+        b->lines.form = LINES_OBJECT;
+    c->x->on_drained = on_drained;
+    b->held = calloc(b->count, sizeof *b->held);
+    b->verdicts = json_object();
+    b->alive = event_new(c->rest->gate->base, -1, EV_PERSIST, on_alive, b);
+    b->again = evtimer_new(c->rest->gate->base, on_again, b);
+    return b->held && b->verdicts && b->alive && b->again && event_add(b->alive, &every) == 0;
+}
+
+void rest_batch(struct rest_call *c)
+{
+    json_t *items = json_object_get(c->body, "items");
+    if (check_items(c, items) < 0)
+        return;
+    if (!batch_new(c, items))
+        rest_answer(c, 503, NULL);
+    else
+        pump(c->batch);
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// environment_files: the routes /environments/{name}/export and .../import: an environment as one file.  Handlers of
+// rest/route.c; run in the gate.
+//
+// Memory stays flat: a file without a name in the state folder lies between the client and the porter, so that a slow
+// client never holds up the porter, and an error is told before the first byte of a file.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "gate/envs.h"
+#include "rest/environments.h"
+
+enum { MOVING_MAX = 4, WAIT_MS = 30000, WORD_MAX = 16 };
+
+struct rest_moving {
+    struct env_export *export;
+    int fd;
+};
+
+static unsigned
+    moving_count; // SECURITY: each of them may fill the disk by as much as an environment has
+
+void rest_moving_free(struct rest_moving *m)
+{
+    if (!m)
+        return;
+    envs_export_cancel(m->export);
+    fd_close(&m->fd);
+    moving_count--;
+    free(m);
+}
+
+// NULL: the call was answered.
+static struct rest_moving *begin(struct rest_call *c)
+{
+    struct rest_moving *m = moving_count < MOVING_MAX ? calloc(1, sizeof *m) : NULL;
+    if (!m) {
+        rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
+                  "too many environments are on their way at one time");
+        return NULL;
+    }
+    moving_count++;
+    m->fd = -1;
+    return c->moving = m;
+}
+
+// ---- out ---------------------------------------------------------------------------------------------
+
+static void on_exported(uint64_t bytes, const struct err *e, void *argument)
+{
+    struct rest_call *c = argument;
+    struct rest_moving *m = c->moving;
+    struct stat st;
+    char text[128];
+    m->export = NULL;
+    if (e) {
+        rest_fail_err(c, e);
+        return;
+    }
+    // A porter that was started again meanwhile has begun twice.
+    if (fstat(m->fd, &st) < 0 || (uint64_t)st.st_size != bytes) {
+        rest_fail(c, 503, err_code_name(ERR_BUSY), "try again", "the file was not written whole");
+        return;
+    }
+    int fd = TAKE_FD(m->fd);
+    snprintf(text, sizeof text, "attachment; filename=\"%s.cenv\"", c->id); // a checked name
+    struct http_exchange *x = rest_let_go(c);
+    rest_free(c);
+    http_add_header(x, "Content-Disposition", text);
+    http_add_header(x, "X-Content-Type-Options", "nosniff");
+    http_add_header(x, "Cache-Control", "no-store");
+    http_reply_file(x, 200, "application/octet-stream", fd, 0, bytes);
+}
+
+void rest_export_environment(struct rest_call *c)
+{
+    struct err e;
+    struct gate *g = c->rest->gate;
+    struct rest_moving *m = begin(c);
+    if (!m)
+        return;
+    if ((m->fd = envs_file(g, &e)) >= 0)
+        m->export = envs_export(g, c->owner, c->id, m->fd, on_exported, c, &e);
+    if (!m->export)
+        rest_fail_err(c, &e);
+}
+
+// ---- in ----------------------------------------------------------------------------------------------
+
+int rest_spool(const struct http_exchange *x, void *argument, uint64_t *ret_max)
+{
+    static const char before[] = REST_BASE "/environments/", after[] = "/import";
+    struct rest *rest = argument;
+    struct err e;
+    size_t n = strlen(x->path);
+    if (x->method != HTTP_POST || n < sizeof before + sizeof after - 1 ||
+        strncmp(x->path, before, sizeof before - 1) != 0 ||
+        strcmp(x->path + n - (sizeof after - 1), after) != 0)
+        return -1;
+    *ret_max = envs_file_max(rest->config);
+    int fd = envs_file(rest->gate, &e);
+    return fd >= 0 ? fd : -2;
+}
+
+// "true" or "1"; -1: answered.
+static int read_switch(struct rest_call *c, const char *name)
+{
+    char text[WORD_MAX];
+    int given = rest_query(c, name, text, sizeof text);
+    return given <= 0 ? given : strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+}
+
+void rest_import_environment(struct rest_call *c)
+{
+    uint64_t wait_ms = WAIT_MS;
+    int stream = read_switch(c, "stream");
+    if (stream < 0 || rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
+        return;
+    _cleanup_close_ int fd = http_spooled(c->x);
+    if (fd < 0) { // the path was written in another way than rest_spool() knows
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "send the file as the body",
+                  "there is no file");
+        return;
+    }
+    struct env_order order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
+    rest_start_job(c, &order, stream, wait_ms);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// metrics: see metrics.h.  How many boxes there are is the keeper's knowledge: it is asked, and whoever asked us
+// meanwhile is answered together.  Runs in the gate.
+
+#include "rest/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "gate/result.h"
+#include "gate/session.h"
+#include "gate/tally.h"
+
+#define TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum { WAITING_MAX = 64, WAIT_MS = 1000 };
+
+static struct {
+    struct gate *gate; // NULL: closed
+    int64_t since_ms;
+    struct http_exchange *waiting[WAITING_MAX];
+    size_t count;
+    struct event *late;
+} metrics; // there is one in a gate
+
+// ---- the text ------------------------------------------------------------------------------------
+
+static void head(FILE *f, const char *name, const char *type, const char *help)
+{
+    fprintf(f, "# HELP constrictor_%s %s\n# TYPE constrictor_%s %s\n", name, help, name, type);
+}
+
+static void number(FILE *f, const char *name, const char *type, const char *help, double value)
+{
+    head(f, name, type, help);
+    fprintf(f, "constrictor_%s %.15g\n", name, value);
+}
+
+static void write_runs(FILE *f, const struct tally *t)
+{
+    head(f, "runs_total", "counter", "Runs that are over, by verdict.");
+    for (int v = 0; v < VERDICT_MAX; v++)
+        fprintf(f, "constrictor_runs_total{verdict=\"%s\"} %" PRIu64 "\n",
+                result_verdict_name((enum verdict)v), t->verdicts[v]);
+    head(f, "run_seconds", "histogram", "Time of runs from their box to their end.");
+    uint64_t sum = 0;
+    for (int i = 0; i < TALLY_BUCKETS; i++) {
+        sum += t->buckets[i];
+        if (i < TALLY_BUCKETS - 1)
+            fprintf(f, "constrictor_run_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", tally_bounds_s[i],
+                    sum);
+        else
+            fprintf(f, "constrictor_run_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", sum);
+    }
+    fprintf(f, "constrictor_run_seconds_sum %.6f\nconstrictor_run_seconds_count %" PRIu64 "\n",
+            (double)t->run_us / 1e6, sum);
+    number(f, "queue_seconds_total", "counter", "Time that runs waited for their box.",
+           (double)t->queue_us / 1e6);
+    number(f, "cpu_seconds_total", "counter", "Processor time of runs.", (double)t->cpu_us / 1e6);
+    number(f, "output_bytes_total", "counter", "What runs printed.", (double)t->output_bytes);
+    number(f, "refused_total", "counter", "Requests to run code that had no run.",
+           (double)t->refused);
+}
+
+static void write_state(FILE *f, const struct gate *g)
+{
+    head(f, "info", "gauge", "The version of the server.");
+    fprintf(f, "constrictor_info{version=\"" CONSTRICTOR_VERSION "\"} 1\n");
+    number(f, "up", "gauge", "Whether code can be run.", g->facts->state == KEEPER_READY);
+    number(f, "uptime_seconds", "counter", "Since this gate began.",
+           (double)(clock_ms() - metrics.since_ms) / 1000);
+    number(f, "sessions", "gauge", "Open sessions.",
+           g->sessions ? (double)sessions_count(g, NULL) : 0);
+    number(f, "runs_active", "gauge", "Runs whose end is awaited.", g->running);
+    number(f, "queue_length", "gauge", "Runs that are held back until there is room.",
+           g->held_count);
+    head(f, "http_answers_total", "counter", "Requests by the class of their answer.");
+    static const char *const classes[TALLY_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    for (int i = 0; i < TALLY_CLASSES; i++)
+        fprintf(f, "constrictor_http_answers_total{class=\"%s\"} %" PRIu64 "\n", classes[i],
+                g->tally.answers[i]);
+}
+
+// NULL: the keeper said nothing.
+static void write_boxes(FILE *f, const struct wire_status_reply *m)
+{
+    if (!m)
+        return;
+    head(f, "boxes", "gauge", "Boxes by state: ready and waiting, in use, ending.");
+    fprintf(f,
+            "constrictor_boxes{state=\"parked\"} %u\nconstrictor_boxes{state=\"live\"} %u\n"
+            "constrictor_boxes{state=\"dying\"} %u\n",
+            m->parked, m->live, m->dying);
+}
+
+static void answer(struct http_exchange *x, const struct wire_status_reply *m)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t length = 0;
+    FILE *f = open_memstream(&text, &length);
+    x->work = NULL;
+    x->on_close = NULL;
+    if (f) {
+        write_state(f, metrics.gate);
+        write_boxes(f, m);
+        write_runs(f, &metrics.gate->tally);
+    }
+    if (!f || fclose(f) != 0)
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+    else
+        http_reply(x, 200, TYPE, text, length);
+}
+
+// ---- asking the keeper ---------------------------------------------------------------------------
+
+static void answer_all(const struct wire_status_reply *m)
+{
+    if (metrics.late)
+        (void)event_del(metrics.late);
+    while (metrics.count)
+        answer(metrics.waiting[--metrics.count], m);
+}
+
+static void on_status(const struct wire_status_reply *m, void *argument)
+{
+    (void)argument;
+    answer_all(m);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    (void)argument;
+    answer_all(NULL);
+}
+
+static void on_close(struct http_exchange *x)
+{
+    for (size_t i = 0; i < metrics.count; i++)
+        if (metrics.waiting[i] == x) {
+            metrics.waiting[i] = metrics.waiting[--metrics.count];
+            return;
+        }
+}
+
+static void handle(struct http_exchange *x, void *argument)
+{
+    struct timeval wait = {.tv_sec = WAIT_MS / 1000};
+    (void)argument;
+    if (metrics.count == WAITING_MAX || !metrics.late || evtimer_add(metrics.late, &wait) < 0 ||
+        link_status(&metrics.gate->link) < 0) {
+        answer(x, NULL);
+        return;
+    }
+    metrics.waiting[metrics.count++] = x;
+    x->on_close = on_close;
+}
+
+void rest_metrics_open(struct gate *g, struct http *h)
+{
+    static const struct http_route routes[] = {
+        {"/metrics", HTTP_GET | HTTP_HEAD, false, handle, NULL},
+        {.path = NULL},
+    };
+    metrics.gate = g;
+    metrics.since_ms = clock_ms();
+    metrics.late = evtimer_new(g->base, on_late, NULL);
+    g->link.on_status = on_status;
+    http_count_answers(h, g->tally.answers);
+    http_add_routes(h, routes);
+}
+
+void rest_metrics_close(void)
+{
+    if (!metrics.gate)
+        return;
+    answer_all(NULL);
+    metrics.gate->link.on_status = NULL;
+    if (metrics.late)
+        event_free(metrics.late);
+    memset(&metrics, 0, sizeof metrics);
+}

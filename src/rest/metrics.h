@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// metrics: GET /metrics, in the text format that Prometheus reads.  Behind the same key as everything else.
+
+#ifndef CONSTRICTOR_REST_METRICS_H
+#define CONSTRICTOR_REST_METRICS_H
+
+#include "gate/gate.h"
+#include "gate/http.h"
+
+// Adds the route.
+void rest_metrics_open(struct gate *g, struct http *h);
+void rest_metrics_close(void);
+
+#endif
