@@ -70,7 +70,7 @@ static void say_status(FILE *f, json_t *object, uint64_t wall_ms)
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
     const char *hint = json_string_value(json_object_get(object, "hint"));
     json_t *exit_code = json_object_get(object, "exit_code");
-    if (strcmp(verdict, "ok") == 0)
+    if (!verdict || strcmp(verdict, "ok") == 0)
         return;
     fprintf(f, "[STATUS]: %s", verdict);
     if (strcmp(verdict, "timeout_wall") == 0)

@@ -251,9 +251,10 @@ static void every_verdict_has_a_name_of_its_own(void **state)
 // ---- the object ------------------------------------------------------------------------------------
 
 static const char *const keys[] = {
-    "execution_id", "verdict", "success", "exit_code", "signal",    "phase",          "stdout",
-    "stderr",       "result",  "error",   "usage",     "isolation", "truncated",      "limit",
-    "environment",  "hint",    "display", "variables", "network",   "security_events"};
+    "execution_id", "verdict",         "success",          "exit_code", "signal",  "phase",
+    "stdout",       "stderr",          "result",           "error",     "usage",   "isolation",
+    "truncated",    "limit",           "environment",      "hint",      "display", "variables",
+    "network",      "security_events", "security_observed"};
 
 // Judges, makes the object, checks what holds for every one of them.  The caller frees.
 static json_t *object(void)
