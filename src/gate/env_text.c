@@ -544,10 +544,13 @@ void env_plain_form(const char *text, char ret[ENV_REQUIREMENT_MAX + 1])
 {
     size_t n = 0;
     bool address = false; // in which case counts
+    char quote = '\0';    // within what a marker compares with, where blanks count as well
     for (; *text && n < ENV_REQUIREMENT_MAX; text++) {
         address |= *text == '@';
-        if (*text != ' ')
-            ret[n++] = address ? *text : (char)tolower((unsigned char)*text);
+        if (quote ? *text == quote : *text == '\'' || *text == '"')
+            quote = quote ? '\0' : *text;
+        if (*text != ' ' || quote)
+            ret[n++] = address || quote ? *text : (char)tolower((unsigned char)*text);
     }
     ret[n] = '\0';
 }

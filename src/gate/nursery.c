@@ -309,7 +309,7 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
 {
     return a->memory_bytes == b->memory_bytes && a->scratch_bytes == b->scratch_bytes &&
            a->file_bytes == b->file_bytes && a->processes == b->processes &&
-           a->inodes == b->inodes && a->open_files == b->open_files;
+           a->inodes == b->inodes && a->open_files == b->open_files && a->readonly == b->readonly;
 }
 
 static struct live_box *take_ready(struct family *f, const struct nursery_ask *ask)

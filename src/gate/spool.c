@@ -56,6 +56,16 @@ void spool_take(struct conn *c)
         release_head(c);
 }
 
+// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them.
+static bool has_place(const struct conn *c)
+{
+    const struct conn *other;
+    unsigned own = 0; // with this one
+    TAILQ_FOREACH(other, &c->server->all, all)
+    own += other->x && other->x->spool >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
+    return c->server->spools <= SPOOLS_MAX && own <= SPOOLS_OWNER_MAX;
+}
+
 int spool_begin(struct conn *c, const struct head *head, size_t n)
 {
     struct exchange *p = c->x;
@@ -65,7 +75,7 @@ int spool_begin(struct conn *c, const struct head *head, size_t n)
         return 0;
     p->spool = fd < 0 ? -1 : fd;
     c->server->spools += fd >= 0; // exchange.c counts it off
-    if (fd < 0 || c->server->spools > SPOOLS_MAX || !(c->head = evbuffer_new()) ||
+    if (fd < 0 || !has_place(c) || !(c->head = evbuffer_new()) ||
         evbuffer_remove_buffer(bufferevent_get_input(c->bev), c->head, n) != (int)n)
         conn_turn_down(c, 503, "busy", "files cannot be taken now; try again later");
     else if (head->chunked)

@@ -165,7 +165,7 @@ def page(data, kind=JSON):
 UNREACHABLE, BAD, LARGE = "index_unreachable", "index_bad_answer", "too_large"
 PAGES = {
     "is-down": (wheel_lab.error(503), UNREACHABLE),
-    "forbids": (wheel_lab.error(403), BAD),
+    "forbids": (wheel_lab.error(403), ("index_unauthorized",)),
     "answers-html": (wheel_lab.web_page, BAD),
     "hangs-up": (wheel_lab.hang_up, UNREACHABLE),
     "goes-in-circles": (wheel_lab.redirect("/simple/lab-goes-in-circles/"), BAD),

@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import wheel_lab
 from conftest import open_cli
-from rest_client import serve
+from rest_client import Rest, serve
 
 CODE = "import lab_good, lab_needs\nprint(lab_good.VERSION, lab_good.__file__.split('/')[2])"
 
@@ -264,3 +264,20 @@ def test_a_copy_of_the_state_folder_without_a_server(program, archive):
         assert cli.call("env", "import", *flags, "kit.cenv").status != 0             # it is there
         server = serve(cli, *flags)
         assert server.run(CODE, environment="kit")["stdout"] == "2.0 layers\n"
+
+
+def test_one_caller_cannot_keep_the_others_from_sending_files(program):
+    """SECURITY: few files arrive at one time; whoever sends slowly would else have all of these places."""
+    keys = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1,bob:key-of-bob-1"}
+    with open_cli(program) as cli, contextlib.ExitStack() as stack:
+        server = serve(cli, "--offline", env=keys)
+        ann, bob = Rest(server.port, "key-of-ann-1"), Rest(server.port, "key-of-bob-1")
+        slow = [stack.enter_context(contextlib.closing(ann.connect())) for _ in range(4)]
+        for number, connection in enumerate(slow):
+            connection.putrequest("POST", f"/api/v1/environments/slow-{number}/import")
+            for name, value in ann.headers({"Content-Length": "100000"}).items():
+                connection.putheader(name, value)
+            connection.endheaders(b"begun")
+        assert slow[-1].getresponse().status == 503
+        answer = bob.ask("POST", "/environments/quick/import", b"no such file")
+        assert answer.json["error"]["code"] == "bad_environment_file", answer  # it was looked at

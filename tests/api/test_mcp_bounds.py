@@ -83,17 +83,14 @@ def old(request, cli, server):
 
 def test_a_batch_has_a_budget(old):
     id = run_in_background(old, NOISE)
-    begin = time.monotonic()
     old.send([read_of(id, i) for i in range(64)])
     old.until(lambda: all(1000 + i in old.answers for i in range(64)), 20, "not all answered")
-    took = time.monotonic() - begin
     good = [a for a in old.answers.values() if "contents" in a.get("result", {})]
     bad = [a for a in old.answers.values() if "error" in a]
     assert 1 <= len(good) < 12 and len(good) + len(bad) == 64
     assert sum(len(json.dumps(a)) for a in good) <= 8 * MIB
     assert {a["error"]["code"] for a in bad} == {-32603}
     assert "ask one by one" in bad[0]["error"]["message"]
-    assert took < 2
     assert "contents" in old.result("resources/read", {"uri": f"run://{id}/stdout"})
 
 

@@ -171,6 +171,80 @@ static void layers_of_a_scope(void **state)
     is_known("three", "lab-b", L1);
 }
 
+// SECURITY: answers are shared by all keys: one for another question must not be left for anybody.  Outside of quotes
+// case and blanks mean nothing; what a marker compares with is taken as it is written.
+static void markers_as_they_are_written(void **state)
+{
+    (void)state;
+    const char *both = OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "2.0", W2));
+    add_layer(W1, L1);
+    add_layer(W2, L2);
+    // On no machine: so nothing but lab-a is there.
+    install("one", "lab-a lab-b; platform_system == 'linux'", OK(PACKAGE("lab-a", "1.0", W1)));
+    install("two", "lab-a lab-b; platform_system == 'Linux'", both);
+    install("three", "lab-a lab-b; platform_system == \"Li nux\"", OK(PACKAGE("lab-a", "1.0", W1)));
+    is_known("four", "lab-a Lab-B;platform_system=='Linux'", L1);
+    assert_int_equal(json_array_size(json_object_get(ended.status, "added")), 2);
+}
+
+// SECURITY: a box in which a package's own code has run has no say in which hosts installations can reach.
+static void builds_name_no_hosts(void **state)
+{
+    (void)state;
+    json_t *text = json_string("lab-a");
+    struct env_order o = {.change = ENV_INSTALL,
+                          .owner = "me",
+                          .name = "one",
+                          .create = true,
+                          .source_builds = true,
+                          .requirements = text,
+                          .on_done = on_ended,
+                          .argument = &ended};
+    union wire_message m;
+    config.source_builds = true;
+    forget_ended();
+    assert_non_null(envs_order(&gate, &o, &e));
+    json_decref(text);
+    turn();
+    struct fake_box *b = give_installer();
+    assert_non_null(b);
+    json_decref(told(b));
+    says(b, "{\"ok\":false,\"code\":\"x\",\"message\":\"no\",\"hosts\":[\"evil.example.org\"]}");
+    assert_false(hear(WIRE_ACQUIRE, &m));
+    assert_string_equal(state_said(), "failed");
+    assert_int_equal(json_array_size(json_object_get(gate.envs->index, "allow")), 1);
+    config.source_builds = false;
+}
+
+// SECURITY: the broker learns NET_LEARNED_MAX in its life and refuses all of a list with more.  So a page that names
+// many must not end all installations of everybody.
+static void only_so_many_hosts(void **state)
+{
+    (void)state;
+    char answer[2048];
+    for (int job = 0; job < 4; job++) {
+        char name[16];
+        snprintf(name, sizeof name, "env-%d", job);
+        forget_ended();
+        assert_non_null(order(ENV_INSTALL, name, "lab-a"));
+        struct fake_box *b;
+        for (int round = 0; (b = give_installer()); round++) {
+            int n = snprintf(answer, sizeof answer,
+                             "{\"ok\":false,\"code\":\"x\",\"message\":\"no\",\"hosts\":[");
+            for (int i = 0; i < 8; i++)
+                n += snprintf(answer + n, sizeof answer - (size_t)n, "%s\"h%d-%d-%d.example.org\"",
+                              i ? "," : "", job, round, i);
+            snprintf(answer + n, sizeof answer - (size_t)n, "]}");
+            assert_true(round < 8);
+            json_decref(told(b));
+            says(b, answer);
+        }
+        assert_string_equal(state_said(), "failed");
+    }
+    assert_int_equal(json_array_size(json_object_get(gate.envs->index, "allow")),
+                     1 + NET_LEARNED_MAX);
+}
+
 static void only_so_many(void **state)
 {
     (void)state;
@@ -193,9 +267,18 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin_envs, finish_envs)
     const struct CMUnitTest tests[] = {
-        T(asked_once),           T(warnings_are_kept),     T(not_for_ever),
-        T(other_conditions),     T(failures_are_not_kept), T(an_upgrade_asks_and_is_kept),
-        T(layers_that_are_gone), T(layers_of_a_scope),     T(only_so_many),
+        T(asked_once),
+        T(warnings_are_kept),
+        T(not_for_ever),
+        T(other_conditions),
+        T(failures_are_not_kept),
+        T(an_upgrade_asks_and_is_kept),
+        T(layers_that_are_gone),
+        T(layers_of_a_scope),
+        T(only_so_many),
+        T(markers_as_they_are_written),
+        T(builds_name_no_hosts),
+        T(only_so_many_hosts),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     forget_ended();

@@ -8,6 +8,7 @@ wall holds then is shown by tests in boxes.
 
 import importlib.util
 import json
+import os
 import sys
 import unittest
 
@@ -843,15 +844,19 @@ class MissingCases(Runs):
                                                "pip install RestrictedPython")
 
 
-def both(cases):
+KINDS = ("Warm", ()), ("Cold", ("--cold",))
+
+
+def both(cases, kinds=KINDS):
     """A class of tests for a warm zygote and one for a cold one."""
-    for name, arguments in ("Warm", ()), ("Cold", ("--cold",)):
+    for name, arguments in kinds:
         name += cases.__name__[:-len("Cases")]
         globals()[name] = type(name, (cases, unittest.TestCase), {"arguments": arguments})
 
 
-for cases in CheckCases, ScanCases, GuardCases, RestrictedCases, MissingCases:
+for cases in CheckCases, ScanCases, GuardCases, MissingCases:
     both(cases)
+both(RestrictedCases, KINDS if os.environ.get("LONG") else KINDS[:1])   # a cold one takes half a second a case
 
 if __name__ == "__main__":
     unittest.main()
