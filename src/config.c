@@ -324,9 +324,11 @@ static int bad_value(const struct config *c, enum config_key key, const char *te
     char from[CONFIG_DESCRIBE_MAX], expected[CONFIG_DESCRIBE_MAX];
     config_format_origin(c, key, origin, from);
     config_describe(o, env, expected);
+    // SECURITY: an address may have a password in it.
+    bool secret = o->secret || (strstr(text, "://") && strchr(text, '@'));
     int r = err_set(e, ERR_BAD_VALUE, 0, o->hint ? o->hint : types[o->type].hint,
-                    "%s '%.80s%s' from %s is not %s", o->key, o->secret ? "(secret)" : text,
-                    strlen(text) > 80 && !o->secret ? "..." : "", from, expected);
+                    "%s '%.80s%s' from %s is not %s", o->key, secret ? "(secret)" : text,
+                    strlen(text) > 80 && !secret ? "..." : "", from, expected);
     if (env && env->factor)
         err_hint(e, "write a plain number; %s counts in %s", env->name, env->unit);
     return r;

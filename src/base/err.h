@@ -36,11 +36,13 @@
     X(ERR_SESSION_UNKNOWN, "session_not_found", 69)                                                \
     X(ERR_SESSION_ENDED, "session_ended", 69)                                                      \
     X(ERR_SESSION_BUSY, "session_busy", 69)                                                        \
+    X(ERR_CONFLICT, "conflict", 69)                                                                \
     X(ERR_ENV_UNKNOWN, "env_not_found", 69)                                                        \
     X(ERR_ENV_EXISTS, "environment_exists", 69)                                                    \
     X(ERR_ENV_BUSY, "env_not_ready", 69)                                                           \
     X(ERR_JOB_UNKNOWN, "job_not_found", 69)                                                        \
     X(ERR_INSTALL, "install_failed", 69)                                                           \
+    X(ERR_RESTRICTED, "restricted_missing", 69)                                                    \
     X(ERR_STATE_FOLDER, "state_unusable", 69)                                                      \
     X(ERR_NETWORK, "network_unavailable", 69)                                                      \
     X(ERR_QUOTA, "quota_exceeded", 69)                                                             \

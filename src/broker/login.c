@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "net/address.h"
 
-enum { PIECE = 16 * 1024, ADDED_MAX = NET_LOGIN_MAX + NET_HOST_MAX + 128 };
+enum { PIECE = 16 * 1024, ADDED_MAX = NET_VALUE_MAX + NET_HOST_MAX + 128 };
 
 struct login {
     struct bufferevent *far, *near; // to the index; to relay.c
@@ -316,9 +316,9 @@ static void on_near_event(struct bufferevent *near, short what, void *argument)
 
 SSL_CTX *login_open(struct err *e)
 {
-    static const char *const files[] = {
-        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-        "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"};
+    static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                        "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+                                        "/etc/ssl/ca-bundle.pem"};
     SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
     if (!tls || SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) != 1) {
         SSL_CTX_free(tls);

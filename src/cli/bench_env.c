@@ -441,8 +441,7 @@ static const char list_code[] =
 
 static void measure_lists(struct plan *p)
 {
-    static struct bench_samples samples;
-    char port[16], url[64], name[16];
+    char port[16], name[16];
     const char *const arguments[] = {port, "200", NULL};
     bool ok = true;
     for (int i = 0; i < MANY && ok; i++) {
@@ -450,7 +449,6 @@ static void measure_lists(struct plan *p)
         ok = create(p, name, NULL) >= 0;
     }
     snprintf(port, sizeof port, "%d", p->port);
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", p->port);
     json_t *o = ok ? bench_helper(p->python, list_code, arguments) : NULL;
     snprintf(p->why, sizeof p->why, "list environments over REST");
     (void)note(p, o != NULL);
@@ -460,13 +458,6 @@ static void measure_lists(struct plan *p)
             json_number_value(json_object_get(o, "p99")) / 1000,
             (int)json_integer_value(json_object_get(o, "total")));
     json_decref(o);
-    char *argv[] = {(char *)p->program, (char *)"env", (char *)"list",
-                    (char *)"--url",    (char *)url,   NULL};
-    bool listed = ok && bench_cold(argv, p->config->quick ? 10 : 50, &samples);
-    add_row(p, "env_list_cli", "the same, `constrictor env list`, p50", "us",
-            listed ? bench_percentile(&samples, 50) : -1, LIST_MS * 1000, 1,
-            "the limit, %d ms; p99 %.1f ms", LIST_MS,
-            listed ? bench_percentile(&samples, 99) / 1000 : -1);
 }
 
 void bench_env(const struct config *c, const char *program, const char *python, int stock,

@@ -23,9 +23,11 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/network.h"
+#include "code_policy.h"
 #include "gate/door.h"
 #include "gate/envs.h"
 #include "gate/network.h"
+#include "gate/policy_layer.h"
 #include "gate/session.h"
 #include "gate/store.h"
 #include "keeper/keeper.h"
@@ -75,6 +77,10 @@ static void open_environments(struct server *s)
     if (s->gate.facts->environments && envs_open(&s->gate, &e) < 0)
         log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message,
                  err_code_name(e.code));
+    // So that the first who runs code does not wait for it.
+    if (code_policy_mode(s->config) == CODE_RESTRICTED ||
+        (code_policy_is_auto(s->config) && text_list_has(&s->config->tools, "restricted")))
+        policy_layer_begin(&s->gate);
 }
 
 static int enter(struct server *s, const struct config *c, int sock,

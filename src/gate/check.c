@@ -2,7 +2,8 @@
 //
 // check: see check.h.
 //
-//   check_start() -> remembered? -> the owner's checker: queue -> its box, one at a time -> on_done
+//   check_start() -> what its policy needs is there? -> remembered? -> the owner's checker: queue -> its box, one at
+//   a time -> on_done
 //
 // A checker exists as long as it has a box, waits for one, or has work.  SECURITY: everything that comes out of
 // the box is hostile, as of any box: check_take() knows what an answer looks like.
@@ -19,8 +20,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "code_policy.h"
 #include "gate/gate.h"
 #include "gate/live.h"
+#include "gate/policy_layer.h"
 #include "gate/run.h"
 #include "keeper/keeper.h"
 
@@ -78,11 +81,23 @@ static void leave(struct check *c)
     k->all->waiting_bytes -= c->length;
 }
 
+static void stop_waiting(struct check *c)
+{
+    c->layer = NULL;
+    if (c->gate->checks)
+        c->gate->checks->waiting_bytes -= c->length;
+}
+
 void check_free(struct check *c)
 {
     if (!c)
         return;
     leave(c);
+    if (c->layer) {
+        policy_layer_cancel(c->layer);
+        stop_waiting(c);
+    }
+    json_decref(c->policy);
     if (c->soon)
         event_free(c->soon);
     json_decref(c->answer);
@@ -257,7 +272,10 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
         char text[256];
         snprintf(text, sizeof text, "%s", why ? why : "the answer of the box was none");
         text_sanitize(text);
-        err_set(&c->error, ERR_INTERNAL, 0, "try again, or check less at once",
+        bool policy = strncmp(text, "policy.", 7) == 0; // no identifier, says Python
+        err_set(&c->error, policy ? ERR_BAD_VALUE : ERR_INTERNAL, 0,
+                policy ? "give names of modules, such as [\"math\", \"os.path\"]"
+                       : "try again, or check less at once",
                 "check the code: %s", text);
         release(k, END_PROTOCOL);
     } else if (c && answer) {
@@ -474,14 +492,19 @@ static struct checker *checker_of(struct checks *all, const char *owner, struct 
     return k;
 }
 
-static int enqueue(struct checks *all, struct check *c, const char *owner)
+static int is_room(struct checks *all, const struct checker *k, struct check *c)
 {
-    struct checker *k = checker_of(all, owner, &c->error);
-    if (!k)
+    if ((!k || k->count < CHECK_QUEUE_MAX) && all->waiting_bytes + c->length <= CHECK_WAITING_MAX)
+        return 0;
+    return err_set(&c->error, ERR_BUSY, 0, "try again when others have ended",
+                   "too much code waits to be checked already");
+}
+
+static int enqueue(struct checks *all, struct check *c)
+{
+    struct checker *k = checker_of(all, c->owner, &c->error);
+    if (!k || is_room(all, k, c) < 0)
         return -1;
-    if (k->count >= CHECK_QUEUE_MAX || all->waiting_bytes + c->length > CHECK_WAITING_MAX)
-        return err_set(&c->error, ERR_BUSY, 0, "try again when others have ended",
-                       "too much code waits to be checked already");
     TAILQ_INSERT_TAIL(&k->waiting, c, list);
     c->checker = k;
     k->count++;
@@ -490,23 +513,58 @@ static int enqueue(struct checks *all, struct check *c, const char *owner)
     return 0;
 }
 
-static int copy_request(struct check *c, const struct check_request *q)
+static int make_meta(struct check *c)
 {
-    json_t *meta = json_pack("{s:s, s:s, s:O, s:b}", "mode", "session", "op", "check", "policy",
-                             q->policy, "lint", q->lint);
+    json_t *transformer = policy_layer_path(c->gate, c->policy);
+    json_t *meta = json_pack("{s:s, s:s, s:O, s:b, s:o*}", "mode", "session", "op", "check",
+                             "policy", c->policy, "lint", c->lint, "transformer", transformer);
     c->meta = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
     json_decref(meta);
-    c->source = malloc(q->length + 1);
-    c->length = q->length;
-    if (!c->meta || !c->source)
+    if (!c->meta)
         return -1;
-    memcpy(c->source, q->source, q->length);
-    c->source[q->length] = '\0';
     c->meta_length = strlen(c->meta);
     // SECURITY: with the owner, so that a box that was taken over has nobody else to lie to.
-    const char *const parts[] = {q->owner, c->meta, c->source};
-    const size_t lengths[] = {strlen(q->owner), c->meta_length, c->length};
+    const char *const parts[] = {c->owner, c->meta, c->source};
+    const size_t lengths[] = {strlen(c->owner), c->meta_length, c->length};
     return check_cache_key(parts, lengths, ARRAY_LEN(parts), c->key);
+}
+
+// True: it waits for a box; else there is an answer, or c->error, or memory is out.
+static bool begin(struct check *c)
+{
+    struct checks *all = c->gate->checks;
+    if (make_meta(c) < 0)
+        return false;
+    c->answer = json_incref(check_cache_get(all->cache, c->key, clock_ms()));
+    return !c->answer && enqueue(all, c) == 0;
+}
+
+static void on_layer(const struct err *e, void *argument)
+{
+    struct check *c = argument;
+    stop_waiting(c);
+    if (e)
+        c->error = *e;
+    if (e || !begin(c))
+        finish(c, TAKE_PTR(c->answer));
+}
+
+// A question about the policy itself (`profiles`) does not wait: it says what there is.
+static bool awaits_policy(struct gate *g, const json_t *policy)
+{
+    const char *mode = json_string_value(json_object_get(policy, "mode"));
+    return mode && strcmp(mode, code_mode_names[CODE_RESTRICTED]) == 0 &&
+           !json_is_true(json_object_get(policy, "profiles")) && policy_layer_is_awaited(g, mode);
+}
+
+static bool wait_for_policy(struct checks *all, struct check *c)
+{
+    if (is_room(all, NULL, c) < 0)
+        return finish_soon(c);
+    c->layer = policy_layer_wait(c->gate, on_layer, c);
+    if (c->layer)
+        all->waiting_bytes += c->length;
+    return c->layer != NULL;
 }
 
 struct check *check_start(struct gate *g, const struct check_request *q)
@@ -515,15 +573,21 @@ struct check *check_start(struct gate *g, const struct check_request *q)
     struct check *c = all ? calloc(1, sizeof *c) : NULL;
     if (!c)
         return NULL;
-    *c = (struct check){.gate = g, .on_done = q->on_done, .argument = q->argument};
-    if (copy_request(c, q) < 0) {
+    *c = (struct check){.gate = g,
+                        .on_done = q->on_done,
+                        .argument = q->argument,
+                        .policy = json_incref(q->policy),
+                        .lint = q->lint,
+                        .source = malloc(q->length + 1),
+                        .length = q->length};
+    if (!c->source) {
         check_free(c);
         return NULL;
     }
-    c->answer = json_incref(check_cache_get(all->cache, c->key, clock_ms()));
-    if (!c->answer && enqueue(all, c, q->owner) == 0)
-        return c;
-    if (finish_soon(c))
+    memcpy(c->source, q->source, q->length);
+    c->source[q->length] = '\0';
+    snprintf(c->owner, sizeof c->owner, "%s", q->owner);
+    if (awaits_policy(g, c->policy) ? wait_for_policy(all, c) : begin(c) || finish_soon(c))
         return c;
     check_free(c);
     return NULL;

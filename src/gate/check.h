@@ -43,8 +43,12 @@ struct check {
     void *argument;
     // check.c
     void (*on_done)(struct check *c);
-    struct checker *checker; // waits there, or is looked at
-    char *source, *meta;     // meta: JSON
+    struct checker *checker;   // waits there, or is looked at
+    struct policy_wait *layer; // what its policy needs is made ready
+    char owner[65];
+    json_t *policy;
+    bool lint;
+    char *source, *meta; // meta: JSON
     size_t length, meta_length;
     unsigned char key[32];
     bool again; // it has been tried before, in a box that was not fresh

@@ -81,7 +81,7 @@ static const char later_schema[] =
     X(USE, "UPDATE environment SET used = ?3 WHERE owner = ?1 AND name = ?2")                      \
     X(COUNT, "SELECT COUNT(*) FROM environment WHERE owner = ?1")                                  \
     X(OLD_SETS, "SELECT owner, name FROM environment WHERE name LIKE 'set-%' AND used < ?1 "       \
-                "LIMIT 64")                                                                        \
+                "AND owner NOT LIKE '@%' LIMIT 64") /* not the server's own */                     \
     X(PART, "DELETE FROM member WHERE environment = ?1")                                           \
     X(PARTED, "UPDATE layer SET used = ?2 WHERE id IN "                                            \
               "(SELECT layer FROM member WHERE environment = ?1)")                                 \

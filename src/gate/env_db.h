@@ -53,7 +53,7 @@ int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t
                   struct err *e); // 1: it was there
 void env_db_use(struct env_db *d, const char *owner, const char *name, int64_t now_ms);
 int64_t env_db_count(struct env_db *d, const char *owner);
-// Sets of packages that nobody used since.  Returns how many were removed.
+// Sets of packages that nobody used since, but those of the server's own.  Returns how many were removed.
 int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms);
 
 // ---- layers --------------------------------------------------------------------------------------

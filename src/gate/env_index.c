@@ -67,6 +67,16 @@ static bool has_host(const json_t *allow, const char *rule)
     return false;
 }
 
+// How many of them the configuration does not name.  SECURITY: of more than NET_LEARNED_MAX the broker takes none at
+// all (net_policy_learn), and all installations of everybody would fail until the server is started again.
+static size_t learned_count(const struct config *c, const json_t *allow)
+{
+    size_t named = (c->index_url[0] ? 1 : 0) + c->extra_index_urls.count + c->allow_urls.count +
+                   c->index_hosts.count;
+    size_t count = json_array_size(allow);
+    return count > named ? count - named : 0;
+}
+
 // The index's own pages say where its files are.  SECURITY: what says so is a box that read them.  The broker takes a
 // few names on the port of https, and of those public addresses only (net_policy_learn); an operator who named hosts
 // has said all there is.
@@ -78,8 +88,9 @@ bool env_index_learn(struct env_job *j, const json_t *answer)
     char rule[NET_HOST_MAX + 8], host[NET_HOST_MAX + 1];
     size_t i, fresh = 0;
     struct err e;
-    // SECURITY: behind a proxy nobody here sees which address a name has.
-    if (c->index_hosts.count || c->index_proxy[0] || c->offline || !allow ||
+    // SECURITY: behind a proxy nobody here sees which address a name has; and where packages are built, their own code
+    // may be what answers.
+    if (c->index_hosts.count || c->index_proxy[0] || c->offline || j->source_builds || !allow ||
         j->rounds++ >= ROUNDS_MAX) {
         json_decref(index);
         return false;
@@ -90,7 +101,7 @@ bool env_index_learn(struct env_job *j, const json_t *answer)
         if (i >= NET_LEARNED_MAX || !text || net_host_normalise(text, strlen(text), host, &e) < 0)
             break;
         snprintf(rule, sizeof rule, "%s:443", host);
-        if (has_host(allow, rule) || json_array_size(allow) >= NET_RULES_MAX)
+        if (has_host(allow, rule) || learned_count(c, allow) >= NET_LEARNED_MAX)
             continue;
         fresh += json_array_append_new(allow, json_string(rule)) == 0;
     }

@@ -516,9 +516,10 @@ static json_t *request_of(const struct env_job *j)
         j->source_builds ? wheels_of(j->row.lock) : env_db_known(j->all->db, ENV_KNOWN_MAX),
         "limits", "bytes", (json_int_t)c->install_bytes, "files", (json_int_t)c->install_files,
         "packages", PACKAGES_MAX, "timeout", (double)c->install_ms / 1000 * 0.95,
-        "extra_index_urls", addresses_of(&c->extra_index_urls), "allow", list_json(&c->allow_packages),
-        "deny", list_json(&c->deny_packages), "offline", c->offline, "upgrade", j->upgrade,
-        "source_builds", j->source_builds, "min_age_days", (int)c->package_min_age);
+        "extra_index_urls", addresses_of(&c->extra_index_urls), "allow",
+        list_json(&c->allow_packages), "deny", list_json(&c->deny_packages), "offline", c->offline,
+        "upgrade", j->upgrade, "source_builds", j->source_builds, "min_age_days",
+        (int)c->package_min_age);
     int failed = !o;
     if (c->index_url[0])
         failed |= json_object_set_new(o, "index_url", address_of(c->index_url));

@@ -130,7 +130,7 @@ static int find_row(struct gate *g, const char *owner, const char *name, struct 
     bool is_there = r > 0 || strcmp(name, ENV_BASE) == 0;
     env_row_clear(row);
     return err_set(
-        e, is_there ? ERR_BAD_VALUE : ERR_ENV_UNKNOWN, 0,
+        e, is_there ? ERR_CONFLICT : ERR_ENV_UNKNOWN, 0,
         is_there ? "install packages into it first" : "list the environments to see their names",
         is_there ? "nothing is installed in the environment '%s'" : "there is no environment '%s'",
         name);

@@ -356,7 +356,7 @@ static int check_python(const struct gate *g, const char *python, struct err *e)
     const char *own = python_of(g);
     if (!python || !python[0] || same_python(python, own))
         return 0;
-    int r = err_set(e, ERR_BAD_VALUE, 0, "", "there is no Python %.32s here", python);
+    int r = err_set(e, ERR_CONFLICT, 0, "", "there is no Python %.32s here", python);
     text_sanitize(e->message);
     err_hint(e, "leave it out: this server has Python %s", own[0] ? own : "(not known yet)");
     return r;

@@ -28,6 +28,7 @@
 #include "gate/exec_packages.h"
 #include "gate/exec_tiers.h"
 #include "gate/nursery.h"
+#include "gate/policy_layer.h"
 #include "gate/source.h"
 
 enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
@@ -448,6 +449,7 @@ static struct session *find_session(struct exec *x)
     if (q->environment && q->environment[0])
         snprintf(plan.environment, sizeof plan.environment, "%s", q->environment);
     plan.limits.readonly |= q->limits.readonly;
+    plan.policed = x->work->policy != NULL;
     x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
     x->work->opened = true;
     return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
@@ -484,8 +486,10 @@ bool exec_begin(struct exec *x)
     if (!q->plain && exec_find_path(x, s, &x->work->layers) < 0)
         return false;
     x->session = s;
-    struct exec_meta m = {x->work->policy, x->work->layers, x->work->branch};
+    struct exec_meta m = {x->work->policy, x->work->layers, x->work->branch,
+                          policy_layer_path(x->gate, x->work->policy)};
     x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
+    json_decref(m.transformer);
     if (!x->work->meta) {
         err_set(&x->error, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");
         return false;

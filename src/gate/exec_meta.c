@@ -44,6 +44,8 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set(o, "policy", m->policy);
     if (m->layers)
         failed |= json_object_set(o, "path", m->layers);
+    if (m->transformer)
+        failed |= json_object_set(o, "transformer", m->transformer);
     if (q->named_result)
         failed |= json_object_set_new(o, "named_result", json_true());
     char *text = failed ? NULL : dump_text(o);
@@ -57,11 +59,11 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
     if (!q->install && !q->variables && !m->policy && !m->layers && !q->named_result)
         return source_meta(q->filename ? q->filename : "<code>",
                            q->argv ? json_incref(q->argv) : json_array());
-    json_t *o = q->install
-                    ? json_pack("{s:O}", "install", q->install)
-                    : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*}", "filename",
-                                q->filename ? q->filename : "<code>", "argv", q->argv, "variables",
-                                q->variables, "policy", m->policy, "path", m->layers);
+    json_t *o = q->install ? json_pack("{s:O}", "install", q->install)
+                           : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
+                                       q->filename ? q->filename : "<code>", "argv", q->argv,
+                                       "variables", q->variables, "policy", m->policy, "path",
+                                       m->layers, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
     char *text = o && !failed ? dump_text(o) : NULL;
     json_decref(o);

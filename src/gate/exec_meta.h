@@ -11,9 +11,10 @@
 #include "gate/exec.h"
 
 struct exec_meta {
-    json_t *policy;  // NULL: everything is open
-    json_t *layers;  // folders of packages; NULL: none
-    uint32_t branch; // EXEC_FORK
+    json_t *policy;      // NULL: everything is open
+    json_t *layers;      // folders of packages; NULL: none
+    uint32_t branch;     // EXEC_FORK
+    json_t *transformer; // of policy_layer_path(); NULL: none
 };
 
 // New, freed with free(); NULL: memory is out.

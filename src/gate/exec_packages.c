@@ -10,12 +10,14 @@
 
 #include "base/cleanup.h"
 #include "gate/envs.h"
+#include "gate/policy_layer.h"
 
 #define MARKER "# /// script"
 
 struct exec_packages {
-    struct exec *reader;   // a box reads the metadata of the code
-    struct env_wait *wait; // packages are installed
+    struct exec *reader;       // a box reads the metadata of the code
+    struct env_wait *wait;     // packages are installed
+    struct policy_wait *layer; // its policy is made ready
     char name[ENV_NAME_MAX + 1];
     // What the caller may not have any more when the code's turn comes.
     char *texts[5];
@@ -84,6 +86,8 @@ void exec_free_packages(struct exec *x)
         return;
     if (p->wait)
         envs_need_cancel(p->wait);
+    if (p->layer)
+        policy_layer_cancel(p->layer);
     if (p->reader)
         abandon(p->reader);
     for (size_t i = 0; i < ARRAY_LEN(p->texts); i++)
@@ -111,6 +115,8 @@ static int keep(char **place, const char **text)
 static struct exec_packages *begin_waiting(struct exec *x)
 {
     struct exec_request *q = &x->request;
+    if (x->packages)
+        return x->packages; // it has waited before
     struct exec_packages *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
@@ -265,11 +271,9 @@ bool exec_end_soon(struct exec *x)
 
 // ---- for exec.c --------------------------------------------------------------------------------------
 
-int exec_wait_for_packages(struct exec *x)
+static int wait_for_own(struct exec *x)
 {
     const struct exec_request *q = &x->request;
-    if (q->plain || q->action != EXEC_RUN)
-        return 0;
     if (json_array_size(q->packages)) {
         if (q->environment && q->environment[0])
             return err_set(
@@ -286,11 +290,40 @@ int exec_wait_for_packages(struct exec *x)
     return 0;
 }
 
+static void on_layer(const struct err *e, void *argument)
+{
+    struct exec *x = argument;
+    x->packages->layer = NULL;
+    if (e)
+        x->error = *e;
+    int r = e ? -1 : wait_for_own(x);
+    if (r < 0)
+        x->request.on_done(x);
+    else if (r == 0)
+        go_on(x);
+}
+
+// What its policy needs comes before what it needs itself.
+int exec_wait_for_packages(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    if (q->plain || q->action != EXEC_RUN)
+        return 0;
+    if (!policy_layer_is_awaited(x->gate, q->policy))
+        return wait_for_own(x);
+    struct exec_packages *p = begin_waiting(x);
+    if (p)
+        p->layer = policy_layer_wait(x->gate, on_layer, x);
+    return p && p->layer ? 1 : no_memory(&x->error);
+}
+
 bool exec_cancel_packages(struct exec *x)
 {
     struct exec_packages *p = x->packages;
-    if (!p->wait && !p->reader)
+    if (!p->wait && !p->reader && !p->layer)
         return false;
+    if (p->layer)
+        policy_layer_cancel(TAKE_PTR(p->layer));
     if (p->wait)
         envs_need_cancel(TAKE_PTR(p->wait));
     if (p->reader)
@@ -316,7 +349,7 @@ static int settle_session(struct exec *x, struct session *s)
         return 0;
     }
     return err_set(
-        &x->error, ERR_BAD_VALUE, 0,
+        &x->error, ERR_CONFLICT, 0,
         "leave it out, install the packages into that environment, or open another session",
         "this session has the environment '%s', which cannot be changed",
         shown(s->plan.environment));

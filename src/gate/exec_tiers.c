@@ -33,7 +33,7 @@ int exec_check_tiers(struct exec *x, const struct session *s)
     if (x->request.action != EXEC_RUN || !x->request.limits.readonly || s->plan.limits.readonly)
         return 0;
     return err_set(
-        &x->error, ERR_BAD_VALUE, 0,
+        &x->error, ERR_CONFLICT, 0,
         "use another session, which is opened by its first run with this policy; or let "
         "whoever runs this enable the tier 'filesystem' (--enable-filesystem)",
         "the policy of this run does not let code write files, and this session was opened "

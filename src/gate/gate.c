@@ -29,6 +29,7 @@
 #include "gate/dump.h"
 #include "gate/env_porter.h"
 #include "gate/network.h"
+#include "gate/policy_layer.h"
 #include "gate/run.h"
 
 enum { GATE_LINK_FD = 3 };
@@ -129,6 +130,7 @@ static void on_state(struct gate *g, enum keeper_state state)
     json_decref(g->environment);
     g->environment = NULL;
     g->own.state = state;
+    policy_layer_on_state(g);
     if (g->on_state)
         g->on_state(g, g->argument);
 }
@@ -242,6 +244,7 @@ void gate_leave(struct gate *g)
     network_close(g);
     env_porter_close(g);
     checks_close(g);
+    policy_layer_close(g);
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);

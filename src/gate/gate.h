@@ -43,6 +43,7 @@ struct gate {
     const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
+    struct policy_layer *policy_layer; // NULL: nobody needed it yet
     struct tally tally;
     struct err error;
     char report[WIRE_REPORT_MAX + 1];

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "code_policy.h"
 #include "gate/encode.h"
 #include "gate/envs.h"
 #include "gate/home.h"
@@ -353,7 +354,11 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
     struct err e;
     // The keeper was told the configuration's CPU time, which holds for it while it is idle.
     // One that has run something can be given no more files where scratch is read-only.
-    if (!g->nursery || plan->limits.readonly || plan->cpu_ms != g->facts->config->cpu_ms ||
+    // SECURITY: in such a box code of packages has run, which under a policy is looked at first, and which could
+    // have changed what the policy works with.
+    if (!g->nursery || plan->limits.readonly || plan->policed ||
+        code_policy_mode(g->facts->config) != CODE_OPEN ||
+        plan->cpu_ms != g->facts->config->cpu_ms ||
         envs_path(g, owner, ask.environment, &path, &e) < 0)
         return NULL;
     ask.path = path;

@@ -63,6 +63,7 @@ struct session_plan {
     uint64_t idle_ms, wall_ms, cpu_ms,
         output_bytes; // the last three: of its runs, unless they say otherwise
     bool checkpoint;  // before every run
+    bool policed;     // it is opened by a run under a policy
     char environment[SESSION_ENVIRONMENT_MAX + 1]; // gate/envs.h; "": base
     json_t *network; // a layer (gate/network.h): borrowed in a plan, held by a session
 };

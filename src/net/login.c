@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static int read_place(const char *url, struct net_login *ret, struct err *e)
     char rest[NET_HOST_MAX + 32];
     struct net_proxy place;
     struct net_address address;
-    const char *host = url + 8;
+    const char *host = url + 8; // behind https://
     size_t n = strcspn(host, "/?#");
     int length = snprintf(rest, sizeof rest, "http://%.*s", (int)n, host);
     if (length < 0 || (size_t)length >= sizeof rest || memchr(host, '@', n) ||
@@ -54,41 +55,68 @@ static int read_place(const char *url, struct net_login *ret, struct err *e)
     return 0;
 }
 
+static int set_value(struct net_login *l, const char *plain, size_t n, struct err *e)
+{
+    if (n > NET_PLAIN_MAX)
+        return bad(e, "user and password are too long");
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)plain[i] < ' ' || plain[i] == 127)
+            return bad(e, "user or password have a control character");
+    int at = snprintf(l->value, sizeof l->value, "Basic ");
+    (void)EVP_EncodeBlock((unsigned char *)l->value + at, (const unsigned char *)plain, (int)n);
+    return 0;
+}
+
+static int hex(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c | 0x20) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+// "%40" is '@' in a user or a password; a token alone is a user with an empty one.
+static int read_login(const char *text, size_t length, struct net_login *ret, struct err *e)
+{
+    char plain[NET_PLAIN_MAX + 2];
+    size_t n = 0;
+    if (length > NET_PLAIN_MAX)
+        return bad(e, "user and password are too long");
+    for (size_t i = 0; i < length; i++) {
+        bool escaped =
+            text[i] == '%' && i + 2 < length && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0;
+        plain[n++] = escaped ? (char)(hex(text[i + 1]) * 16 + hex(text[i + 2])) : text[i];
+        i += escaped ? 2 : 0;
+    }
+    if (!memchr(text, ':', length))
+        plain[n++] = ':';
+    int r = set_value(ret, plain, n, e);
+    explicit_bzero(plain, sizeof plain);
+    return r;
+}
+
 int net_login_split(char *url, struct net_login *ret, struct err *e)
 {
-    char login[NET_LOGIN_MAX * 3 + 32];
-    struct net_proxy parsed;
     char *begin = strstr(url, "://");
     *ret = (struct net_login){0};
     if (!begin)
         return 0;
     begin += 3;
-    size_t n = strcspn(begin, "/?#"), at = n;
+    size_t at = strcspn(begin, "/?#");
     while (at && begin[at - 1] != '@')
         at--;
     if (!at)
         return 0;
     // SECURITY: a password over a connection that anybody can read is none.
-    bool tls = strncmp(url, "https://", 8) == 0;
-    bool whole = memchr(begin, ':', at); // else it is a token in place of a user
-    int length =
-        snprintf(login, sizeof login, "http://%.*s%s@x", (int)at - 1, begin, whole ? "" : ":");
-    int failed =
-        length < 0 || (size_t)length >= sizeof login || net_proxy_parse(login, &parsed, e) < 0
-            ? bad(e, "its user and password cannot be read")
-        : tls ? 0
-              : bad(e, "an address with a user and a password has to begin with https://");
+    int r = strncmp(url, "https://", 8) == 0
+                ? read_login(begin, at - 1, ret, e)
+                : bad(e, "an address with a user and a password has to begin with https://");
     // Whatever it is: it is gone.
     size_t left = strlen(begin + at);
     memmove(begin, begin + at, left + 1);
     explicit_bzero(begin + left, at);
-    if (!failed)
-        memcpy(ret->value, parsed.login, sizeof ret->value);
-    explicit_bzero(login, sizeof login);
-    explicit_bzero(&parsed, sizeof parsed);
-    if (!failed)
-        failed = read_place(url, ret, e);
-    return failed < 0 ? failed : 1;
+    if (r == 0)
+        r = read_place(url, ret, e);
+    return r < 0 ? r : 1;
 }
 
 static bool is_same(const struct net_login *a, const struct net_login *b)
@@ -129,38 +157,21 @@ static int bad_file(struct err *e, const char *why)
                    "%s", why);
 }
 
-// As in an address, where these have to be written so.
-static int escape(const char *text, char *to, size_t cap)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t n = 0;
-    for (const char *c = text; *c; c++) {
-        if (n + 4 > cap)
-            return -1;
-        to[n++] = '%';
-        to[n++] = digits[(unsigned char)*c >> 4];
-        to[n++] = digits[*c & 15];
-    }
-    to[n] = '\0';
-    return 0;
-}
-
 static int take_entry(const char *machine, const char *user, const char *password,
                       const struct net_logins *hosts, struct net_logins *all, struct err *e)
 {
-    char url[3 * NET_LOGIN_MAX + NET_HOST_MAX + 64], name[NET_LOGIN_MAX * 3 / 2],
-        word[NET_LOGIN_MAX * 3 / 2];
-    struct net_login one;
-    if (!user || !password || escape(user, name, sizeof name) < 0 ||
-        escape(password, word, sizeof word) < 0 || strlen(machine) > NET_HOST_MAX + 8)
-        return bad_file(e, "an entry has no login or no password, or one that is too long");
-    snprintf(url, sizeof url, "https://%s:%s@%s/", name, word, machine);
-    int r = net_login_split(url, &one, e);
-    if (r > 0)
-        r = find(hosts, &one) && !find(all, &one) ? add(all, &one, e) : 0;
-    explicit_bzero(url, sizeof url);
-    explicit_bzero(name, sizeof name);
-    explicit_bzero(word, sizeof word);
+    char url[NET_HOST_MAX + 32], plain[NET_PLAIN_MAX + 1];
+    struct net_login one = {0};
+    if (!user || !password || strlen(machine) > NET_HOST_MAX + 8 || strpbrk(machine, "/?#@"))
+        return bad_file(e, "an entry has no login or no password, or its machine is no host");
+    snprintf(url, sizeof url, "https://%s/", machine);
+    int r = read_place(url, &one, e), n = snprintf(plain, sizeof plain, "%s:%s", user, password);
+    bool known = r == 0 && find(hosts, &one) && !find(all, &one); // others are none of our business
+    if (known && (n < 0 || (size_t)n >= sizeof plain))
+        r = bad_file(e, "user and password are too long");
+    else if (known && (r = set_value(&one, plain, (size_t)n, e)) == 0)
+        r = add(all, &one, e);
+    explicit_bzero(plain, sizeof plain);
     explicit_bzero(&one, sizeof one);
     return r < 0 ? r : 0;
 }

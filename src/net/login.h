@@ -18,12 +18,16 @@
 #include "config.h"
 #include "net/proxy.h"
 
-enum { NET_LOGINS_MAX = 16 };
+enum {
+    NET_LOGINS_MAX = 16,
+    NET_PLAIN_MAX = 2048, // bytes of user, colon and password
+    NET_VALUE_MAX = 6 + (NET_PLAIN_MAX + 2) / 3 * 4,
+};
 
 struct net_login {
     char host[NET_HOST_MAX + 1]; // normalised, or an address as text
     uint16_t port;
-    char value[NET_LOGIN_MAX + 1]; // "Basic ..."
+    char value[NET_VALUE_MAX + 1]; // "Basic ..."
 };
 
 struct net_logins {

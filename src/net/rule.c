@@ -404,8 +404,10 @@ static int read_port_member(struct net_rule *r, const json_t *port, struct err *
         int n = read_ports((struct piece){json_string_value(port), json_string_length(port)}, r, e);
         return n < 0 ? err_wrap(e, "port") : 0;
     }
-    json_int_t value = json_is_integer(port) ? json_integer_value(port) : 0;
-    if (value < 1 || value > UINT16_MAX)
+    // 443.0 is a whole number, too.
+    double number = json_is_number(port) ? json_number_value(port) : 0;
+    json_int_t value = number >= 1 && number <= UINT16_MAX ? (json_int_t)number : 0;
+    if ((double)value != number || value < 1 || value > UINT16_MAX)
         return err_set(e, ERR_BAD_VALUE, 0, hint, "port is not a port");
     r->port_min = r->port_max = (uint16_t)value;
     return 0;

@@ -33,6 +33,7 @@ class Box:
     preloaded = ()          # names of packages outside the standard library that the zygote has imported
     layers = []             # folders of packages that were put into sys.path
     path = ()               # sys.path without the folder of user code
+    transformer = ()        # the server's own layer with RestrictedPython, where the interpreter has none
     streams = ()            # stdout and stderr as user code found them
     excepthook = None       # the same for sys.excepthook
     hooks = ()              # os.register_at_fork() calls of modules that the zygote imported

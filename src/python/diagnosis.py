@@ -42,7 +42,7 @@ WORDS = (
      r"Failed to (?:read|extract|unpack)[^\n]*\.whl|invalid (?:Z|z)ip|has inconsistent (?:name|version)|"
      r"Metadata field \w+ was|inconsistent metadata|\.dist-info director", "a wheel is broken",
      "ask for another version of the package, and tell its authors"),
-    ("index_bad_answer", r"HTTP status client error \((?!40[134])|No connection adapters|"
+    ("index_bad_answer", r"HTTP status client error \((?!401|404)|No connection adapters|"
      r"[Ee]xceeded \d+ redirects|[Tt]oo many redirects|HTTP error 404 while getting|404 Client Error|"
      r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:404|Not Found)|"
      r"status client error \(404 Not Found\) for url \(\S+\.whl",

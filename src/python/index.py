@@ -116,13 +116,14 @@ class Index:
             if exc.code < 400:
                 raise Failure("index_bad_answer", f"the index leads from {clean(url, 200)} in circles, or to where "
                               "nobody may go", hint="is index-url the address of a simple API?") from None
-            if exc.code in (401, 403):
+            if exc.code == 401 or exc.code == 403 and urllib.parse.urlsplit(url).netloc in self.guarded:
                 raise Failure("index_unauthorized", f"the index answered {exc.code} {clean(exc.reason, 100)} for "
                               f"{clean(url, 200)}", hint="it wants another user or password, or does not have this for "
                               "that user: the operator gives them with --index-credentials") from None
             raise Failure("index_unreachable" if exc.code >= 500 or exc.code == 429 else "index_bad_answer",
                           f"the index answered {exc.code} {clean(exc.reason, 100)} for {clean(url, 200)}",
-                          hint="try again later") from None
+                          hint="the index does not have this for everybody" if exc.code == 403 else
+                          "try again later") from None
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise self.unreachable(exc, url) from None
 

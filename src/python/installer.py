@@ -92,6 +92,7 @@ class Installer:
         self.folder = os.path.join(self.home, FOLDER)
         self.packages, self.counts, self.used = [], {"net": 0, "cpu": 0}, 0
         self.phases, self.since = {}, time.monotonic()
+        self.pages = None
         self.locked = None              # {key: hashes}: exactly this is wanted
 
     # ---- Before ---------------------------------------------------------------------------------
@@ -148,10 +149,18 @@ class Installer:
                     package.bundle = None
             raise
         finally:
+            self.leave()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def leave(self):
+        if self.pages:
+            self.pages.close()
 
     def install(self, requirements, constraints):
         job = resolver.Job(self.request, requirements, constraints, self.folder, self.deadline)
+        if self.request.get("guarded") and not self.request.get("offline"):
+            from pages import Pages
+            self.pages = job.pages = Pages(self.request["guarded"], job.timeout)
         job.hashes = self.locked or {}
         tool = resolver.find(self.request.get("resolver"))
         self.progress.tell("resolving", 0, len(requirements), 0, f"{tool.version}: " + " ".join(map(str, requirements)))
@@ -161,6 +170,8 @@ class Installer:
             found, self.warnings = tool.resolve(job, lambda match: tags.rank(match, known))
         except resolver.Unresolved as exc:
             self.explain(job, str(exc))
+        for wanted in found if self.pages else ():
+            wanted.url = wanted.url and self.pages.back(wanted.url)
         self.check_direct(found, requirements)
         if self.locked is not None:
             check_lock(found, self.locked)

@@ -6,6 +6,7 @@ policy.py.
 
     {"op": "check", "policy": {...}, "lint": false}     nothing runs; the report has "check": {...}
     {"policy": {"mode": "open" | "guarded" | "restricted", "tiers": [...], ...}}        a run
+    both with "transformer": [folder] where the interpreter itself has no RestrictedPython
 In mode guarded a source that surely imports what it may not is refused before it runs, as phase
 "security_check"; what only shows later is refused then. In mode restricted it is transformed as
 well.
@@ -112,6 +113,7 @@ def before(meta, source):
         policy = Policy(meta["policy"])
     except BadPolicy as exc:
         return failure(str(exc), "bad_policy")
+    Box.transformer = meta.get("transformer") or ()
     if meta.get("op") == "check":
         return answer_check(meta, source, policy)
     if policy.mode == "restricted":

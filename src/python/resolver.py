@@ -55,6 +55,7 @@ class Job:
         self.request, self.requirements, self.constraints = request, requirements, constraints
         self.folder, self.deadline = folder, deadline
         self.meanwhile = None           # called once while a tool works
+        self.pages = None               # of indexes with a login: pages.py
         self.hashes = {}                # of a lock: {key: those that its file may have}
         self.helper = ()                # the command whose help names the default index
         self.timeout = max(1, int(request.get("http_timeout") or 15))
@@ -72,6 +73,9 @@ class Job:
             file.writelines(f"{line}\n" for line in lines)
         return path
 
+    def local(self, url):
+        return self.pages.local(url) if self.pages else url
+
     def places(self):
         """The options that say where packages come from, which both tools share."""
         request, options = self.request, []
@@ -79,9 +83,9 @@ class Job:
             options += ["--no-index"]
         else:
             if request.get("index_url"):
-                options += ["--index-url", request["index_url"]]
+                options += ["--index-url", self.local(request["index_url"])]
             for url in request.get("extra_index_urls") or ():
-                options += ["--extra-index-url", url]
+                options += ["--extra-index-url", self.local(url)]
         if request.get("find_links"):
             options += ["--find-links", request["find_links"]]
         return options
@@ -118,7 +122,7 @@ class Job:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
-        return status, tail_of(said)
+        return status, self.pages.back(tail_of(said)) if self.pages else tail_of(said)
 
 
 def tail_of(path):

@@ -33,6 +33,7 @@ NO_DEFAULT = object()
 INNER = (MODULE, TYPE, type(lambda: 0), type(getframe()), type(getframe().f_code),
          type((lambda: (yield))()), type(len), type([].append))
 real_import, real_open, real_print = builtins.__import__, builtins.open, builtins.print
+FINDERS, HOOKS = tuple(sys.meta_path), tuple(sys.path_hooks)
 
 
 class Foundations:
@@ -106,6 +107,7 @@ class State:
     builtins = None         # of transformed code
     own_classes = []        # weak references to classes that it made
     plain = {}              # class -> is there nothing of others in it?
+    module = None           # transform, once it is there
 
 
 State = State()
@@ -387,17 +389,39 @@ def make_builtins(policy):
 
 # ---- A run --------------------------------------------------------------------------------------
 
-def transform():
-    """The module transform, or None where RestrictedPython is not installed. Looked for without the
-    folder of user code, which may hold a file of that name."""
-    path, sys.path = sys.path, list(Box.path or sys.path)
+def names_of_ours():
+    return [name for name in list(modules)
+            if TYPE(name) is str and name.partition(".")[0] == "RestrictedPython"]
+
+
+def load():
+    """The module transform, made of our RestrictedPython, or None where there is none.
+
+    Looked for in the server's own layer and in what the interpreter has, never in the folder of user code or in
+    its packages, by the finders that the zygote had; whatever was imported under that name before is put aside: a
+    package of the caller's that is called so must not be what transforms its code. Nothing is left in sys.modules."""
+    if "transform" in Box.rich.Own:
+        return Box.rich.own("transform")    # made in the zygote
+    hidden = {name: modules.pop(name) for name in names_of_ours()}
+    before = sys.path, sys.meta_path, sys.path_hooks, sys.path_importer_cache
+    sys.path, sys.path_importer_cache = [*Box.transformer, *(Box.path or sys.path)], {}
+    sys.meta_path, sys.path_hooks = list(FINDERS), list(HOOKS)
     try:
         real_import("RestrictedPython.transformer")
+        return Box.rich.own("transform")
     except ImportError:
         return None
     finally:
-        sys.path = path
-    return Box.rich.own("transform")
+        sys.path, sys.meta_path, sys.path_hooks, sys.path_importer_cache = before
+        for name in names_of_ours():
+            del modules[name]
+        modules.update(hidden)
+
+
+def transform():
+    if State.module is None:
+        State.module = load()
+    return State.module
 
 
 def begin(policy):

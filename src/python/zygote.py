@@ -9,6 +9,7 @@ are the operator's choice. With --cold it serves one run and imports only what e
 import gc
 import os
 import sys
+from _frozen_importlib_external import PathFinder
 
 # What modules want done around a fork is not done by the zygote's own way of forking, which has one
 # thread and no lock held: half of a box's page faults came from there. runner.arrange() registers
@@ -72,6 +73,16 @@ def preload(name):
     return None
 
 
+def has_transformer():
+    """Does the interpreter have RestrictedPython? Else the gate gives boxes a layer with it: see
+    gate/policy_layer.h. Looked for only: most boxes never need it."""
+    try:
+        places = PathFinder.find_spec("RestrictedPython").submodule_search_locations
+        return any([os.path.exists(f"{place}/transformer.py") for place in places])
+    except Exception:
+        return False
+
+
 def begin_pools():
     """Lets every size of small object begin a page of its own; returns what must stay to keep it so.
 
@@ -107,6 +118,7 @@ def main():
         if error is not None:
             failed.append({"name": runner.clip(name, runner.LINE_MAX),
                            "error": runner.clip(error, runner.MESSAGE_MAX)})
+    transformer = not cold and has_transformer()
     os.register_at_fork = runner.Box.register_at_fork = register_at_fork
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
@@ -133,6 +145,7 @@ def main():
     constrictor.ready(runner.to_json({
         "version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
         "preloaded": [name for name in names if name not in missing], "failed": failed,
+        "transformer": transformer,
     }).encode())
     constrictor.serve(runner.main)
 

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "code_policy.h"
 #include "gate/dump.h"
 #include "gate/network.h"
 #include "gate/source.h"
@@ -134,6 +135,20 @@ static int read_request(struct rest_call *c, json_t *fields, struct exec_request
     return 0;
 }
 
+static int check_policy(const struct rest_call *c, json_t *item, const struct exec_request *q,
+                        struct err *e)
+{
+    json_t *policy = NULL;
+    int r =
+        code_policy_make(c->rest->config, q->policy, q->allowed_imports, false, false, &policy, e);
+    json_decref(policy);
+    // One of them is the item's, the other one is that of all.
+    if (r < 0 && q->policy && q->allowed_imports &&
+        !field_get(item, "policy", NULL) != !field_get(item, "allowed_imports", NULL))
+        e->code = ERR_CONFLICT;
+    return r;
+}
+
 // Everything that can be said of the items before one of them runs.  -1: answered.
 static int check_items(struct rest_call *c, json_t *items)
 {
@@ -150,12 +165,14 @@ static int check_items(struct rest_call *c, json_t *items)
         if (id && strlen(json_string_value(id)) != json_string_length(id))
             r = err_set(&e, ERR_BAD_VALUE, 0, "remove it", "its id has a NUL character");
         else if (id && json_object_get(ids, json_string_value(id)))
-            r = err_set(&e, ERR_BAD_VALUE, 0, "give every item an id of its own, or none",
+            r = err_set(&e, ERR_CONFLICT, 0, "give every item an id of its own, or none",
                         "its id is that of an item before it");
         else if (!fields || (id && json_object_set_new(ids, json_string_value(id), json_true())))
             r = err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
-        else if ((r = read_request(c, fields, &request, &e)) == 0)
+        else if ((r = read_request(c, fields, &request, &e)) == 0) {
+            r = check_policy(c, item, &request, &e);
             drop(&request);
+        }
         json_decref(fields);
         if (r < 0)
             (void)err_wrap(&e, "field 'items[%zu]'", i);

@@ -155,15 +155,17 @@ int rest_status(const struct err *e)
         {ERR_SOURCE_ENCODING, 400},
         {ERR_SOURCE_TOO_LARGE, 413},
         {ERR_SESSION_UNKNOWN, 404},
-        {ERR_SESSION_ENDED, 410},
+        {ERR_SESSION_ENDED, 409},
         {ERR_SESSION_BUSY, 409},
+        {ERR_CONFLICT, 409},
         {ERR_ENV_UNKNOWN, 404},
         {ERR_ENV_BUSY, 409},
         {ERR_ENV_EXISTS, 409},
         {ERR_JOB_UNKNOWN, 404},
         {ERR_BAD_REQUIREMENT, 400},
         {ERR_PACKAGE_DENIED, 403},
-        {ERR_INSTALL, 422},
+        {ERR_INSTALL, 409},
+        {ERR_RESTRICTED, 503},
         {ERR_QUOTA, 507},
         {ERR_DISK_FULL, 507},
         {ERR_INTERPRETER, 503},
@@ -206,7 +208,7 @@ void rest_fail_session(struct rest_call *c, const char *text, const struct err *
     if (error)
         (void)json_object_update_new(
             error, json_pack("{s:s, s:s}", "reason", session_end_codes[end], "ended_at", when));
-    fail(c, 410, error);
+    fail(c, 409, error);
 }
 
 // ---- the request ---------------------------------------------------------------------------------
@@ -294,7 +296,8 @@ static void on_close(struct http_exchange *x)
     c->x = NULL;
     if (c->key && may_go_on_alone(c))
         return; // see keys.h
-    if (c->key && !c->exec) // else it is cancelled, which is the answer that is kept: it is not done twice
+    // One that runs is cancelled, and that is the answer which is kept: it is not done twice.
+    if (c->key && !c->exec)
         keys_drop(TAKE_PTR(c->key));
     if (c->batch)
         batch_cancel(c->batch);
@@ -338,7 +341,7 @@ static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
                   "the path is not well encoded, or has a control character");
         return;
     case ROUTE_TOO_LONG:
-        rest_fail(c, 414, err_code_name(ERR_BAD_VALUE), "use a shorter one",
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "use a shorter one",
                   "a name of a session may have %d bytes, the path of a file %d", SESSION_NAME_MAX,
                   SCRATCH_PATH_MAX);
         return;

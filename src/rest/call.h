@@ -98,7 +98,7 @@ void rest_answer(struct rest_call *c, int status, json_t *body); // taken; NULL:
 void rest_fail(struct rest_call *c, int status, const char *code, const char *hint, const char *fmt,
                ...) __attribute__((format(printf, 5, 6)));
 void rest_fail_err(struct rest_call *c, const struct err *e);
-// A session of this name is not there: 404, or 410 and what became of it.
+// A session of this name is not there: 404, or 409 and what became of it.
 void rest_fail_session(struct rest_call *c, const char *text, const struct err *e);
 
 // The HTTP status for an error.

@@ -109,12 +109,20 @@ int rest_spool(const struct http_exchange *x, void *argument, uint64_t *ret_max)
     return fd >= 0 ? fd : -2;
 }
 
-// "true" or "1"; -1: answered.
+// 1: "true" or "1"; 0: "false", "0" or nothing; -1: answered.
 static int read_switch(struct rest_call *c, const char *name)
 {
     char text[WORD_MAX];
     int given = rest_query(c, name, text, sizeof text);
-    return given <= 0 ? given : strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+    if (given <= 0)
+        return given;
+    if (strcmp(text, "true") == 0 || strcmp(text, "1") == 0)
+        return 1;
+    if (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        return 0;
+    rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "write true or false",
+              "the query parameter '%s' is neither true nor false", name);
+    return -1;
 }
 
 void rest_import_environment(struct rest_call *c)

@@ -72,7 +72,7 @@ static int status_of(const struct rest_call *c, const json_t *state)
     if (!env_status_is_over(state))
         return 202;
     if (!env_status_is_ready(state))
-        return 422;
+        return 409;
     return c->route->status;
 }
 
@@ -373,13 +373,16 @@ void rest_post_environment(struct rest_call *c)
 {
     struct err e;
     const char *name = field_text(c->body, "name", NULL);
-    json_t *packages;
+    json_t *packages, *constraints;
     if (strlen(name) != json_string_length(field_get(c->body, "name", NULL))) {
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "remove it",
                   "the name of the environment has a NUL character");
         return;
     }
     // What is wrong with them is said before anything is made.
+    if (requirements(c, "constraints", &constraints) < 0)
+        return;
+    json_decref(constraints);
     if (requirements(c, "packages", &packages) < 0)
         return;
     const char *lock = field_text(c->body, "lock", NULL);

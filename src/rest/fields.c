@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "rest/forms.h"
 
 enum {
     QUOTE_MAX = 60,  // characters of a foreign text in a message
@@ -63,6 +64,7 @@ struct field_range field_range(const struct field *f, const struct config *c)
         break;
     }
     case BOUND_SOURCE: break; // source_check() says more about it
+    case BOUND_BUILDS: break;
     }
     return r;
 }
@@ -297,6 +299,12 @@ static int check_value(const struct field *f, const char *place, const struct co
         describe(value, text, sizeof text);
         return bad(f, place, e, "is %s, but must be one of %s", text, f->choices);
     }
+    if (f->bound == BOUND_BUILDS && json_is_true(value) && !c->source_builds)
+        return bad(f, place, e, "is true, but this server builds no packages (--source-builds)");
+    // Nobody reads such a text behind its NUL, so it would be taken for another one.
+    if (f->type == FIELD_STRING && f->pattern && f->bound != BOUND_SOURCE &&
+        strlen(json_string_value(value)) != json_string_length(value))
+        return bad(f, place, e, "has a NUL character");
     if (f->type == FIELD_STRINGS || (f->type == FIELD_REQUIREMENTS && json_is_array(value)))
         return check_strings(f, place, value, e);
     return f->type == FIELD_OBJECTS ? check_objects(f, place, c, value, e) : 0;
@@ -408,35 +416,12 @@ static json_t *choices_schema(const char *choices, bool nullable)
     return list;
 }
 
-// A rule is a text, or an object that bounds HTTP as well.
-static json_t *network_schema(const struct field *f)
-{
-    json_t *rule = json_pack("{s:[s, s]}", "type", "string", "object"),
-           *rules = json_pack("{s:s, s:O}", "type", "array", "items", rule);
-    json_t *o = json_pack("{s:[{s:s}, O, {s:s, s:{s:O, s:O}, s:b}, {s:s}], s:s}", "anyOf", "const",
-                          "off", rules, "type", "object", "properties", "allow", rules, "deny",
-                          rules, "additionalProperties", 0, "type", "null", "description", f->help);
-    json_decref(rule);
-    json_decref(rules);
-    return o;
-}
-
-static json_t *requirements_schema(const struct field *f)
-{
-    json_t *o = json_pack("{s:[{s:s}, {s:s, s:{s:s}}], s:s}", "anyOf", "type", "string", "type",
-                          "array", "items", "type", "string", "description", f->help);
-    if (o && !f->required)
-        (void)json_array_append_new(json_object_get(o, "anyOf"),
-                                    json_pack("{s:s}", "type", "null"));
-    return o;
-}
-
 json_t *field_schema(const struct field *f, const struct config *c)
 {
     if (f->type == FIELD_REQUIREMENTS)
-        return requirements_schema(f);
+        return form_requirements(c, f->required, f->help);
     if (f->type == FIELD_NETWORK)
-        return network_schema(f);
+        return form_network(f->help);
     // What may be left out may be null as well.
     json_t *type = f->required ? json_string(types[f->type].schema)
                                : json_pack("[s, s]", types[f->type].schema, "null");
@@ -446,10 +431,18 @@ json_t *field_schema(const struct field *f, const struct config *c)
     int failed = set_range(o, f, c);
     if (f->choices)
         failed |= json_object_set_new(o, "enum", choices_schema(f->choices, !f->required));
-    if (f->pattern)
+    if (f->bound == BOUND_BUILDS && !c->source_builds)
+        failed |= json_object_set_new(o, "enum", json_pack("[b, n]", 0));
+    if (f->type == FIELD_STRING && f->pattern)
         failed |= json_object_set_new(o, "pattern", json_string(f->pattern));
-    if (f->type == FIELD_STRINGS)
-        failed |= json_object_set_new(o, "items", json_pack("{s:s}", "type", "string"));
+    else if (f->type == FIELD_STRINGS)
+        failed |= json_object_set_new(
+            o, "items", json_pack("{s:s, s:s*}", "type", "string", "pattern", f->pattern));
+    else if (f->type == FIELD_OBJECT)
+        failed |= json_object_update_new(
+            o, json_pack("{s:{s:s}, s:{s:s}}", "propertyNames", "pattern",
+                         f->pattern ? f->pattern : FORM_NO_NUL, "additionalProperties", "$ref",
+                         "#/components/schemas/Value"));
     else if (f->type == FIELD_OBJECTS)
         failed |= json_object_set_new(o, "items", fields_schema(f->items, c));
     if (!failed)
@@ -465,11 +458,17 @@ static json_t *not_both(const char *a, const char *b)
                      "properties", a, "not", "type", "null", b, "not", "type", "null");
 }
 
-// Which fields cannot be given together; NULL: all can.
-static json_t *exclusions(const struct field *table)
+// What is said of several fields; NULL: nothing.
+static json_t *relations(const struct field *table)
 {
     json_t *list = json_array();
-    for (const struct field *f = table; f->name; f++) {
+    bool whole = false; // one of them says it all
+    for (const struct field *f = table; f->name; f++)
+        if (f->together) {
+            (void)json_array_append_new(list, f->together());
+            whole |= f->together == form_file_body;
+        }
+    for (const struct field *f = table; f->name && !whole; f++) {
         const char *other = f->same_as ? f->same_as : f->excludes;
         if (other && find(table, other))
             (void)json_array_append_new(list, not_both(f->name, other));
@@ -492,7 +491,7 @@ json_t *fields_schema(const struct field *table, const struct config *c)
     json_t *o = failed ? NULL
                        : json_pack("{s:s, s:O, s:b}", "type", "object", "properties", properties,
                                    "additionalProperties", 0);
-    json_t *apart = exclusions(table);
+    json_t *apart = relations(table);
     if (o && json_array_size(required))
         failed = json_object_set(o, "required", required);
     if (o && apart)

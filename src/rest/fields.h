@@ -28,7 +28,15 @@ enum field_type {
 };
 
 // Whether min and max are those of the row, or the configuration decides.
-enum field_bound { BOUND_FIXED, BOUND_WALL, BOUND_CPU, BOUND_MEMORY, BOUND_IDLE, BOUND_SOURCE };
+enum field_bound {
+    BOUND_FIXED,
+    BOUND_WALL,
+    BOUND_CPU,
+    BOUND_MEMORY,
+    BOUND_IDLE,
+    BOUND_SOURCE,
+    BOUND_BUILDS
+};
 
 struct field {
     const char *name; // NULL ends a table
@@ -40,7 +48,10 @@ struct field {
     const char *choices;       // FIELD_STRING: "a|b"; NULL: any
     const char *same_as;       // another name of that field; both at once is an error
     const char *excludes;      // the same for another field: for the document, others check it
-    const char *pattern;       // FIELD_STRING: for the document, others check it
+    const char *
+        pattern; // of the string, of each of FIELD_STRINGS, of the keys of FIELD_OBJECT: others check it
+    json_t *(*together)(
+        void); // new: what the fields of the table must be together: others check it
     const char *help;
 };
 

@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gate/envs.h"
 #include "gate/problem.h"
+#include "rest/environments.h"
+#include "rest/forms.h"
 #include "rest/keys.h"
 
 // ---- answers -------------------------------------------------------------------------------------
@@ -339,12 +340,6 @@ static json_t *parameter(const char *name, const char *in, bool required, const 
                      "description", help, "schema", schema);
 }
 
-static json_t *text_schema(size_t most, const char *pattern)
-{
-    return json_pack("{s:s, s:i, s:I, s:s*}", "type", "string", "minLength", 1, "maxLength",
-                     (json_int_t)most, "pattern", pattern);
-}
-
 static json_t *query_parameter(const struct field *f, const struct config *c)
 {
     struct field plain = *f;
@@ -355,29 +350,25 @@ static json_t *query_parameter(const struct field *f, const struct config *c)
 static json_t *parameters(const struct rest_route *r, const struct config *c)
 {
     static const struct {
-        const char *name, *help;
-        size_t most;
-        const char *pattern;
+        const char *name, *help, *pattern; // which also has the bounds
     } of_path[] = {
-        {"id", "handle or name of a session", SESSION_NAME_MAX, NULL},
-        {"name", "name of an environment", ENV_NAME_MAX, ENV_PATTERN},
-        {"job", "id of a job", ROUTE_JOB_MAX, NULL},
-        {"path", "path below /mnt/data; slashes may be sent as they are", ROUTE_PATH_MAX, NULL},
+        {"id", "handle or name of a session", FORM_SESSION_GIVEN},
+        {"name", "name of an environment", FORM_ENV},
+        {"job", "id of a job", FORM_JOB},
+        {"path", "path below /mnt/data; slashes may be sent as they are", FORM_FILE_ONE},
     };
     json_t *list = json_array();
     char place[16];
     for (size_t i = 0; i < ARRAY_LEN(of_path); i++) {
         snprintf(place, sizeof place, "{%s}", of_path[i].name);
         if (strstr(r->path, place))
-            (void)json_array_append_new(
-                list, parameter(of_path[i].name, "path", true, of_path[i].help,
-                                text_schema(of_path[i].most, of_path[i].pattern)));
+            (void)json_array_append_new(list,
+                                        parameter(of_path[i].name, "path", true, of_path[i].help,
+                                                  json_pack("{s:s, s:s}", "type", "string",
+                                                            "pattern", of_path[i].pattern)));
     }
     for (const struct field *f = r->query; f && f->name; f++)
         (void)json_array_append_new(list, query_parameter(f, c));
-    if (r->keyed)
-        (void)json_array_append_new(
-            list, json_pack("{s:s}", "$ref", "#/components/parameters/IdempotencyKey"));
     return list;
 }
 
@@ -395,7 +386,7 @@ static json_t *request_body(const struct rest_route *r, const struct config *c)
 {
     json_t *kinds = r->body == BODY_RAW ? content("application/octet-stream", bytes_schema())
                                         : content("application/json", fields_schema(r->fields, c));
-    return json_pack("{s:b, s:o}", "required", r->body != BODY_JSON_OPTIONAL, "content", kinds);
+    return json_pack("{s:b, s:o}", "required", r->body == BODY_JSON, "content", kinds);
 }
 
 // What a line of a stream is, for an answer that can be one.
@@ -429,6 +420,9 @@ static json_t *answer_content(const struct rest_route *r)
         return content(r->answer,
                        strcmp(r->answer, "application/json") == 0 ? json_object() : bytes_schema());
     json_t *kinds = content("application/json", answer_schema_of(r));
+    if (r->handle == rest_get_environment && r->query) // ?format=requirements
+        (void)json_object_update_new(kinds,
+                                     content("text/plain", json_pack("{s:s}", "type", "string")));
     const char *line = line_of(r);
     if (!line)
         return kinds;
@@ -465,6 +459,9 @@ static json_t *responses(const struct rest_route *r)
     json_t *o = json_object();
     snprintf(status, sizeof status, "%d", r->status);
     (void)json_object_set_new(o, status, success(r));
+    // The first line of a stream is there before anything is made.
+    if (r->status != 200 && line_of(r))
+        (void)json_object_set_new(o, "200", success(r));
     if (strcmp(r->answer, "Job") == 0 || strcmp(r->operation, "create_environment") == 0)
         (void)json_object_set_new(o, "202",
                                   json_pack("{s:s, s:o}", "description", "It goes on as a job",
@@ -493,6 +490,13 @@ static json_t *operation(const struct rest_route *r, const struct config *c)
 {
     json_t *o = json_pack("{s:s, s:s, s:o}", "operationId", r->operation, "summary", r->summary,
                           "responses", responses(r));
+    // Not among the parameters: whoever made up a value for it would make up the same one for two requests.
+    if (r->keyed)
+        (void)json_object_update_new(
+            o, json_pack("{s:s, s:{s:s}}", "description",
+                         "Minds the header Idempotency-Key, which may be left out: see "
+                         "components/parameters/IdempotencyKey.",
+                         "x-idempotency-key", "$ref", "#/components/parameters/IdempotencyKey"));
     json_t *list = parameters(r, c);
     if (json_array_size(list))
         (void)json_object_set(o, "parameters", list);
@@ -546,6 +550,7 @@ static json_t *components(void)
     json_t *schemas = json_object();
     for (size_t i = 0; i < ARRAY_LEN(answers); i++)
         (void)json_object_set_new(schemas, answers[i].name, answer_schema(&answers[i]));
+    (void)json_object_set_new(schemas, "Value", form_value());
     return json_pack(
         "{s:o, s:{s:o}, s:{s:o}, s:{s:o}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}", "schemas", schemas,
         "responses", "Failure", failure_response(), "parameters", "IdempotencyKey", key_parameter(),

@@ -13,6 +13,7 @@
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"
+#include "rest/forms.h"
 
 // ---- bodies --------------------------------------------------------------------------------------
 
@@ -20,8 +21,8 @@ static const struct field file_fields[] = {
     {.name = "path",
      .type = FIELD_STRING,
      .required = true,
-     .min = 1,
-     .max = SCRATCH_PATH_MAX + 16,
+     .pattern = FORM_FILE,
+     .together = form_file_body,
      .help = "path below /mnt/data, such as data/sales.csv; folders on the way are made"},
     {.name = "text", .type = FIELD_STRING, .help = "the content as text"},
     {.name = "content", .type = FIELD_STRING, .same_as = "text", .help = "another name of 'text'"},
@@ -32,6 +33,7 @@ static const struct field file_fields[] = {
     {.name = "base64",
      .type = FIELD_STRING,
      .same_as = "text",
+     .pattern = FORM_BASE64,
      .help = "the content as base64, instead of 'text'"},
     {0},
 };
@@ -65,7 +67,7 @@ static const struct field file_fields[] = {
      .help = FILES_HELP},                                                                          \
     {                                                                                              \
         .name = "variables", .type = FIELD_OBJECT, .max = EXEC_VARIABLES_MAX,                      \
-        .help = VARIABLES_HELP                                                                     \
+        .pattern = FORM_VARIABLE, .help = VARIABLES_HELP                                           \
     }
 
 #define NETWORK_FIELD(what)                                                                        \
@@ -84,6 +86,7 @@ static const struct field file_fields[] = {
              "wider than the server's; advice on top of the isolation"},                           \
     {                                                                                              \
         .name = "allowed_imports", .type = FIELD_STRINGS, .max = CODE_IMPORTS_MAX,                 \
+        .pattern = FORM_IMPORT, .together = form_open_imports,                                     \
         .help = "the only modules that the code may import; never more than the server's policy "  \
                 "allows"                                                                           \
     }
@@ -98,6 +101,7 @@ static const struct field file_fields[] = {
      .help = "versions that nothing may go beyond, such as \"numpy<2\"; they install nothing"},    \
         {.name = "source_builds",                                                                  \
          .type = FIELD_BOOLEAN,                                                                    \
+         .bound = BOUND_BUILDS,                                                                    \
          .help = "build what has no wheel, in a box; only where the server allows it"},            \
         {.name = "stream",                                                                         \
          .type = FIELD_BOOLEAN,                                                                    \
@@ -114,24 +118,27 @@ static const struct field environment_fields[] = {
      .required = true,
      .min = 1,
      .max = ENV_NAME_MAX,
-     .pattern = ENV_PATTERN,
+     .pattern = FORM_ENV_NEW,
      .help = "a name of your choice: letters, digits, '-', '_' and '.'"},
     {.name = "python",
      .type = FIELD_STRING,
      .min = 1,
      .max = 32,
+     .pattern = FORM_PYTHON,
      .help = "version of the interpreter, such as 3.12; it must be the server's"},
     PACKAGES_FIELD("what to install at once: \"pandas matplotlib>=3\", or a list"),
     {.name = "lock",
      .type = FIELD_STRING,
      .min = 1,
      .max = ENV_LOCK_MAX,
+     .excludes = "packages",
      .help =
          "in place of packages: a pylock.toml, or a requirements file with hashes; exactly that "
          "is installed"},
     {.name = "preload",
      .type = FIELD_STRINGS,
      .max = PRELOAD_MAX,
+     .pattern = FORM_MODULE,
      .help =
          "modules to import ahead of runs, such as [\"pandas\"]; what runs import is learned as "
          "well"},
@@ -162,10 +169,10 @@ static const struct field install_fields[] = {
 static const struct field uninstall_query[] = {
     {.name = "packages",
      .type = FIELD_STRING,
-     .min = 1,
-     .max = 2000,
-     .help = "names of packages to remove, with blanks between them"},
-    {.name = "all", .type = FIELD_BOOLEAN, .help = "true: remove all of them"},
+     .required = true,
+     .pattern = FORM_PACKAGES,
+     .help = "names of packages to remove, with blanks between them; ?all=true in place of it: all "
+             "of them"},
     {0},
 };
 
@@ -204,11 +211,17 @@ static const struct field execute_fields[] = {
      .type = FIELD_STRING,
      .required = true,
      .bound = BOUND_SOURCE,
+     .pattern = FORM_NO_NUL,
      .help = "Python source to run; the value of its last expression is the result"},
-    {.name = "session", .type = FIELD_STRING, .max = SESSION_NAME_MAX, .help = SESSION_HELP},
+    {.name = "session",
+     .type = FIELD_STRING,
+     .max = SESSION_NAME_MAX,
+     .pattern = FORM_SESSION,
+     .help = SESSION_HELP},
     {.name = "session_id",
      .type = FIELD_STRING,
      .max = SESSION_NAME_MAX,
+     .pattern = FORM_SESSION,
      .same_as = "session",
      .help = "another name of 'session'"},
     {.name = "stream",
@@ -225,7 +238,7 @@ static const struct field execute_fields[] = {
      .type = FIELD_STRING,
      .min = 1,
      .max = ENV_NAME_MAX,
-     .pattern = ENV_PATTERN,
+     .pattern = FORM_ENV,
      .help = "environment of packages; without it 'base': what the interpreter has and what you "
              "installed there; a session has what it was opened with"},
     PACKAGES_FIELD("packages that the code needs: the environment for exactly this set is made the "
@@ -246,7 +259,7 @@ static const struct field execute_fields[] = {
          .type = FIELD_STRING,                                                                     \
          .min = 1,                                                                                 \
          .max = ENV_NAME_MAX,                                                                      \
-         .pattern = ENV_PATTERN,                                                                   \
+         .pattern = FORM_ENV,                                                                      \
          .help = "environment of packages; without it 'base'"},                                    \
         PACKAGES_FIELD("packages that the code needs; instead of 'environment'"),                  \
         NETWORK_FIELD("what the code"), POLICY_FIELDS
@@ -255,11 +268,13 @@ static const struct field batch_item_fields[] = {
     {.name = "id",
      .type = FIELD_STRING,
      .max = BATCH_ID_MAX,
+     .pattern = FORM_NO_NUL,
      .help = "a name of your choice, which the result has too; no two items have the same"},
     {.name = "code",
      .type = FIELD_STRING,
      .required = true,
      .bound = BOUND_SOURCE,
+     .pattern = FORM_NO_NUL,
      .help = "Python source to run in a fresh box"},
     BATCH_FIELDS,
     {0},
@@ -293,17 +308,19 @@ static const struct field session_fields[] = {
     {.name = "name",
      .type = FIELD_STRING,
      .max = SESSION_NAME_MAX,
+     .pattern = FORM_SESSION_NAME,
      .help = "a name of your choice; it can be used wherever the handle can"},
     {.name = "session_id",
      .type = FIELD_STRING,
      .max = SESSION_NAME_MAX,
+     .pattern = FORM_SESSION_NAME,
      .same_as = "name",
      .help = "another name of 'name'"},
     {.name = "environment",
      .type = FIELD_STRING,
      .min = 1,
      .max = ENV_NAME_MAX,
-     .pattern = ENV_PATTERN,
+     .pattern = FORM_ENV,
      .help = "environment of packages; without it 'base': what the interpreter has and what you "
              "installed there"},
     {.name = "idle_timeout",
@@ -331,6 +348,7 @@ static const struct field undo_fields[] = {
      .type = FIELD_STRING,
      .min = 1,
      .max = SESSION_NAME_MAX,
+     .pattern = FORM_SOME,
      .help = "name of the checkpoint to go back to, instead of steps"},
     {0},
 };
@@ -340,6 +358,7 @@ static const struct field checkpoint_fields[] = {
      .type = FIELD_STRING,
      .min = 1,
      .max = SESSION_NAME_MAX,
+     .pattern = FORM_SOME,
      .help = "name of the checkpoint, for undo"},
     {0},
 };
@@ -349,6 +368,7 @@ static const struct field fork_fields[] = {
      .type = FIELD_STRING,
      .min = 1,
      .max = SESSION_NAME_MAX,
+     .pattern = FORM_SESSION_NEW,
      .help = "name of the new session"},
     {0},
 };
@@ -357,13 +377,11 @@ static const struct field artifact_delete_query[] = {
     {.name = "session",
      .type = FIELD_STRING,
      .required = true,
-     .min = 1,
-     .max = STORE_PLACE_MAX,
+     .pattern = FORM_SESSION_GIVEN,
      .help = "handle of the session, or execution_id of the run, that left them"},
     {.name = "path",
      .type = FIELD_STRING,
-     .min = 1,
-     .max = STORE_PATH_MAX,
+     .pattern = FORM_ARTIFACT,
      .help = "only the file of this path"},
     {0},
 };
@@ -371,11 +389,11 @@ static const struct field artifact_delete_query[] = {
 static const struct field artifact_query[] = {
     {.name = "session",
      .type = FIELD_STRING,
-     .max = STORE_PLACE_MAX,
+     .pattern = FORM_SESSION_GIVEN,
      .help = "handle of the session, or execution_id of the run, that left them"},
     {.name = "path",
      .type = FIELD_STRING,
-     .max = STORE_PATH_MAX,
+     .pattern = FORM_ARTIFACT,
      .help = "only the file of this path"},
     {0},
 };
@@ -385,10 +403,10 @@ static const struct field artifact_query[] = {
 // clang-format off
 const struct rest_route rest_routes[] = {
     {HTTP_POST, "/execute", .keyed = true, .body = BODY_JSON, .fields = execute_fields, .status = 200,
-     .answer = "Execution", .errors = {400, 403, 404, 409, 410, 413, 415, 422, 503}, .handle = rest_execute,
+     .answer = "Execution", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_execute,
      .operation = "execute", .summary = "Run code in a fresh box or in a session"},
     {HTTP_POST, "/batch", .keyed = true, .body = BODY_JSON, .fields = batch_fields, .status = 200,
-     .answer = "Batch", .errors = {400, 403, 404, 409, 413, 415, 422, 503}, .handle = rest_batch,
+     .answer = "Batch", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_batch,
      .operation = "batch", .summary = "Run many pieces of code, each in a fresh box"},
     {HTTP_POST, "/validate", .body = BODY_JSON, .fields = validate_fields, .status = 200,
      .answer = "Check", .errors = {400, 413, 415, 503}, .handle = rest_validate,
@@ -398,40 +416,40 @@ const struct rest_route rest_routes[] = {
     {HTTP_POST, "/sessions", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
      .answer = "Session", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_post_session,
      .operation = "open_session", .summary = "Open a session"},
-    {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 410},
+    {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 409},
      .handle = rest_get_session, .operation = "get_session", .summary = "What is known of a session"},
-    {HTTP_DELETE, "/sessions/{id}", .status = 200, .answer = "Closed", .errors = {404, 410},
+    {HTTP_DELETE, "/sessions/{id}", .status = 200, .answer = "Closed", .errors = {404, 409},
      .handle = rest_delete_session, .operation = "close_session",
      .summary = "Close a session; its artifacts stay until they expire"},
-    {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .errors = {404, 410},
+    {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .errors = {404, 409},
      .handle = rest_interrupt, .operation = "interrupt_session",
      .summary = "Raise KeyboardInterrupt in what runs now; variables stay"},
     {HTTP_POST, "/sessions/{id}/undo", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = undo_fields, .status = 200,
-     .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503}, .handle = rest_undo,
+     .answer = "Execution", .errors = {400, 404, 409, 415, 503}, .handle = rest_undo,
      .operation = "undo", .summary = "Return variables and files to an earlier state"},
     {HTTP_POST, "/sessions/{id}/checkpoint", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = checkpoint_fields,
-     .status = 200, .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503},
+     .status = 200, .answer = "Execution", .errors = {400, 404, 409, 415, 503},
      .handle = rest_checkpoint, .operation = "checkpoint", .summary = "Keep the state as it is now"},
     {HTTP_POST, "/sessions/{id}/fork", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = fork_fields, .status = 201,
-     .answer = "Execution", .errors = {400, 404, 409, 410, 415, 503}, .handle = rest_fork,
+     .answer = "Execution", .errors = {400, 404, 409, 415, 503}, .handle = rest_fork,
      .operation = "fork_session", .summary = "Make an independent copy of a live session"},
-    {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 410, 503},
+    {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 409, 503},
      .handle = rest_list_files, .operation = "list_files",
      .summary = "Files of a session; of one that ended, its artifacts"},
     {HTTP_PUT, "/sessions/{id}/files/{path}", .body = BODY_RAW, .status = 200, .answer = "File",
-     .errors = {400, 404, 409, 410, 413, 503, 507}, .handle = rest_put_file, .operation = "write_file",
+     .errors = {400, 404, 409, 413, 503, 507}, .handle = rest_put_file, .operation = "write_file",
      .summary = "Replace a file by the bytes of the body; a session name is opened on first use"},
     {HTTP_GET, "/sessions/{id}/files/{path}", .status = 200, .answer = "*/*",
-     .errors = {400, 404, 409, 410, 416, 503}, .handle = rest_get_file, .operation = "read_file",
+     .errors = {400, 404, 409, 416, 503}, .handle = rest_get_file, .operation = "read_file",
      .summary = "The bytes of a file, or a Range of them"},
     {HTTP_DELETE, "/sessions/{id}/files/{path}", .status = 200, .answer = "Deleted",
-     .errors = {400, 404, 410, 503}, .handle = rest_delete_file, .operation = "delete_file",
+     .errors = {400, 404, 409, 503}, .handle = rest_delete_file, .operation = "delete_file",
      .summary = "Remove a file, or a folder with all that is in it"},
     {HTTP_GET, "/environments", .status = 200, .answer = "Environments", .errors = {503},
      .handle = rest_list_environments, .operation = "list_environments",
      .summary = "Your environments of packages"},
     {HTTP_POST, "/environments", .keyed = true, .body = BODY_JSON, .fields = environment_fields, .status = 201,
-     .answer = "Environment", .errors = {400, 403, 409, 413, 415, 422, 503}, .handle = rest_post_environment,
+     .answer = "Environment", .errors = {400, 403, 409, 413, 415, 503}, .handle = rest_post_environment,
      .operation = "create_environment",
      .summary = "Make an environment; with packages the answer is the Job that installs them"},
     {HTTP_GET, "/environments/{name}", .query = describe_query, .status = 200, .answer = "Environment",
@@ -445,18 +463,18 @@ const struct rest_route rest_routes[] = {
      .errors = {404, 503}, .handle = rest_list_packages, .operation = "list_packages",
      .summary = "Packages that code in an environment can import, those of the interpreter included"},
     {HTTP_POST, "/environments/{name}/packages", .keyed = true, .body = BODY_JSON, .fields = install_fields,
-     .status = 200, .answer = "Job", .errors = {400, 403, 404, 409, 413, 415, 422, 503},
+     .status = 200, .answer = "Job", .errors = {400, 403, 404, 409, 413, 415, 503},
      .handle = rest_install, .operation = "install_packages",
-     .summary = "Install packages; 202: it goes on as a job, 422: nothing was changed"},
+     .summary = "Install packages; 202: it goes on as a job: nothing was changed"},
     {HTTP_DELETE, "/environments/{name}/packages", .query = uninstall_query, .status = 200,
-     .answer = "Job", .errors = {400, 404, 409, 422, 503}, .handle = rest_uninstall,
+     .answer = "Job", .errors = {400, 404, 409, 503}, .handle = rest_uninstall,
      .operation = "remove_packages", .summary = "Remove some packages of an environment, or all"},
     {HTTP_GET, "/environments/{name}/export", .status = 200, .answer = "application/octet-stream",
      .errors = {400, 404, 416, 503, 507}, .handle = rest_export_environment,
      .operation = "export_environment",
      .summary = "An environment with all its packages as one file, for import on another machine"},
     {HTTP_POST, "/environments/{name}/import", .body = BODY_RAW, .query = import_query, .status = 200,
-     .answer = "Job", .errors = {400, 404, 409, 411, 413, 422, 503, 507},
+     .answer = "Job", .errors = {400, 404, 409, 411, 413, 503, 507},
      .handle = rest_import_environment, .operation = "import_environment",
      .summary = "Make an environment out of such a file, without any network"},
     {HTTP_GET, "/environments/{name}/jobs/{job}", .query = job_query, .status = 200, .answer = "Job",

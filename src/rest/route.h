@@ -18,8 +18,6 @@ struct rest_call;
 
 #define REST_BASE "/api/v1"
 
-#define ENV_PATTERN "^[A-Za-z0-9][A-Za-z0-9._-]*$" // what gate/envs.h takes
-
 enum { ROUTE_ERRORS_MAX = 12, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
 
 // What a body is.

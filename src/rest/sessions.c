@@ -167,6 +167,8 @@ static void finish_action(struct rest_call *c, struct exec *x)
     if (x->error.message[0]) {
         if (x->error.code == ERR_SESSION_UNKNOWN || x->error.code == ERR_SESSION_ENDED)
             rest_fail_session(c, c->id, &x->error);
+        else if (c->route->handle == rest_fork && x->error.code == ERR_BAD_VALUE) // a good name
+            rest_fail(c, 409, "session_exists", x->error.hint, "%s", x->error.message);
         else
             rest_fail_err(c, &x->error);
         return;
@@ -214,5 +216,10 @@ void rest_checkpoint(struct rest_call *c)
 
 void rest_fork(struct rest_call *c)
 {
-    act(c, EXEC_FORK, field_text(c->body, "name", NULL), 0);
+    const char *name = field_text(c->body, "name", NULL);
+    struct err e;
+    if (name && session_check_name(name, strlen(name), &e) < 0)
+        rest_fail_err(c, &e);
+    else
+        act(c, EXEC_FORK, name, 0);
 }

@@ -371,8 +371,9 @@ def test_a_bad_policy_opens_no_session(cli):
 
 
 def test_a_missing_restrictedpython_is_said_and_nothing_runs(cli):
-    with connect(cli, "--python", "/usr/bin/python3") as c:
-        found = c.python("print('ran')", policy="restricted")["structuredContent"]
+    """`run` has no environments to take it from, as servers have: test_restricted_layer.py."""
+    done = cli.call("run", "--python", "/usr/bin/python3", "--policy", "restricted", "--json", "-c", "print('ran')")
+    found = json.loads(done.out)
     if found["verdict"] == "denied":
         assert "pip install RestrictedPython" in found["error"]["message"]
         assert found["stdout"] == "" and "cannot be applied" in found["hint"]

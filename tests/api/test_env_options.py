@@ -184,7 +184,7 @@ def test_packages_by_address(online):
     # Allowed ones get as far as their host, which is not there; the environment is as it was.
     for text in f"x @ https://files.example.org/x-1-py3-none-any.whl#sha256={sha}", "x @ https://a.below.example.org/p/x-1-py3-none-any.whl":
         name, answer = install(online, [text])
-        assert answer.status == 422 and answer.json["state"] == "failed", answer
+        assert answer.status == 409 and answer.json["state"] == "failed", answer
         assert answer.json["error"]["code"] not in ("internal", "bad_requirement"), answer.json["error"]
         assert lock_of(online, name) == {}
 
@@ -311,12 +311,12 @@ def test_locks_install_exactly_that(online, index):
     assert answer.json["state"] == "ready", answer
     assert lock_of(online, "toml") == {"lab-good": "1.0"}
     wrong = online.post("/environments", {"name": "wrong", "lock": f"lab-good==1.0 --hash=sha256:{'0' * 64}", "wait": 60})
-    assert wrong.status == 422 and wrong.json["error"]["code"] == "hash_mismatch", wrong
+    assert wrong.status == 409 and wrong.json["error"]["code"] == "hash_mismatch", wrong
     for text, word in {"lab-good==1.0": "line 1", "\n\nlab-good>=1 --hash=sha256:" + good: "line 3",
                        "-r other.txt": "option", "--index-url https://x.example.org": "option", "# nothing": "no package",
                        "lock-version = [": "TOML"}.items():
         bad = online.post("/environments", {"name": f"bad-{next(NUMBERS)}", "lock": text, "wait": 60})
-        assert bad.status == 422 and bad.json["error"]["code"] == "bad_requirement", (text, bad)
+        assert bad.status == 409 and bad.json["error"]["code"] == "bad_requirement", (text, bad)
         assert word in bad.json["error"]["message"], (text, bad.json["error"])
     both = online.post("/environments", {"name": "both", "lock": toml, "packages": "lab-good"})
     assert both.status == 400, both

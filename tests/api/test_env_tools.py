@@ -322,7 +322,7 @@ def test_what_does_not_fit_is_refused(c):
     assert refused(c, "execute_python", code="1", environment="nowhere")[1] == "env_not_found"
     assert refused(c, "open_session", environment="nowhere")[1] == "env_not_found"
     assert refused(c, "execute_python", code="1", environment="base", packages="x")[1] == "bad_value"
-    assert refused(c, "create_python_env", name="old", python="2.7")[1] == "bad_value"
+    assert refused(c, "create_python_env", name="old", python="2.7")[1] == "conflict"
     assert refused(c, "create_python_env", name="base")[1] == "environment_exists"
     assert refused(c, "install_package", packages="lab-source", source_builds=True)[1] == "bad_value"
 
@@ -436,7 +436,7 @@ def test_rest_streams_the_steps(web):
 def test_rest_says_what_is_wrong(web):
     web.post("/environments", {"name": "there"})
     for status, code, method, path, body in (
-        (422, "package_not_found", "POST", "/environments/there/packages", {"packages": "lab-nowhere"}),
+        (409, "package_not_found", "POST", "/environments/there/packages", {"packages": "lab-nowhere"}),
         (400, "bad_requirement", "POST", "/environments/there/packages", {"packages": "-e ."}),
         (400, "bad_requirement", "POST", "/environments", {"name": "x", "packages": ["--pre"]}),
         (400, "bad_value", "POST", "/environments/there/packages", {}),

@@ -281,11 +281,11 @@ def test_the_life_of_a_session(api):
     assert closed.status == 200 and closed.json == {"session": session["session"], "closed": True}
     for path in ("/sessions/life", f"/sessions/{session['session']}"):
         gone = api.get(path)
-        assert gone.status == 410 and gone.error["code"] == "session_ended"
+        assert gone.status == 409 and gone.error["code"] == "session_ended"
         assert gone.error["reason"] == "closed" and "closed" in gone.error["message"]
         assert gone.error["ended_at"][:2] == "20" and gone.error["hint"]
     answer = api.post("/execute", {"code": "1", "session": session["session"]})
-    assert answer.status == 410 and answer.error["reason"] == "closed"
+    assert answer.status == 409 and answer.error["reason"] == "closed"
 
 
 def test_a_session_without_anything(api):
@@ -322,7 +322,7 @@ def test_a_run_that_does_not_stop_takes_the_session_with_it(api):
     assert last["verdict"] == "timeout_wall" and last["execution"]["session_state"] == "lost"
     assert "lost" in last["execution"]["hint"]
     gone = api.get("/sessions/" + last["session"])
-    assert gone.status == 410 and gone.error["reason"] == "timeout"
+    assert gone.status == 409 and gone.error["reason"] == "timeout"
     r = api.run("'z' in globals()", session="stubborn")
     assert r["result"] == "False" and r["session_state"] == "new" and "before" in r["hint"]
 
@@ -382,7 +382,7 @@ def test_the_oldest_idle_session_makes_room(program):
         api = serve(cli, "--sessions", 2)
         ids = [api.run("1", session=f"s{i}")["session"] for i in range(3)]
         gone = api.get(f"/sessions/{ids[0]}")
-        assert gone.status == 410 and gone.error["reason"] == "evicted"
+        assert gone.status == 409 and gone.error["reason"] == "evicted"
         assert api.get("/health").json["active_sessions"] == 2
         ended = api.get("/sessions").json["ended"]
         assert [e["session"] for e in ended] == [ids[0]]
@@ -533,14 +533,14 @@ def test_artifacts_outlive_their_session(api):
         assert answer.data == b"<script>1</script>" and "attachment" in answer.headers["Content-Disposition"]
         assert "sandbox" in answer.headers["Content-Security-Policy"]
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert api.read(session, "other").status == 410
+    assert api.read(session, "other").status == 409
     mine = [a for a in api.get("/artifacts").json["artifacts"] if a["session"] == session]
     assert len(mine) == 1 and mine[0]["execution_id"] == r["execution_id"]
     assert mine[0]["expires_at"] > mine[0]["created_at"]
     assert api.ask("DELETE", "/artifacts").status == 400
     assert api.ask("DELETE", f"/artifacts?session={session}&path=nothing").status == 404
     assert api.ask("DELETE", f"/artifacts?session={session}").json == {"deleted": 1}
-    assert api.read(session, "r/é.html").status == 410
+    assert api.read(session, "r/é.html").status == 409
     assert api.fetch(file["url"]).status in (404, 410)
 
 
@@ -702,7 +702,7 @@ def test_a_session_of_another_key_is_unknown(guarded):
     assert bob.ask("DELETE", f"/artifacts?session={session}").status == 404
     assert ann.run("secret", session=session)["result"] == "1"
     ann.ask("DELETE", f"/sessions/{session}")
-    assert ann.get(f"/sessions/{session}").status == 410
+    assert ann.get(f"/sessions/{session}").status == 409
     assert bob.get(f"/sessions/{session}").status == 404  # also when it has ended
 
 
@@ -721,7 +721,7 @@ def example(name, schema):
     if name == "environment":
         return "base"
     if "anyOf" in schema:
-        return schema["anyOf"][0]["const"]
+        return schema["anyOf"][0]["enum"][0]
     kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
     if "enum" in schema:
         return schema["enum"][0]

@@ -413,7 +413,7 @@ def test_K_13_idle_sessions_end(strict):
     assert wait_until(lambda: "idle" not in strict.good("GET", BASE + "/sessions").json["sessions"], guard=3)
     assert 2 <= time.monotonic() - begin < 4.5
     answer = strict.ask("GET", "/api/v1/sessions/idle")
-    assert answer.status == 410 and answer.error["reason"] == "expired"
+    assert answer.status == 409 and answer.error["reason"] == "expired"
 
 
 def test_K_14_execution_time_is_kept(strict):

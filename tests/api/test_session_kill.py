@@ -220,9 +220,9 @@ def test_who_loses_a_session_is_told(cli, tools, part):
     for pid in family(server, tools)[part]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-    assert tools.wait_until(lambda: server.ask("GET", f"/api/v1/sessions/{handle}")[0] == 410, guard=10)
+    assert tools.wait_until(lambda: server.ask("GET", f"/api/v1/sessions/{handle}")[0] == 409, guard=10)
     status, answer = server.execute("x", handle)
-    assert status == 410 and answer["error"]["code"] == "session_ended", answer
+    assert status == 409 and answer["error"]["code"] == "session_ended", answer
     deadline = time.monotonic() + 20
     while True:                 # a new zygote may need a moment
         status, answer = server.execute("'x' in globals()", "mine")

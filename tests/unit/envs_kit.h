@@ -209,17 +209,17 @@ static void add_layer(const char *wheel, const char *id)
     "\",\"filename\":\"x.whl\",\"size\":10,\"bundle\":null}"
 #define OK(packages) "{\"ok\":true,\"packages\":[" packages "],\"warnings\":[]}"
 
-static const char *state_said(void)
+__attribute__((unused)) static const char *state_said(void)
 {
     return json_string_value(json_object_get(ended.status, "state"));
 }
 
-static const char *code_said(void)
+__attribute__((unused)) static const char *code_said(void)
 {
     return json_string_value(json_object_get(json_object_get(ended.status, "error"), "code"));
 }
 
-static void install(const char *name, const char *what, const char *answer)
+__attribute__((unused)) static void install(const char *name, const char *what, const char *answer)
 {
     forget_ended();
     assert_non_null(order(ENV_INSTALL, name, what));

@@ -521,7 +521,7 @@ class Installing(Folders):
         page, file = "/simple/lab-good", r"/files/.*whl$"
         for pattern, mood, codes in (
                 (page, lab_of.web_page, ["index_bad_answer"]), (page, lab_of.error(503), ["index_unreachable"]),
-                (page, lab_of.error(403), ["index_unauthorized"]), (page, lab_of.hang_up, ["index_unreachable"]),
+                (page, lab_of.error(403), ["index_bad_answer"]), (page, lab_of.hang_up, ["index_unreachable"]),
                 (page, lab_of.silent(3), ["index_unreachable"]), (file, lab_of.web_page, ["index_bad_answer", "hash_mismatch"]),
                 (file, lab_of.error(500), ["index_unreachable"]), (file, lab_of.hang_up, ["index_unreachable"]),
                 (file, lab_of.silent(3), ["index_unreachable"]), (file, lab_of.redirect("ftp://127.0.0.1/"), ["index_bad_answer"]),

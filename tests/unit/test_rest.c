@@ -405,7 +405,7 @@ static void test_every_code_has_a_status(void **state)
     }
     struct err busy = {.code = ERR_BUSY}, ended = {.code = ERR_SESSION_ENDED};
     assert_int_equal(rest_status(&busy), 503);
-    assert_int_equal(rest_status(&ended), 410);
+    assert_int_equal(rest_status(&ended), 409);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)
