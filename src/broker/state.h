@@ -177,7 +177,7 @@ enum { BROKER_LEAVING_MAX = 64 };
 struct broker {
     struct event_base *base;
     const struct config *config;
-    struct net_proxy proxy; // for boxes that install; host "": none
+    struct net_proxy proxy;   // for boxes that install; host "": none
     struct net_logins logins; // of indexes; for them as well
     struct ssl_ctx_st *tls;   // NULL: there are none
     int keeper, network_file, audit_file;

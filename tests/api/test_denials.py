@@ -325,7 +325,7 @@ def test_a_call_can_ask_for_it(rest):
         assert rest.run("open('x', 'w').close()")["verdict"] == "ok"
     rest.run("open('x', 'w').close()", session="open")
     answer = rest.post("/execute", {"code": "1", "stream": False, "policy": "guarded", "session": "open"})
-    assert answer.status == 400 and b"write files" in answer.data, answer
+    assert answer.status == 409 and b"write files" in answer.data, answer
     assert rest.run("open('x', 'w')", policy="guarded", session="shut")["error"]["errno"] == EROFS
     # And it stays so, whatever the next run asks for.
     assert rest.run("open('x', 'w')", session="shut")["error"]["errno"] == EROFS

@@ -89,7 +89,7 @@ def bundle(program):
             pytest.skip("the bundle tool is not there: tools/setup npm")
         made = subprocess.run(
             [TOP / "tools" / "mcpb"],
-            env={**os.environ, "CONSTRICTOR_NPM": str(NPM)},
+            env={**os.environ, "CONSTRICTOR_NPM": str(NPM), "MCPB_BUILDTYPE": "debug"},  # quick to build
             capture_output=True,
             text=True,
             timeout=280,

@@ -139,8 +139,7 @@ def test_forms(api, document, form):
 
 # All checks that schemathesis has. A batch of the largest size, which "coverage" sends, is for LONG.
 RUNS = {"all": ["--max-examples", "100"]} if LONG else {
-    "edges": ["--phases", "coverage", "--include-operation-id", "undo", "--include-operation-id", "open_session",
-              "--include-operation-id", "list_artifacts", "--include-operation-id", "read_file"],
+    "edges": ["--phases", "coverage", "--include-operation-id", "undo", "--include-operation-id", "read_file"],
     "fuzzing": ["--phases", "fuzzing", "--max-examples", "1"],
 }  # fmt: skip
 

