@@ -44,6 +44,7 @@ struct exec_work {
     char path[SCRATCH_PATH_MAX + 1];
     unsigned char *bytes; // of it, when it came as base64
     struct scratch_list before, now;
+    bool asked;  // for `now`
     bool listed; // `now` is known
     size_t *changes;
     size_t change_count, change; // `change`: the next one that is collected
@@ -326,7 +327,7 @@ static bool on_answer(struct run *r, unsigned flags)
     if (!x->request.collect || !some)
         return false;
     x->work->op = scratch_list(r->box, on_after, x, &x->work->file_error);
-    return x->work->op != NULL;
+    return x->work->asked = x->work->op != NULL;
 }
 
 // ---- the end -----------------------------------------------------------------------------------------
@@ -359,10 +360,8 @@ static void count_uncollected(struct exec_work *w)
     uint64_t left = w->change_count - w->change + (w->copy != NULL);
     if (w->copy)
         store_cancel(TAKE_PTR(w->copy));
-    if (left == 0)
-        return;
     w->omitted += left;
-    if (!w->file_error.message[0])
+    if (!w->file_error.message[0] && (left || (w->asked && !w->listed)))
         err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
                 "the box ended before all of its files were kept");
 }
