@@ -68,7 +68,7 @@ install: all ## install below DESTDIR and PREFIX (/usr/local)
 
 uninstall: ## remove what install installed
 	@ninja -C $(BUILD) --quiet uninstall
-	@if [ -d '$(DESTDIR)$(PREFIX)/lib/constrictor' ]; then rmdir '$(DESTDIR)$(PREFIX)/lib/constrictor'; fi
+	@for d in /children ''; do d='$(DESTDIR)$(PREFIX)/lib/constrictor'$$d; [ ! -d "$$d" ] || rmdir "$$d"; done
 
 format: ## rewrite the C sources with clang-format
 	@tools/setup lint

@@ -36,7 +36,7 @@ LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 VERSIONS = (*LEGACY, MODERN)
 META = "io.modelcontextprotocol/"
 TASKS = META + "tasks"
-WAIT_S = 30
+WAIT_S = 120  # how long a hang may last before it is called one
 
 # What arrived: the message, and the method of the request that it answers (None: it is no answer).
 Received = collections.namedtuple("Received", "message method")
@@ -247,7 +247,7 @@ class Stdio(Connection):
         self.log.seek(0)
         return self.log.read().decode("utf-8", "backslashreplace")
 
-    def close(self, guard=10):
+    def close(self, guard=WAIT_S):
         """End of input; how long the server took to go, in seconds."""
         start = time.monotonic()
         with contextlib.suppress(OSError):
@@ -294,7 +294,7 @@ class Server:
         finally:
             link.close()
 
-    def stop(self, guard=10):
+    def stop(self, guard=WAIT_S):
         start = time.monotonic()
         self.process.terminate()
         self.process.wait(guard)
@@ -493,19 +493,30 @@ def node():
 NODE_ENVIRON = {"MCP_NPM": str(NPM), "NODE_NO_WARNINGS": "1", "NO_COLOR": "1"}
 
 
+_marks = itertools.count()
+
+
+@functools.lru_cache(maxsize=None)
+def name_of(mark):
+    """What a process calls itself that is marked: nobody else's does, who runs the same tests meanwhile."""
+    return f"{next(_marks):x}-{os.getpid():x}-{mark}"[:15]
+
+
 def alive(mark):
-    """How many processes of this machine call themselves `mark`; see `marked`."""
-    count = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                count += pathlib.Path("/proc", name, "comm").read_text().strip() == mark
+    """How many processes below this one call themselves `mark`; see `marked`.  Nothing can get out from below
+    (tests/conftest.py)."""
+    from conftest import descendants
+
+    count, mark = 0, name_of(mark)
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(OSError):
+            count += pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == mark
     return count
 
 
 def marked(mark, code="while True:\n    time.sleep(0.05)\n"):
     """Code that gives itself a name which is seen from outside, then does `code`."""
-    return f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{mark}')\n{code}"
+    return f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{name_of(mark)}')\n{code}"
 
 
 def text(result):
@@ -513,6 +524,27 @@ def text(result):
 
 
 # -- the schema oracle
+
+
+@functools.lru_cache(maxsize=None)
+def validator_of(text):
+    schema = json.loads(text)
+    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    kind.check_schema(schema)
+    return kind(schema)
+
+
+def check_schema(schema):
+    """The schema is one.  Once for each: that takes longer than all the rest."""
+    return validator_of(json.dumps(schema, sort_keys=True))
+
+
+def conforms(value, schema):
+    """As jsonschema.validate(), which judges the schema itself each time."""
+    check_schema(schema).validate(value)
+
+
+jsonschema.validate = conforms  # for all tests
 
 
 @functools.lru_cache(maxsize=None)
@@ -679,9 +711,9 @@ def judge(connection, heard):
 
 
 def check_received(connection):
-    """Everything that a connection has heard is valid; what a tool declared is kept."""
-    heard = list(connection.received)
-    connection.judged = len(heard)
+    """Everything that a connection has heard is valid; what was judged before is not judged again."""
+    heard = connection.received[connection.judged :]
+    connection.judged += len(heard)
     wrong = judge(connection, heard)
     assert not wrong, f"{len(wrong)} violations:\n" + "\n".join(wrong[:20])
 

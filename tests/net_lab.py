@@ -59,7 +59,7 @@ route add blackhole 44.128.9.0/24
 NEWUSER, NEWNET, PDEATHSIG = 0x10000000, 0x40000000, 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 ROOT = os.geteuid() == 0
-WAIT_S = 20
+WAIT_S = 60
 
 
 # -- the processes of the laboratory
@@ -258,6 +258,7 @@ class Near(rest_client.Rest):
 # What code in a box is given before its own: a function that says how an attempt ended.
 PRELUDE = """
 import json, os, socket, sys, time
+told = []
 def attempt(function):
     began = time.monotonic()
     try:
@@ -269,6 +270,7 @@ def attempt(function):
             walk = walk.__cause__ or walk.__context__
         said = {"error": " | ".join(texts), "kinds": kinds, "errno": getattr(error, "errno", None)}
     said["seconds"] = time.monotonic() - began
+    told.append(said)
     print("ATTEMPT", json.dumps(said), flush=True)
 def connect(host, port, timeout=20):
     with socket.create_connection((host, port), timeout) as s:

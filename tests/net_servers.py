@@ -15,7 +15,6 @@ import contextlib
 import datetime
 import fnmatch
 import hashlib
-import io
 import ipaddress
 import itertools
 import json
@@ -24,18 +23,23 @@ import ssl
 import struct
 import tempfile
 import urllib.parse
-import zipfile
+
+import wheel_lab
 
 WEB, OTHER, INDEX, MAIL, WILD = (f"44.128.0.{n}" for n in (10, 11, 12, 13, 14))
 WEB6 = "2d00:5::10"
 PRIVATE, METADATA = "10.11.12.13", "169.254.169.254"
 CHUNK = bytes(range(256)) * 256
+LOGIN = base64.b64encode(b"reader:s3cret-of-the-tests").decode()  # what login.test wants
 
 # What the resolver says; a test may add to it. Names that are not here do not exist.
 ZONE = {
     "web.test": {"a": [WEB]},
     "other.test": {"a": [OTHER]},
     "index.test": {"a": [INDEX]},
+    "login.test": {"a": [INDEX]},
+    "pages.test": {"a": [INDEX]},
+    "files.test": {"a": [OTHER]},
     "mail.test": {"a": [MAIL]},
     "wild.test": {"a": [WILD]},
     "*.wild.test": {"a": [WILD]},
@@ -148,23 +152,6 @@ class Certificates:
         return self.contexts[name]
 
 
-def tiny_wheel(name="tinywheel", version="1.0"):
-    data, info = io.BytesIO(), f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(data, "w") as wheel:
-        wheel.writestr(f"{name}.py", "ANSWER = 42\n")
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        wheel.writestr(
-            f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
-        )
-    return data.getvalue()
-
-
 class Far:
     def __init__(self):
         self.certificates = Certificates()
@@ -176,7 +163,7 @@ class Far:
         self.mails = []
         self.live = collections.Counter()  # open connections by port
         self.turns = collections.defaultdict(itertools.count)
-        self.wheel = tiny_wheel()
+        self.wheel = wheel_lab.wheel("tinywheel", "1.0", {"tinywheel.py": b"ANSWER = 42\n"}).data
 
     async def start(self):
         odd = {
@@ -267,6 +254,7 @@ class Far:
                 body = await self.chunks(reader)
             record = {"method": method, "target": target, "host": headers.get("host"), "port": port}
             record["address"] = plain(address)
+            record["login"] = headers.get("authorization")
             self.requests.append({**record, "body": len(body)})
             if "websocket" in headers.get("upgrade", ""):
                 return await self.websocket(reader, writer, headers)
@@ -301,9 +289,11 @@ class Far:
         elif first == "reset":
             await self.reset(None, writer)
             return False
+        elif record["host"] == "login.test" and record["login"] != f"Basic {LOGIN}":
+            status, data, more = "401 Unauthorized", b"", 'WWW-Authenticate: Basic realm="x"\r\n'
         elif first == "simple" and rest[0]:
-            kind = "text/html"
-            data = f'<a href="/files/{rest[0]}-1.0-py3-none-any.whl">{rest[0]}-1.0-py3-none-any.whl</a>'
+            kind, place = "text/html", "https://files.test" if record["host"] == "pages.test" else ""
+            data = f'<a href="{place}/files/{rest[0]}-1.0-py3-none-any.whl">{rest[0]}-1.0-py3-none-any.whl</a>'
             data = data.encode()
             if rest[0] != "tinywheel":
                 status, data = "404 Not Found", b""

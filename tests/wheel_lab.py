@@ -9,11 +9,13 @@ library, CPython 3.9 or newer; `python3 tests/wheel_lab.py [PORT]` serves the ca
 """
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import io
 import json
 import re
+import socket
 import stat
 import struct
 import sys
@@ -228,6 +230,47 @@ class Lab:
         return made
 
 
+class Proxy:
+    """Leads every CONNECT to one place, and remembers who asked for what."""
+
+    def __init__(self, target):
+        self.target, self.asked = target, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.lead, args=(connection,), daemon=True).start()
+
+    def lead(self, connection):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(1)
+        self.asked.append(head.decode())
+        if "bWU6czNjcmV0" not in self.asked[-1]:          # me:s3cret
+            connection.sendall(b"HTTP/1.1 407 Who are you\r\n\r\n")
+            return connection.close()
+        far = socket.create_connection(self.target)
+        connection.sendall(b"HTTP/1.1 200 Go\r\nVia: test\r\n\r\n")
+        threading.Thread(target=self.carry, args=(far, connection), daemon=True).start()
+        self.carry(connection, far)
+
+    @staticmethod
+    def carry(one, other):
+        with contextlib.suppress(OSError):
+            while True:
+                data = one.recv(65536)
+                if not data:
+                    break
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+
 # ---- Moods: what an index does when it does not do as it should -----------------------------------
 
 def web_page(handler):
@@ -248,6 +291,24 @@ def silent(seconds):
         time.sleep(seconds)
         hang_up(handler)
     return wait
+
+
+@contextlib.contextmanager
+def held(lab, pattern):
+    """A path that is not answered before the caller is done with what it does meanwhile; then as ever."""
+    release = threading.Event()
+
+    def late(handler):
+        release.wait(240)
+        lab.moods.pop(pattern, None)
+        handler.do_GET()
+
+    lab.moods[pattern] = late
+    try:
+        yield release
+    finally:
+        lab.moods.pop(pattern, None)
+        release.set()
 
 
 def drip(seconds):

@@ -26,6 +26,14 @@ size_t utf8_sequence(const unsigned char *s, size_t len)
     return n;
 }
 
+size_t utf8_count(const char *s, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return n;
+}
+
 // How many bytes from here on are ASCII, in steps of eight: most text is.
 static size_t ascii_length(const char *s, size_t len)
 {

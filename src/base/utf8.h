@@ -12,6 +12,9 @@
 size_t utf8_sequence(const unsigned char *s, size_t len);
 
 // Offset of the first byte that is not UTF-8, or `len`.
+// Characters of a text that is UTF-8; pure.
+size_t utf8_count(const char *s, size_t len);
+
 size_t utf8_valid_length(const char *s, size_t len);
 
 // A copy in which each byte that is not UTF-8 became U+FFFD.  Not terminated; the caller frees.

@@ -56,6 +56,7 @@ enum box_flags {
     BOX_NETWORK = 64,   // in a network namespace whose sockets the broker has, see box/net.h
     BOX_READONLY = 128, // scratch cannot be written once there is code, see box/mounts.h
     BOX_QUIET = 256,    // this kernel has no listener for filters, which was found out before
+    BOX_WHEELS = 512,   // the installer's: it sees --find-links
 };
 
 struct box_plan {

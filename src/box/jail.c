@@ -187,7 +187,7 @@ static void open_parts(const struct jail_plan *plan)
         part_open(plan->paths[i], plan->paths[i], true, false);
     part_open(plan->python_side, "/opt/constrictor", true, false);
     if (plan->wheels)
-        part_open(plan->wheels, "/opt/wheels", true, false);
+        part_open(plan->wheels, JAIL_WHEELS, true, false);
     if (plan->layers) {
         part_open(plan->layers, "/opt/layers", true, false);
         check_layers(plan);

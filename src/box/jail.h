@@ -17,6 +17,7 @@
 #include "base/err.h"
 
 enum { JAIL_PATHS_MAX = 32 };
+#define JAIL_WHEELS "/opt/wheels"
 
 // Steps that can fail on the far side, with the layer each belongs to.
 #define JAIL_STEP_MAP(X)                                                                           \
@@ -49,7 +50,8 @@ struct jail_plan {
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
     int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;
-    const char *wheels;  // --find-links, which is /opt/wheels in a box; NULL: none
+    const char
+        *wheels; // --find-links, which is at JAIL_WHEELS in the installer's boxes; NULL: none
     const char *layers;  // folder of packages, at /opt/layers; NULL: none
     dev_t layers_device; // which one it has to be
     ino_t layers_inode;

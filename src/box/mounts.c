@@ -4,6 +4,7 @@
 
 #include "box/mounts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "box/enter.h"
+#include "box/jail.h"
 
 int mounts_scratch(uint64_t bytes, uint32_t inodes)
 {
@@ -46,6 +48,15 @@ int mounts_freeze_scratch(void)
         if (make_readonly(places[i]) < 0)
             return -1;
     return TAKE_FD(writer);
+}
+
+// SECURITY: the operator's folder is for the installer, whose code is ours; what callers run has no business there.
+// It cannot be unmounted: it came with the zygote's tree.
+int mounts_hide_wheels(void)
+{
+    const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+    int r = mount("nowheels", JAIL_WHEELS, "tmpfs", flags, "size=4k,nr_inodes=2,mode=0555");
+    return r < 0 && errno == ENOENT ? 0 : r; // there is none
 }
 
 int mounts_proc(bool without)

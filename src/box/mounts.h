@@ -19,6 +19,9 @@ int mounts_scratch(uint64_t bytes, uint32_t inodes);
 // nobody in a box may unmount anything.  Whoever closes the descriptor has closed the last way to it.
 int mounts_freeze_scratch(void);
 
+// Covers the operator's folder of wheels (box/jail.h), if there is one.  0, or -1 with errno.
+int mounts_hide_wheels(void);
+
 // A private /proc with the box's own processes and nothing else; `without`: an empty folder instead
 // (operators who allow that layer to be degraded).  0, or -1 with errno.
 int mounts_proc(bool without);

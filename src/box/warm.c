@@ -54,15 +54,16 @@ static void add_page(uintptr_t page, size_t size, int advice)
 }
 
 // Private memory: pages that are no longer shared with the zygote were written to.  Files (the code
-// of the interpreter): pages that are there were used, and a fork does not bring them along.
+// of the interpreter, the zygote's image): pages that are there were used, and a fork does not bring
+// them along.
 static void consider(uint64_t entry, uintptr_t page, size_t size, bool writable)
 {
     if (!(entry & PAGE_PRESENT))
         return;
-    if (writable && (entry & PAGE_EXCLUSIVE) && !(entry & PAGE_FILE_OR_SHARED))
-        add_page(page, size, MADV_POPULATE_WRITE);
-    else if (!writable && (entry & PAGE_FILE_OR_SHARED))
+    if (entry & PAGE_FILE_OR_SHARED)
         add_page(page, size, MADV_POPULATE_READ);
+    else if (writable && (entry & PAGE_EXCLUSIVE))
+        add_page(page, size, MADV_POPULATE_WRITE);
 }
 
 static int add_mapping(int pagemap, uintptr_t start, uintptr_t end, size_t size, bool writable)

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 
 struct tunnel {
@@ -19,6 +20,8 @@ struct tunnel {
     struct event *event;
     size_t sent, asked;
     char question[NET_HOST_MAX * 2 + NET_LOGIN_MAX + 128];
+    int64_t
+        until_ms; // SECURITY: for all of it, or a proxy that sends a byte now and then holds it for hours
     size_t count;
     char answer[TUNNEL_ANSWER_MAX + 1];
     void (*done)(int fd, int errnum, const char *why, void *argument);
@@ -45,13 +48,22 @@ static void finish(struct tunnel *t, int errnum, const char *why)
     done(fd, errnum, why, argument);
 }
 
+static bool wait_on(struct tunnel *t)
+{
+    int64_t left_ms = t->until_ms - clock_ms();
+    if (left_ms < 1)
+        left_ms = 1;
+    struct timeval most = {.tv_sec = (time_t)(left_ms / 1000),
+                           .tv_usec = (suseconds_t)(left_ms % 1000) * 1000};
+    return event_add(t->event, &most) == 0;
+}
+
 static bool watch(struct tunnel *t, short what, event_callback_fn call, struct event_base *base)
 {
-    struct timeval most = {.tv_sec = TUNNEL_MS / 1000};
     if (t->event)
         event_free(t->event);
     t->event = event_new(base, t->fd, what, call, t);
-    return t->event && event_add(t->event, &most) == 0;
+    return t->event && wait_on(t);
 }
 
 // "HTTP/1.1 200 Connection established"
@@ -80,7 +92,8 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
     }
     ssize_t n = recv(fd, t->answer + t->count, room, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        (void)event_add(t->event, NULL);
+        if (!wait_on(t))
+            finish(t, ENOMEM, "memory is out");
         return;
     }
     if (n <= 0) {
@@ -93,10 +106,9 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
     (void)recv(fd, t->answer + t->count, mine, MSG_DONTWAIT);
     t->count += mine;
     t->answer[t->count] = '\0';
-    struct timeval most = {.tv_sec = TUNNEL_MS / 1000};
     if (end)
         take_answer(t);
-    else if (t->count == TUNNEL_ANSWER_MAX || event_add(t->event, &most) < 0)
+    else if (t->count == TUNNEL_ANSWER_MAX || !wait_on(t))
         finish(t, EPROTO, "the proxy says too much");
 }
 
@@ -129,7 +141,8 @@ struct tunnel *tunnel_new(struct event_base *base, int fd, const struct net_prox
         fd_close(&fd);
         return NULL;
     }
-    *t = (struct tunnel){.fd = fd, .done = done, .argument = argument};
+    *t = (struct tunnel){
+        .fd = fd, .done = done, .argument = argument, .until_ms = clock_ms() + TUNNEL_MS};
     t->asked = (size_t)snprintf(t->question, sizeof t->question,
                                 "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n%s%s%s\r\n", host, port,
                                 host, port, proxy->login[0] ? "Proxy-Authorization: " : "",

@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/network.h"
+#include "cli/run_packages.h"
 #include "code_policy.h"
 #include "gate/check.h"
 #include "gate/check_words.h"
@@ -91,7 +93,9 @@ static int check_gate(int sock, const struct keeper_facts *facts, void *argument
 {
     struct job *job = argument;
     struct err e;
-    if (gate_enter(&job->gate, sock, facts, &e) < 0 || start(job, &e) < 0)
+    if (gate_enter(&job->gate, sock, facts, &e) < 0 ||
+        run_packages_open(run_packages_needed(job->config, "", 0), &job->gate, &e) < 0 ||
+        start(job, &e) < 0)
         return cli_fail(&e, job->config->json);
     (void)signal(SIGPIPE, SIG_IGN);
     gate_dispatch(&job->gate);
@@ -118,6 +122,8 @@ int cmd_check(const struct config *c, int argc, char **argv)
     one.network = 2; // off: nothing runs
     job.config = &one;
     struct keeper_plan plan = {.config = &one, .cold = true, .gate = check_gate, .argument = &job};
+    run_packages_add_to_plan(run_packages_needed(&one, "", 0), &plan);
+    network_add_to_plan(&plan); // an installation has a network of its own
     int r = keeper_run(&plan, &status, &e);
     free(job.input.text);
     if (r == 0)

@@ -74,6 +74,7 @@ static int order(struct work *w, enum env_change change)
                           .owner = owner,
                           .name = ask->name,
                           .create = change == ENV_IMPORT,
+                          .fresh = ask->verb == VERB_CREATE,
                           .fd = change == ENV_IMPORT ? w->gate.facts->keep[0] : -1,
                           .requirements = list,
                           .upgrade = c->upgrade,

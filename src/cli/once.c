@@ -45,7 +45,12 @@ static void on_signal(evutil_socket_t sig, short what, void *argument)
 int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct err *e)
 {
     const struct config *c = o->config;
+    json_t *packages = NULL;
     int r = gate_enter(&o->gate, sock, facts, e);
+    if (r == 0)
+        r = run_packages_open(o->packages, &o->gate, e);
+    if (r == 0 && c->run_packages.count)
+        r = run_packages_list(c, &packages, e);
     if (r < 0)
         return r;
     struct exec_request request = {
@@ -55,6 +60,8 @@ int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct 
         .argv = TAKE_PTR(o->argv),
         .filename = o->filename,
         .network = TAKE_PTR(o->network),
+        .environment = c->run_env,
+        .packages = packages,
         .limits = keeper_limits(c),
         .wall_ms = c->wall_ms,
         .cpu_ms = c->cpu_ms,

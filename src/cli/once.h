@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "cli/run_packages.h"
 #include "config.h"
 #include "gate/exec.h"
 #include "gate/gate.h"
@@ -19,8 +20,9 @@ struct once {
     const struct config *config; // the limits of the run
     const char *code, *filename; // borrowed
     size_t code_length;
-    json_t *argv;    // taken
-    json_t *network; // a layer, taken; NULL: what the configuration allows
+    json_t *argv;               // taken
+    json_t *network;            // a layer, taken; NULL: what the configuration allows
+    enum run_packages packages; // its keeper was started with run_packages_add_to_plan()
     // As in struct exec_request, with this struct as x->request.argument; NULL: output is collected,
     // files are not looked at.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);

@@ -387,6 +387,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
         .code_length = job->code_length,
         .filename = job->filename,
         .argv = TAKE_PTR(job->argv),
+        .packages = run_packages_needed(job->config, job->code, job->code_length),
         .on_output = job->config->json ? NULL : on_output,
         .on_file = on_file,
         .argument = job,
@@ -416,6 +417,7 @@ int cmd_run(const struct config *c, int argc, char **argv)
     one.stock = 1;
     job.config = &one;
     struct keeper_plan plan = {.config = &one, .cold = true, .gate = run_gate, .argument = &job};
+    run_packages_add_to_plan(run_packages_needed(&one, job.code, job.code_length), &plan);
     network_add_to_plan(&plan);
     if (job.collector.pid)
         plan.keep[plan.keep_count++] = job.collector.sock;

@@ -367,6 +367,7 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
     if (fds)
         k->box = live_new(g, m->box, &limits, false, fds);
     if (k->box) {
+        k->box->direct = true;
         link_hold(&g->link, k->box);
         live_listen(k->box, &user, k);
         (void)event_del(k->timer);

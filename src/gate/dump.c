@@ -5,6 +5,7 @@
 
 #include "gate/dump.h"
 
+#include <endian.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +19,11 @@ enum {
     DEPTH_MAX = 128, // SECURITY: a value of somebody else's may not use up the stack
     SHARED_MAX = 4,
     FLAGS = JSON_COMPACT | JSON_ENCODE_ANY,
+    BLOCK = 4096,    // bytes of a text that are written without a look at the room
+    SMALL = 64,      // the same, where there may be none
+    WORST = 6,       // bytes that one byte becomes: \u001F
+    SLACK = 16,      // for a word that is written whole, and a character beyond the block
+    LARGE = 1 << 20, // from there on a sink grows by less than twice
 };
 
 static struct shared {
@@ -31,6 +37,8 @@ struct sink {
     char *data;
     size_t size, length; // `length` goes on counting when there is no room
     bool grows;          // `data` is ours
+    struct dump_hole *holes;
+    size_t hole_count;
 };
 
 // Is there room for so much?  When memory is out, there is none for the rest either.
@@ -38,7 +46,8 @@ static bool has_room(struct sink *s, size_t length)
 {
     if (s->length <= s->size && length <= s->size - s->length)
         return true;
-    size_t size = 2 * (s->length + length);
+    size_t size = s->length + length;
+    size += size < LARGE ? size : size / 4;
     char *data = s->grows && s->length <= s->size ? realloc(s->data, size) : NULL;
     if (!data)
         return false;
@@ -125,8 +134,9 @@ static char escape_of(unsigned char c)
     }
 }
 
-// Is there a byte among these eight that is not written as it is?  (Or one that is not ASCII.)
-static bool is_special(uint64_t word)
+// Of eight bytes: the high bit of each that is not written as it is, or is not ASCII.  Only the lowest of these
+// bits is sure: a borrow makes others.
+static uint64_t specials(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
     uint64_t quote = word ^ (ones * '"'), slash = word ^ (ones * '\\');
@@ -134,35 +144,83 @@ static bool is_special(uint64_t word)
     return ((word - ones * 0x20) | (quote - ones) | (slash - ones) | word) & high;
 }
 
+// One character at text[*at], whatever it is.  Returns the end of what was written; NULL: it is not UTF-8, and
+// is not to be mended.
+static char *escape_one(char *out, const char *text, size_t length, size_t *at, bool mend)
+{
+    static const char hex[] = "0123456789ABCDEF", replacement[] = "\xef\xbf\xbd";
+    unsigned char c = (unsigned char)text[*at];
+    if (c >= 0x80) {
+        size_t n = utf8_sequence((const unsigned char *)text + *at, length - *at);
+        if (n == 0 && !mend)
+            return NULL;
+        size_t written = n ? n : sizeof replacement - 1;
+        memcpy(out, n ? text + *at : replacement, written);
+        *at += n ? n : 1;
+        return out + written;
+    }
+    char letter = escape_of(c);
+    ++*at;
+    if (letter)
+        *out++ = '\\';
+    *out++ = letter ? letter : (char)c;
+    if (letter == 'u') {
+        memcpy(out, (char[]){'0', '0', hex[c >> 4], hex[c & 15]}, 4);
+        out += 4;
+    }
+    return out;
+}
+
+// The bytes from *at to `end`, and what a character has beyond; `out` has room for the worst of them.
+static char *escape(char *out, const char *text, size_t length, size_t *at, size_t end, bool mend)
+{
+    while (out && *at < end) {
+        uint64_t word;
+        if (end - *at >= sizeof word) {
+            memcpy(&word, text + *at, sizeof word);
+            memcpy(out, &word, sizeof word);
+            word = specials(le64toh(word));
+            size_t plain = word ? (size_t)__builtin_ctzll(word) / 8 : sizeof word;
+            *at += plain;
+            out += plain;
+            if (!word)
+                continue;
+        }
+        out = escape_one(out, text, length, at, mend);
+    }
+    return out;
+}
+
+// False: it is not UTF-8, and is not to be mended.
+static bool put_escaped(struct sink *s, const char *text, size_t length, bool mend)
+{
+    char small[WORST * SMALL + SLACK];
+    if (length > BLOCK) // all at once, rather than again and again
+        (void)has_room(s, length + length / 8 + WORST * BLOCK + SLACK);
+    for (size_t at = 0; at < length;) {
+        size_t block = length - at < BLOCK ? length - at : BLOCK;
+        bool direct = has_room(s, WORST * block + SLACK);
+        if (!direct && block > SMALL)
+            block = SMALL;
+        char *begin = direct ? s->data + s->length : small;
+        char *end = escape(begin, text, length, &at, at + block, mend);
+        if (!end)
+            return false;
+        if (direct)
+            s->length += (size_t)(end - begin);
+        else
+            put(s, small, (size_t)(end - begin));
+    }
+    return true;
+}
+
 static bool put_string(struct sink *s, const char *text, size_t length)
 {
-    static const char hex[] = "0123456789ABCDEF";
-    bool plain = true;
-    size_t from = 0;
     put_char(s, '"');
-    for (size_t i = 0; i < length; i++) {
-        for (uint64_t word; length - i > sizeof word; i += sizeof word) {
-            memcpy(&word, text + i, sizeof word);
-            if (is_special(word))
-                break;
-        }
-        unsigned char c = (unsigned char)text[i];
-        plain = plain && c < 0x80;
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        put(s, text + from, i - from);
-        from = i + 1;
-        char letter = escape_of(c);
-        put_char(s, '\\');
-        put_char(s, letter);
-        if (letter == 'u') {
-            char digits[4] = {'0', '0', hex[c >> 4], hex[c & 15]};
-            put(s, digits, sizeof digits);
-        }
-    }
-    put(s, text + from, length - from);
+    if (!put_escaped(s, text, length, false))
+        return false;
     put_char(s, '"');
-    return plain || utf8_valid_length(text, length) == length;
+    return true;
 }
 
 // ---- values --------------------------------------------------------------------------------------
@@ -212,10 +270,22 @@ static bool put_shared(struct sink *s, const json_t *value)
     return false;
 }
 
+static bool is_hole(struct sink *s, const json_t *value)
+{
+    for (size_t i = 0; i < s->hole_count; i++)
+        if (s->holes[i].value == value) {
+            s->holes[i].at = s->length;
+            return true;
+        }
+    return false;
+}
+
 static bool put_value(struct sink *s, json_t *value, int room)
 {
     if (!value || room < 0)
         return false;
+    if (s->hole_count && is_hole(s, value))
+        return true;
     switch (json_typeof(value)) {
     case JSON_OBJECT: return put_shared(s, value) || put_object(s, value, room);
     case JSON_ARRAY: return put_array(s, value, room);
@@ -235,17 +305,63 @@ size_t dump_json(json_t *value, char *buffer, size_t size)
     return put_value(&s, value, DEPTH_MAX) ? s.length : json_dumpb(value, buffer, size, FLAGS);
 }
 
-char *dump_text(json_t *value)
+static struct sink open_sink(void)
 {
-    enum { FIRST = 256 };
+    enum { FIRST = 512 };
     struct sink s = {.data = malloc(FIRST), .grows = true};
     s.size = s.data ? FIRST : 0;
-    bool whole = s.data && put_value(&s, value, DEPTH_MAX);
-    put_char(&s, '\0');
-    if (whole && s.length <= s.size)
-        return s.data;
+    return s;
+}
+
+// Its text with a NUL behind it; NULL: memory is out.
+static char *close_sink(struct sink *s, size_t *ret_length)
+{
+    *ret_length = s->length;
+    put_char(s, '\0');
+    if (s->data && s->length <= s->size)
+        return s->data;
+    free(s->data);
+    return NULL;
+}
+
+char *dump_text_n(json_t *value, size_t *ret_length)
+{
+    struct sink s = open_sink();
+    if (put_value(&s, value, DEPTH_MAX))
+        return close_sink(&s, ret_length);
     free(s.data);
-    return whole ? NULL : json_dumps(value, FLAGS);
+    char *text = json_dumps(value, FLAGS);
+    *ret_length = text ? strlen(text) : 0;
+    return text;
+}
+
+char *dump_text_holes(json_t *value, struct dump_hole *holes, size_t count, size_t *ret_length)
+{
+    struct sink s = open_sink();
+    s.holes = holes;
+    s.hole_count = count;
+    for (size_t i = 0; i < count; i++)
+        holes[i].at = SIZE_MAX;
+    if (put_value(&s, value, DEPTH_MAX))
+        return close_sink(&s, ret_length);
+    free(s.data);
+    return NULL;
+}
+
+char *dump_text(json_t *value)
+{
+    size_t length;
+    return dump_text_n(value, &length);
+}
+
+char *dump_around(const char *head, const char *text, size_t length, const char *tail,
+                  size_t *ret_length)
+{
+    struct sink s = open_sink();
+    put(&s, head, strlen(head));
+    (void)put_escaped(&s, text, length, true);
+    put(&s, tail, strlen(tail));
+    return close_sink(&s, ret_length);
 }
 
 // ---- those that are shared -------------------------------------------------------------------------

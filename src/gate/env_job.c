@@ -418,7 +418,7 @@ static int check_order(struct envs *v, const struct env_order *o, struct err *e)
     return r < 0 ? r : 0;
 }
 
-struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err *e)
+static struct env_job *take_order(struct gate *g, const struct env_order *o, struct err *e)
 {
     struct envs *v = g->envs;
     if (!v || !v->db) {
@@ -484,6 +484,15 @@ struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err
         return NULL;
     }
     env_jobs_start_soon(v);
+    return j;
+}
+
+struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err *e)
+{
+    struct env_job *j = take_order(g, o, e);
+    struct err ignored;
+    if (!j && o->fresh)
+        (void)envs_delete(g, o->owner, o->name, &ignored);
     return j;
 }
 

@@ -191,8 +191,22 @@ static bool url(struct reader *r)
     return true;
 }
 
+// What people type in a terminal.  `pip` and `install` are names of packages, too, and would be installed.
+static bool is_command(const char *text)
+{
+    static const char *const commands[] = {
+        "pip install ",   "pip3 install ",   "uv pip ", "uv add ", "conda install ", "poetry add ",
+        "python -m pip ", "python3 -m pip ", "!pip ",   "%pip ",   "$ pip "};
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (strncmp(text, commands[i], strlen(commands[i])) == 0)
+            return true;
+    return false;
+}
+
 static bool name(struct reader *r)
 {
+    if (is_command(r->at))
+        return fail(r, "it is a command", "leave the command out: only the names of the packages");
     if (r->at[0] == '-')
         return fail(r, "it is an option, and options are not taken here",
                     "indexes, constraints and the like are settings of the server");

@@ -403,6 +403,8 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
         return err_set(e, ERR_ENV_BUSY, 0, "wait until that is done, or cancel it",
                        "packages are being installed into the environment '%s'", name);
     int r = env_db_delete(v->db, owner, name, env_now_ms(), e);
+    if (r >= 0)
+        nursery_forget(g, owner, name); // another of this name knows nothing of it
     env_forget_paths(v);
     return r == 0 ? unknown(v, owner, name, e) : r < 0 ? r : 0;
 }

@@ -76,6 +76,7 @@ struct env_order {
     enum env_change change;
     const char *owner, *name;
     bool create;                // make the environment when it is not there
+    bool fresh;                 // it was made for this order, and goes when that is refused
     const json_t *requirements; // array of texts: to install, or names to uninstall
     const json_t *constraints;  // the same, or NULL
     const char *

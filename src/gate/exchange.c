@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/text.h"
@@ -45,6 +46,8 @@ void exchange_free(struct exchange *p)
     if (p->spool >= 0)
         p->x.server->spools--;
     fd_close(&p->spool);
+    if (p->x.on_end)
+        p->x.on_end(p->x.end_argument);
     free(p);
 }
 
@@ -396,6 +399,8 @@ void exchange_options(struct exchange *p)
 
 // ---- streams -------------------------------------------------------------------------------------
 
+enum { STREAM_WRITE = 512 * 1024 }; // bytes at a time; libevent's own 16 KiB are a system call each
+
 void http_stream_begin(struct http_exchange *x, int status, const char *type)
 {
     struct exchange *p = private_of(x);
@@ -410,6 +415,7 @@ void http_stream_begin(struct http_exchange *x, int status, const char *type)
     // to an HTTP/1.0 client that wants to go on.
     if (p->old)
         (void)evhttp_remove_header(evhttp_request_get_input_headers(x->ev), "Connection");
+    (void)bufferevent_set_max_single_write(p->conn->bev, STREAM_WRITE);
     evhttp_send_reply_start(x->ev, status, http_reason(status));
 }
 
@@ -461,12 +467,19 @@ void http_stream_end(struct http_exchange *x)
 // loopback, Linux 6.18, with TCP_NODELAY).
 enum { FILE_PIECE = 256 * 1024, FILE_TAIL = 128 * 1024 };
 
-// Reads the next piece of the file into `piece`.  False: there is less than was promised.
+static bool has_name(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+// Reads the next piece of the file into `piece`.  False: there is less than was promised, or the file was removed.
 static bool read_piece(struct exchange *p, struct evbuffer *piece)
 {
     struct evbuffer_iovec room;
     size_t want = p->file_left < FILE_PIECE + FILE_TAIL ? (size_t)p->file_left : FILE_PIECE;
-    if (!piece || evbuffer_reserve_space(piece, (ev_ssize_t)want, &room, 1) != 1)
+    if ((p->x.while_named && !has_name(p->file)) || !piece ||
+        evbuffer_reserve_space(piece, (ev_ssize_t)want, &room, 1) != 1)
         return false;
     ssize_t n = pread(p->file, room.iov_base, want, (off_t)p->file_at);
     if (n <= 0)

@@ -355,13 +355,18 @@ static void take_count(const struct run *r, struct session *s)
 }
 
 // The box ended while its files were collected: what is not there is not passed over in silence.
-static void count_uncollected(struct exec_work *w)
+static void count_uncollected(const struct exec *x, const struct run *r)
 {
-    uint64_t left = w->change_count - w->change + (w->copy != NULL);
+    struct exec_work *w = x->work;
+    bool opening = w->listed && w->op; // the file that was asked for last is not there yet
+    // The box was gone before its result was read: nobody could ask for its files any more.
+    bool too_late = x->request.collect && !w->asked && (r->flags & FRAME_HAS_FILES) &&
+                    (w->lost || r->ended.end == END_OWN);
+    uint64_t left = w->change_count - w->change + (w->copy != NULL || opening);
     if (w->copy)
         store_cancel(TAKE_PTR(w->copy));
     w->omitted += left;
-    if (!w->file_error.message[0] && (left || (w->asked && !w->listed)))
+    if (!w->file_error.message[0] && (left || too_late || (w->asked && !w->listed)))
         err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
                 "the box ended before all of its files were kept");
 }
@@ -387,7 +392,7 @@ static void on_done(struct run *r)
         nursery_learn(x->gate, x->owner, w->environment.name,
                       json_object_get(r->result, "imports"));
     w->lost = x->session_id[0] && !s;
-    count_uncollected(w);
+    count_uncollected(x, r);
     x->session = s;
     if (s)
         take_count(r, s);
@@ -509,6 +514,7 @@ bool exec_begin(struct exec *x)
         .session = s,
         .network = x->network,
         .policed = x->work->policy != NULL,
+        .wheels = q->install && x->gate->facts->config->find_links[0],
         .nursery = exec_ask_nursery(x, s, x->work->layers, x->work->policy, &x->work->environment),
         .on_box = on_box,
         .on_answer = on_answer,

@@ -164,7 +164,7 @@ static int need(struct exec *x, const json_t *requirements)
 
 // ---- metadata in the code ----------------------------------------------------------------------------
 
-static bool has_marker(const char *code, size_t length)
+bool exec_has_metadata(const char *code, size_t length)
 {
     const char *at = code;
     while ((at = memmem(at, length - (size_t)(at - code), MARKER, sizeof MARKER - 1))) {
@@ -285,7 +285,7 @@ static int wait_for_own(struct exec *x)
         return need(x, q->packages) < 0 ? -1 : 1;
     }
     bool named = q->environment && q->environment[0];
-    if (!named && x->gate->envs && q->code && has_marker(q->code, q->code_length))
+    if (!named && x->gate->envs && q->code && exec_has_metadata(q->code, q->code_length))
         return read_metadata(x);
     return 0;
 }
@@ -360,8 +360,13 @@ int exec_find_path(struct exec *x, struct session *s, json_t **ret)
     if (s && settle_session(x, s) < 0)
         return -1;
     const char *name = shown(s ? s->plan.environment : x->request.environment);
-    if (envs_path(x->gate, x->owner, name, ret, &x->error) < 0)
-        return -1;
+    if (envs_path(x->gate, x->owner, name, ret, &x->error) < 0) {
+        // Somebody has deleted it: a session that is at work there keeps what it was told of.
+        if (!s || x->error.code != ERR_ENV_UNKNOWN || !(s->had_path || s->executions))
+            return -1;
+        x->error = (struct err){0};
+        return 0;
+    }
     if (s && !*ret && s->had_path)
         *ret = json_array(); // what it was told before does not hold any more
     if (s && *ret)

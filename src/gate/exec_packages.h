@@ -18,6 +18,9 @@ int exec_wait_for_packages(struct exec *x);
 bool exec_cancel_packages(struct exec *x);
 void exec_free_packages(struct exec *x);
 
+// Is there a line that begins such metadata?
+bool exec_has_metadata(const char *code, size_t length);
+
 // The folders that the code's interpreter looks for packages in; NULL: only its own.  New.  0, or negative and
 // x->error.
 int exec_find_path(struct exec *x, struct session *s, json_t **ret);

@@ -44,6 +44,12 @@ struct http_exchange {
     void (*on_close)(struct http_exchange *x);
     // A stream whose reader had been slow has room again; may be NULL.
     void (*on_drained)(struct http_exchange *x);
+    // A file that is the answer is sent only as long as it has a name.  SECURITY: what was removed is on the disk as
+    // long as it is open, and no quota counts it.
+    bool while_named;
+    // The exchange is over, however it went, and a file that was its answer is closed; may be NULL.
+    void (*on_end)(void *argument);
+    void *end_argument;
 };
 
 // Starts serving on a listening socket, which is taken.  `routes` ends with a row without a path.

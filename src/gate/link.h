@@ -79,6 +79,9 @@ int link_interrupt(struct link *l, uint64_t box);
 int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms); // see wire.h
 // A box that was kept is one for a single run from here on.
 int link_measure_once(struct link *l, uint64_t box, uint64_t cpu_ms);
+// It waits for somebody, and must do nothing meanwhile; and it has somebody.
+int link_measure_wait(struct link *l, uint64_t box, uint64_t cpu_ms);
+int link_measure_taken(struct link *l, uint64_t box);
 int link_status(struct link *l);
 
 // Reads what is there now, outside of the event loop.

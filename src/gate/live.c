@@ -228,7 +228,10 @@ void live_end_stream(struct live_box *b, enum live_stream stream)
 static int send_frames(struct live_box *b)
 {
     for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));) {
-        unsigned flags = f->kind == FRAME_RUN && b->kept ? FRAME_KEPT : 0;
+        unsigned flags = f->kind != FRAME_RUN ? 0
+                         : b->direct          ? FRAME_DIRECT
+                         : b->kept            ? FRAME_KEPT
+                                              : 0;
         int n = frame_send_flags(b->control, f->kind, flags, f->pieces, f->count, &f->offset);
         if (n < 0)
             return n;
@@ -341,6 +344,7 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
                            .reader = {.max = FRAME_RESULT_MAX, .resync = kept}};
     TAILQ_INIT(&b->frames);
     TAILQ_INIT(&b->ops);
+    TAILQ_INIT(&b->readers);
     // And that gate may have asked things: their answers must not look like answers to us.
     if (kept && getrandom(&b->next_tag, sizeof b->next_tag, GRND_NONBLOCK) < 0)
         b->next_tag = (uint32_t)id;
@@ -351,6 +355,27 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
         return NULL;
     }
     return b;
+}
+
+void live_reader_add(struct live_box *b, struct live_reader *r)
+{
+    r->box = b;
+    TAILQ_INSERT_TAIL(&b->readers, r, list);
+}
+
+void live_reader_drop(struct live_reader *r)
+{
+    if (r->box)
+        TAILQ_REMOVE(&r->box->readers, r, list);
+    r->box = NULL;
+}
+
+static void drop_readers(struct live_box *b)
+{
+    for (struct live_reader *r; (r = TAILQ_FIRST(&b->readers));) {
+        live_reader_drop(r);
+        r->on_gone(r);
+    }
 }
 
 void live_free(struct live_box *b)
@@ -365,6 +390,7 @@ void live_free(struct live_box *b)
     meter_close(&b->meter);
     free(TAKE_PTR(b->refusals));
     scratch_fail_all(b);
+    drop_readers(b);
     drop_frames(b);
     struct event *events[] = {b->control_event, b->write_event, b->stream_event[LIVE_STDOUT],
                               b->stream_event[LIVE_STDERR]};

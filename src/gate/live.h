@@ -40,11 +40,20 @@ struct live_user {
     void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
 };
 
+// Somebody who has a file of the box open.  SECURITY: that keeps all of its scratch in memory, which no limit counts when
+// the box is gone; so it is told then, and closes it.
+struct live_reader {
+    struct live_box *box; // NULL: it is gone
+    void (*on_gone)(struct live_reader *r);
+    TAILQ_ENTRY(live_reader) list;
+};
+
 struct live_box {
     struct gate *gate;
     uint64_t id;
     struct wire_limits limits;
     bool kept;
+    bool direct; // no code will ever run in it: FRAME_DIRECT
     int control, fd[LIVE_STREAMS];
     struct event *control_event, *write_event, *stream_event[LIVE_STREAMS];
     bool watched[LIVE_STREAMS]; // the stream's event is added
@@ -56,7 +65,8 @@ struct live_box {
     // scratch.c: operations that are awaited, oldest first.
     TAILQ_HEAD(, scratch_op) ops;
     uint32_t next_tag;
-    unsigned writes;           // scratch.c: writes and deletes that were done
+    unsigned writes; // scratch.c: writes and deletes that were done
+    TAILQ_HEAD(, live_reader) readers;
     struct meter meter;        // of a kept box, if there is one
     bool told;                 // what is denied in it is told of
     struct refusals *refusals; // since the last run was done; NULL: none
@@ -91,6 +101,9 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
 
 // No more of this stream: it is at its end, or nobody wants it.  Closes it.
 void live_end_stream(struct live_box *b, enum live_stream stream);
+
+void live_reader_add(struct live_box *b, struct live_reader *r);
+void live_reader_drop(struct live_reader *r); // fine when the box is gone
 
 // Reads what is there now, outside of the event loop.
 void live_read(struct live_box *b);

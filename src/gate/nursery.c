@@ -316,8 +316,9 @@ static struct live_box *take_ready(struct family *f, const struct nursery_ask *a
 {
     for (struct nursling *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
-        if (b->stage != NURSLING_READY || b->network != ask->network || b->box->silent ||
-            !json_equal(b->path, ask->path))
+        // An answer of the keeper that is on its way would be taken for the run's.
+        if (b->stage != NURSLING_READY || b->asked || b->network != ask->network ||
+            b->box->silent || !json_equal(b->path, ask->path))
             continue;
         struct live_box *live = nursling_take(b);
         if (live)
@@ -375,6 +376,17 @@ void nursery_changed(struct gate *g)
         return;
     n->changed = true;
     nursery_tick_in(n, 0);
+}
+
+void nursery_forget(struct gate *g, const char *owner, const char *environment)
+{
+    struct nursery *n = g->nursery;
+    struct family *f = n ? find_family(n, owner, environment) : NULL;
+    if (!f)
+        return;
+    nursling_drop_all(f);
+    f->unsaved = false;
+    family_free(f);
 }
 
 int nursery_declare(struct gate *g, const char *owner, const char *environment, json_t *names,

@@ -51,6 +51,9 @@ void nursery_learn(struct gate *g, const char *owner, const char *environment,
 // Some environment has changed, or is gone: boxes that are not as it is now go.
 void nursery_changed(struct gate *g);
 
+// This environment is gone, with all that was learned of it.
+void nursery_forget(struct gate *g, const char *owner, const char *environment);
+
 // Declares modules for an environment: `names` is what preload_check() made.  A box is made for it when it has
 // packages.
 int nursery_declare(struct gate *g, const char *owner, const char *environment, json_t *names,

@@ -35,7 +35,7 @@ struct nursling {
     bool network;
     uint64_t bytes;   // of memory
     uint64_t printed; // bytes, in this stage
-    uint64_t idle_us; // CPU time while it waits
+    bool asked;       // the keeper, what it has in memory now
     char *meta;       // lent to live_send()
     struct event *timer;
     TAILQ_ENTRY(nursling) list;

@@ -23,8 +23,8 @@
 enum {
     WARM_MS = 20000, // for the imports; --wall when that is less
     BACKOFF_MS = 30 * 1000,
-    BACKOFF_DOUBLINGS = 7,    // up to about an hour
-    WAITING_CPU_US = 1000000, // of a box that waits
+    BACKOFF_DOUBLINGS = 7, // up to about an hour
+    WAITING_CPU_MS = 1000, // of a box that waits
     WAITING_OUTPUT = 64 << 10,
     DRAIN_READS = 64,
 };
@@ -101,10 +101,14 @@ static void give_up(struct nursling *b, bool is_gone, const char *why)
 
 // ---- the life of a box ---------------------------------------------------------------------------------
 
-static const char *end_words(const struct wire_ended *m)
+static const char *end_words(const struct wire_ended *m, bool waits)
 {
-    return m->usage.memory_hits && m->usage.memory_hits != UINT64_MAX ? "they need too much memory"
-           : m->end == END_MEMORY                                     ? "they need too much memory"
+    return waits && m->end == END_CPU ? "they go on using the processor"
+           : waits && m->end == END_PROCESSES
+               ? "they leave a process behind, and without a cgroup nobody counts what it uses"
+           : m->usage.memory_hits && m->usage.memory_hits != UINT64_MAX
+               ? "they need too much memory"
+           : m->end == END_MEMORY    ? "they need too much memory"
            : m->end == END_CPU       ? "they take too much processor time"
            : m->end == END_PROCESSES ? "they start too many processes"
                                      : "the interpreter crashed, or left";
@@ -113,7 +117,7 @@ static const char *end_words(const struct wire_ended *m)
 static void on_ended(struct live_box *live, const struct wire_ended *m)
 {
     struct nursling *b = live->owner;
-    give_up(b, true, end_words(m));
+    give_up(b, true, end_words(m, b->stage == NURSLING_READY));
 }
 
 static void on_garbage(struct live_box *live)
@@ -186,7 +190,15 @@ static void on_result(struct live_box *live, const char *data, size_t length, un
         return;
     b->stage = NURSLING_MEASURING;
     free(TAKE_PTR(b->meta));
-    (void)link_measure(&n->gate->link, live->id, 0); // and it is idle from here on
+    (void)link_measure_wait(&n->gate->link, live->id, WAITING_CPU_MS); // it is idle from here on
+}
+
+static void note_memory(struct nursling *b, uint64_t bytes)
+{
+    if (bytes != UINT64_MAX)
+        b->bytes = bytes;
+    if (b->bytes > b->family->all->config->nursery_bytes)
+        give_up(b, false, "they take more than --nursery-memory");
 }
 
 static void on_measured(struct live_box *live, const struct wire_measured *m)
@@ -195,8 +207,12 @@ static void on_measured(struct live_box *live, const struct wire_measured *m)
     struct family *f = b->family;
     struct nursery *n = f->all;
     struct wire_usage now;
-    if (b->stage != NURSLING_MEASURING)
+    b->asked = false;
+    if (b->stage != NURSLING_MEASURING) {
+        if (b->stage == NURSLING_READY)
+            note_memory(b, m->usage.peak_memory_bytes); // may be its end
         return;
+    }
     (void)event_del(b->timer);
     (void)meter_read(&live->meter, &live->limits, &now); // what follows is another's
     b->bytes = m->usage.peak_memory_bytes == UINT64_MAX ? 0 : m->usage.peak_memory_bytes;
@@ -297,19 +313,19 @@ void nursling_make(struct family *f, json_t *names)
 
 // ---- while it waits, and the end of that ---------------------------------------------------------------
 
+// The keeper ends one that uses the processor; memory is for all of them together, and is counted here.
 void nursling_look(struct nursling *b)
 {
-    struct wire_usage used;
+    struct wire_usage used = {.peak_memory_bytes = UINT64_MAX};
     struct live_box *live = b->box;
-    if (b->stage != NURSLING_READY || !live->meter.count)
+    if (b->stage != NURSLING_READY)
         return;
-    (void)meter_read(&live->meter, &live->limits, &used);
-    b->idle_us += used.cpu_user_us + used.cpu_system_us;
-    b->bytes = used.peak_memory_bytes;
-    if (b->idle_us > WAITING_CPU_US)
-        give_up(b, false, "they go on using the processor");
-    else if (b->bytes > b->family->all->config->nursery_bytes)
-        give_up(b, false, "they take more than --nursery-memory");
+    if (live->meter.count) {
+        (void)meter_read(&live->meter, &live->limits, &used);
+        note_memory(b, used.peak_memory_bytes);
+    } else if (!b->asked) {
+        b->asked = link_measure_wait(&b->family->all->gate->link, live->id, WAITING_CPU_MS) >= 0;
+    }
 }
 
 // What it printed since it was looked at last.  False: there is no end to it.

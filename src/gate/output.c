@@ -4,13 +4,16 @@
 // box's (live.h).
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include "gate/quick_json.h"
 #include "gate/run.h"
 
 enum {
     READ_MAX = 65536,
     READS_PER_EVENT = 16,
+    PIPE_BYTES = 512 * 1024,
     RESULT_VALUES_MAX = 200000,
     DISCARDS_PER_EVENT = 64,
     CUT_FACTOR =
@@ -64,6 +67,17 @@ static void too_much(struct run *r, enum run_stream stream)
         stop(r);
 }
 
+// The pipe was full: who writes waits for us, and we for them, 64 KiB at a time.  A larger one lets both work at
+// once.  Only for floods: a user may have 64 MiB in pipes (pipe-user-pages-soft), and what is refused stays
+// as it is.  SECURITY: what is in a pipe counts as the box's memory.
+static void widen(struct run *r, enum run_stream stream)
+{
+    if (r->widened[stream])
+        return;
+    r->widened[stream] = true;
+    (void)fcntl(r->box->fd[stream], F_SETPIPE_SZ, PIPE_BYTES);
+}
+
 // Returns 1 when there may be more, 0 at the end or when nothing is there.
 static int read_stream(struct run *r, enum run_stream stream)
 {
@@ -82,6 +96,8 @@ static int read_stream(struct run *r, enum run_stream stream)
         live_end_stream(r->box, (enum live_stream)stream);
         return 0;
     }
+    if (n == READ_MAX)
+        widen(r, stream);
     r->output_total[stream] += (uint64_t)n;
     r->output_kept += (uint64_t)n;
     if (r->output_kept > r->request.output_bytes) {
@@ -137,7 +153,7 @@ json_t *run_parse_result(const char *data, size_t length)
 {
     if (count_values(data, length) > RESULT_VALUES_MAX)
         return NULL;
-    json_t *result = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
+    json_t *result = quick_json_load(data, length, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(result)) {
         json_decref(result);
         result = NULL;

@@ -295,9 +295,10 @@ void result_judge(const struct run *r, struct result *res)
 
 // ---- the object --------------------------------------------------------------------------------------
 
-static json_t *text_of(struct evbuffer *buffer)
+static json_t *text_of(const struct run *r, enum run_stream stream)
 {
-    size_t n = evbuffer_get_length(buffer), clean = 0;
+    struct evbuffer *buffer = r->output[stream];
+    size_t n = r->output_lent ? 0 : evbuffer_get_length(buffer), clean = 0;
     const char *data = n ? (const char *)evbuffer_pullup(buffer, -1) : "";
     if (!data)
         return NULL; // no memory to join its parts
@@ -620,8 +621,8 @@ static json_t *verdict_json(const struct run *r, const struct result *res, const
         json_object_set_new_nocheck(o, "signal",
                                     res->signal ? json_integer(res->signal) : json_null()) |
         json_object_set_new_nocheck(o, "phase", json_string(res->phase)) |
-        json_object_set_new_nocheck(o, "stdout", text_of(r->output[RUN_STDOUT])) |
-        json_object_set_new_nocheck(o, "stderr", text_of(r->output[RUN_STDERR]));
+        json_object_set_new_nocheck(o, "stdout", text_of(r, RUN_STDOUT)) |
+        json_object_set_new_nocheck(o, "stderr", text_of(r, RUN_STDERR));
     return whole_or_null(o, failed);
 }
 

@@ -526,6 +526,7 @@ static int acquire(struct run *r)
         return 0;
     struct wire_acquire m = {.cpu_ms = r->request.cpu_ms,
                              .network = r->request.network != NULL,
+                             .wheels = r->request.wheels,
                              .limits = r->request.limits};
     r->order.on_box = on_box;
     return link_acquire(&r->gate->link, &r->order, &m, &r->error);

@@ -59,6 +59,7 @@ struct run_request {
     struct session *session;     // runs there; NULL: in a box of its own
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
+    bool wheels;                 // it is the installer, which sees --find-links
     // Of a run without a session: a box that is ready for it may wait (nursery.h); borrowed until on_box; NULL: none.
     const struct nursery_ask *nursery;
     // The box is there and the code not yet in it.  True: run_go() follows when the caller is ready.
@@ -89,11 +90,13 @@ struct run {
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
     uint64_t output_total[RUN_STREAMS], output_kept;
-    bool output_cut;    // what comes is not kept any more
-    enum wire_end end;  // why we released it
-    enum wire_end soft; // why it was interrupted; END_OWN: it was not
-    json_t *result;     // what the code said, or NULL
-    unsigned flags;     // of the result's frame
+    bool output_cut;           // what comes is not kept any more
+    bool widened[RUN_STREAMS]; // its pipe was made larger
+    bool output_lent;          // its object has "" for it: who took it writes it in there
+    enum wire_end end;         // why we released it
+    enum wire_end soft;        // why it was interrupted; END_OWN: it was not
+    json_t *result;            // what the code said, or NULL
+    unsigned flags;            // of the result's frame
     bool has_exit;
     int exit_status; // wait status of the user process, as its init said
     bool has_ended;  // `ended` is the keeper's last word; false: the box lives on, and `ended` says

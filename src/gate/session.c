@@ -231,10 +231,12 @@ bool session_is_id(const char *text)
 int session_check_name(const char *text, size_t length, struct err *e)
 {
     static const char hint[] =
-        "use up to 128 bytes of printable text that does not begin with '" ID_PREFIX
+        "use up to 128 characters of printable text that does not begin with '" ID_PREFIX
         "', such as \"analysis-1\"";
-    if (length == 0 || length > SESSION_NAME_MAX)
-        return err_set(e, ERR_BAD_VALUE, 0, hint, "the name of a session has %zu bytes", length);
+    size_t characters = utf8_count(text, length);
+    if (length == 0 || characters > SESSION_NAME_CHARACTERS || length > SESSION_NAME_MAX)
+        return err_set(e, ERR_BAD_VALUE, 0, hint, "the name of a session has %zu characters",
+                       characters);
     if (utf8_valid_length(text, length) != length)
         return err_set(e, ERR_BAD_VALUE, 0, hint, "the name of a session is not UTF-8");
     for (size_t i = 0; i < length; i++)
@@ -363,6 +365,8 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
         return NULL;
     ask.path = path;
     struct live_box *b = nursery_take(g, &ask);
+    if (b)
+        (void)link_measure_taken(&g->link, b->id);
     json_decref(path);
     return b;
 }

@@ -25,8 +25,9 @@ struct run;
 struct sessions; // all of a gate
 
 enum {
-    SESSION_ID_SIZE = 28,   // "ses_" and 132 bits as base64url, and the end
-    SESSION_NAME_MAX = 128, // bytes
+    SESSION_ID_SIZE = 28, // "ses_" and 132 bits as base64url, and the end
+    SESSION_NAME_CHARACTERS = 128,
+    SESSION_NAME_MAX = 4 * SESSION_NAME_CHARACTERS, // bytes
     SESSION_ENVIRONMENT_MAX = 64,
 };
 

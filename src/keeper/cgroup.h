@@ -54,6 +54,7 @@ struct cgroup {
     uint64_t cpu_base_system_us;
     uint64_t seen_user_us, seen_system_us;                    // `watch`
     uint64_t peak_memory_bytes, peak_processes, process_hits; // `watch`: what was seen so far
+    unsigned strays; // `watch`: processes beside the init and the interpreter, at the last look
 };
 
 struct cgroup_driver {

@@ -72,7 +72,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
         .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
         .cgroup_kind = b->cg.root->driver->kind,
         .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
-                 (b->limits.readonly ? BOX_READONLY : 0) |
+                 (b->limits.readonly ? BOX_READONLY : 0) | (b->terms.wheels ? BOX_WHEELS : 0) |
                  (s->kinds[b->kind].order_count || b->ticket ? BOX_HURRY : 0),
         .landlock_abi = s->caps->landlock_abi,
         .net_slot = (uint32_t)slot,

@@ -46,6 +46,7 @@ struct box_terms {
     uint64_t cpu_ms;
     bool keep;         // for a session: outlives the gate, is interrupted before it is ended
     uint32_t grace_ms; // from the one to the other
+    bool wheels;       // it sees --find-links
 };
 
 struct box {
@@ -57,6 +58,8 @@ struct box {
     struct box_terms terms;
     uint64_t cpu_user_us, cpu_system_us, process_hits; // up to the last MEASURE: of earlier runs
     int64_t warned_ms; // when it was interrupted for its CPU time; 0: it was not
+    uint64_t
+        wait_cpu_ms; // it waits for its first run, and may use no more until then; 0: it does not
     int control, out, err, scratch, pidfd;
     int listener; // of its filter, see keeper/denied.h; -1: there is none
     struct denied *denied;

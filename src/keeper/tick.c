@@ -34,6 +34,13 @@ static void cpu_is_over(struct stock *s, struct box *b)
     }
 }
 
+static uint64_t cpu_limit_ms(const struct box *b)
+{
+    return b->wait_cpu_ms ? b->wait_cpu_ms : b->terms.cpu_ms;
+}
+
+// SECURITY: a package that was imported ahead could burn a core for as long as its box waits.  Without a cgroup
+// the time of a child that nobody waits for is lost, so such a box may have no child at all (`strays`).
 static void check_limits(struct stock *s, struct box *b)
 {
     struct wire_usage u;
@@ -44,7 +51,9 @@ static void check_limits(struct stock *s, struct box *b)
         stock_end(s, b, END_MEMORY);
     else if (u.process_hits >= b->process_hits + PROCESS_HITS_KILL)
         stock_end(s, b, END_PROCESSES);
-    else if (cpu_us > before_us && cpu_us - before_us > b->terms.cpu_ms * 1000)
+    else if (b->wait_cpu_ms && b->cg.strays)
+        stock_end(s, b, END_PROCESSES);
+    else if (cpu_us > before_us && cpu_us - before_us > cpu_limit_ms(b) * 1000)
         cpu_is_over(s, b);
 }
 
@@ -119,18 +128,24 @@ void stock_measure(struct stock *s, const struct wire_measure *m)
     if (!b || !b->terms.keep || (b->state != BOX_LIVE && b->state != BOX_IDLE))
         return; // it is gone, and its ENDED is on the way
     struct wire_usage all;
+    if (m->how == MEASURE_TAKEN) {
+        b->wait_cpu_ms = 0;
+        return;
+    }
     stock_look(b, &all);
     reply.measured =
         (struct wire_measured){.box = b->id, .end = b->warned_ms ? END_CPU : END_OWN, .usage = all};
     stock_subtract_earlier(b, &reply.measured.usage);
-    if (all.cpu_user_us != UINT64_MAX) { // from here on it is the next run's
+    bool waits_already = m->how == MEASURE_WAIT && b->wait_cpu_ms;
+    b->wait_cpu_ms = m->how == MEASURE_WAIT ? m->cpu_ms : 0;
+    if (all.cpu_user_us != UINT64_MAX && !waits_already) { // from here on it is the next run's
         b->cpu_user_us = all.cpu_user_us;
         b->cpu_system_us = all.cpu_system_us;
         b->process_hits = all.process_hits;
     }
-    if (m->cpu_ms) { // a run begins
+    if (m->cpu_ms && m->how != MEASURE_WAIT) { // a run begins
         b->terms.cpu_ms = m->cpu_ms;
-        if (m->once == 1)
+        if (m->how == MEASURE_ONCE)
             stock_unkeep(b);
         if (b->state == BOX_IDLE)
             stock_move(s, b, BOX_LIVE);

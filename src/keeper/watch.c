@@ -46,6 +46,7 @@ static int watch_attach_fds(const struct cgroup *cg, int *fds)
 
 struct sum {
     uint64_t anonymous_kb, shared_kb, tables_kb, user_ticks, system_ticks, threads;
+    unsigned alive;
     bool exact; // divide pages among the processes that share them: dear, so only when it matters
 };
 
@@ -78,6 +79,7 @@ static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
         sum->threads += status_kb(text, "\nThreads:");
+        sum->alive += !strstr(text, "\nState:\tZ") && !strstr(text, "\nState:\tX");
         if (!shares_memory)
             add_memory(pid, text, sum);
     }
@@ -160,6 +162,7 @@ static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
     }
     if (memory > cg->peak_memory_bytes)
         cg->peak_memory_bytes = memory;
+    cg->strays = sum.alive > 2 ? sum.alive - 2 : 0;
     if (sum.threads > cg->peak_processes)
         cg->peak_processes = sum.threads;
     if (sum.threads > cg->limits.processes)

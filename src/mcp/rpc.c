@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gate/quick_json.h"
+
 static const char *const version_names[MCP_VERSION_MAX] = {
 #define X(name, text) [name] = text,
     MCP_VERSION_MAP(X)
@@ -103,7 +105,8 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
     if (check_bounds(text, length, no) < 0)
         return -1;
     // A key that stands twice is read differently by different parsers, so it is an error.
-    json_t *message = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    json_t *message =
+        quick_json_load(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (!message)
         return rpc_refuse(no, MCP_PARSE_ERROR, 400, NULL, NULL, "not JSON: %.120s (byte %d)",
                           error.text, error.position);

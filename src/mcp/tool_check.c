@@ -84,6 +84,7 @@ void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lin
                                     .on_done = on_done,
                                     .argument = c};
     struct err e;
+    // An error is the end of the call: nothing of it may be touched behind it.
     if (!c->mcp->gate)
         tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be checked here");
     else if (request.length > c->mcp->config->source_bytes &&
@@ -91,7 +92,7 @@ void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lin
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
     else if (!policy || !(c->work = check_start(c->mcp->gate, &request)))
         tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
-    if (c->work)
+    else
         c->cancel = cancel;
     json_decref(policy);
 }

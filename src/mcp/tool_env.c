@@ -319,6 +319,7 @@ static int constraints_of(struct mcp_call *c, json_t *arguments, json_t **ret)
     return -1;
 }
 
+// With a `lead` the environment was made for it.
 static void install(struct mcp_call *c, json_t *arguments, const char *name, json_t *requirements,
                     const char *lead)
 {
@@ -328,6 +329,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
     struct env_order order = {
         .change = ENV_INSTALL,
         .name = name,
+        .fresh = lead[0] != '\0',
         .lock = json_string_value(json_object_get(arguments, "lock")),
         .requirements = requirements,
         .constraints = constraints,
@@ -383,6 +385,18 @@ static bool read_new(struct mcp_call *c, json_t *arguments, char name[ENV_NAME_M
     return true;
 }
 
+static int create(struct mcp_call *c, const char *name, const char *python, json_t *preload,
+                  struct err *e)
+{
+    struct err ignored;
+    if (envs_create(c->mcp->gate, c->owner, name, python, e) < 0)
+        return -1;
+    if (!preload || nursery_declare(c->mcp->gate, c->owner, name, preload, e) >= 0)
+        return 0;
+    (void)envs_delete(c->mcp->gate, c->owner, name, &ignored);
+    return -1;
+}
+
 static void create_python_env(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
@@ -412,8 +426,13 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
         json_decref(requirements);
         return;
     }
-    if (envs_create(c->mcp->gate, c->owner, name, python, &e) < 0 ||
-        (preload && nursery_declare(c->mcp->gate, c->owner, name, preload, &e) < 0)) {
+    json_t *constraints; // what is wrong with them is said before anything is made
+    if (constraints_of(c, arguments, &constraints) < 0) {
+        json_decref(requirements);
+        return;
+    }
+    json_decref(constraints);
+    if (create(c, name, python, preload, &e) < 0) {
         tool_env_refuse(c, &e);
         json_decref(requirements);
         return;

@@ -142,7 +142,8 @@ static int add(struct net_logins *l, const struct net_login *one, struct err *e)
         return 0;
     if (l->count == NET_LOGINS_MAX)
         return err_set(e, ERR_BAD_VALUE, 0, "name fewer of them",
-                       "more than %d indexes have logins", NET_LOGINS_MAX);
+                       "more than %d indexes have logins, or are looked up in --index-credentials",
+                       NET_LOGINS_MAX);
     l->items[l->count++] = *one;
     return 0;
 }
@@ -294,7 +295,7 @@ static int take_url(const struct config *c, enum config_key key, char *url,
                     "a password on the command line is shown to every user of this machine");
     if (r > 0)
         r = add(all, &one, e);
-    if (r == 0 && strncmp(url, "https://", 8) == 0) {
+    if (r == 0 && c->index_credentials[0] && strncmp(url, "https://", 8) == 0) {
         struct err ignored; // what is wrong with it is told by net_policy_load
         explicit_bzero(one.value, sizeof one.value);
         if (one.host[0] || read_place(url, &one, &ignored) == 0)

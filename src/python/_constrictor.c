@@ -4,9 +4,9 @@
 // one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
 //
 //   ready(report)        zygote: tell the keeper that the interpreter is warm
-//   learn(rehearsal, hurry)  zygote: call rehearsal() in a throw-away child, remember the pages that
-//                        it wrote to, for boxes made ahead of demand or (hurry) behind it
-//   serve(on_child)      zygote: make boxes until the keeper goes; in a box: call on_child()
+//   serve(on_child, rehearsals)  zygote: make boxes until the keeper goes; in a box: call on_child().
+//                        With rehearsals of a run, () or two (for boxes made ahead of demand and behind it), boxes
+//                        are made from an image (box/image.h) and with the pages that they will need (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   send(kind, payload)  box: have init send a frame to the gate
 //   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those of
@@ -19,6 +19,9 @@
 //   limits()             (memory in bytes, processes)
 // and for network.py, in the zygote or later:
 //   stand_in(name, doc, function, owner)  python/stand_in.h
+// and for check.py and walk.py:
+//   measure(source), count_lines(source, strings)  python/lines.h
+//   the types Visitor and Scope  python/visitor.h
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -31,11 +34,15 @@
 
 #include "base/file.h"
 #include "box/branch.h"
+#include "box/image.h"
 #include "box/init.h"
 #include "box/spawn.h"
 #include "box/warm.h"
+#include "python/arenas.h"
 #include "python/large.h"
+#include "python/lines.h"
 #include "python/stand_in.h"
+#include "python/visitor.h"
 
 static PyObject *fail(int r)
 {
@@ -79,17 +86,12 @@ static void tidy_heap(void)
 #endif
 }
 
-static PyObject *py_learn(PyObject *self, PyObject *args)
+// Calls rehearsal() in a throw-away child and remembers the pages that it wrote to.
+static int learn(PyObject *rehearsal, bool alone, bool hurry)
 {
-    PyObject *rehearsal;
-    int fds[2], hurry;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "Op", &rehearsal, &hurry))
-        return NULL;
+    int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
-        return PyErr_SetFromErrno(PyExc_OSError);
-    bool alone = is_alone();
-    tidy_heap();
+        return -errno;
     if (!alone)
         PyOS_BeforeFork();
     pid_t pid = fork();
@@ -101,16 +103,32 @@ static PyObject *py_learn(PyObject *self, PyObject *args)
             PyErr_Print();
         _exit(done && warm_report(fds[1]) == 0 ? 0 : 1);
     }
+    int r = pid < 0 ? -errno : 0;
     if (!alone)
         PyOS_AfterFork_Parent();
     (void)close(fds[1]);
-    int r = pid < 0 ? -errno : warm_take(fds[0], hurry);
+    if (r == 0)
+        r = warm_take(fds[0], hurry);
     (void)close(fds[0]);
     if (pid > 0)
         (void)waitpid(pid, NULL, 0);
-    if (r < 0)
-        return fail(r);
-    Py_RETURN_NONE;
+    return r;
+}
+
+// From here on this process does nothing in Python, which would make pages its own that every box copies:
+// its memory becomes the image, and what runs do with that is tried out in children.
+static int prepare(PyObject *rehearsals, bool alone)
+{
+    const struct image_area *areas;
+    size_t count = arenas_known(&areas);
+    if (alone)
+        (void)image_share(areas, count); // without it boxes are as safe, and dearer to make
+    for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++) {
+        int r = learn(PyTuple_GetItem(rehearsals, i), alone, i > 0);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 static PyObject *py_serve(PyObject *self, PyObject *args)
@@ -118,12 +136,14 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     static const struct spawn_hooks hooks = {PyOS_BeforeFork, PyOS_AfterFork_Parent};
     static const struct spawn_hooks no_hooks = {nothing, nothing};
     bool alone = is_alone();
-    PyObject *on_child;
+    PyObject *on_child, *rehearsals;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O", &on_child))
+    if (!PyArg_ParseTuple(args, "OO!", &on_child, &PyTuple_Type, &rehearsals))
         return NULL;
     tidy_heap();
-    int r = spawn_serve(alone ? &no_hooks : &hooks);
+    int r = PyTuple_Size(rehearsals) ? prepare(rehearsals, alone) : 0;
+    if (r == 0)
+        r = spawn_serve(alone ? &no_hooks : &hooks);
     if (r < 0)
         return fail(r);
     if (r == 0)
@@ -330,9 +350,8 @@ static PyObject *py_flush_all(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
-    {"learn", py_learn, METH_VARARGS,
-     "learn(rehearsal, hurry): find out which pages a run writes to"},
-    {"serve", py_serve, METH_VARARGS, "serve(on_child): make boxes until the keeper goes"},
+    {"serve", py_serve, METH_VARARGS,
+     "serve(on_child, rehearsals): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
     {"public", py_public, METH_VARARGS, "public(names, values): those that are no secret"},
@@ -348,6 +367,8 @@ static PyMethodDef methods[] = {
     {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): what C code has printed goes out"},
     {"stand_in", py_stand_in, METH_VARARGS,
      "stand_in(name, doc, function, owner): what looks like a function of C and calls this one"},
+    {"measure", py_measure, METH_O, "measure(source): its length, lines, longest line, ..."},
+    {"count_lines", py_count_lines, METH_VARARGS, "count_lines(source, strings): of each kind"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -367,5 +388,9 @@ PyMODINIT_FUNC PyInit__constrictor(void);
 
 PyMODINIT_FUNC PyInit__constrictor(void)
 {
-    return PyModule_Create(&module);
+    arenas_watch();
+    PyObject *made = PyModule_Create(&module);
+    if (made && visitor_init(made) < 0)
+        Py_CLEAR(made);
+    return made;
 }

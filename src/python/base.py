@@ -48,6 +48,7 @@ class Box:
     names = 0               # how many __main__ has before user code
     linecache = None        # KnownSources, which linecache asks by itself
     rich = None             # the module display, once the zygote has it
+    native = None           # the module _constrictor, for what is faster in C
     stand_in = None         # for the module network: of _constrictor
     flush_all = None        # of _constrictor: the C library's streams
     events = ()             # what that has to say about this run

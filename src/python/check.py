@@ -7,10 +7,9 @@ is a box that ends. Whatever is said here is advice, the isolation of the box do
 The syntax tree is made once and walked once (walk.py). The compiler finds errors that the parser
 does not see, such as a `return` outside of a function, and gives warnings; but compiling takes as
 long as all the rest. So the walk notes where the compiler might have something to say ("doubt"),
-and only then, and for long sources, it is asked. A test compares that with asking always.
+and only then it is asked. A test compares that with asking always.
 """
 
-import builtins
 import sys
 from gc import disable as gc_disable, enable as gc_enable, isenabled as gc_is_enabled
 from time import perf_counter
@@ -24,7 +23,6 @@ from walk import Walk
 
 FILENAME = "<code>"
 AROUND = 2                  # lines of context before and after an error
-NAMES_MAX = 100             # names in an answer
 BIG_LINES, BIG_BYTES = 20_000, 1 << 20      # above that a tree is made part by part
 PART = 4000                 # lines of a part
 LONG_LINE = 300             # characters above which something may be nested too deeply to compile
@@ -33,6 +31,7 @@ MAGICS_MAX = 100            # commands of notebooks that are left out
 WARNINGS_MAX = 20
 MODULES_MAX = 20            # that are looked for
 SECONDS = 6.0               # after that the analysis of a long source is broken off
+SOON = 4.0                  # of a source that takes longer the compiler is asked before all else
 LATER = "else", "elif", "except", "finally", ")", "]", "}", "case"      # no statement begins so
 NULL = "source code cannot contain null bytes"
 FLAGS = TOP_LEVEL_AWAIT
@@ -49,6 +48,40 @@ def to_lines(source):
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text, text.split("\n")
+
+
+class Text:
+    """A source, measured; its lines are made when somebody wants to see them, which few do."""
+
+    __slots__ = "source", "is_ascii", "characters", "count", "longest", "goes_on", "known"
+
+    def __init__(self, source):
+        self.source, self.known, self.is_ascii = source, None, True
+        measured = Box.native and Box.native.measure(source)
+        if measured:
+            # goes_on: may a string go over several lines?
+            self.characters, self.count, self.longest, self.goes_on = measured
+            return
+        text, lines = to_lines(source)
+        self.known, self.is_ascii, self.characters = lines, text.isascii(), len(text)
+        self.count, self.longest = len(lines), len(max(lines, key=len))
+        self.goes_on = has_long_strings(text, lines)
+
+    @property
+    def is_big(self):
+        return self.count > BIG_LINES or len(self.source) > BIG_BYTES
+
+    @property
+    def lines(self):
+        if self.known is None:
+            self.known = to_lines(self.source)[1]
+        return self.known
+
+    def count_lines(self, strings):
+        """(all, blank, comment, code): a line within a string is code, whatever it looks like."""
+        if self.known is None:
+            return Box.native.count_lines(self.source, strings)
+        return count_lines(self.known, strings)
 
 
 def window(line, offset):
@@ -113,23 +146,25 @@ class Refused(Exception):
     """The source is wrong; the argument is the error of the answer."""
 
 
-def parse(source, lines, walk):
-    """The tree of a source. Needless commands of notebooks are left out, as in a run."""
+def parse(text, walk):
+    """The tree of a source, and what it was made from. Needless commands of notebooks are left out,
+    as in a run."""
+    source = text.source
     for _ in range(MAGICS_MAX):
         try:
             return compile(source, FILENAME, "exec", FLAGS | ONLY_AST, True), source
         except SyntaxError as exc:
-            source, text = without_magic(source, exc, lines)
+            source, magic = without_magic(source, exc, text.lines)
             if source is None:
-                raise Refused(describe_syntax(exc, lines)) from None
+                raise Refused(describe_syntax(exc, text.lines)) from None
             walk.list("recommendations", {
                 "rule": "magic", "line": exc.lineno, "column": 1,
-                "message": f"'{clip(text, 60)}' is left out: {NEEDLESS[name_of(text)]}"})
+                "message": f"'{clip(magic, 60)}' is left out: {NEEDLESS[name_of(magic)]}"})
         except (RecursionError, MemoryError):
             return None, source         # trees take more of both than the compiler itself does
         except ValueError as exc:       # null bytes, before 3.12
-            raise Refused(describe_syntax(SyntaxError(str(exc)), lines)) from None
-    raise Refused(describe_syntax(SyntaxError("too many commands of notebooks"), lines))
+            raise Refused(describe_syntax(SyntaxError(str(exc)), text.lines)) from None
+    raise Refused(describe_syntax(SyntaxError("too many commands of notebooks"), text.lines))
 
 
 def without_magic(source, exc, lines):
@@ -148,23 +183,21 @@ def without_magic(source, exc, lines):
     return "\n".join(lines).encode("utf-8", "replace"), text
 
 
-def ask_compiler(source, lines):
+def ask_compiler(source, text):
     try:
         compile(source, FILENAME, "exec", FLAGS, True)
     except SyntaxError as exc:
-        raise Refused(describe_syntax(exc, lines)) from None
+        raise Refused(describe_syntax(exc, text.lines)) from None
     except (RecursionError, MemoryError, OverflowError, ValueError) as exc:
         raise Refused(too_deep(exc)) from None
 
 
-def is_long(text, lines, tree):
-    """May anything be nested so deeply that the compiler gives up, although the parser did not?"""
-    if len(max(lines, key=len)) > LONG_LINE:
-        return True
+def is_long(text, tree):
+    """May a statement be nested so deeply that the compiler gives up, although the parser did not?"""
     for node in tree.body:
         first, last = node.lineno, node.end_lineno
         if last > first and not hasattr(node, "body") and \
-                sum([len(line) for line in lines[first - 1:last]]) > LONG_STATEMENT:
+                sum([len(line) for line in text.lines[first - 1:last]]) > LONG_STATEMENT:
             return True
     return False
 
@@ -184,24 +217,43 @@ def parts(lines):
         begin = end
 
 
-def walk_parts(lines, walk):
+class Compiler:
+    """Asked about a whole source, once at most: it takes as long as all the rest."""
+
+    def __init__(self, text, is_asked=False):
+        self.text, self.is_asked = text, is_asked
+
+    def ask(self):
+        if not self.is_asked:
+            self.is_asked = True
+            ask_compiler(self.text.source, self.text)
+
+
+def walk_parts(text, walk, compiler):
     """Feeds a long source part by part, so that the tree of the whole is never there. None, or why
     the analysis is not complete."""
-    deadline, begin = perf_counter() + SECONDS, None
+    start, begin, lines = perf_counter(), None, text.lines
     for first, last in parts(lines):
         begin = first if begin is None else begin
         try:
-            text = "\n".join(lines[begin:last]) + "\n"
-            tree = compile(text, FILENAME, "exec", FLAGS | ONLY_AST, True)
+            # Empty lines in place of those before it: the parser's warnings have a line.
+            part = "\n" * begin + "\n".join(lines[begin:last]) + "\n"
+            tree = compile(part, FILENAME, "exec", FLAGS | ONLY_AST, True)
         except SyntaxError:
+            compiler.ask()              # is it wrong, or does it end within a statement?
             if last - begin > 8 * PART:
                 return f"the statement at line {begin + 1} is too long to be analysed"
-            continue                    # it ends within a statement: together with the next one
+            continue                    # together with the next one
         except (RecursionError, MemoryError, ValueError):
             return f"nested too deeply after line {begin + 1}"
-        walk.feed(tree, begin)
+        walk.feed(tree)
+        if is_long(text, tree):
+            compiler.ask()
         tree = begin = None
-        if perf_counter() > deadline:
+        seconds = perf_counter() - start
+        if seconds * len(lines) > SOON * last:
+            compiler.ask()              # it takes long: first of all, is it valid?
+        if perf_counter() - start > SECONDS:
             return f"the time for it was over at line {last}"
     if begin is None:
         return None
@@ -219,7 +271,6 @@ def has_long_strings(text, lines):
 
 
 def count_lines(lines, strings):
-    """(blank, comment, code): a line within a string is code, whatever it looks like."""
     bare = [line.strip() for line in lines]
     if bare and not bare[-1]:
         bare.pop()          # what follows the last line break is no line
@@ -257,12 +308,12 @@ def look_for_modules(walk):
                            "do without it"})
 
 
-def analyse(walk, text, lines, source, complete):
-    count, blank, comments, code = count_lines(lines, walk.strings)
-    names = walk.finish(vars(builtins).keys() | walk.policy.names)
+def analyse(walk, text, complete):
+    count, blank, comments, code = text.count_lines(walk.strings)
+    names = walk.finish()
     said = {"complete": complete is None, "line_count": count, "blank_lines": blank,
-            "comment_lines": comments, "code_lines": code, "character_count": len(text),
-            "byte_count": len(source), "estimated_complexity": grade(walk.total, walk.highest),
+            "comment_lines": comments, "code_lines": code, "character_count": text.characters,
+            "byte_count": len(text.source), "estimated_complexity": grade(walk.total, walk.highest),
             "complexity": {"total": max(1, walk.total), "highest": max(1, walk.highest)}}
     if complete is not None:
         said["incomplete"] = complete
@@ -271,9 +322,10 @@ def analyse(walk, text, lines, source, complete):
     if names is None or complete is not None:
         said["names"] = {"followed": False, "reason": walk.dynamic or complete, "unbound": []}
     else:
-        said["names"] = {"followed": True, "unbound": names[:NAMES_MAX]}
-        if len(names) > NAMES_MAX:
-            walk.omitted["unbound"] = len(names) - NAMES_MAX
+        unbound, total = names
+        said["names"] = {"followed": True, "unbound": unbound}
+        if total > len(unbound):
+            walk.omitted["unbound"] = total - len(unbound)
     if walk.omitted:
         said["omitted"] = walk.omitted
     return said
@@ -291,28 +343,35 @@ def count_characters(lines, walk, analysis):
 # ---- The whole ----------------------------------------------------------------------------------
 
 def note_warnings(caught, walk):
-    for item in caught[:WARNINGS_MAX]:
-        walk.list("recommendations", {
-            "rule": "warning", "line": item.lineno, "column": 1,
-            "message": clip(f"{item.category.__name__}: {item.message}", LINE_MAX)})
+    """Each once: the parser may have looked twice."""
+    said = {(item.lineno, f"{item.category.__name__}: {item.message}") for item in caught}
+    for line, message in sorted(said)[:WARNINGS_MAX]:
+        walk.list("recommendations", {"rule": "warning", "line": line, "column": 1,
+                                      "message": clip(message, LINE_MAX)})
 
 
-def examine(source, text, lines, walk):
+def examine(text, walk):
     """Parses, walks, in doubt compiles: (why there is no whole analysis, or None; the tree)."""
+    source = text.source
     if b"\0" in source:
-        raise Refused(null_byte(source, lines))
-    if len(lines) > BIG_LINES or len(source) > BIG_BYTES:
-        ask_compiler(source, lines)
-        return walk_parts(lines, walk), None
-    tree, source = parse(source, lines, walk)
+        raise Refused(null_byte(source, text.lines))
+    if text.is_big:
+        compiler = Compiler(text)
+        if not text.is_ascii:
+            compiler.ask()              # it reads bytes, and parts are read as text
+        incomplete = walk_parts(text, walk, compiler)
+        if incomplete or walk.doubt or text.longest > LONG_LINE or b"__debug__" in source:
+            compiler.ask()
+        return incomplete, None
+    tree, source = parse(text, walk)
     if tree is None:
-        ask_compiler(source, lines)
+        ask_compiler(source, text)
         return "the code is nested too deeply to be analysed", None
     walk.feed(tree)
     if b"global_enum" in source:
         walk.dynamic = walk.dynamic or "global_enum is used"
-    if walk.doubt or b"__debug__" in source or is_long(text, lines, tree):
-        ask_compiler(source, lines)
+    if walk.doubt or text.longest > LONG_LINE or b"__debug__" in source or is_long(text, tree):
+        ask_compiler(source, text)
     return None, tree
 
 
@@ -338,9 +397,8 @@ def check(source, policy=None, lint=False):
     if type(source) is str:
         source = source.encode("utf-8", "surrogatepass")
     policy = policy if isinstance(policy, Policy) else Policy(policy)
-    text, lines = to_lines(source)
-    # Strings that go over several lines are rare, and so not looked for.
-    walk = Walk(policy, has_long_strings(text, lines))
+    text = Text(source)
+    walk = Walk(policy, text.goes_on)
     error = complete = tree = None
     collects = gc_is_enabled()
     gc_disable()            # a tree is thousands of new objects, and none of them is garbage
@@ -348,7 +406,7 @@ def check(source, policy=None, lint=False):
         with need("warnings", "catch_warnings")(record=True) as caught:
             need("warnings", "simplefilter")("always")
             try:
-                complete, tree = examine(source, text, lines, walk)
+                complete, tree = examine(text, walk)
             except Refused as exc:
                 error = exc.args[0]
         if caught:
@@ -357,18 +415,18 @@ def check(source, policy=None, lint=False):
             judge_restricted(source, tree, walk)
         if error is None:
             look_for_modules(walk)
-            analysis = analyse(walk, text, lines, source, complete)
+            analysis = analyse(walk, text, complete)
         else:
-            count, blank, comments, code = count_lines(lines, ())
+            count, blank, comments, code = text.count_lines(None)
             analysis = {"complete": False, "incomplete": "the code has a syntax error",
                         "line_count": count, "blank_lines": blank, "comment_lines": comments,
-                        "code_lines": code, "character_count": len(text),
+                        "code_lines": code, "character_count": text.characters,
                         "byte_count": len(source)}
     finally:
         # Whoever waits for the answer does not wait until the tree is taken apart: see settle().
         Kept.tree, Kept.collects = tree, Kept.collects or collects
-    if not text.isascii():
-        count_characters(lines, walk, analysis)
+    if not text.is_ascii:
+        count_characters(text.lines, walk, analysis)
     answer = {"valid": error is None and not walk.found["violations"], "error": error,
               "violations": walk.found["violations"], "analysis": analysis,
               "recommendations": walk.found["recommendations"], "policy": policy.summary(),
@@ -380,15 +438,14 @@ def check(source, policy=None, lint=False):
 
 def judge(source, policy):
     """The violations alone, before a run; none where the source is wrong: the run will tell."""
-    text, lines = to_lines(source)
-    walk = Walk(policy, False)
+    text, walk = Text(source), Walk(policy, False)
     try:
         with need("warnings", "catch_warnings")():
             need("warnings", "simplefilter")("ignore")
-            if len(lines) > BIG_LINES or len(source) > BIG_BYTES:
-                walk_parts(lines, walk)
+            if text.is_big:
+                walk_parts(text, walk, Compiler(text, is_asked=True))
             else:
-                tree, _ = parse(source, lines, walk)
+                tree, _ = parse(text, walk)
                 if tree is not None:
                     walk.feed(tree)
     except Refused:

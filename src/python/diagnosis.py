@@ -44,7 +44,7 @@ WORDS = (
      "ask for another version of the package, and tell its authors"),
     ("index_bad_answer", r"HTTP status client error \((?!401|404)|No connection adapters|"
      r"[Ee]xceeded \d+ redirects|[Tt]oo many redirects|HTTP error 404 while getting|404 Client Error|"
-     r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:404|Not Found)|"
+     r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:\b404\b|Not Found)|"
      r"status client error \(404 Not Found\) for url \(\S+\.whl",
      "the index does not have a file that it lists, or does not give it", "the index may be changing just now: try again"),
 )
@@ -268,9 +268,9 @@ class Diagnosis:
         if not re.search(r"[Nn]o solution found|unsatisfiable|conflict|ResolutionImpossible|"
                          r"Could not find a version|No matching distribution", said):
             if any(word in said for word in NO_WAY):
-                raise Failure("index_unreachable", "the index did not answer as it should", hint="try again",
-                              says=said)
-            raise Failure("internal", "the resolver failed", says=said, hint="see resolver_says")
+                raise Failure("index_unreachable", "the index did not answer as it should", self.named(None),
+                              "try again", said)
+            raise Failure("internal", "the resolver failed", self.named(None), "see resolver_says", said)
         reason = said[max(0, said.find("ERROR: ")):]
         names = [str(item) for item in self.spoken_of(reason)]
         first = " and ".join(names[:4])

@@ -51,8 +51,8 @@ CANARY = "_ipython_canary_method_should_not_exist_"     # whoever has it has eve
 BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other files, and what makes us need them: ADOPT of the file has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
-          "statements", "walk", "check", "lint", "guard", "restricted", "policed", "readonly", "transform",
-          "layers", "fresh")
+          "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
+          "readonly", "transform", "layers", "fresh")
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures", "socket": "network",

@@ -178,6 +178,7 @@ class Installer:
         self.phase("resolving")
         self.packages = [Package(wanted) for wanted in sorted(found, key=lambda wanted: wanted.key)]
         self.check_all()
+        self.check_markers(requirements)
         self.keep_built()
         self.fetch_all(job, tool)
         return self.answer(tool.version)
@@ -217,6 +218,13 @@ class Installer:
                 self.warn(f"the index gives no SHA-256 of {wanted.filename}: it is as it came")
             elif wanted.is_wheel and not wanted.sha256.isalnum():
                 raise Failure("index_bad_answer", f"the hash of {clean(wanted.filename)} is none")
+
+    def check_markers(self, requirements):
+        """Who asks for what is not for this machine should not believe that it is there."""
+        found = {package.wanted.key for package in self.packages}
+        for item in requirements:
+            if item.marker and item.key not in found:
+                self.warn(f"{item} was left out: its marker does not hold for this Python")
 
     def keep_built(self):
         """A wheel that was built here before is not built again for the same version."""

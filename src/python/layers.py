@@ -18,6 +18,7 @@ from base import __builtins__           # first: functions look builtins up ther
 from base import Box, need
 
 ROOT = "/opt/layers/"
+CHILDREN = "/opt/constrictor/children"
 LOADERS = _get_supported_file_loaders()
 NAMES_MAX = 64              # names of a run's code that are looked at
 REPORT_MAX = 16             # modules that are told
@@ -87,12 +88,18 @@ def look_in(path):
     for folder in path:
         if folder not in known:
             add(folder)
+    tell_children(path)
+
+
+def tell_children(path):
+    """Interpreters that the code starts have the same packages, at the same place: see children/sitecustomize.py."""
     environ = need("os", "environ")
-    rest = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder and folder not in known]
-    if path or rest:
-        environ["PYTHONPATH"] = ":".join([*path, *rest])
-    else:
-        environ.pop("PYTHONPATH", None)
+    folders = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder not in ("", CHILDREN)]
+    for name, value in ("PYTHONPATH", [CHILDREN] * bool(path) + folders), ("CONSTRICTOR_LAYERS", path):
+        if value:
+            environ[name] = ":".join(value)
+        else:
+            environ.pop(name, None)
 
 
 # ---- What a run imported ------------------------------------------------------------------------

@@ -39,6 +39,10 @@ class Refused:
     items = ()              # violations of the source of this run
 
 
+class Last:
+    asked = policy = None   # of a check: the next one mostly has the same
+
+
 PolicyError.__module__ = "builtins"     # no name of ours in a traceback
 
 encoder = make_encoder(None, None, quote, None, ":", ",", False, False, False)
@@ -107,14 +111,22 @@ def refuse(refused, filename):
     raise PolicyError(message, (filename, first["line"], first["column"], None))
 
 
+def policy_of_check(asked):
+    if Last.policy is None or asked != Last.asked:
+        Last.policy = Policy(asked)
+        Last.asked = asked
+    return Last.policy
+
+
 def before(meta, source):
     """Called before a run. None: it goes on; else what is to be answered."""
+    is_check = meta.get("op") == "check"
     try:
-        policy = Policy(meta["policy"])
+        policy = policy_of_check(meta["policy"]) if is_check else Policy(meta["policy"])
     except BadPolicy as exc:
         return failure(str(exc), "bad_policy")
     Box.transformer = meta.get("transformer") or ()
-    if meta.get("op") == "check":
+    if is_check:
         return answer_check(meta, source, policy)
     if policy.mode == "restricted":
         problem = Box.rich.own("restricted").begin(policy)

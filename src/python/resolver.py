@@ -141,9 +141,9 @@ def read_bounded(path):
 
 
 def warnings_in(said):
-    """Lines that speak of yanked releases."""
+    """Lines that speak of yanked releases, and of extras that a package does not have."""
     return [clean(re.sub(r"^(warning|WARNING):\s*", "", line.strip()), 300)
-            for line in said.splitlines() if "yanked" in line.lower()][:20]
+            for line in said.splitlines() if re.search(r"yanked|(have|provide) (an|the) extra ", line, re.IGNORECASE)][:20]
 
 
 def base_of(url):

@@ -7,15 +7,16 @@ Used in the user process of a box; nothing of the source is executed.
 import _ast
 
 from base import __builtins__           # first: functions look builtins up there
+from base import Box
 
 MODULE, FUNCTION, CLASS = range(3)
 AST, Name, Tuple, List, Starred = _ast.AST, _ast.Name, _ast.Tuple, _ast.List, _ast.Starred
-
-
 NONE = frozenset()
 
 
 class Scope:
+    """The same is in visitor.c, for boxes."""
+
     __slots__ = ("kind", "parent", "name", "is_async", "owner", "maybe", "order", "pending", "late",
                  "globals", "outer", "reached", "deleted", "depth", "loops")
 
@@ -28,21 +29,25 @@ class Scope:
         # A class body reads what it has not from around it, at once.
         self.pending = {} if kind != CLASS else self.owner.pending      # name -> (line, column)
         self.late = {}                  # the same for reads that happen later
-        # Declared global; declared nonlocal; declared nonlocal by functions within. Most have none, and there
-        # are many functions: a set is made when there is something to put into it.
+        # Declared global; declared nonlocal; declared nonlocal by functions within; deleted. Most have none,
+        # and there are many functions: a set is made when there is something to put into it.
         self.globals = self.outer = self.reached = self.deleted = NONE
         self.depth = self.loops = 0
 
 
-    def note(self, which, names):
-        """Adds names to one of the sets."""
-        if getattr(self, which) is NONE:
-            setattr(self, which, set())
-        getattr(self, which).update(names)
+Scope = getattr(Box.native, "Scope", Scope)
 
-    def delete(self, name):
-        self.maybe.discard(name)
-        self.note("deleted", (name,))
+
+def note(scope, which, names):
+    """Adds names to one of the sets."""
+    if not getattr(scope, which):
+        setattr(scope, which, set())
+    getattr(scope, which).update(names)
+
+
+def delete(scope, name):
+    scope.maybe.discard(name)
+    note(scope, "deleted", (name,))
 
 
 def names_of(args):

@@ -11,7 +11,7 @@ import sys
 from base import __builtins__           # first: functions look builtins up there
 from base import clip
 from advice import judge_default, judge_handlers, judge_import
-from scope import CLASS, FUNCTION, MODULE, Scope
+from scope import CLASS, FUNCTION, MODULE, Scope, delete, note
 
 NAME_MAX = 100              # characters of a name in an answer
 NAMES_MAX = 50              # names of one `from x import a, b, c` in an answer
@@ -92,7 +92,7 @@ def walk_jump(walk, node):
     if walk.scope.loops == 0:
         walk.doubt = True
     elif type(node) is _ast.Break and walk.endless:
-        walk.endless[-1]["ends"] = True
+        walk.endless[-1] = True
 
 
 def walk_pass(walk, node):
@@ -101,13 +101,13 @@ def walk_pass(walk, node):
 
 def walk_global(walk, node):
     walk.doubt = True
-    walk.scope.note("globals", node.names)
+    note(walk.scope, "globals", node.names)
     walk.forced.update(node.names)
 
 
 def walk_nonlocal(walk, node):
     walk.doubt = True
-    walk.scope.note("outer", node.names)
+    note(walk.scope, "outer", node.names)
 
 
 def walk_unknown(walk, node):
@@ -230,7 +230,7 @@ def walk_try(walk, node):
         walk.bind(name)
         walk.nested(handler.body)
         if not was_there:
-            scope.delete(name)          # as the end of a handler does
+            delete(scope, name)         # as the end of a handler does
     walk.nested(node.orelse, node.finalbody)
     walk.doubt |= bool(node.finalbody) and WARNS_OF_FINALLY
 

@@ -122,6 +122,7 @@ def main():
     os.register_at_fork = runner.Box.register_at_fork = register_at_fork
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
+    runner.Box.native = constrictor if hasattr(constrictor, "Visitor") else None
     runner.Box.stand_in = getattr(constrictor, "stand_in", None)
     runner.Box.flush_all = getattr(constrictor, "flush_all", None)
     display.install()
@@ -138,16 +139,13 @@ def main():
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
             stream.flush()              # or every box would print what a preload had printed
-    if not cold:
-        constrictor.learn(runner.rehearse, False)
-        constrictor.learn(runner.rehearse_least, True)
     missing = [entry["name"] for entry in failed]
     constrictor.ready(runner.to_json({
         "version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
         "preloaded": [name for name in names if name not in missing], "failed": failed,
         "transformer": transformer,
     }).encode())
-    constrictor.serve(runner.main)
+    constrictor.serve(runner.main, () if cold else (runner.rehearse, runner.rehearse_least))
 
 
 main()

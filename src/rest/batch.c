@@ -54,6 +54,7 @@ struct batch {
 
 struct batches {
     unsigned running;         // items of all
+    size_t held_bytes;        // results of all that wait for an earlier one
     TAILQ_HEAD(, batch) list; // the next one to get a turn first
 };
 
@@ -199,12 +200,18 @@ static void write_result(struct batch *b, char *text)
     b->written++;
 }
 
+static void hold(struct batch *b, ssize_t bytes)
+{
+    b->held_bytes += (size_t)bytes;
+    b->all->held_bytes += (size_t)bytes;
+}
+
 // Sends those whose turn it is now.
 static void send_held(struct batch *b)
 {
     while (b->written < b->count && b->held[b->written]) {
         char *text = TAKE_PTR(b->held[b->written]);
-        b->held_bytes -= strlen(text);
+        hold(b, -(ssize_t)strlen(text));
         write_result(b, text);
     }
 }
@@ -246,7 +253,7 @@ static void take_result(struct batch *b, size_t index, json_t *object, const cha
         return;
     }
     b->held[index] = text;
-    b->held_bytes += strlen(text);
+    hold(b, (ssize_t)strlen(text));
     send_held(b);
 }
 
@@ -338,11 +345,17 @@ static unsigned most_running(const struct batch *b)
     return runs > others ? runs - others : 1;
 }
 
+// One item of each may always run, so all come to their end: while results are held, an earlier one is under way.
+static bool has_room(const struct batch *b)
+{
+    return !b->running || (b->held_bytes < BATCH_HELD && b->all->held_bytes < BATCH_HELD_ALL);
+}
+
 static bool may_start(const struct batch *b)
 {
     const struct rest_call *c = b->call;
     return b->next < b->count && !b->cancelled && b->running < b->window &&
-           b->all->running < most_running(b) && b->held_bytes < BATCH_HELD &&
+           b->all->running < most_running(b) && has_room(b) &&
            !(c->x && http_stream_backlog(c->x) > BATCH_BACKLOG);
 }
 
@@ -434,6 +447,7 @@ void batch_free(struct batch *b)
         if (b->slots[i].batch)
             free_slot(&b->slots[i]);
     }
+    hold(b, -(ssize_t)b->held_bytes);
     TAILQ_REMOVE(&b->all->list, b, list);
     if (b->alive)
         event_free(b->alive);

@@ -14,7 +14,7 @@
 //   2. At most `window` items of a batch are under way, and all batches together leave a quarter of the server's
 //      runs to others; a batch that finds the server full waits.
 //   3. Results are text as soon as they are there, and are sent as soon as it is their turn; while BATCH_HELD bytes
-//      wait for an earlier one, or BATCH_BACKLOG for the client, nothing new begins.
+//      wait for an earlier one, BATCH_HELD_ALL in all batches, or BATCH_BACKLOG for the client, nothing new begins.
 //   4. A client that goes away cancels what runs and what has not begun, unless the call has a key (keys.h).
 
 #ifndef CONSTRICTOR_REST_BATCH_H
@@ -27,6 +27,7 @@ enum {
     BATCH_ITEMS_MAX = 10000,
     BATCH_WINDOW_MAX = 32, // items of a batch that are under way
     BATCH_HELD = 16 * 1024 * 1024,
+    BATCH_HELD_ALL = 64 * 1024 * 1024,
     BATCH_BACKLOG = 256 * 1024,
     BATCH_ID_MAX = 128, // characters
 };

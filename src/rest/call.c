@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "gate/dump.h"
 #include "gate/problem.h"
+#include "gate/quick_json.h"
 #include "rest/batch.h"
 #include "rest/environments.h"
 #include "rest/keys.h"
@@ -61,6 +62,14 @@ void rest_free(struct rest_call *c)
     json_decref(c->packages);
     c->rest->held -= c->held;
     free(c);
+}
+
+void rest_drop_body(struct rest_call *c)
+{
+    json_decref(TAKE_PTR(c->body));
+    c->rest->held -= c->held;
+    c->held = 0;
+    http_body_done(c->x);
 }
 
 struct http_exchange *rest_let_go(struct rest_call *c)
@@ -165,7 +174,7 @@ int rest_status(const struct err *e)
         {ERR_BAD_REQUIREMENT, 400},
         {ERR_PACKAGE_DENIED, 403},
         {ERR_INSTALL, 409},
-        {ERR_RESTRICTED, 503},
+        {ERR_RESTRICTED, 409}, // of what is installed: nothing that passes by itself
         {ERR_QUOTA, 507},
         {ERR_DISK_FULL, 507},
         {ERR_INTERPRETER, 503},
@@ -265,7 +274,7 @@ static int read_json(struct rest_call *c)
                   "too many large requests are being worked on");
         return -1;
     }
-    c->body = json_loadb(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
+    c->body = quick_json_load(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     if (!c->body) {
         rest_fail(c, 400, "bad_json", "send one JSON object in UTF-8",
                   "the body is not JSON: line %d, column %d: %s", fault.line, fault.column,
@@ -274,7 +283,6 @@ static int read_json(struct rest_call *c)
     }
     c->held = length;
     rest->held += length;
-    http_body_done(c->x);
     if (fields_check(c->route->fields, rest->config, c->body, &e) == 0)
         return 0;
     rest_fail_err(c, &e);
@@ -342,8 +350,8 @@ static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
         return;
     case ROUTE_TOO_LONG:
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "use a shorter one",
-                  "a name of a session may have %d bytes, the path of a file %d", SESSION_NAME_MAX,
-                  SCRATCH_PATH_MAX);
+                  "a name of a session may have %d characters, the path of a file %d bytes",
+                  SESSION_NAME_CHARACTERS, SCRATCH_PATH_MAX);
         return;
     case ROUTE_FOUND:
     case ROUTE_UNKNOWN: break;
@@ -387,10 +395,13 @@ void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *b
         rest_fail_err(c, &e);
         return;
     }
-    if (c->route->keyed && !keys_enter(rest->keys, c))
-        return;
     if (c->route->fields && read_json(c) < 0)
         return;
+    // Behind the checks: what is no request at all is told so, whatever its key.
+    if (c->route->keyed && !keys_enter(rest->keys, c))
+        return;
+    if (c->route->fields)
+        http_body_done(c->x);
     c->route->handle(c);
 }
 

@@ -89,6 +89,7 @@ int rest_spool(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);
 void rest_free(struct rest_call *c);
 bool rest_is_wanted(const struct rest_call *c); // somebody listens, or will ask again
+void rest_drop_body(struct rest_call *c);       // it only waits for the answer of another
 // The exchange is about to end: the call forgets it.
 struct http_exchange *rest_let_go(struct rest_call *c);
 

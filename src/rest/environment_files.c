@@ -17,15 +17,18 @@
 #include "gate/envs.h"
 #include "rest/environments.h"
 
-enum { MOVING_MAX = 4, WAIT_MS = 30000, WORD_MAX = 16 };
+enum { MOVING_MAX = 4, MOVING_OWNER_MAX = 3, WAIT_MS = 30000, WORD_MAX = 16 };
 
 struct rest_moving {
     struct env_export *export;
     int fd;
+    char owner[65];
+    TAILQ_ENTRY(rest_moving) list;
 };
 
-static unsigned
-    moving_count; // SECURITY: each of them may fill the disk by as much as an environment has
+// SECURITY: each of them may fill the disk by as much as an environment has, and does so until the client has all of
+// it, which takes as long as the client likes.  So there are few, and no caller has all of them.
+static TAILQ_HEAD(, rest_moving) moving = TAILQ_HEAD_INITIALIZER(moving);
 
 void rest_moving_free(struct rest_moving *m)
 {
@@ -33,25 +36,43 @@ void rest_moving_free(struct rest_moving *m)
         return;
     envs_export_cancel(m->export);
     fd_close(&m->fd);
-    moving_count--;
+    TAILQ_REMOVE(&moving, m, list);
     free(m);
+}
+
+static bool has_place(const char *owner)
+{
+    const struct rest_moving *m;
+    unsigned all = 0, own = 0;
+    TAILQ_FOREACH(m, &moving, list)
+    {
+        all++;
+        own += strcmp(m->owner, owner) == 0;
+    }
+    return all < MOVING_MAX && own < MOVING_OWNER_MAX;
 }
 
 // NULL: the call was answered.
 static struct rest_moving *begin(struct rest_call *c)
 {
-    struct rest_moving *m = moving_count < MOVING_MAX ? calloc(1, sizeof *m) : NULL;
+    struct rest_moving *m = has_place(c->owner) ? calloc(1, sizeof *m) : NULL;
     if (!m) {
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
                   "too many environments are on their way at one time");
         return NULL;
     }
-    moving_count++;
     m->fd = -1;
+    snprintf(m->owner, sizeof m->owner, "%s", c->owner);
+    TAILQ_INSERT_TAIL(&moving, m, list);
     return c->moving = m;
 }
 
 // ---- out ---------------------------------------------------------------------------------------------
+
+static void on_sent(void *argument)
+{
+    rest_moving_free(argument);
+}
 
 static void on_exported(uint64_t bytes, const struct err *e, void *argument)
 {
@@ -72,6 +93,8 @@ static void on_exported(uint64_t bytes, const struct err *e, void *argument)
     int fd = TAKE_FD(m->fd);
     snprintf(text, sizeof text, "attachment; filename=\"%s.cenv\"", c->id); // a checked name
     struct http_exchange *x = rest_let_go(c);
+    x->on_end = on_sent;
+    x->end_argument = TAKE_PTR(c->moving); // its place is taken until all is sent
     rest_free(c);
     http_add_header(x, "Content-Disposition", text);
     http_add_header(x, "X-Content-Type-Options", "nosniff");

@@ -193,7 +193,7 @@ static int requirements(struct rest_call *c, const char *name, json_t **ret)
     return -1;
 }
 
-static void install(struct rest_call *c, const char *name)
+static void install(struct rest_call *c, const char *name, bool fresh)
 {
     json_t *packages, *constraints;
     if (requirements(c, "packages", &packages) < 0)
@@ -205,6 +205,7 @@ static void install(struct rest_call *c, const char *name)
     struct env_order order = {
         .change = ENV_INSTALL,
         .name = name,
+        .fresh = fresh,
         .lock = field_text(c->body, "lock", NULL),
         .requirements = packages,
         .constraints = constraints,
@@ -218,7 +219,7 @@ static void install(struct rest_call *c, const char *name)
 
 void rest_install(struct rest_call *c)
 {
-    install(c, c->id);
+    install(c, c->id, false);
 }
 
 void rest_uninstall(struct rest_call *c)
@@ -305,10 +306,22 @@ void rest_get_job(struct rest_call *c)
     set_timer(c, LOOK_MS, on_look);
 }
 
-void rest_delete_job(struct rest_call *c)
+// Not DELETE: a job is a record that stays, and who removes a thing may not find it afterwards.
+void rest_cancel_job(struct rest_call *c)
 {
     struct err e;
     json_t *state = find_job(c, &e);
+    const char *now = json_string_value(json_object_get(state, "state"));
+    if (state && env_status_is_over(state) && now && strcmp(now, "cancelled") == 0) {
+        rest_answer(c, 200, state); // whoever asks twice
+        return;
+    }
+    if (state && env_status_is_over(state)) {
+        rest_fail(c, 409, "job_over", "what it did stays; install or remove something instead",
+                  "the job has ended already: it is %s", now ? now : "over");
+        json_decref(state);
+        return;
+    }
     if (!state || envs_cancel(gate_of(c), c->owner, c->job_id, &e) < 0) {
         json_decref(state);
         rest_fail_err(c, &e);
@@ -369,6 +382,18 @@ void rest_get_environment(struct rest_call *c)
         rest_fail_err(c, &e);
 }
 
+static int create(struct rest_call *c, json_t *preload, struct err *e)
+{
+    struct gate *g = gate_of(c);
+    struct err ignored;
+    if (envs_create(g, c->owner, c->id, field_text(c->body, "python", NULL), e) < 0)
+        return -1;
+    if (!preload || nursery_declare(g, c->owner, c->id, preload, e) >= 0)
+        return 0;
+    (void)envs_delete(g, c->owner, c->id, &ignored);
+    return -1;
+}
+
 void rest_post_environment(struct rest_call *c)
 {
     struct err e;
@@ -407,12 +432,10 @@ void rest_post_environment(struct rest_call *c)
     if (old)
         rest_fail(c, 409, "environment_exists", "use it, or choose another name",
                   "there is an environment '%s' already", c->id);
-    else if (envs_create(gate_of(c), c->owner, c->id, field_text(c->body, "python", NULL), &e) <
-                 0 ||
-             (preload && nursery_declare(gate_of(c), c->owner, c->id, preload, &e) < 0))
+    else if (create(c, preload, &e) < 0)
         rest_fail_err(c, &e);
     else if (some)
-        install(c, c->id);
+        install(c, c->id, true);
     else
         rest_get_environment(c);
 }

@@ -20,7 +20,7 @@ void rest_list_packages(struct rest_call *c);
 void rest_install(struct rest_call *c);
 void rest_uninstall(struct rest_call *c);
 void rest_get_job(struct rest_call *c);
-void rest_delete_job(struct rest_call *c);
+void rest_cancel_job(struct rest_call *c);
 // environment_files.c
 void rest_export_environment(struct rest_call *c);
 void rest_import_environment(struct rest_call *c);

@@ -169,11 +169,7 @@ static bool is_whole(json_t *value)
 
 static size_t count_characters(json_t *text)
 {
-    const char *s = json_string_value(text);
-    size_t length = json_string_length(text), n = 0;
-    for (size_t i = 0; i < length; i++)
-        n += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return n;
+    return utf8_count(json_string_value(text), json_string_length(text));
 }
 
 static bool has_type(const struct field *f, json_t *value)

@@ -127,6 +127,7 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
     snprintf(etag, sizeof etag, "\"%" PRIx64 "-%" PRIx64 "\"", (uint64_t)a->created_ms, a->size);
     bool text = strncmp(a->mime_type, "text/", 5) == 0;
     snprintf(type, sizeof type, "%s%s", a->mime_type, text ? "; charset=utf-8" : "");
+    x->while_named = true;
     http_serve_file(x, type, fd, a->size, etag);
 }
 

@@ -10,9 +10,11 @@
 #include "gate/envs.h"
 #include "gate/session.h"
 #include "net/rule.h"
+#include "rest/keys.h"
 
 // The numbers in the expressions.
-_Static_assert(SESSION_NAME_MAX == 128, "FORM_SESSION");
+_Static_assert(KEYS_TEXT_MAX == 255, "FORM_KEY");
+_Static_assert(SESSION_NAME_CHARACTERS == 128, "FORM_SESSION");
 _Static_assert(ENV_NAME_MAX == 64, "FORM_ENV");
 _Static_assert(NET_METHOD_MAX == 32 && NET_PATH_MAX >= 170, "rule_object");
 

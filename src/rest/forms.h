@@ -43,6 +43,10 @@
     "^(?:/mnt/data/)?(?:\\./)*" FORM_FILE_NAME "(?:/+(?:\\.|" FORM_FILE_NAME ")?){0,31}$"
 #define FORM_FILE_ONE "^" FORM_FILE_NAME "$"
 
+// keys_parse() of rest/keys.h: as it is, or in quotes as RFC 9651 writes strings; blanks behind it do not count.
+#define FORM_KEY                                                                                   \
+    "^(?:[!#-~](?:[ !#-~]{0,253}[!#-~])?|\"(?:[ !#-\\[\\]-~]|\\\\[ -~]){1,255}\")[ \\t]*$"
+
 // decode_base64() of gate/encode.h.
 #define FORM_BASE64                                                                                \
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"

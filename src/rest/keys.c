@@ -397,6 +397,7 @@ static void wait_for(struct rest_key *key, struct rest_call *c)
                   "%u calls with this key wait already for the one that goes on", key->waiting);
         return;
     }
+    rest_drop_body(c);
     c->waits_for = key;
     key->waiting++;
     TAILQ_INSERT_TAIL(&key->waiters, c, waiters);
@@ -432,7 +433,7 @@ bool keys_enter(struct keys *k, struct rest_call *c)
     else if (state == KEYS_UNDER_WAY)
         wait_for(key, c);
     else if (state == KEYS_OTHER)
-        rest_fail(c, 422, "idempotency_key_reused", "use a new key for a new request",
+        rest_fail(c, 409, "idempotency_key_reused", "use a new key for a new request",
                   "this Idempotency-Key was used for another request: its method, path or body was "
                   "not the same");
     else

@@ -110,28 +110,48 @@ static void put(struct rest_call *c, const char *head, char *text, size_t length
         evbuffer_free(chunk);
 }
 
-void lines_write_text(struct lines *l, struct rest_call *c, const char *event, char *text,
-                      size_t length)
+static void format_head(const struct lines *l, const char *event, char *head, size_t cap)
+{
+    switch (l->form) {
+    case LINES_NDJSON: break;
+    case LINES_EVENTS: snprintf(head, cap, "event: %s\nid: %u\ndata: ", event, l->count); break;
+    case LINES_OBJECT: snprintf(head, cap, l->count == 1 ? "{\"results\":[" : ","); break;
+    }
+}
+
+void lines_write_part(struct lines *l, struct rest_call *c, const char *event, unsigned which,
+                      char *text, size_t length)
 {
     char head[96] = "";
     lines_begin(l, c);
     l->wrote = true;
-    l->count++;
-    switch (l->form) {
-    case LINES_NDJSON: break;
-    case LINES_EVENTS:
-        snprintf(head, sizeof head, "event: %s\nid: %u\ndata: ", event, l->count);
-        break;
-    case LINES_OBJECT: snprintf(head, sizeof head, l->count == 1 ? "{\"results\":[" : ","); break;
-    }
-    put(c, head, text, length, l->form == LINES_EVENTS ? "\n\n" : "\n");
+    l->count += which & LINES_FIRST;
+    if (which & LINES_FIRST)
+        format_head(l, event, head, sizeof head);
+    put(c, head, text, length,
+        !(which & LINES_LAST)     ? ""
+        : l->form == LINES_EVENTS ? "\n\n"
+                                  : "\n");
+}
+
+void lines_write_text(struct lines *l, struct rest_call *c, const char *event, char *text,
+                      size_t length)
+{
+    lines_write_part(l, c, event, LINES_FIRST | LINES_LAST, text, length);
 }
 
 void lines_write(struct lines *l, struct rest_call *c, const char *event, json_t *message)
 {
-    char *text = message ? dump_text(message) : NULL;
+    size_t length;
+    char *text = message ? dump_text_n(message, &length) : NULL;
     if (text)
-        lines_write_text(l, c, event, text, strlen(text));
+        lines_write_text(l, c, event, text, length);
+}
+
+void lines_cut(struct rest_call *c)
+{
+    if (c->x)
+        http_stream_chunk(c->x, NULL);
 }
 
 void lines_write_last(struct lines *l, struct rest_call *c, const char *event, json_t *message)

@@ -42,8 +42,14 @@ void lines_write(struct lines *l, struct rest_call *c, const char *event,
 // The same for a message that is text already, which is taken.
 void lines_write_text(struct lines *l, struct rest_call *c, const char *event, char *text,
                       size_t length);
+// The same in parts, of which the first and the last are said to be it.  The text is taken.
+enum { LINES_FIRST = 1, LINES_LAST = 2 };
+void lines_write_part(struct lines *l, struct rest_call *c, const char *event, unsigned which,
+                      char *text, size_t length);
 // The last one.
 void lines_write_last(struct lines *l, struct rest_call *c, const char *event, json_t *message);
+// Memory is out for a message: the answer ends where the client notices.
+void lines_cut(struct rest_call *c);
 void lines_alive(struct lines *l, struct rest_call *c);
 // Ends the answer and frees the call.
 void lines_end(struct lines *l, struct rest_call *c);

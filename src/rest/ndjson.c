@@ -4,6 +4,7 @@
 
 #include "rest/ndjson.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gate/display.h"
+#include "gate/dump.h"
 #include "gate/encode.h"
 #include "rest/call.h"
 #include "rest/lines.h"
@@ -18,30 +20,97 @@
 enum {
     SEGMENTS_MAX = 1024, // changes between stdout and stderr that are remembered for a slow client
     CHARACTER_MAX = 4,   // bytes
+    TAKEN_FIRST = 1024,  // bytes that there is room for at first
     TRACEBACK_MAX = 1000,
 };
 
 static const char *const stream_names[RUN_STREAMS] = {"stdout", "stderr"};
+static const char *const text_tails[RUN_STREAMS] = {"\",\"stream\":\"stdout\"}",
+                                                    "\",\"stream\":\"stderr\"}"};
 
 struct segment {
     enum run_stream stream;
     size_t length;
 };
 
+// All that came on one stream, in one piece: the last line has it once more, and is made without a copy.
+//   1. sent <= due <= length: bytes that were sent; bytes whose turn has come, of which at most the beginning
+//      of a character is not sent.
+//   2. It is ours and, once it was given back, the run's as well; nothing is added from then on, so it stays
+//      where it is.
+struct taken {
+    unsigned users;
+    char *data;
+    size_t length, size, sent, due;
+};
+
+// A part of the last line: JSON as it is, or all of a stream as a JSON string.
+struct section {
+    const char *data;
+    size_t length;
+    bool is_text;
+};
+
+// The last line, when it has much output: it is written as the client takes it, and there is no second copy of
+// the output for it.
+struct last_line {
+    char *json; // without the two texts; NULL: not begun
+    struct section sections[2 * RUN_STREAMS + 1];
+    size_t section, at; // the next one, and how much of it is written
+};
+
 struct ndjson {
     struct rest_call *call;
     struct event *alive;
     struct lines lines;
-    bool done;
-    struct evbuffer *unsent[RUN_STREAMS], *kept[RUN_STREAMS];
-    struct segment segments[SEGMENTS_MAX]; // of unsent, a ring
-    size_t first, count;
-    char carry[RUN_STREAMS][CHARACTER_MAX]; // the beginning of a character
-    size_t carried[RUN_STREAMS];
+    bool done, given_back;
+    struct taken *taken[RUN_STREAMS];
+    bool lent;        // the last of the messages has "" for the output
     json_t *messages; // behind the output
     size_t next;
-    char piece[CHARACTER_MAX + NDJSON_PIECE];
+    struct last_line last;
+    size_t first, count;
+    struct segment segments[SEGMENTS_MAX]; // of what is not due yet, a ring; the last member
 };
+
+// ---- what came -----------------------------------------------------------------------------------
+
+static void taken_unref(struct taken *t)
+{
+    if (!t || --t->users)
+        return;
+    free(t->data);
+    free(t);
+}
+
+static void on_read(const void *data, size_t length, void *taken)
+{
+    (void)data;
+    (void)length;
+    taken_unref(taken);
+}
+
+// Moves all of `data` behind the rest.  0, or -1: memory is out.
+static int taken_add(struct taken *t, struct evbuffer *data, size_t length)
+{
+    if (length > t->size - t->length) {
+        size_t size = t->length + length;
+        size += size < TAKEN_FIRST ? TAKEN_FIRST : size; // the run's output limit bounds it
+        char *grown = realloc(t->data, size);
+        if (!grown)
+            return -1;
+        t->data = grown;
+        t->size = size;
+    }
+    int n = evbuffer_remove(data, t->data + t->length, length);
+    t->length += n > 0 ? (size_t)n : 0;
+    return n == (int)length ? 0 : -1;
+}
+
+static const char *taken_text(const struct taken *t)
+{
+    return t->data ? t->data : "";
+}
 
 // ---- lines ---------------------------------------------------------------------------------------
 
@@ -52,13 +121,12 @@ static void write_line(struct ndjson *n, json_t *message)
 
 static void write_text(struct ndjson *n, enum run_stream stream, const char *data, size_t length)
 {
-    size_t clean;
-    _cleanup_free_ char *copy = utf8_clean(data, length, &clean);
-    json_t *text = copy ? json_stringn_nocheck(copy, clean) : NULL;
-    json_t *message =
-        text ? json_pack("{s:o, s:s}", "text", text, "stream", stream_names[stream]) : NULL;
-    write_line(n, message);
-    json_decref(message);
+    size_t size = 0;
+    char *text = dump_around("{\"text\":\"", data, length, text_tails[stream], &size);
+    if (text)
+        lines_write_text(&n->lines, n->call, "output", text, size);
+    else
+        lines_cut(n->call);
 }
 
 size_t ndjson_whole(const char *data, size_t length)
@@ -94,22 +162,113 @@ static void send_piece(struct ndjson *n)
 {
     struct segment *s = &n->segments[n->first];
     enum run_stream stream = s->stream;
-    size_t have = n->carried[stream], want = s->length < NDJSON_PIECE ? s->length : NDJSON_PIECE;
-    memcpy(n->piece, n->carry[stream], have);
-    int got = evbuffer_remove(n->unsent[stream], n->piece + have, want);
-    if (got > 0)
-        (void)evbuffer_add(n->kept[stream], n->piece + have, (size_t)got);
-    s->length -= want;
+    struct taken *t = n->taken[stream];
+    size_t length = s->length < NDJSON_PIECE ? s->length : NDJSON_PIECE;
+    s->length -= length;
     if (s->length == 0) {
         n->first = (n->first + 1) % SEGMENTS_MAX;
         n->count--;
     }
-    have += got > 0 ? (size_t)got : 0;
-    size_t whole = ndjson_whole(n->piece, have);
-    n->carried[stream] = have - whole;
-    memcpy(n->carry[stream], n->piece + whole, have - whole);
+    t->due += length;
+    const char *data = t->data + t->sent;
+    size_t whole = ndjson_whole(data, t->due - t->sent);
+    t->sent += whole;
     if (whole)
-        write_text(n, stream, n->piece, whole);
+        write_text(n, stream, data, whole);
+}
+
+// A character that never became whole.
+static void send_rest(struct ndjson *n)
+{
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        struct taken *t = n->taken[i];
+        size_t length = t->due - t->sent;
+        t->sent = t->due;
+        if (length)
+            write_text(n, (enum run_stream)i, t->data + t->due - length, length);
+    }
+}
+
+// ---- the last line -------------------------------------------------------------------------------
+
+// What cannot be left out of the line is put into it after all.
+static void fill(struct ndjson *n, json_t *object)
+{
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        size_t length;
+        _cleanup_free_ char *text =
+            utf8_clean(taken_text(n->taken[i]), n->taken[i]->length, &length);
+        if (!text ||
+            json_object_set_new(object, stream_names[i], json_stringn_nocheck(text, length)) < 0)
+            lines_cut(n->call);
+    }
+    n->lent = false;
+}
+
+static void begin_last(struct ndjson *n, json_t *message)
+{
+    struct last_line *l = &n->last;
+    json_t *object = json_object_get(message, "execution");
+    struct dump_hole holes[RUN_STREAMS];
+    size_t length, from = 0;
+    for (int i = 0; i < RUN_STREAMS; i++)
+        holes[i].value = json_object_get(object, stream_names[i]);
+    l->json = dump_text_holes(message, holes, RUN_STREAMS, &length);
+    bool good = l->json != NULL;
+    for (int i = 0; i < RUN_STREAMS && good; i++) {
+        good = holes[i].at >= from && holes[i].at <= length;
+        l->sections[2 * i] = (struct section){l->json + from, holes[i].at - from, false};
+        l->sections[2 * i + 1] =
+            (struct section){taken_text(n->taken[i]), n->taken[i]->length, true};
+        from = holes[i].at;
+    }
+    l->sections[2 * RUN_STREAMS] = (struct section){l->json + from, length - from, false};
+    if (!good) {
+        free(TAKE_PTR(l->json));
+        fill(n, object);
+    }
+}
+
+// The next part of it; a section has at least one.
+static void send_part(struct ndjson *n)
+{
+    struct last_line *l = &n->last;
+    const struct section *s = &l->sections[l->section];
+    bool is_first = l->at == 0, is_end = s->length - l->at <= NDJSON_PIECE;
+    size_t length = is_end ? s->length - l->at : NDJSON_PIECE, size;
+    if (s->is_text && !is_end)
+        length = ndjson_whole(s->data + l->at, length);
+    char *text = s->is_text ? dump_around(is_first ? "\"" : "", s->data + l->at, length,
+                                          is_end ? "\"" : "", &size)
+                            : malloc(length + 1);
+    if (text && !s->is_text)
+        memcpy(text, s->data + l->at, size = length);
+    unsigned which = (is_first && l->section == 0 ? LINES_FIRST : 0) |
+                     (is_end && l->section == ARRAY_LEN(l->sections) - 1 ? LINES_LAST : 0);
+    l->at = is_end ? 0 : l->at + length;
+    l->section += is_end;
+    if (text)
+        lines_write_part(&n->lines, n->call, "done", which, text, size);
+    else
+        lines_cut(n->call);
+}
+
+// The next message, or a part of it.  False: there is none.
+static bool send_message(struct ndjson *n)
+{
+    size_t count = json_array_size(n->messages);
+    if (n->last.json && n->last.section < ARRAY_LEN(n->last.sections)) {
+        send_part(n);
+        return true;
+    }
+    if (n->next >= count)
+        return false;
+    json_t *message = json_array_get(n->messages, n->next++);
+    if (n->lent && n->next == count)
+        begin_last(n, message);
+    if (!n->last.json)
+        write_line(n, message);
+    return true;
 }
 
 // Sends as much as the client takes.
@@ -124,15 +283,9 @@ static void pump(struct ndjson *n)
         }
         if (!n->done)
             return;
-        for (int i = 0; i < RUN_STREAMS; i++) { // a character that never became whole
-            if (n->carried[i])
-                write_text(n, (enum run_stream)i, n->carry[i], n->carried[i]);
-            n->carried[i] = 0;
-        }
-        if (n->next < json_array_size(n->messages)) {
-            write_line(n, json_array_get(n->messages, n->next++));
+        send_rest(n);
+        if (send_message(n))
             continue;
-        }
         lines_end(&n->lines, c); // and n
         return;
     }
@@ -145,31 +298,40 @@ static void on_drained(struct http_exchange *x)
         pump(c->stream);
 }
 
-int ndjson_output(struct ndjson *n, enum run_stream stream, struct evbuffer *data)
+static int take(struct ndjson *n, enum run_stream stream, struct evbuffer *data)
 {
     size_t length = evbuffer_get_length(data);
     if (length == 0)
         return 0;
-    if (evbuffer_add_buffer(n->unsent[stream], data) < 0)
+    if (n->given_back || taken_add(n->taken[stream], data, length) < 0)
         return -1;
     add_segment(n, stream, length);
+    return 0;
+}
+
+int ndjson_output(struct ndjson *n, enum run_stream stream, struct evbuffer *data)
+{
+    if (take(n, stream, data) < 0)
+        return -1;
     pump(n);
     return 0;
 }
 
 int ndjson_give_back(struct ndjson *n, struct run *r)
 {
+    for (int i = 0; i < RUN_STREAMS; i++)
+        if (take(n, (enum run_stream)i, r->output[i]) < 0)
+            return -1;
+    n->given_back = true;
+    r->output_lent = n->lent =
+        n->taken[RUN_STDOUT]->length + n->taken[RUN_STDERR]->length > NDJSON_LENT;
     for (int i = 0; i < RUN_STREAMS; i++) {
-        size_t left = evbuffer_get_length(r->output[i]);
-        if (left && evbuffer_add_buffer(n->unsent[i], r->output[i]) == 0)
-            add_segment(n, (enum run_stream)i, left);
-        size_t length = evbuffer_get_length(n->unsent[i]);
-        _cleanup_free_ char *copy = length ? malloc(length) : NULL;
-        if (length && (!copy || evbuffer_copyout(n->unsent[i], copy, length) < 0))
+        struct taken *t = n->taken[i];
+        if (t->length == 0)
+            continue;
+        if (evbuffer_add_reference(r->output[i], t->data, t->length, on_read, t) < 0)
             return -1;
-        if (evbuffer_add_buffer(r->output[i], n->kept[i]) < 0 ||
-            (length && evbuffer_add(r->output[i], copy, length) < 0))
-            return -1;
+        t->users++;
     }
     return 0;
 }
@@ -193,17 +355,27 @@ static void on_alive(evutil_socket_t fd, short what, void *argument)
     lines_alive(&n->lines, n->call);
 }
 
+static bool make_taken(struct ndjson *n)
+{
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        if (!(n->taken[i] = calloc(1, sizeof *n->taken[i])))
+            return false;
+        n->taken[i]->users = 1;
+    }
+    return true;
+}
+
 struct ndjson *ndjson_new(struct rest_call *c)
 {
     struct timeval every = {.tv_sec = LINES_ALIVE_S};
-    struct ndjson *n = calloc(1, sizeof *n);
+    struct ndjson *n = malloc(sizeof *n);
     if (!n)
         return NULL;
+    memset(n, 0,
+           offsetof(struct ndjson, segments)); // they are large, and written before they are read
     n->call = c;
     lines_init(&n->lines, c->x);
-    bool ok = true;
-    for (int i = 0; i < RUN_STREAMS; i++)
-        ok = (n->unsent[i] = evbuffer_new()) && (n->kept[i] = evbuffer_new()) && ok;
+    bool ok = make_taken(n);
     n->alive = event_new(c->rest->gate->base, -1, EV_PERSIST, on_alive, n);
     if (!ok || !n->alive || event_add(n->alive, &every) < 0) {
         ndjson_free(n);
@@ -217,15 +389,12 @@ void ndjson_free(struct ndjson *n)
 {
     if (!n)
         return;
-    for (int i = 0; i < RUN_STREAMS; i++) {
-        if (n->unsent[i])
-            evbuffer_free(n->unsent[i]);
-        if (n->kept[i])
-            evbuffer_free(n->kept[i]);
-    }
+    for (int i = 0; i < RUN_STREAMS; i++)
+        taken_unref(n->taken[i]);
     if (n->alive)
         event_free(n->alive);
     json_decref(n->messages);
+    free(n->last.json);
     free(n);
 }
 

@@ -30,7 +30,8 @@ struct ndjson;
 
 enum {
     NDJSON_BACKLOG = 256 * 1024, // above it the client is slow, and output waits
-    NDJSON_PIECE = 32 * 1024,    // bytes of output in one line
+    NDJSON_PIECE = 64 * 1024,    // bytes of output in one line
+    NDJSON_LENT = 16 * 1024,     // more of it is written into the last line bit by bit
 };
 
 struct ndjson *ndjson_new(struct rest_call *c); // NULL: memory is out

@@ -467,10 +467,8 @@ static json_t *responses(const struct rest_route *r)
                                   json_pack("{s:s, s:o}", "description", "It goes on as a job",
                                             "content",
                                             content("application/json", reference("Job", 3))));
-    if (r->keyed) {
+    if (r->keyed)
         (void)json_object_set_new(o, "409", failure());
-        (void)json_object_set_new(o, "422", failure());
-    }
     for (size_t i = 0; i < ROUTE_ERRORS_MAX && r->errors[i]; i++) {
         snprintf(status, sizeof status, "%d", r->errors[i]);
         (void)json_object_set_new(o, status, failure());
@@ -490,14 +488,10 @@ static json_t *operation(const struct rest_route *r, const struct config *c)
 {
     json_t *o = json_pack("{s:s, s:s, s:o}", "operationId", r->operation, "summary", r->summary,
                           "responses", responses(r));
-    // Not among the parameters: whoever made up a value for it would make up the same one for two requests.
-    if (r->keyed)
-        (void)json_object_update_new(
-            o, json_pack("{s:s, s:{s:s}}", "description",
-                         "Minds the header Idempotency-Key, which may be left out: see "
-                         "components/parameters/IdempotencyKey.",
-                         "x-idempotency-key", "$ref", "#/components/parameters/IdempotencyKey"));
     json_t *list = parameters(r, c);
+    if (r->keyed)
+        (void)json_array_append_new(
+            list, json_pack("{s:s}", "$ref", "#/components/parameters/IdempotencyKey"));
     if (json_array_size(list))
         (void)json_object_set(o, "parameters", list);
     json_decref(list);
@@ -527,8 +521,7 @@ static json_t *key_parameter(void)
     return parameter("Idempotency-Key", "header", false,
                      "a string of your choice: the same call with the same key is done once, and "
                      "answered alike for 24 hours",
-                     json_pack("{s:s, s:i, s:i, s:s}", "type", "string", "minLength", 1,
-                               "maxLength", KEYS_TEXT_MAX, "pattern", "^[!#-~]([ !#-~]*[!#-~])?$"));
+                     json_pack("{s:s, s:s}", "type", "string", "pattern", FORM_KEY));
 }
 
 static json_t *header(const char *help, const char *type)

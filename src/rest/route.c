@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "code_policy.h"
 #include "gate/envs.h"
 #include "gate/preload.h"
@@ -215,12 +216,12 @@ static const struct field execute_fields[] = {
      .help = "Python source to run; the value of its last expression is the result"},
     {.name = "session",
      .type = FIELD_STRING,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION,
      .help = SESSION_HELP},
     {.name = "session_id",
      .type = FIELD_STRING,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION,
      .same_as = "session",
      .help = "another name of 'session'"},
@@ -307,12 +308,12 @@ static const struct field batch_fields[] = {
 static const struct field session_fields[] = {
     {.name = "name",
      .type = FIELD_STRING,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION_NAME,
      .help = "a name of your choice; it can be used wherever the handle can"},
     {.name = "session_id",
      .type = FIELD_STRING,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION_NAME,
      .same_as = "name",
      .help = "another name of 'name'"},
@@ -347,7 +348,7 @@ static const struct field undo_fields[] = {
     {.name = "checkpoint",
      .type = FIELD_STRING,
      .min = 1,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SOME,
      .help = "name of the checkpoint to go back to, instead of steps"},
     {0},
@@ -357,7 +358,7 @@ static const struct field checkpoint_fields[] = {
     {.name = "name",
      .type = FIELD_STRING,
      .min = 1,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SOME,
      .help = "name of the checkpoint, for undo"},
     {0},
@@ -367,7 +368,7 @@ static const struct field fork_fields[] = {
     {.name = "name",
      .type = FIELD_STRING,
      .min = 1,
-     .max = SESSION_NAME_MAX,
+     .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION_NEW,
      .help = "name of the new session"},
     {0},
@@ -409,7 +410,7 @@ const struct rest_route rest_routes[] = {
      .answer = "Batch", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_batch,
      .operation = "batch", .summary = "Run many pieces of code, each in a fresh box"},
     {HTTP_POST, "/validate", .body = BODY_JSON, .fields = validate_fields, .status = 200,
-     .answer = "Check", .errors = {400, 413, 415, 503}, .handle = rest_validate,
+     .answer = "Check", .errors = {400, 409, 413, 415, 503}, .handle = rest_validate,
      .operation = "validate", .summary = "Look at code without running it: syntax, policy, analysis, advice"},
     {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
      .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
@@ -480,9 +481,9 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, "/environments/{name}/jobs/{job}", .query = job_query, .status = 200, .answer = "Job",
      .errors = {400, 404, 503}, .handle = rest_get_job, .operation = "get_job",
      .summary = "How far a job is"},
-    {HTTP_DELETE, "/environments/{name}/jobs/{job}", .status = 200, .answer = "Job",
-     .errors = {404, 409, 503}, .handle = rest_delete_job, .operation = "cancel_job",
-     .summary = "End a job; the environment is as it was"},
+    {HTTP_POST, "/environments/{name}/jobs/{job}/cancel", .status = 200, .answer = "Job",
+     .errors = {404, 409, 503}, .handle = rest_cancel_job, .operation = "cancel_job",
+     .summary = "End a job; the environment is as it was, and the job stays as a record of that"},
     {HTTP_GET, "/artifacts", .query = artifact_query, .status = 200, .answer = "Artifacts",
      .errors = {400, 503}, .handle = rest_list_artifacts, .operation = "list_artifacts",
      .summary = "Files that your runs left behind, with their links"},
@@ -528,6 +529,13 @@ static enum route_found decode(const char *s, size_t n, char *buf, size_t cap)
     return ROUTE_FOUND;
 }
 
+static enum route_found decode_id(const char *s, size_t n, char *buf, size_t cap)
+{
+    enum route_found r = decode(s, n, buf, cap);
+    bool fits = r != ROUTE_FOUND || utf8_count(buf, strlen(buf)) <= SESSION_NAME_CHARACTERS;
+    return fits ? r : ROUTE_TOO_LONG;
+}
+
 // Compares segment by segment.  ROUTE_UNKNOWN: another path; the others as in the header.
 static enum route_found match(const char *pattern, const char *path, size_t length,
                               struct route_match *ret)
@@ -551,7 +559,7 @@ static enum route_found match(const char *pattern, const char *path, size_t leng
             r = decode(path + at + 1, have - 1, ret->job, sizeof ret->job);
         else if ((want == 5 && strncmp(pattern + 1, "{id}", 4) == 0) ||
                  (want == 7 && strncmp(pattern + 1, "{name}", 6) == 0))
-            r = decode(path + at + 1, have - 1, ret->id, sizeof ret->id);
+            r = decode_id(path + at + 1, have - 1, ret->id, sizeof ret->id);
         else if (have != want || memcmp(pattern, path + at, want) != 0)
             return ROUTE_UNKNOWN;
         if (r != ROUTE_FOUND)

@@ -142,14 +142,47 @@ void rest_put_file(struct rest_call *c)
 
 // ---- reading -------------------------------------------------------------------------------------
 
+// A file that is being sent, until that is over or its box is gone.
+struct sending {
+    struct live_reader reader; // first
+    struct http_exchange *x;
+};
+
+static void on_box_gone(struct live_reader *r)
+{
+    http_stream_chunk(((struct sending *)r)->x, NULL); // cut off, where the client notices
+}
+
+static void on_sent(void *argument)
+{
+    struct sending *s = argument;
+    live_reader_drop(&s->reader);
+    free(s);
+}
+
+static bool watch_box(struct rest_call *c, struct live_box *b)
+{
+    struct sending *s = calloc(1, sizeof *s);
+    if (!s)
+        return false;
+    *s = (struct sending){.reader = {.on_gone = on_box_gone}, .x = c->x};
+    live_reader_add(b, &s->reader);
+    c->x->on_end = on_sent;
+    c->x->end_argument = s;
+    return true;
+}
+
 static void on_read(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct rest_call *c = argument;
     char etag[80];
-    (void)b;
     c->op = NULL;
     if (reply->error.message[0]) {
         rest_fail_err(c, &reply->error);
+        return;
+    }
+    if (!watch_box(c, (struct live_box *)(uintptr_t)b)) {
+        rest_answer(c, 503, NULL);
         return;
     }
     snprintf(etag, sizeof etag, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", reply->file.inode,
@@ -184,6 +217,7 @@ void rest_get_file(struct rest_call *c)
     }
     char etag[STORE_TOKEN_LENGTH + 8];
     snprintf(etag, sizeof etag, "\"%.16s\"", a.token + 8); // not all of the link
+    c->x->while_named = true;
     show_bytes(c, a.path, a.mime_type, fd, a.size, a.modified_ms, etag);
 }
 

@@ -28,6 +28,7 @@ enum {
 enum {
     FRAME_HAS_FILES = 1, // RESULT: scratch is not as empty as it was when the box was made
     FRAME_KEPT = 2,      // RUN: the box lives on, and FILE frames may come while the run goes on
+    FRAME_DIRECT = 4,    // the first RUN: no code will ever run in this box (gate/check.h)
 };
 
 // Bounds of what is said about files in scratch.

@@ -82,12 +82,15 @@ int wire_check(union wire_message *m, size_t len)
     }
     if (m->h.type == WIRE_FILES && m->files.present >= 1U << WIRE_FILES_MAX)
         return -EBADMSG;
-    if (m->h.type == WIRE_ACQUIRE && (m->acquire.ticket == 0 || m->acquire.keep > 1 ||
-                                      m->acquire.network > 1 || m->acquire.limits.readonly > 1))
+    if (m->h.type == WIRE_ACQUIRE &&
+        (m->acquire.ticket == 0 || m->acquire.keep > 1 || m->acquire.network > 1 ||
+         m->acquire.wheels > 1 || m->acquire.limits.readonly > 1))
         return -EBADMSG; // ticket 0 is the keeper's own: for the stock
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;
     if (m->h.type == WIRE_ENDED && m->ended.end >= END_MAX)
+        return -EBADMSG;
+    if (m->h.type == WIRE_MEASURE && m->measure.how > MEASURE_TAKEN)
         return -EBADMSG;
     if (m->h.type == WIRE_MEASURED && m->measured.end >= END_MAX)
         return -EBADMSG;

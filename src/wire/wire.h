@@ -121,7 +121,7 @@ struct wire_acquire {
     uint32_t keep; // 1: for a session: it outlives the gate, and is interrupted before it is ended
     uint32_t grace_ms; // with keep: how long after the interruption
     uint32_t network;  // 1: a box with sockets to the broker
-    uint32_t reserved; // 0
+    uint32_t wheels;   // 1: for the installer, which has --find-links; it is made to order
     struct wire_limits limits;
 };
 
@@ -150,12 +150,19 @@ struct wire_status {
 
 // A run in a kept box is over, or is about to begin: what was used since the last time, and how much CPU
 // time there is from here on.
+enum wire_measure_how {
+    MEASURE_KEPT, // cpu_ms: a run begins, 0: it is over
+    MEASURE_ONCE, // a run begins, and the box is not kept from here on: as if it were fresh, to its end
+    // No run, and the box must do nothing while it waits for one: cpu_ms is all that it may use until then.
+    // Sent again it asks for the figures anew, and gives no more time.
+    MEASURE_WAIT,
+    MEASURE_TAKEN, // it belongs to a session from here on, which may keep threads; no answer
+};
 struct wire_measure {
     struct wire_header h;
     uint64_t box;
     uint64_t cpu_ms;
-    uint32_t
-        once; // 1: with cpu_ms: it is not kept from here on; one run, as if it were fresh, and its end
+    uint32_t how;
     uint32_t reserved; // 0
 };
 

@@ -54,6 +54,8 @@ class Authority(Certificates):
     def make(self, subject, key, ca=False, names=()):
         """A name that is an address becomes one."""
         x509, plain = self.x509, self.x509.DNSName
+        if not any(name[0].isdigit() for name in names):
+            return super().make(subject, key, ca, names)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(x509, "DNSName", lambda name: x509.IPAddress(ipaddress.ip_address(name))
                           if name[0].isdigit() else plain(name))
@@ -321,6 +323,38 @@ def test_a_certificate_of_nobody(program, index):
         error = install(server, "nobody", "lab-private").json["error"]
         assert error["code"] == "index_unreachable" and "certificate" in error["message"], error
     assert len(index.heads) == before
+
+
+class Named(SafeLab):
+    """It has a name, and keeps the one that it is greeted with."""
+
+    def __init__(self, certificates, name):
+        wheel_lab.Lab.__init__(self)
+        self.heads, self.open, self.greetings, self.host = [], False, [], ""
+        self.port = self.server.server_address[1]
+        self.place = f"{name}:{self.port}"
+        self.server.RequestHandlerClass = Handler
+        context = certificates.context(name)
+        context.sni_callback = lambda connection, greeted, _: self.greetings.append(greeted)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+
+
+def test_a_login_behind_a_proxy(program, authority, trusted):
+    """Two passwords, the proxy's and the index's, and each is told to its own only; nobody here looks the name up."""
+    name = "index.internal.example.org"
+    with Named(authority, name) as index:
+        index.add(wheel_lab.wheel("lab-private", "1.0"))
+        proxy = wheel_lab.Proxy(index.server.server_address)
+        with contextlib.closing(proxy.listener), start(
+                program, CONSTRICTOR_INDEX_URL=index.with_login(), SSL_CERT_FILE=trusted,
+                CONSTRICTOR_INDEX_PROXY=f"http://me:s3cret@127.0.0.1:{proxy.port}") as server:
+            answer = install(server, "proxied", "lab-private")
+            assert answer.json["state"] == "ready", answer
+    assert proxy.asked and all(head.startswith(f"CONNECT {index.place} ") for head in proxy.asked), proxy.asked[:2]
+    assert not any(TOKEN in head for head in proxy.asked)
+    assert index.heads and all(head["Authorization"] == f"Basic {TOKEN}" and "Proxy-Authorization" not in head
+                               for _, head in index.heads), index.heads[:2]
+    assert set(index.greetings) == {name}
 
 
 @pytest.mark.parametrize("address, word", [("https://me:{}@x.example.org/simple", "command line"),

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import wheel_lab
-from conftest import open_cli
+from conftest import open_cli, wait_until
 from rest_client import Rest, serve
 
 CODE = "import lab_good, lab_needs\nprint(lab_good.VERSION, lab_good.__file__.split('/')[2])"
@@ -212,6 +212,25 @@ def test_memory_stays_flat(source, target, index):
         "import sys, os\nprint(sum(os.path.getsize(p + '/lab_bulk.bin') for p in sys.path if os.path.exists(p + '/lab_bulk.bin')))",
         environment="bulk")
     assert ran["stdout"] == f"{40 << 20}\n", ran
+
+
+def test_files_that_nobody_takes_have_places_too(source):
+    """SECURITY: each is on the disk until its client has it; few are, and who leaves gives the place back."""
+    if source.get("/environments/bulk").status != 200:
+        assert source.post("/environments", {"name": "bulk", "packages": "lab-bulk", "wait": 60}).json["state"] == "ready"
+
+    def begin(name="bulk"):
+        connection = stack.enter_context(contextlib.closing(source.connect()))
+        connection.request("GET", f"/api/v1/environments/{name}/export", headers=source.headers())
+        return connection, connection.getresponse().status
+
+    with contextlib.ExitStack() as stack:
+        held = [begin() for _ in range(3)]
+        assert [status for _, status in held] == [200] * 3
+        assert begin()[1] == 503
+        held[0][0].sock.close()
+        held[0][0].close()
+        assert wait_until(lambda: begin("tools")[1] == 200)
 
 
 def test_several_at_one_time(archive, target):

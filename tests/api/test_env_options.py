@@ -7,10 +7,8 @@ import json
 import os
 import pathlib
 import re
-import socket
 import sys
 import tarfile
-import threading
 import time
 
 import pytest
@@ -230,50 +228,9 @@ def test_credentials_never_enter_a_box(program):
             assert began.status != 0 and "credentials" in began.err and "hunter2" not in began.err, began
 
 
-class Proxy:
-    """Leads every CONNECT to one place, and remembers who asked for what."""
-
-    def __init__(self, target):
-        self.target, self.asked = target, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.lead, args=(connection,), daemon=True).start()
-
-    def lead(self, connection):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += connection.recv(1)
-        self.asked.append(head.decode())
-        if "bWU6czNjcmV0" not in self.asked[-1]:          # me:s3cret
-            connection.sendall(b"HTTP/1.1 407 Who are you\r\n\r\n")
-            return connection.close()
-        far = socket.create_connection(self.target)
-        connection.sendall(b"HTTP/1.1 200 Go\r\nVia: test\r\n\r\n")
-        threading.Thread(target=self.carry, args=(far, connection), daemon=True).start()
-        self.carry(connection, far)
-
-    @staticmethod
-    def carry(one, other):
-        with contextlib.suppress(OSError):
-            while True:
-                data = one.recv(65536)
-                if not data:
-                    break
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-
-
 def test_an_index_behind_a_proxy(program, index):
     """Names are for the proxy to look up; its password is the broker's alone."""
-    proxy = Proxy(index.server.server_address)
+    proxy = wheel_lab.Proxy(index.server.server_address)
     host = "index.internal.example.org"
     with contextlib.closing(proxy.listener), open_cli(program) as cli:
         flags = "--python", sys.executable, "--index-url", f"http://{host}:{index.server.server_address[1]}/simple"
@@ -346,6 +303,16 @@ def test_metadata_that_is_broken_says_where(online):
     assert "list of texts" in ask(metadata("dependencies = 3"))["message"]
 
 
+def test_a_session_outlives_its_environment(online):
+    name, _ = install(online, "lab-good")
+    before = online.run("import lab_good; x = 41; lab_good.VERSION", session="outlives", environment=name)["result"]
+    assert online.ask("DELETE", f"/environments/{name}").status == 200
+    ran = online.run("import importlib; importlib.reload(lab_good).VERSION, x + 1", session="outlives")
+    assert ran["result"] == f"({before}, 42)", ran
+    assert online.post("/execute", {"code": "1", "environment": name}).json["error"]["code"] == "env_not_found"
+    assert online.ask("DELETE", "/sessions/outlives").status == 200
+
+
 # ---- Without ------------------------------------------------------------------------------------------
 
 def test_offline_with_a_wheelhouse(offline):
@@ -363,9 +330,19 @@ def test_allowed_packages(offline):
     assert error["code"] == "denied_package" and "--allow-package" in error["hint"], error
 
 
-def test_the_wheelhouse_is_for_reading_only(offline):
-    ran = offline.run("import os\ntry:\n    open('/opt/wheels/x', 'w')\nexcept OSError as e:\n    print(e.errno)")
-    assert ran["stdout"].strip() in ("30", "13", "2"), ran
+def test_an_order_that_is_refused_leaves_no_environment(offline):
+    answer = offline.post("/environments", {"name": "half", "packages": "lab-extra", "preload": ["lab_extra"]})
+    assert answer.json["error"]["code"] == "denied_package", answer
+    assert offline.get("/environments/half").status == 404
+
+
+def test_the_wheelhouse_is_for_the_installer_only(offline):
+    look = "import os\nprint(os.listdir('/opt/wheels') if os.path.exists('/opt/wheels') else [])\n" \
+           "try:\n    open('/opt/wheels/x', 'w')\nexcept OSError as e:\n    print(e.errno)"
+    for where in ({}, {"session": "looks"}, {"memory_mb": 300}):
+        said = offline.run(look, **where)["stdout"].splitlines()
+        assert said[0] == "[]" and said[1] in ("30", "13", "2"), said
+    assert offline.ask("DELETE", "/sessions/looks").status == 200
 
 
 def processes(server):
@@ -392,7 +369,13 @@ def test_no_broker_where_nobody_needs_one(offline, program, index):
 
 
 def layers(server):
-    return len(list((server.cli.folder / "state" / "environments" / "layers").iterdir()))
+    folder = server.cli.folder / "state" / "environments" / "layers"
+    mode = folder.stat().st_mode & 0o777
+    folder.chmod(0o711)                 # nobody may list it, not even its owner
+    try:
+        return len(list(folder.iterdir()))
+    finally:
+        folder.chmod(mode)
 
 
 def test_room_for_packages(offline):

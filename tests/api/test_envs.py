@@ -82,6 +82,25 @@ def test_children_see_packages(server):
     assert "2.0" in server.run(code)["stdout"]
 
 
+def test_children_look_for_modules_where_their_parent_does(server, lab):
+    """A package that has names of the standard library replaces it for nobody."""
+    files = {f"{name}.py": b"raise RuntimeError('not the standard library')" for name in ("json", "os", "sitecustomize")}
+    lab.add(wheel_lab.wheel("lab-shadow", "1.0", {**files, "lab_shadow.py": b"VERSION = 1\n"}))
+    installed(server, "lab-shadow lab-good")
+    look = "import json, os, sys, lab_shadow; print([p for p in sys.path if p not in ('', '/mnt/data') and 'constrictor' not in p])"
+    code = f"import multiprocessing, subprocess, sys\ndef look():\n    {look}\nif True:\n    {look}\n" \
+           f"print(subprocess.run([sys.executable, '-c', {look!r}], capture_output=True, text=True, check=True).stdout, end='')\n" \
+           "for kind in 'fork', 'spawn':\n    pool = multiprocessing.get_context(kind).Pool(1)\n" \
+           f"    pool.apply(exec, ({look!r},))\n    pool.close()\n    pool.join()"
+    ran = server.run(code)
+    said = ran["stdout"].splitlines()
+    assert len(said) == 4 and ran["verdict"] == "ok", ran
+    assert "/opt/layers/" in said[0] and said[1:] == said[:1] * 3, said
+    own = "import os; os.environ['PYTHONPATH'] = '/tmp/lib:' + os.environ['PYTHONPATH']; import subprocess, sys\n" \
+          "subprocess.run([sys.executable, '-c', 'import sys, lab_good; print(sys.path[1])'], capture_output=True, text=True).stdout"
+    assert server.run(own)["result"] == repr("/tmp/lib\n")
+
+
 def test_each_environment_has_its_own_version(server):
     for name, wanted, version in ("old", "lab-good<2", "1.5"), ("new", "lab-good>=2", "2.0"):
         assert server.post("/environments", {"name": name}).status == 201
@@ -162,7 +181,7 @@ def test_environments_outlive_the_server(start):
     first = start()
     installed(first, "lab-good")
     first.process.send_signal(signal.SIGTERM)
-    first.process.wait(30)
+    first.process.wait(60)
     second = start()
     assert second.run("import lab_good; lab_good.VERSION")["result"] == "'2.0'"
 

@@ -42,7 +42,7 @@ print('smoke')
 @functools.lru_cache(maxsize=None)
 def version(path):
     try:
-        done = subprocess.run([path, "-c", ASK], capture_output=True, timeout=30, cwd="/")
+        done = subprocess.run([path, "-c", ASK], capture_output=True, timeout=120, cwd="/")
         major, minor, *_ = json.loads(done.stdout)
         return major, minor
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -160,7 +160,7 @@ def kernel():
     libraries = next(DATA.glob("lib/python3.*/site-packages"))
     env = {**os.environ, "PYTHONPATH": str(libraries), "PYTHONWARNINGS": "default",
            "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    done = subprocess.run([KERNEL, TOP / "tests" / "helpers" / "kernel.py"], env=env, timeout=240, check=True,
+    done = subprocess.run([KERNEL, TOP / "tests" / "helpers" / "kernel.py"], env=env, timeout=380, check=True,
                           input=json.dumps([parts(s) for s in SNIPPETS.values()]).encode(),
                           stdout=subprocess.PIPE)
     return dict(zip(SNIPPETS, json.loads(done.stdout)))

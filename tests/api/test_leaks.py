@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """After many runs the machine is as before: cgroups, mounts, namespaces, processes, files.
 
-LEAK_RUNS (200) sets how many. Other things happen on the machine meanwhile, so a difference
-counts only if it stays, and only what can be ours is looked at.
+LEAK_RUNS (200) sets how many. Other things happen on the machine meanwhile, also other tests, so a
+difference counts only if it stays, and only what can be ours is looked at: groups have the pid of their
+keeper in their names, and every process of ours is below this one, whoever its parent was (conftest.py).
 """
 
 import concurrent.futures
@@ -27,18 +28,20 @@ CODES = (
 )
 
 
-def cgroups():
+def cgroups(cli):
+    ours = tuple(f"constrictor.{process.pid}." for process in cli.started)
     found = set()
-    for folder, _, _ in os.walk("/sys/fs/cgroup"):
-        if "constrictor" in folder:
-            found.add(folder)
+    for folder, names, _ in os.walk("/sys/fs/cgroup"):
+        found |= {f"{folder}/{name}" for name in names if name.startswith(ours)}
+        names[:] = [name for name in names if not name.startswith("constrictor.")]
     return found
 
 
 def mounts():
     """By place and kind: the ids in front of them are given anew to every mount."""
     lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-    return {(words[4], words[3], words[-2]) for words in map(str.split, lines)}
+    places = {(words[4], words[3], words[-2]) for words in map(str.split, lines)}
+    return {place for place in places if not place[0].startswith("/var/tmp/constrictor-test-")}
 
 
 def namespaces(tools):
@@ -51,14 +54,9 @@ def namespaces(tools):
     return found
 
 
-def box_processes():
-    """Whoever has a uid that only boxes have."""
-    found = set()
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if 1900000000 <= os.stat(f"/proc/{name}").st_uid < 2000000000:
-                found.add(name)
-    return found
+def processes(tools):
+    """Those that live; the dead whose parents are gone are ours to collect."""
+    return set(tools.reap(tools.descendants(os.getpid())))
 
 
 def folders():
@@ -81,24 +79,24 @@ def shared_memory():
     return set()
 
 
-def snapshot(tools):
+def snapshot(cli, tools):
     return {
-        "cgroups": cgroups(),
+        "cgroups": cgroups(cli),
         "mounts": mounts(),
         "namespaces": namespaces(tools),
-        "box processes": box_processes(),
+        "processes": processes(tools),
         "folders": folders(),
         "shared memory": shared_memory(),
         "descriptors": set(os.listdir("/proc/self/fd")),
     }
 
 
-def lasting_difference(before, tools, guard=15):
+def lasting_difference(before, cli, tools, guard=60):
     """What is new and stays: asked again until nothing is left or the guard is over."""
     deadline = time.monotonic() + guard
     lasting = None
     while True:
-        now = snapshot(tools)
+        now = snapshot(cli, tools)
         new = {(kind, str(item)) for kind in now for item in now[kind] - before[kind]}
         lasting = new if lasting is None else lasting & new
         if not lasting or time.monotonic() > deadline:
@@ -109,7 +107,7 @@ def lasting_difference(before, tools, guard=15):
 def test_many_runs_leave_nothing(cli, tools):
     for code, status in CODES:  # what is made once and kept is no leak
         assert cli.plain(code).status == status
-    before = snapshot(tools)
+    before = snapshot(cli, tools)
 
     def one(index):
         code, status = CODES[index % len(CODES)]
@@ -123,13 +121,13 @@ def test_many_runs_leave_nothing(cli, tools):
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream:
                 stream.close()
-    assert lasting_difference(before, tools) == []
+    assert lasting_difference(before, cli, tools) == []
     assert os.listdir(cli.folder) == []
 
 
 def test_a_thousand_runs_through_one_keeper(cli, tools):
     """What a server does: nothing of a box is left, and keeper and gate do not grow."""
-    before = snapshot(tools)
+    before = snapshot(cli, tools)
     result = cli.call("bench", "--soak", "1000")
     report = json.loads(result.out)
     assert (report["ok"], report["runs"], report["failed"]) == (True, 1000, 0), report
@@ -138,7 +136,7 @@ def test_a_thousand_runs_through_one_keeper(cli, tools):
     assert report["keeper_fds_after"] <= report["keeper_fds_before"] + moving + spare, report
     assert report["keeper_rss_kb_after"] < report["keeper_rss_kb_before"] + 2048, report
     assert report["gate_rss_kb_after"] < report["gate_rss_kb_before"] + 4096, report
-    assert lasting_difference(before, tools) == []
+    assert lasting_difference(before, cli, tools) == []
 
 
 @pytest.mark.parametrize(
@@ -162,10 +160,10 @@ def test_a_thousand_runs_through_one_keeper(cli, tools):
     ids=lambda args: " ".join(args)[:40],
 )
 def test_failures_leave_nothing(cli, tools, args):
-    before = snapshot(tools)
+    before = snapshot(cli, tools)
     cli.call(*args)
     for process in cli.started:
         process.stdout.close()
         process.stderr.close()
-    assert lasting_difference(before, tools) == []
+    assert lasting_difference(before, cli, tools) == []
     assert os.listdir(cli.folder) == []

@@ -16,7 +16,7 @@ from conftest import open_cli
 from mcp_client import CLIENTS, MODERN, NODE_ENVIRON, NPM, Server, node, oracle
 
 WORKERS = 3
-GUARD_S = 120
+GUARD_S = 190
 LOAD_REQUESTS = 60
 MODES = ("legacy", "auto", "pin")
 

@@ -8,7 +8,6 @@ tool declares, and each connection ends with the schema oracle.
 import base64
 import json
 import re
-import time
 import urllib.parse
 
 import jsonschema
@@ -452,9 +451,8 @@ def test_old_revisions_get_no_links(fresh):
 def test_files_are_forgotten_in_time(fresh):
     c = fresh("--artifact-ttl", "1s")
     [f] = run(c, "open('a.txt', 'w').write('x')")["files"]
-    start = time.monotonic()
 
     def gone():
         return "error" in c.request("resources/read", {"uri": f["uri"]})
 
-    assert wait_until(gone) and time.monotonic() - start < 5
+    assert wait_until(gone)

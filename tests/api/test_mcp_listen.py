@@ -54,7 +54,7 @@ def listen(c, **filter):
         tagged = [n for n in c.notes(ACK) if n["_meta"][META + "subscriptionId"] == id]
         return tagged[0] if tagged else None
 
-    ack = wait_until(mine, 10)
+    ack = wait_until(mine)
     assert ack, c.received
     return id, ack["notifications"]
 
@@ -95,13 +95,13 @@ def test_two_streams(modern):
     first, _ = listen(modern, toolsListChanged=True)
     second, _ = listen(modern, toolsListChanged=True, promptsListChanged=True)
     modern.call("test_trigger_tool_change")
-    assert wait_until(lambda: len(modern.notes(TOOLS)) == 2, 10)
+    assert wait_until(lambda: len(modern.notes(TOOLS)) == 2)
     tags = {n["_meta"][META + "subscriptionId"] for n in modern.notes(TOOLS)}
     assert tags == {first, second}
     hang_up(modern, first)
     settled(modern)
     modern.call("test_trigger_tool_change")
-    assert wait_until(lambda: len(modern.notes(TOOLS)) == 3, 10)
+    assert wait_until(lambda: len(modern.notes(TOOLS)) == 3)
     settled(modern)
     assert modern.notes(TOOLS)[-1]["_meta"][META + "subscriptionId"] == second
     assert first not in modern.answers, "a cancelled request was answered"
@@ -237,6 +237,6 @@ def test_both_eras_on_one_pipe(cli):
         id = c.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, meta)
         c.until_note(ACK)
         c.call("test_trigger_tool_change")
-        assert wait_until(lambda: len(c.notes(TOOLS)) == 2, 10)
+        assert wait_until(lambda: len(c.notes(TOOLS)) == 2)
         tags = [n.get("_meta", {}).get(META + "subscriptionId") for n in c.notes(TOOLS)]
         assert sorted(tags, key=str) == sorted([None, id], key=str)

@@ -90,8 +90,8 @@ def check_all(connection):
             jsonschema.Draft202012Validator(schema).validate(result["structuredContent"])
 
 
-def call(connection, name, /, guard=30, meta=None, **arguments):
-    result = connection.call(name, guard=guard, meta=meta, **arguments)
+def call(connection, name, /, meta=None, **arguments):
+    result = connection.call(name, meta=meta, **arguments)
     connection.calls.append((name, result))
     return result
 

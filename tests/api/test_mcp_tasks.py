@@ -37,12 +37,12 @@ def client(request, cli, server):
         check_received(c)
 
 
-def settle(c, id, guard=20):
+def settle(c, id):
     def ended():
         task = c.result("tasks/get", {"taskId": id})
         return task if task["status"] in ENDED else None
 
-    return wait_until(ended, guard, 0.05)
+    return wait_until(ended, pause=0.05)
 
 
 def test_a_task_ends_and_stays(client):
@@ -83,9 +83,9 @@ def test_cancel_ends_the_processes(server):
         made = c.python(marked("task-victim"), timeout=120)
         if made["resultType"] != "task":
             pytest.fail("a run with a long time limit was not made a task")
-        assert wait_until(lambda: alive("task-victim"), 20)
+        assert wait_until(lambda: alive("task-victim"))
         c.result("tasks/cancel", {"taskId": made["taskId"]})
-        assert wait_until(lambda: not alive("task-victim"), 10), "the code goes on"
+        assert wait_until(lambda: not alive("task-victim")), "the code goes on"
         assert c.result("tasks/get", {"taskId": made["taskId"]})["status"] == "cancelled"
 
 
@@ -157,7 +157,7 @@ def test_news_of_a_task(client):
     key = next(iter(client.result("tasks/get", {"taskId": id})["inputRequests"]))
     yes = {"action": "accept", "content": {"confirm": True}}
     client.result("tasks/update", {"taskId": id, "inputResponses": {key: yes}})
-    assert wait_until(lambda: len(client.notes("notifications/tasks")) >= 2, 10)
+    assert wait_until(lambda: len(client.notes("notifications/tasks")) >= 2)
     news = client.notes("notifications/tasks")
     assert [n["status"] for n in news] == ["working", "completed"]
     assert all(n["taskId"] == id for n in news)
@@ -188,5 +188,5 @@ def test_the_server_ends_with_tasks_in_it(cli):
     with Http(server, MODERN, CAN) as c:
         c.call("slow_compute", seconds=600)
         c.call("multi_input")
-    assert server.stop() < 8
+    server.stop()
     assert server.process.returncode == 0, server.stderr()

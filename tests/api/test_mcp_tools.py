@@ -23,6 +23,7 @@ from mcp_client import (
     Stdio,
     alive,
     check_received,
+    check_schema,
     marked,
     text,
     several,
@@ -129,7 +130,7 @@ def test_the_list_is_the_same_each_time(c):
         for schema in tool["inputSchema"], tool["outputSchema"]:
             assert schema["type"] == "object" and "$ref" not in json.dumps(schema)
             assert not {"oneOf", "anyOf", "allOf", "if", "not"} & set(schema)
-            jsonschema.Draft202012Validator.check_schema(schema)
+            check_schema(schema)
     verdicts = first["tools"][0]["outputSchema"]["properties"]["verdict"]["enum"]
     assert set(verdicts) == VERDICTS and len(verdicts) == len(VERDICTS)
 
@@ -241,9 +242,7 @@ def test_memory(c):
 
 
 def test_timeout_keeps_what_was_printed(c):
-    start = time.monotonic()
     answer = c.python("import time\nprint('before', flush=True)\ntime.sleep(60)", timeout=0.5)
-    assert time.monotonic() - start < 10
     found = checked(c, answer)
     assert found["verdict"] == "timeout_wall" and found["stdout"] == "before\n"
     assert found["limit"] == {"name": "wall", "value": 500, "unit": "ms"}
@@ -251,7 +250,7 @@ def test_timeout_keeps_what_was_printed(c):
 
 
 def test_cpu_seconds(c):
-    found = run(c, "while True: pass", cpu_seconds=0.3, timeout=20)
+    found = run(c, "while True: pass", cpu_seconds=0.3, timeout=100)
     assert found["verdict"] == "timeout_cpu" and found["limit"]["value"] == 300
 
 
@@ -374,7 +373,7 @@ def test_cancel_kills_the_whole_tree(fresh, version):
     id = c.begin("tools/call", {"name": "execute_python", "arguments": {"code": code}})
     assert wait_until(lambda: alive(mark) == 8)
     c.cancel(id)
-    assert wait_until(lambda: alive(mark) == 0, guard=5)
+    assert wait_until(lambda: alive(mark) == 0)
     assert run(c, "1 + 1")["result"] == "2"
     time.sleep(0.3)
     assert id not in c.answers  # nothing more was said
@@ -396,37 +395,43 @@ def test_cancel_before_there_is_a_box(fresh):
 # ---- progress ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("token", ["p1", 7])
-def test_progress(c, token):
+def test_progress(c):
+    """Once a second, for those who asked: one with each kind of token, and one without, at the same time."""
     before = len(c.notes("notifications/progress"))
-    code = "import time\nfor i in range(5):\n    print('step', i, flush=True)\n    time.sleep(0.55)"
-    c.call("execute_python", meta={"progressToken": token}, code=code, timeout=20)
-    notes = c.notes("notifications/progress")[before:]
-    assert len(notes) == 2 and all(n["progressToken"] == token for n in notes)
-    values = [n["progress"] for n in notes]
-    assert values == sorted(set(values)) and 0.9 < values[0] < 2 and notes[0]["total"] >= 20
-    assert re.match(r"^running 1 s, 2 lines of output: step 1$", notes[0]["message"]), notes
-
-
-def test_no_progress_without_a_token(c):
-    before = len(c.notes("notifications/progress"))
-    run(c, "import time\ntime.sleep(1.3)")
-    assert len(c.notes("notifications/progress")) == before
+    code = "import time\nprint('step 0')\nprint('step 1', flush=True)\ntime.sleep(2.5)"
+    params = {"name": "execute_python", "arguments": {"code": code, "timeout": 20}}
+    ids = [c.begin("tools/call", params, meta) for meta in ({"progressToken": "p1"}, {"progressToken": 7}, None)]
+    for id in ids:
+        assert c.wait(id)["result"]["structuredContent"]["verdict"] == "ok"
+    heard = c.notes("notifications/progress")[before:]
+    assert {n["progressToken"] for n in heard} == {"p1", 7}, heard
+    for token in ("p1", 7):
+        notes = [n for n in heard if n["progressToken"] == token]
+        values = [n["progress"] for n in notes]
+        assert len(notes) >= 2 and values[0] > 0.9 and notes[0]["total"] >= 20, notes
+        assert all(later - earlier > 0.9 for earlier, later in zip(values, values[1:])), values
+        assert re.match(r"^running \d+ s, 2 lines of output: step 1$", notes[0]["message"]), notes
 
 
 # ---- background ----------------------------------------------------------------------------------
 
 
+# Runs until it is told that this was long enough: in a session, which a file can be written to.
+UNTIL_GO = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
+
+
+def go(c, session):
+    # A session that is being opened says that it is not ready yet.
+    assert wait_until(lambda: not c.call("write_file", session=session, path="go", text="").get("isError"))
+
+
 def test_background(c):
-    code = (
-        "import time\n"
-        "for i in range(4):\n    print('step', i, flush=True)\n    time.sleep(0.5)\n'end'"
-    )
-    begun = c.python(code, background=True)
+    begun = c.python("print('step 0', flush=True)\n" + UNTIL_GO + "print('step 1')\n'end'", session="bg", background=True)
     found = checked(c, begun)
     assert found["state"] == "running" and "check_run" in text(begun)
     id = found["execution_id"]
-    first = c.call("check_run", execution_id=id, wait=0.7)
+    c.call("check_run", execution_id=id, wait=0.7)
+    first = wait_until(lambda: (a := c.call("check_run", execution_id=id)) and "step 0" in text(a) and a)
     found = checked(c, first, "check_run")
     assert (
         found["state"] == "running" and "step 0\n" in found["stdout"] and found["elapsed_ms"] > 500
@@ -435,13 +440,14 @@ def test_background(c):
     # what there is so far can be read, too
     uri = f"run://{id}/stdout"
     assert "step 0" in c.result("resources/read", {"uri": uri})["contents"][0]["text"]
+    go(c, "bg")
     start = time.monotonic()
     for _ in range(2):  # again and again
         found = checked(c, c.call("check_run", execution_id=id, wait=20), "check_run")
         assert found["state"] == "finished" and found["verdict"] == "ok"
-        assert found["result"] == "'end'" and found["stdout"].count("step") == 4
+        assert found["result"] == "'end'" and found["stdout"].count("step") == 2
         assert found["execution_id"] == id
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 20, "it waited although it was over"
     assert c.result("resources/read", {"uri": uri})["contents"][0]["text"] == found["stdout"]
     assert (
         c.result("resources/read", {"uri": f"run://{id}/result"})["contents"][0]["text"] == "'end'"
@@ -456,20 +462,21 @@ def test_a_background_run_that_fails(c):
 
 
 def test_several_wait_for_one_run(c):
-    id = run(c, "import time\ntime.sleep(1)", background=True)["execution_id"]
+    id = run(c, UNTIL_GO, session="several", background=True)["execution_id"]
     params = {"name": "check_run", "arguments": {"execution_id": id, "wait": 20}}
     calls = [c.begin("tools/call", params) for _ in range(20)]
+    go(c, "several")
     states = {c.wait(call)["result"]["structuredContent"]["state"] for call in calls}
     assert "finished" in states
 
 
 def test_a_wait_can_be_cancelled_and_the_run_goes_on(c):
-    id = run(c, "import time\ntime.sleep(1.5)\n'end'", background=True)["execution_id"]
+    id = run(c, UNTIL_GO + "'end'", session="waits", background=True)["execution_id"]
     call = c.begin(
         "tools/call", {"name": "check_run", "arguments": {"execution_id": id, "wait": 20}}
     )
-    time.sleep(0.3)
     c.cancel(call)
+    go(c, "waits")
     answer = c.call("check_run", execution_id=id, wait=20)
     assert answer["structuredContent"]["result"] == "'end'" and call not in c.answers
 
@@ -492,13 +499,14 @@ def test_background_runs_are_bounded_and_end_with_the_server(fresh):
 
 def test_too_many_runs_at_once(fresh):
     c = fresh("--runs", "1")
-    params = {"name": "execute_python", "arguments": {"code": "import time\ntime.sleep(1)"}}
+    params = {"name": "execute_python", "arguments": {"code": "import time\ntime.sleep(60)"}}
     id = c.begin("tools/call", params)
     for background in False, True:
         message, name = tool_error(c.python("1", background=background))
         assert name == "busy" and "hint: " in message
-    assert c.wait(id)["result"]["structuredContent"]["verdict"] == "ok"
-    assert run(c, "1 + 1")["result"] == "2"
+    c.cancel(id)
+    answer = wait_until(lambda: (a := c.python("1 + 1")) and not a.get("isError") and a)
+    assert answer["structuredContent"]["result"] == "2"
 
 
 @pytest.mark.parametrize("c", BOTH[-1:], indirect=True)  # once is enough for 74 runs
@@ -747,8 +755,8 @@ def test_a_client_that_goes_away_ends_its_run_and_not_its_background_run(cli):
         call = c.begin("tools/call", params)
         assert wait_until(lambda: alive("goes") == 1 and alive("stays") == 1)
         c.hang_up(call)
-        assert wait_until(lambda: alive("goes") == 0, guard=5)
+        assert wait_until(lambda: alive("goes") == 0)
         answer = c.call("check_run", execution_id=id["execution_id"])
         assert answer["structuredContent"]["state"] == "running"
     server.stop()
-    assert wait_until(lambda: alive("stays") == 0, guard=5)
+    assert wait_until(lambda: alive("stays") == 0)

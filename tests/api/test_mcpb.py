@@ -92,7 +92,7 @@ def bundle(program):
             env={**os.environ, "CONSTRICTOR_NPM": str(NPM), "MCPB_BUILDTYPE": "debug"},  # quick to build
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=380,
         )
         assert made.returncode == 0, made.stdout + made.stderr
     return path

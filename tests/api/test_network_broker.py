@@ -34,11 +34,9 @@ BROKER = "constrictor-net"  # what ps shows of it
 def outside_boxes(tools, process):
     """Gate and broker, with their names: children of the keeper in its own pid namespace."""
     found = {}
-    for pid, parent in tools.parents().items():
+    for pid in tools.children(process.pid):
         with contextlib.suppress(OSError):
-            status = (
-                pathlib.Path(f"/proc/{pid}/status").read_text() if parent == process.pid else ""
-            )
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
             fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
             if fields and fields["State"][0] != "Z" and len(fields["NSpid"].split()) == 1:
                 found[pid] = fields["Name"].strip()
@@ -88,7 +86,7 @@ def test_broker_killed_in_a_download_is_a_clear_error_and_the_next_request_works
     thread.join()
     ran = done["ran"]
     assert ran.verdict == "ok" and "error" in ran.attempt, ran
-    assert ran.attempt["seconds"] < 10, ran
+    assert ran.attempt["seconds"] < 25, ran
     assert "reset" in ran.attempt["error"].lower() or "ended after" in ran.attempt["error"], ran
     after = run(
         rest,
@@ -110,7 +108,7 @@ print("now", flush=True)
 time.sleep(2)
 for n in range(20):
     try:
-        connect("web.test", 80, 5); break
+        connect("web.test", 80, 20); break
     except OSError: time.sleep(0.2)
 attempt(lambda: connect("web.test", 80))
 attempt(lambda: connect("other.test", 80))"""
@@ -157,7 +155,7 @@ def test_gate_killed_ends_the_command_and_nothing_is_left(lab, rest, tools):
         except Exception:
             return rest.process.poll() is not None
 
-    assert wait_until(answers, guard=20)
+    assert wait_until(answers)
     if rest.process.poll() is None:
         ran = run(rest, "attempt(lambda: connect('other.test', 80))")
         assert "error" in ran.attempt, ran
@@ -183,7 +181,7 @@ def test_keeper_killed_leaves_nothing(lab, rest, tools):
         with contextlib.suppress(OSError):  # those of gate and broker are nobody's to see
             spaces.add(os.readlink(f"/proc/{pid}/ns/net"))
     os.kill(rest.process.pid, signal.SIGKILL)
-    rest.process.wait(20)
+    rest.process.wait(60)
     gone(tools, below)
     left = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):

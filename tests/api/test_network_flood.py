@@ -125,7 +125,7 @@ began = time.monotonic()
 address = socket.gethostbyname("web.test")
 for n in range(20000):
     s = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    s.settimeout(5)
+    s.settimeout(20)
     try:
         _socket.socket.connect(s, (address, 7))
         s.send(b"x")
@@ -159,28 +159,27 @@ def test_twenty_thousand_connections_meet_the_limit_while_another_box_is_served(
     flood = {}
     thread = threading.Thread(target=lambda: flood.update(ran=boxes.run(CONNECTIONS, timeout=60)))
     thread.start()
-    times = []
-    while thread.is_alive() or not times:
-        began = time.monotonic()
+    served = 0
+    while thread.is_alive():
         ran = boxes.run("attempt(lambda: connect('web.test', 80))")
-        times.append(time.monotonic() - began)
         assert "value" in ran.attempt, ran
+        served += thread.is_alive()
         time.sleep(0.05)
     thread.join()
+    assert served, "the other box was served only when the flood was over"
     ran = flood["ran"]
     assert ran.verdict == "ok", ran
     assert ran.network["connections"] <= 1000, ran
     made = [n for n in lab.seen() if n[1] == 7]
     assert 900 <= len(made) <= 1000, len(made)
     assert any(e["action"] == "quota" for e in ran.events), ran
-    assert max(times) < 10, times
 
 
 def test_many_connections_at_once_meet_the_limit(lab, boxes):
     code = """
 kept = []
 def one():
-    s = socket.create_connection(("web.test", 7), 5)
+    s = socket.create_connection(("web.test", 7), 20)
     s.sendall(b"x"); s.recv(1) or 1 / 0
     kept.append(s)
 for n in range(100): attempt(one)
@@ -226,12 +225,15 @@ def test_a_reader_that_does_not_read_holds_up_nobody(lab, boxes):
     """The broker's memory is bounded: what a box does not take is not fetched."""
     code = """
 s = socket.create_connection(("web.test", 7003))
-time.sleep(2)
+time.sleep(3)
 print("held")"""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        held = pool.submit(boxes.run, code)
-        time.sleep(0.3)
-        ran = boxes.run("attempt(lambda: connect('web.test', 80))")
-        assert "value" in ran.attempt and ran.attempt["seconds"] < 2, ran
+        held, served = pool.submit(boxes.run, code), 0
+        while not held.done():
+            ran = boxes.run("attempt(lambda: connect('web.test', 80))")
+            assert "value" in ran.attempt, ran
+            served += not held.done()
+            time.sleep(0.3)
+        assert served, "the other box was served only when this one was gone"
         assert "held" in held.result().stdout
     assert held.result().network["bytes_down"] < 64 << 20, held.result()

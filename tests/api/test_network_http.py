@@ -66,7 +66,7 @@ def test_methods_and_paths_of_plain_http(lab, bounded, what):
     lab.clear()
     code = f"""
 import requests
-attempt(lambda: requests.{method}("http://web.test{path}", timeout=5).status_code)"""
+attempt(lambda: requests.{method}("http://web.test{path}", timeout=25).status_code)"""
     ran = bounded.run(code)
     assert ("value" in ran.attempt) == good, ran
     assert [r["target"] for r in lab.show("requests")] == [path] * good
@@ -171,9 +171,9 @@ def test_host_header_must_be_the_host_that_was_asked_for(lab, bounded):
     """Also where no rule bounds requests: another Host is another site of the same server."""
     code = """
 import requests
-attempt(lambda: requests.get("http://a.wild.test/", timeout=5).status_code)
-attempt(lambda: requests.get("http://a.wild.test:80/", headers={"Host": "A.wild.test:80"}, timeout=5).status_code)
-attempt(lambda: requests.get("http://a.wild.test/", headers={"Host": "other.test"}, timeout=5).status_code)"""
+attempt(lambda: requests.get("http://a.wild.test/", timeout=25).status_code)
+attempt(lambda: requests.get("http://a.wild.test:80/", headers={"Host": "A.wild.test:80"}, timeout=25).status_code)
+attempt(lambda: requests.get("http://a.wild.test/", headers={"Host": "other.test"}, timeout=25).status_code)"""
     ran = bounded.run(code)
     assert ["value" in one for one in ran.attempts] == [True, True, False], ran
     assert any(e["host"] == "a.wild.test" and e["action"] == "http" for e in ran.events), ran

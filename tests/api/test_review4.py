@@ -15,6 +15,7 @@ import threading
 import time
 
 import rest_client
+from test_review import zygote_of
 
 LARGE = "y" * (2 << 20)  # above --file-size of these tests
 
@@ -41,20 +42,23 @@ def is_well(rest):
 # ---- lifetimes -----------------------------------------------------------------------------------
 
 
-def test_a_client_that_leaves_while_its_session_is_opened(cli):
+def test_a_client_that_leaves_while_its_session_is_opened(cli, tools):
+    """The zygote stands still meanwhile, so that no box can be there before the client has left."""
     rest = server(cli)
-    for size in range(300, 308):  # limits of its own: no box is ready for it
-        with contextlib.closing(rest.connect()) as link:
-            headers = {"Content-Type": "application/json"}
-            link.request("POST", "/api/v1/sessions", json.dumps({"memory_mb": size}), headers)
-            time.sleep(0.005)
-    for _ in range(100):
-        state = is_well(rest)
-        if state["total"] == 0:
-            break
-        time.sleep(0.05)
-    # On a busy machine one or two may have been answered before their client left.
-    assert state["total"] <= 2
+    assert rest.run("1")["success"]
+    zygote = zygote_of(rest.process, tools)
+    os.kill(zygote, signal.SIGSTOP)
+    try:
+        for size in range(300, 308):  # limits of its own: no box is ready for it
+            with contextlib.closing(rest.connect()) as link:
+                headers = {"Content-Type": "application/json"}
+                link.request("POST", "/api/v1/sessions", json.dumps({"memory_mb": size}), headers)
+                assert is_well(rest)  # the request came before this one
+        assert is_well(rest)
+    finally:
+        os.kill(zygote, signal.SIGCONT)
+    assert rest.run("1", memory_mb=310)["success"]  # behind all of them
+    assert tools.wait_until(lambda: is_well(rest)["total"] == 0), is_well(rest)
 
 
 def test_a_file_that_is_too_large_for_a_live_session(cli):
@@ -148,7 +152,7 @@ def test_forks_count_as_sessions(cli):
 # ---- bounds --------------------------------------------------------------------------------------
 
 
-def test_sessions_survive_the_limit_of_open_files(cli):
+def test_sessions_survive_the_limit_of_open_files(cli, tools):
     few = ("sh", "-c", 'ulimit -n 700; exec "$@"', "sh")
     rest = server(cli, "--sessions", "400", prefix=few)
     count = 0
@@ -162,10 +166,8 @@ def test_sessions_survive_the_limit_of_open_files(cli):
         assert rest.run("x", session=f"s{i}")["result"] == str(i)
     for i in range(4):
         assert rest.ask("DELETE", f"/sessions/s{i}").status == 200
-    for _ in range(100):  # until they are gone
-        if rest.post("/execute", {"code": "1", "stream": False}).status == 200:
-            break
-        time.sleep(0.05)
+    ask = {"code": "1", "stream": False}
+    assert tools.wait_until(lambda: rest.post("/execute", ask).status == 200)  # when they are gone
     assert rest.run("1")["result"] == "1"
 
 
@@ -190,7 +192,7 @@ def test_files_of_a_box_that_is_killed_while_they_are_kept(cli, tools):
     call = threading.Thread(target=lambda: answers.append(rest.run(code, session="a")))
     call.start()
     state = cli.folder / "state"
-    assert tools.wait_until(lambda: list(state.glob("*/tmp-*")) or not call.is_alive(), guard=30)
+    assert tools.wait_until(lambda: list(state.glob("*/tmp-*")) or not call.is_alive())
     for pid in boxes(rest, tools):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)

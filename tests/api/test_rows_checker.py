@@ -186,7 +186,7 @@ def test_C_07_sanitised_environment(shared):
 
 def test_C_08_limits(c):
     """Processor time and memory are bounded by the kernel."""
-    told = c.test("while True: pass", cpu_limit_sec=0.5, timeout=10)
+    told = c.test("while True: pass", cpu_limit_sec=0.5, timeout=60)
     assert told["exit_code"] == 124 and "processor time" in told["stderr"]
     assert c.more["verdict"] == "timeout_cpu"
     told = c.test("print('x')\ny = bytearray(300 * 1024 * 1024)")
@@ -238,7 +238,7 @@ except ImportError:
 
 def test_C_11_the_layers(c):
     """Each of the six layers refuses something of its own: syntax, scan, guard, box, limits, captured output."""
-    phases = [c.test(code, timeout=1)["phase"] for code in ("(", "import os", "f = open\nf('x')", "while 1: pass")]
+    phases = [c.test(code, timeout=1 if "while" in code else 60)["phase"] for code in ("(", "import os", "f = open\nf('x')", "while 1: pass")]
     assert phases == ["syntax_check", "security_check", "execution", "execution"]
     told = c.test("import sysconfig\nprint('out')\nprint('err', file=sysconfig.sys.stderr)")
     assert (told["stdout"], told["stderr"], told["exit_code"]) == ("out\n", "err\n", 0)
@@ -289,7 +289,7 @@ def test_C_13_clients(shared):
 def test_C_14_six_checks(c):
     """In place of their six tests: plain output, an error, a forbidden import and call, a timeout, the memory."""
     codes = ["print(6 * 7)", "1 / 0", "import subprocess", "exec('1')", "while True: pass", "x = ' ' * 10 ** 9"]
-    found = [c.test(code, timeout=1) for code in codes]
+    found = [c.test(code, timeout=1 if "while" in code else 60) for code in codes]
     assert found[0]["stdout"] == "42\n"
     assert [(told["exit_code"] != 0, told["phase"]) for told in found[1:]] == [
         (True, "execution"), (True, "security_check"), (True, "security_check"), (True, "execution"), (True, "execution")]

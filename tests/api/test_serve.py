@@ -32,7 +32,7 @@ class Server:
         self.url = line.split()[-1]
         self.port = int(re.search(r":(\d+)/mcp$", self.url).group(1))
 
-    def ask(self, method, path, body=None, guard=30, **headers):
+    def ask(self, method, path, body=None, guard=120, **headers):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=guard)
         with contextlib.closing(connection):
             headers = {k.replace("_", "-"): v for k, v in headers.items()}
@@ -44,7 +44,7 @@ class Server:
     def health(self, **headers):
         return json.loads(self.ask("GET", "/health", **headers).text)
 
-    def run(self, code, guard=60, **headers):
+    def run(self, code, guard=120, **headers):
         """One run by the stateless protocol."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -69,22 +69,20 @@ def serve(cli):
 
 
 def gate_of(server, tools):
-    for pid, parent in tools.parents().items():
-        if parent == server.process.pid:
-            if tools.is_gate(pid):
-                return pid
-    return None
+    return next(filter(tools.is_gate, tools.children(server.process.pid)), None)
+
+
+def sleepers(server, tools):
+    found = []
+    for pid in tools.descendants(server.process.pid):
+        with contextlib.suppress(OSError):
+            if b"sleep" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def wait_running(server, tools):
-    def busy():
-        for pid in tools.descendants(server.process.pid):
-            with contextlib.suppress(OSError):
-                if b"sleep" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return True
-        return False
-
-    assert tools.wait_until(busy, guard=20), "the code never ran"
+    assert tools.wait_until(lambda: sleepers(server, tools)), "the code never ran"
 
 
 def quiet(function):
@@ -111,7 +109,7 @@ def test_it_says_where_it_is_and_runs_code(serve):
     answer = server.run(CODE)
     assert answer.status == 200 and VALUE in answer.text
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(timeout=10) == 0
+    assert server.process.wait(timeout=60) == 0
     assert json.dumps({"url": server.url})[1:-1] in server.process.stdout.read().decode()
 
 
@@ -159,11 +157,12 @@ def test_a_missing_layer_stops_it(cli, tools):
 
 @pytest.fixture
 def slow_python(cli):
-    """An interpreter with a module that takes three seconds to import."""
+    """An interpreter with modules that take three seconds to import, and more than any test."""
     folder = cli.folder / "venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python3*/site-packages")
     (site / "slow_module.py").write_text("import time; time.sleep(3)\n")
+    (site / "endless_module.py").write_text("import time; time.sleep(100)\n")
     return folder / "bin" / "python3"
 
 
@@ -173,21 +172,19 @@ def test_it_answers_while_the_interpreter_warms_up(serve, slow_python):
     server = serve("--python", slow_python, "--preload", "slow_module")
     assert server.health()["status"] == "starting"
     assert server.ask("GET", "/").status == 200
-    assert time.monotonic() - began < 2.5
     assert VALUE in server.run(CODE).text
     assert time.monotonic() - began > 3
     assert server.health()["status"] == "ok"
 
 
 def test_it_can_be_ended_while_the_interpreter_warms_up(serve, slow_python):
-    server = serve("--python", slow_python, "--preload", "slow_module")
-    began = time.monotonic()
+    server = serve("--python", slow_python, "--preload", "endless_module")
+    assert server.health()["status"] == "starting"
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(timeout=10) == 0
-    assert time.monotonic() - began < 1.5
+    assert server.process.wait(timeout=60) == 0
 
 
-def test_a_preload_that_ends_the_interpreter_is_the_answer_of_every_run(cli, serve, slow_python):
+def test_a_preload_that_ends_the_interpreter_is_the_answer_of_every_run(cli, serve, slow_python, tools):
     (site,) = (cli.folder / "venv").glob("lib/python3*/site-packages")
     (site / "deadly.py").write_text("import os; print('aargh', file=__import__('sys').stderr); os._exit(3)\n")
     server = serve("--python", slow_python, "--preload", "deadly")
@@ -199,13 +196,10 @@ def test_a_preload_that_ends_the_interpreter_is_the_answer_of_every_run(cli, ser
     assert b"unavailable" in server.ask("GET", "/").text
     # It is tried again, so mending it is enough.
     (site / "deadly.py").write_text("")
-    deadline = time.monotonic() + 20
-    while VALUE not in server.run(CODE).text:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    assert tools.wait_until(lambda: VALUE in server.run(CODE).text, pause=0.2)
     assert server.health()["status"] == "ok"
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(timeout=10)
+    server.process.wait(timeout=60)
     assert b"aargh" in server.process.stderr.read()
 
 
@@ -253,7 +247,7 @@ def test_too_many_runs_are_refused_at_once(serve, tools):
     server = serve("--runs", 2, "--stock", 1)
     for _ in range(2):
         threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
-    assert tools.wait_until(lambda: server.health()["active_runs"] == 2, guard=20)
+    assert tools.wait_until(lambda: server.health()["active_runs"] == 2)
     answer = server.run("1")
     assert b"busy" in answer.text and b'"isError":true' in answer.text.replace(b" ", b"")
     assert b"--runs" in answer.text or b"again" in answer.text
@@ -262,16 +256,39 @@ def test_too_many_runs_are_refused_at_once(serve, tools):
 # ---- signals -------------------------------------------------------------------------------------
 
 
+GRACE_S = 5     # what runs may take to finish when the server is told to end
+TRIES = 5       # a busy machine may keep somebody waiting for as long, but not again and again
+
+
+def gone(tree, tools):
+    return tools.wait_until(lambda: not tools.reap([p for p in tree if os.path.exists(f"/proc/{p}")]))
+
+
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_server_ends_at_once(serve, tools, sig):
-    server = serve()
-    server.run("1")
-    tree = tools.descendants(server.process.pid)
-    began = time.monotonic()
-    server.process.send_signal(sig)
-    assert server.process.wait(timeout=10) == 0
-    assert time.monotonic() - began < 2
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in tree)
+    """That is, without the time which it would give to what runs."""
+    took = []
+    while not took or (took[-1] > GRACE_S - 1 and len(took) < TRIES):
+        server = serve()
+        server.run("1")
+        tree = tools.descendants(server.process.pid)
+        began = time.monotonic()
+        server.process.send_signal(sig)
+        assert server.process.wait(timeout=60) == 0
+        took.append(time.monotonic() - began)
+        assert gone(tree, tools)
+    assert took[-1] < GRACE_S - 1, took
+
+
+def stop(server):
+    """Tells it to end, and waits until it knows: a connection that it has nothing to do with is closed then."""
+    with socket.create_connection((server.host, server.port), 60) as idle:
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
+        server.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(ConnectionResetError):
+            while idle.recv(65536):
+                pass
 
 
 def test_what_runs_may_finish(serve, tools):
@@ -280,14 +297,13 @@ def test_what_runs_may_finish(serve, tools):
     answers = []
     thread = threading.Thread(target=lambda: answers.append(server.run("import time; time.sleep(1.5); 'done' * 2")))
     thread.start()
-    assert tools.wait_until(lambda: server.health()["active_runs"] == 1, guard=10)
-    server.process.send_signal(signal.SIGTERM)
-    time.sleep(0.2)
+    assert tools.wait_until(lambda: server.health()["active_runs"] == 1)
+    stop(server)
     with pytest.raises(OSError):
-        server.ask("GET", "/health", guard=2)
-    thread.join(timeout=10)
+        server.ask("GET", "/health", guard=0.5)     # whoever comes now is served no more
+    thread.join(timeout=60)
     assert answers and b"donedone" in answers[0].text
-    assert server.process.wait(timeout=10) == 0
+    assert server.process.wait(timeout=60) == 0
 
 
 def test_what_does_not_finish_is_ended(serve, tools):
@@ -297,21 +313,23 @@ def test_what_does_not_finish_is_ended(serve, tools):
     tree = tools.descendants(server.process.pid)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(timeout=20) == 0
-    assert 4 < time.monotonic() - began < 8
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in tree)
+    assert server.process.wait(timeout=60) == 0
+    assert time.monotonic() - began > GRACE_S - 1
+    assert gone(tree, tools)
 
 
 def test_a_second_signal_ends_it_at_once(serve, tools):
-    server = serve()
-    threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
-    wait_running(server, tools)
-    server.process.send_signal(signal.SIGTERM)
-    time.sleep(0.2)
-    began = time.monotonic()
-    server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(timeout=20) == 0
-    assert time.monotonic() - began < 2
+    took = []
+    while not took or (took[-1] > GRACE_S - 1 and len(took) < TRIES):
+        server = serve()
+        threading.Thread(target=quiet(server.run), args=[SLEEP], daemon=True).start()
+        wait_running(server, tools)
+        began = time.monotonic()
+        stop(server)    # two signals at a time would be one
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=60) == 0
+        took.append(time.monotonic() - began)
+    assert took[-1] < GRACE_S - 1, took
 
 
 def test_sighup_reads_the_keys_again(cli, serve, tools):
@@ -324,7 +342,7 @@ def test_sighup_reads_the_keys_again(cli, serve, tools):
     (cli.folder / "new").write_text("bob:second-second-key\n")
     os.rename(cli.folder / "new", keys)  # as editors do
     server.process.send_signal(signal.SIGHUP)
-    assert tools.wait_until(lambda: server.run("1", **second).status == 200, guard=5)
+    assert tools.wait_until(lambda: server.run("1", **second).status == 200)
     assert server.run("1", **first).status == 401
     # A file that is gone or broken changes nothing.
     keys.unlink()
@@ -340,7 +358,7 @@ def test_sighup_reads_the_keys_again(cli, serve, tools):
 def restart_gate(server, tools):
     gate = gate_of(server, tools)
     os.kill(gate, signal.SIGSEGV)
-    assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate), guard=5)
+    assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate))
 
 
 def test_a_key_that_was_taken_away_stays_so_after_a_crash(cli, serve, tools):
@@ -351,14 +369,14 @@ def test_a_key_that_was_taken_away_stays_so_after_a_crash(cli, serve, tools):
     first, second = ({"Authorization": f"Bearer {k}-{k}-key"} for k in ("first", "second"))
     keys.write_text("bob:second-second-key\n")
     server.process.send_signal(signal.SIGHUP)
-    assert tools.wait_until(lambda: server.run("1", **second).status == 200, guard=5)
+    assert tools.wait_until(lambda: server.run("1", **second).status == 200)
     restart_gate(server, tools)
     assert server.run("1", **first).status == 401
     assert server.run("1", **second).status == 200
     # Without the file nobody knows which keys are good, so nobody is served.
     keys.unlink()
     os.kill(gate_of(server, tools), signal.SIGSEGV)
-    assert server.process.wait(timeout=10) != 0
+    assert server.process.wait(timeout=60) != 0
 
 
 def test_a_key_that_is_taken_away_ends_what_it_has_open(cli, serve, tools):
@@ -389,7 +407,7 @@ def test_a_key_that_is_taken_away_ends_what_it_has_open(cli, serve, tools):
     server.process.send_signal(signal.SIGHUP)
     with contextlib.suppress(http.client.IncompleteRead):
         streams["alice"].read()     # ends
-    assert tools.wait_until(lambda: server.health()["active_sessions"] == 1, guard=5)
+    assert tools.wait_until(lambda: server.health()["active_sessions"] == 1)
     listed = json.loads(server.ask("GET", "/api/v1/sessions", **second).text)
     assert list(listed["sessions"]) == ["mine"]
     streams["bob"].fp.raw._sock.settimeout(0.3)
@@ -404,7 +422,7 @@ def test_a_key_that_is_taken_away_ends_what_it_has_open(cli, serve, tools):
         answer = server.ask("POST", "/api/v1/execute", body, Content_Type="application/json", **first)
         return answer.status == 200 and "taken away" in answer.text.decode()
 
-    assert tools.wait_until(told, guard=5)
+    assert tools.wait_until(told)
 
 
 # ---- crashes -------------------------------------------------------------------------------------
@@ -418,19 +436,15 @@ def test_a_gate_that_crashes_is_started_again(serve, tools):
     for round in range(8):
         gate = gate_of(server, tools)
         os.kill(gate, signal.SIGSEGV)
-        assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate), guard=5)
+        assert tools.wait_until(lambda: gate_of(server, tools) not in (None, gate))
         assert VALUE in server.run(CODE).text, round
     # The code of the client that was lost does not run any more.
-    cmdlines = []
-    for pid in tools.descendants(server.process.pid):
-        with contextlib.suppress(OSError):
-            cmdlines.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
-    assert not any(b"sleep" in c for c in cmdlines)
+    assert tools.wait_until(lambda: not sleepers(server, tools))
 
 
 def test_a_gate_that_never_comes_to_serve_is_given_up(serve, tools):
     server = serve()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while server.process.poll() is None:        # a hundred in a row, each as soon as it is there
         assert time.monotonic() < deadline
         with contextlib.suppress(OSError, TypeError):
@@ -444,15 +458,14 @@ def test_a_zygote_that_dies_is_replaced(serve, tools):
     assert VALUE in server.run(CODE).text
 
     def zygote():
-        children = {p for p, parent in tools.parents().items() if parent == server.process.pid}
-        return (children - {gate_of(server, tools)} or {None}).pop()
+        return (set(tools.children(server.process.pid)) - {gate_of(server, tools)} or {None}).pop()
 
     for _ in range(2):
         old = zygote()
         os.kill(old, signal.SIGKILL)
         # A box that was parked may still answer while it dies.
-        assert tools.wait_until(lambda: zygote() not in (None, old), guard=20)
-        assert tools.wait_until(lambda: VALUE in server.run(CODE).text, guard=20)
+        assert tools.wait_until(lambda: zygote() not in (None, old))
+        assert tools.wait_until(lambda: VALUE in server.run(CODE).text)
 
 
 def test_nothing_outlives_the_keeper(serve, tools):
@@ -461,12 +474,17 @@ def test_nothing_outlives_the_keeper(serve, tools):
     tree = tools.descendants(server.process.pid)
     server.process.kill()
     server.process.wait()
-    assert tools.wait_until(lambda: not tools.reap([p for p in tree if os.path.exists(f"/proc/{p}")]), guard=5)
+    assert tools.wait_until(lambda: not tools.reap([p for p in tree if os.path.exists(f"/proc/{p}")]))
 
 
 def test_stdout_may_be_closed(cli, tools):
     process = cli.start("serve", "--port", 0, stdout=subprocess.DEVNULL)
-    time.sleep(1)
+
+    def has_gate():
+        return any(tools.is_gate(pid) for pid in tools.descendants(process.pid))
+
+    assert tools.wait_until(lambda: process.poll() is not None or has_gate())
+    time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0

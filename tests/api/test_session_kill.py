@@ -149,8 +149,8 @@ def kill_keeper(cli, tools, server, state):
     """All of its processes go with it; the next server takes its place."""
     pids = tools.descendants(server.process.pid)
     server.process.kill()
-    server.process.wait(10)
-    assert tools.wait_until(lambda: not [pid for pid in pids if is_alive(pid)], guard=10), \
+    server.process.wait(60)
+    assert tools.wait_until(lambda: not [pid for pid in pids if is_alive(pid)]), \
         tools.describe([pid for pid in pids if is_alive(pid)])
     server.process = start(cli, state, server.port).process
 
@@ -220,7 +220,7 @@ def test_who_loses_a_session_is_told(cli, tools, part):
     for pid in family(server, tools)[part]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-    assert tools.wait_until(lambda: server.ask("GET", f"/api/v1/sessions/{handle}")[0] == 409, guard=10)
+    assert tools.wait_until(lambda: server.ask("GET", f"/api/v1/sessions/{handle}")[0] == 409)
     status, answer = server.execute("x", handle)
     assert status == 409 and answer["error"]["code"] == "session_ended", answer
     deadline = time.monotonic() + 20

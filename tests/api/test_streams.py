@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+from mcp_client import alive, marked
 
 # --- streams --------------------------------------------------------------------------------------
 
@@ -166,10 +167,8 @@ def test_cancelled(cli, number):
 
 
 def test_cancelled_with_json(cli, tools):
-    process = cli.start("run", "--json", "-c", "import time\nprint('on')\ntime.sleep(60)")
-    # the code is there once some process below has gone past the start of the interpreter
-    tools.wait_until(lambda: len(tools.descendants(process.pid)) >= 3)
-    time.sleep(1)
+    process = cli.start("run", "--json", "-c", marked("json", "print('on', flush=True)\ntime.sleep(60)"))
+    assert tools.wait_until(lambda: alive("json"))
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130

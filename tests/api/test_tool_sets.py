@@ -5,11 +5,10 @@ import json
 import re
 import sys
 
-import jsonschema
 import pytest
 import wheel_lab
 from conftest import TOP, open_cli
-from mcp_client import LEGACY, Stdio, text
+from mcp_client import LEGACY, Stdio, check_schema, text
 
 UV_PYTHON = TOP / "build/venv-net/bin/python"
 PYTHON = UV_PYTHON if UV_PYTHON.exists() else sys.executable
@@ -59,7 +58,7 @@ def test_all_has_every_name_once(c, alone):
 def test_a_listed_schema_takes_what_any_of_its_sets_takes(c, alone):
     for tool in c.listed:
         schema, parts = tool["inputSchema"], [tools[tool["name"]] for tools in alone.values() if tool["name"] in tools]
-        jsonschema.Draft202012Validator.check_schema(schema)
+        check_schema(schema)
         names = {name for part in parts for name in part["inputSchema"]["properties"]}
         assert set(schema["properties"]) == names, tool["name"]
         assert all("type" in property for property in schema["properties"].values())
@@ -79,7 +78,7 @@ def test_a_listed_schema_takes_what_any_of_its_sets_takes(c, alone):
 
 
 def call(c, tool, /, fails=False, **arguments):
-    answer = c.call(tool, guard=60, **arguments)
+    answer = c.call(tool, **arguments)
     assert bool(answer.get("isError")) is fails, answer
     return answer
 

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-WALL = ("--wall", "20s", "--cpu", "20s")
+# Only to end what hangs: a box that is to be killed for another reason is never killed for this one.
+WALL = ("--wall", "100s", "--cpu", "100s")
 BEFORE = "print('before')\n"
 SPIN_IN_C = (
     # Locks a spin lock twice, without letting go of the interpreter's lock: no Python runs again.
@@ -26,7 +27,7 @@ def bomb(cli):
     """Runs a bomb: the answer has the output up to the bang, and the next run is a normal one."""
 
     def run(code, *flags, **options):
-        result = cli.run(BEFORE + code, *flags, guard=90, **options)
+        result = cli.run(BEFORE + code, *flags, **options)
         assert result.stdout.startswith("before\n"), result
         assert not result.success
         after = cli.run("print('after')\n6 * 7")
@@ -90,7 +91,7 @@ def test_wall(bomb, code):
     ids=["python", "c", "builtin", "regex", "threads"],
 )
 def test_cpu(bomb, code):
-    result = bomb(code, "--cpu", "500ms", "--wall", "30s")
+    result = bomb(code, "--cpu", "500ms", "--wall", "100s")
     assert_limit(result, "timeout_cpu", 124, "cpu")
     assert result.usage["cpu_user_ms"] + result.usage["cpu_system_ms"] >= 400
 
@@ -106,7 +107,7 @@ def test_cpu_of_children(bomb):
         "        os._exit(0)\n"
         "time.sleep(1000)"
     )
-    result = bomb(code, "--cpu", "1s", "--wall", "30s")
+    result = bomb(code, "--cpu", "1s", "--wall", "100s")
     assert_limit(result, "timeout_cpu", 124, "cpu")
 
 
@@ -115,7 +116,7 @@ def test_cpu_of_many_short_children(bomb):
         "import os, time\nwhile True:\n    if os.fork() == 0:\n        for i in range(10**6):"
         " pass\n        os._exit(0)\n    os.wait()"
     )
-    result = bomb(code, "--cpu", "1s", "--wall", "60s")
+    result = bomb(code, "--cpu", "1s", "--wall", "100s")
     assert_limit(result, "timeout_cpu", 124, "cpu")
 
 
@@ -241,7 +242,9 @@ def test_memory_caught_in_python(bomb):
         "x = []\nwhile True:\n    try: x.append(bytearray(b'x' * (1 << 20)))\n    except"
         " MemoryError: pass"
     )
-    result = bomb(code, "--memory", "64M", "--wall", "3s", "--cpu", "20s")
+    # Where nobody counts, it may go on until the time is up.
+    wall = "100s" if os.geteuid() == 0 else "3s"
+    result = bomb(code, "--memory", "64M", "--wall", wall, "--cpu", "100s")
     if result.counted:
         assert_limit(result, "out_of_memory", 137, "memory")
     else:
@@ -370,7 +373,6 @@ def test_output_flood(cli, name):
         limit,
         *WALL,
         prefix=(sys.executable, "-I", "-c", MEASURE, peak),
-        guard=90,
     )
     assert_limit(result, "output_limit", 123, "output")
     assert result.stdout.startswith("before\n")
@@ -410,9 +412,9 @@ print('left')
 
 def test_daemon_is_gone(cli, tools):
     """A daemon that ignores signals and holds the pipes does not keep the answer waiting."""
-    result = cli.run(DAEMON + "6 * 7", "--wall", "30s")
+    result = cli.run(DAEMON + "6 * 7", "--wall", "100s")
     assert (result.verdict, result.stdout, result.result) == ("ok", "left\n", "42")
-    assert result.usage["wall_ms"] < 20000
+    assert result.usage["wall_ms"] < 90000
     assert tools.wait_until(lambda: not tools.descendants(cli.started[0].pid))
 
 
@@ -422,7 +424,7 @@ def test_many_daemons_are_gone(cli):
         " os.setsid()\n        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n       "
         " time.sleep(1000)\nprint('left')"
     )
-    result = cli.run(code, "--wall", "30s")
+    result = cli.run(code, "--wall", "100s")
     assert (result.verdict, result.stdout) == ("ok", "left\n")
 
 
@@ -432,7 +434,7 @@ def test_daemon_that_forks_all_the_time(cli):
         "        try:\n            if os.fork(): os._exit(0)\n        except OSError: pass\n"
         "time.sleep(0.3)\nprint('left')"
     )
-    result = cli.run(code, "--wall", "30s", "--cpu", "30s")
+    result = cli.run(code, "--wall", "100s", "--cpu", "100s")
     assert (result.verdict, result.stdout) == ("ok", "left\n")
 
 
@@ -443,7 +445,7 @@ def test_timers_left_behind(cli):
         " libc.eventfd(0, 0)]\nsignal.alarm(1000)\nt = ctypes.c_void_p()\nlibc.timer_create(1,"
         " None, ctypes.byref(t))\nall(fd > 2 for fd in fds)"
     )
-    assert cli.run(code, "--wall", "30s").result == "True"
+    assert cli.run(code, "--wall", "100s").result == "True"
 
 
 def test_stopped_children_are_gone(cli):
@@ -451,7 +453,7 @@ def test_stopped_children_are_gone(cli):
         "import os, signal\nfor i in range(5):\n    if os.fork() == 0: os.kill(os.getpid(),"
         " signal.SIGSTOP)\nprint('left')"
     )
-    result = cli.run(code, "--wall", "30s")
+    result = cli.run(code, "--wall", "100s")
     assert (result.verdict, result.stdout) == ("ok", "left\n")
 
 

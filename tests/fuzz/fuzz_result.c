@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../unit/fake_run.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gate/display.h"
 
@@ -44,15 +45,21 @@ static void check_display(const json_t *o)
 
 static void check_object(const json_t *o, const struct result *res)
 {
-    static const char *const keys[] = {
-        "execution_id", "verdict", "success",     "exit_code", "signal", "phase",
-        "stdout",       "stderr",  "result",      "error",     "usage",  "isolation",
-        "truncated",    "limit",   "environment", "hint",      "display"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        assert(json_object_get(o, keys[i]));
-    assert(json_object_size(o) == sizeof keys / sizeof *keys + !!json_object_get(o, "result_json") +
-                                      !!json_object_get(o, "display_originals") +
-                                      !!json_object_get(o, "display_omitted"));
+    static const char *const always[] = {
+        "execution_id", "verdict",   "success",   "exit_code",       "signal",
+        "phase",        "stdout",    "stderr",    "result",          "error",
+        "usage",        "isolation", "truncated", "limit",           "environment",
+        "hint",         "display",   "variables", "security_events", "security_observed",
+        "network"};
+    static const char *const maybe[] = {
+        "result_json",     "display_originals", "display_omitted", "variables_omitted",
+        "execution_count", "checkpoint",        "violations",      "security_events_omitted"};
+    size_t known = ARRAY_LEN(always);
+    for (size_t i = 0; i < ARRAY_LEN(always); i++)
+        assert(json_object_get(o, always[i]));
+    for (size_t i = 0; i < ARRAY_LEN(maybe); i++)
+        known += json_object_get(o, maybe[i]) != NULL;
+    assert(json_object_size(o) == known); // nothing that the box made up
     check_display(o);
     assert(json_is_true(json_object_get(o, "success")) == (res->verdict == VERDICT_OK));
     json_t *error = json_object_get(o, "error"), *value = json_object_get(o, "result");

@@ -142,9 +142,9 @@ def test_unknown_message_kinds(cli, kind):
 
 def test_a_flood_of_messages(cli):
     code = SEND + f"for i in range(20000): send(1, {RESULT.encode()!r})\nimport os\nos._exit(7)"
-    result = cli.run(code, "--wall", "10s")
+    result = cli.run(code, "--wall", "60s")
     assert_shape(result)
-    assert result.usage["wall_ms"] < 10000
+    assert result.usage["wall_ms"] < 60000
 
 
 def test_asking_for_another_run(cli):

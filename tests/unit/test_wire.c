@@ -51,12 +51,15 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         m->acquire.ticket = 8193;
         m->acquire.keep = 1;
         m->acquire.network = 1;
+        m->acquire.wheels = 1;
         m->acquire.limits.readonly = 1;
     }
     if (type == WIRE_RELEASE)
         m->release.end = END_WALL;
     if (type == WIRE_ENDED)
         m->ended.end = END_MEMORY;
+    if (type == WIRE_MEASURE)
+        m->measure.how = MEASURE_TAKEN;
     if (type == WIRE_MEASURED)
         m->measured.end = END_CPU;
     if (type == WIRE_BOX)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sitecustomize: gives interpreters that code in a box starts the packages of its environment.
+
+Their PYTHONPATH has this folder, and so `site` imports this file when the standard library and the interpreter's own
+packages are in sys.path; python/layers.py puts both into the environment. The layers themselves in PYTHONPATH would stand
+before the standard library: a package that has a json.py would be the child's `json`, and never its parent's.
+"""
+
+
+def add_layers():
+    import sys
+    from _frozen_importlib import module_from_spec
+    from _frozen_importlib_external import PathFinder
+    from os import environ
+
+    own = __file__.rpartition("/")[0]
+    sys.path[:] = [folder for folder in sys.path if folder != own]
+    # Whose name this file has taken. Before the layers: a package's own is not run in the parent either.
+    hidden = PathFinder.find_spec("sitecustomize", sys.path)
+    if hidden and hidden.loader:
+        hidden.loader.exec_module(module_from_spec(hidden))
+    layers = [folder for folder in environ.get("CONSTRICTOR_LAYERS", "").split(":") if folder not in ("", *sys.path)]
+    packages = ("/site-packages", "/dist-packages")
+    at = next((place for place, folder in enumerate(sys.path) if folder.endswith(packages)), len(sys.path))
+    sys.path[at:at] = layers
+
+
+add_layers()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The zygote's memory, which every box maps (src/box/image.c): shared for reading, never for writing."""
+
+import textwrap
+
+import pytest
+from conftest import open_cli
+from rest_client import serve
+
+
+@pytest.fixture(scope="module")
+def api(program):
+    with open_cli(program) as cli:
+        yield serve(cli)
+
+
+def run(api, code, **more):
+    answer = api.run(textwrap.dedent(code), **more)
+    assert answer["verdict"] == "ok", answer
+    return answer["result_json"]
+
+
+def test_a_box_maps_it_privately_and_has_no_descriptor(api):
+    found = run(
+        api,
+        """
+        import os
+        lines = [line.split() for line in open("/proc/self/maps") if "memfd:image" in line]
+        open_ones = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        links = [os.readlink(path) for path in open_ones if os.path.islink(path)]
+        sorted({line[1] for line in lines}), [link for link in links if "image" in link], len(lines)
+        """,
+    )
+    assert found[:2] == [["rw-p"], []] and found[2] > 3, found
+
+
+def test_no_way_to_its_file(api):
+    """By its name in /proc, which the kernel gives to nobody in a box."""
+    found = run(
+        api,
+        """
+        import os
+        line = next(line for line in open("/proc/self/maps") if "memfd:image" in line)
+        try:
+            found = os.open("/proc/self/map_files/" + line.split()[0], os.O_RDWR)
+        except OSError as exc:
+            found = type(exc).__name__
+        found
+        """,
+    )
+    assert found in ("PermissionError", "FileNotFoundError"), found
+
+
+SPOIL = """
+    import ctypes, json
+    victim = json.JSONDecodeError.__doc__               # an object of the zygote's
+    ctypes.memset(id(victim) + 48, 0x58, 8)             # and its letters
+    changed = victim[:8]
+    """
+
+
+def test_what_a_box_writes_stays_there(api):
+    changed = run(api, SPOIL + "changed\n")
+    assert "XXXXXXXX"[:4] in changed, changed
+    for _ in range(6):      # more than the boxes that were ready
+        assert "X" not in run(api, "import json\njson.JSONDecodeError.__doc__[:8]")
+
+
+def test_memory_given_back_and_taken_again(api):
+    """malloc gives pages of the heap back and grows what it has mapped: nothing of that meets the file."""
+    found = run(
+        api,
+        """
+        import ctypes, gc
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = libc.realloc.restype = libc.calloc.restype = ctypes.c_void_p
+        libc.realloc.argtypes = ctypes.c_void_p, ctypes.c_size_t
+        sums = []
+        for _ in range(5):
+            held = [bytearray(600) for _ in range(20000)] + [[0] * 40000 for _ in range(8)]
+            for piece in held[-8:]:
+                piece.extend(range(100000))
+            sums.append(sum(len(piece) for piece in held))
+            del held, piece
+            gc.collect()
+            libc.malloc_trim(0)
+        blocks = [libc.calloc(1, size) for size in range(1000, 60000, 1000)]
+        clean = all(not any(ctypes.string_at(p, 1000)) for p in blocks)
+        grown = libc.realloc(libc.malloc(1 << 18), 1 << 24)
+        ctypes.memset(grown, 1, 1 << 24)
+        len(set(sums)), clean
+        """,
+    )
+    assert found == [1, True]
+
+
+def test_a_child_has_it_as_well(api):
+    found = run(
+        api,
+        """
+        import os, json
+        r, w = os.pipe()
+        if os.fork() == 0:
+            os.write(w, json.dumps({"a": [1, 2]}).encode())
+            os._exit(0)
+        os.wait()
+        os.read(r, 100).decode()
+        """,
+    )
+    assert found == '{"a": [1, 2]}'
