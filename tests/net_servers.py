@@ -126,9 +126,15 @@ class Certificates:
             usage = x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage)
             builder = builder.add_extension(usage, critical=True)
         else:
-            alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+            alternatives = x509.SubjectAlternativeName([self.alternative(name) for name in names])
             builder = builder.add_extension(alternatives, critical=False)
         return builder.sign(self.key, hashes.SHA256())
+
+    def alternative(self, name):
+        try:
+            return self.x509.IPAddress(ipaddress.ip_address(name))
+        except ValueError:
+            return self.x509.DNSName(name)
 
     def pem(self, certificate):
         from cryptography.hazmat.primitives.serialization import Encoding

@@ -22,7 +22,13 @@
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
-enum { PIECES_MAX = 1024, DATA_MAX = 512 };
+enum {
+    PIECES_MAX = 1024,
+    DATA_MAX = 512,
+    DATA_BYTES_MAX =
+        16
+        << 20, // who has more variables has mostly ones that nobody touched, and a file would hold them
+};
 
 static struct image_area pieces[PIECES_MAX], data[DATA_MAX];
 static size_t piece_count, data_count;
@@ -43,7 +49,8 @@ static int add_data(struct dl_phdr_info *info, size_t size, void *argument)
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && (p->p_flags & PF_W) && data_count < DATA_MAX)
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_W) && p->p_memsz <= DATA_BYTES_MAX &&
+            data_count < DATA_MAX)
             data[data_count++] = (struct image_area){start & ~(page - 1),
                                                      (start + p->p_memsz + page - 1) & ~(page - 1)};
     }
@@ -119,12 +126,11 @@ static int write_piece(int fd, const struct image_area *p, off_t at)
 }
 
 // Between the two calls nothing may write to the piece, or it would be lost: what this code needs is on its
-// stack or only read, and signals are held off.
+// stack or only read, and signals are held off.  1: it stays where it is; negative: it may be gone.
 static int move_piece(int fd, const struct image_area *p, off_t at)
 {
-    int r = write_piece(fd, p, at);
-    if (r < 0)
-        return r;
+    if (write_piece(fd, p, at) < 0)
+        return 1;
     void *there = mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_FIXED, fd, at);
     return there == MAP_FAILED ? -errno : 0;
@@ -134,12 +140,12 @@ int image_share(const struct image_area *areas, size_t count)
 {
     sigset_t all, before;
     off_t at = 0;
-    int r = find_pieces(areas, count);
-    if (r < 0)
-        return r;
+    int r = 0;
+    if (find_pieces(areas, count) < 0)
+        return 0;
     _cleanup_close_ int fd = new_file();
     if (fd < 0)
-        return fd;
+        return 0;
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < piece_count && r == 0; i++) {
@@ -147,10 +153,10 @@ int image_share(const struct image_area *areas, size_t count)
         at += (off_t)(pieces[i].end - pieces[i].start);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    // All boxes read these pages.  None has a descriptor of the file, and a private mapping cannot write to it;
-    // sealed, it could not be written to, cut or punched with one either.
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0 &&
-        r == 0)
+    // SECURITY: all boxes read these pages.  None has a descriptor of the file, and a private mapping cannot write
+    // to it; sealed, it could not be written to, cut or punched with one either.
+    if (r >= 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         r = -errno;
-    return r;
+    return r < 0 ? r : 0;
 }

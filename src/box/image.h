@@ -21,7 +21,8 @@ struct image_area {
 // Puts the heap of malloc, the data of the program and its libraries, and those of the given areas that
 // are still what they were into the file.  Other memory stays as it is: an allocator of its own may give pages back
 // with madvise() and count on zeroes, or grow them with mremap(), which a file cannot do.
-// The caller has one thread.  0, or a negative errno: then all memory is as it was, partly in the file.
+// The caller has one thread.  0: all, some or nothing of it is in the file.  A negative errno: memory is lost or the
+// file is not sealed, and the caller must end.
 int image_share(const struct image_area *areas, size_t count);
 
 #endif

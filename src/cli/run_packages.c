@@ -5,6 +5,7 @@
 #include "cli/run_packages.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,16 +39,20 @@ int run_packages_open(enum run_packages need, struct gate *g, struct err *e)
     return need == RUN_PACKAGES_MUST ? r : 0; // else the run says what it lacks, if it does
 }
 
-// A list on the command line is cut at its commas, also within "numpy>=2,<3": what begins with a comparison
-// belongs to the one before.
+// A list on the command line is cut at its commas, also within "numpy>=2,<3" and "pandas[excel,html]": what begins
+// with a comparison, or comes before a bracket is closed, belongs to the one before.
 int run_packages_list(const struct config *c, json_t **ret, struct err *e)
 {
     _cleanup_free_ char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
+    bool inside = false;
     for (size_t i = 0; f && i < c->run_packages.count; i++) {
         const char *item = c->run_packages.items[i];
-        (void)fprintf(f, "%s%s", i == 0 ? "" : strchr("<>=!~", item[0]) ? "," : " ", item);
+        const char *opened = strrchr(item, '['), *closed = strrchr(item, ']');
+        bool joined = i > 0 && (inside || strchr("<>=!~", item[0]));
+        (void)fprintf(f, "%s%s", i == 0 ? "" : joined ? "," : " ", item);
+        inside = opened ? !closed || closed < opened : inside && !closed;
     }
     if (!f || fclose(f) != 0)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "list the packages");

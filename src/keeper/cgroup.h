@@ -42,6 +42,11 @@ struct cgroup_root {
 };
 
 // One box's share.
+struct cgroup_time {
+    uint64_t high_us, lost_us; // most that was seen at once, and what has gone since with processes
+    unsigned falls;            // looks in a row that saw less
+};
+
 struct cgroup {
     struct cgroup_root *root;
     int dir[CGROUP_DIRS_MAX];
@@ -52,7 +57,7 @@ struct cgroup {
     int scratch;               // borrowed from the box, -1: none; for `watch`
     uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
     uint64_t cpu_base_system_us;
-    uint64_t seen_user_us, seen_system_us;                    // `watch`
+    struct cgroup_time user, system;                          // `watch`
     uint64_t peak_memory_bytes, peak_processes, process_hits; // `watch`: what was seen so far
     unsigned strays; // `watch`: processes beside the init and the interpreter, at the last look
 };

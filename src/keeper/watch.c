@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -73,15 +75,42 @@ static void add_memory(pid_t pid, const char *status, struct sum *sum)
     }
 }
 
+static bool is_over(const char *status)
+{
+    return strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX");
+}
+
+// SECURITY: a process whose first thread has left is shown as a zombie without memory while its other threads go
+// on and have it all.  Finds one of them and reads its status.
+static pid_t find_living_thread(pid_t pid, char *text, size_t size)
+{
+    char path[64];
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && !found && (entry = readdir(threads));) {
+        snprintf(path, sizeof path, "%.20s/status", entry->d_name);
+        if (entry->d_name[0] != '.' && file_read_at(dirfd(threads), path, text, size) > 0 &&
+            !is_over(text))
+            found = (pid_t)strtol(entry->d_name, NULL, 10);
+    }
+    if (threads)
+        (void)closedir(threads);
+    return found ? found : pid;
+}
+
 static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
-        sum->threads += status_kb(text, "\nThreads:");
-        sum->alive += !strstr(text, "\nState:\tZ") && !strstr(text, "\nState:\tX");
+        uint64_t threads = status_kb(text, "\nThreads:");
+        pid_t holder =
+            is_over(text) && threads > 1 ? find_living_thread(pid, text, sizeof text) : pid;
+        sum->threads += threads;
+        sum->alive += !is_over(text) || threads > 1;
         if (!shares_memory)
-            add_memory(pid, text, sum);
+            add_memory(holder, text, sum);
     }
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
@@ -111,6 +140,16 @@ static size_t add_children(const char *text, pid_t *queue, size_t tail)
     return tail;
 }
 
+// SECURITY: the init shares its memory with the user process, until that calls exec: from then on the init alone
+// holds the old memory.  Where the kernel cannot say, they share it, as they did at the start.
+static bool holds_own_memory(pid_t init, const pid_t *others, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (syscall(SYS_kcmp, init, others[i], KCMP_VM, 0, 0) <= 0)
+            return false;
+    return count > 0;
+}
+
 // Breadth first below the init.  Orphans are handed to the init, so the tree is complete.
 static void walk(pid_t init, struct sum *sum)
 {
@@ -121,7 +160,7 @@ static void walk(pid_t init, struct sum *sum)
     while (head < tail) {
         pid_t pid = queue[head++];
         char path[64];
-        add_process(pid, pid == init, sum); // the init's memory is the user process's
+        add_process(pid, pid == init, sum);
         snprintf(path, sizeof path, "/proc/%d/task", pid);
         DIR *threads = opendir(path);
         // Every thread has children of its own.
@@ -134,6 +173,25 @@ static void walk(pid_t init, struct sum *sum)
         }
         if (threads)
             (void)closedir(threads);
+    }
+    char status[4096];
+    snprintf(text, sizeof text, "/proc/%d/status", init);
+    if (holds_own_memory(init, queue + 1, tail - 1) &&
+        file_read_at(AT_FDCWD, text, status, sizeof status) > 0)
+        add_memory(init, status, sum);
+}
+
+// SECURITY: the time of a child that nobody waits for is gone with it.  So what has been seen is kept when the
+// sum falls and stays down; once is not enough, since a child may be waited for while its parent is looked at.
+static void count_time(struct cgroup_time *t, uint64_t now_us)
+{
+    if (now_us >= t->high_us) {
+        t->high_us = now_us;
+        t->falls = 0;
+    } else if (++t->falls == 2) {
+        t->lost_us += t->high_us - now_us;
+        t->high_us = now_us;
+        t->falls = 0;
     }
 }
 
@@ -168,13 +226,10 @@ static void watch_usage(struct cgroup *cg, struct wire_usage *ret)
     if (sum.threads > cg->limits.processes)
         cg->process_hits =
             1; // at the limit, which is allowed; whether a fork was refused is not seen
-    // What was seen once counts, also when the processes that used it are gone.
-    if (sum.user_ticks * tick_us > cg->seen_user_us)
-        cg->seen_user_us = sum.user_ticks * tick_us;
-    if (sum.system_ticks * tick_us > cg->seen_system_us)
-        cg->seen_system_us = sum.system_ticks * tick_us;
-    ret->cpu_user_us = cg->seen_user_us;
-    ret->cpu_system_us = cg->seen_system_us;
+    count_time(&cg->user, sum.user_ticks * tick_us);
+    count_time(&cg->system, sum.system_ticks * tick_us);
+    ret->cpu_user_us = cg->user.lost_us + cg->user.high_us;
+    ret->cpu_system_us = cg->system.lost_us + cg->system.high_us;
     ret->peak_memory_bytes = cg->peak_memory_bytes;
     ret->peak_processes = cg->peak_processes;
     ret->process_hits = cg->process_hits;

@@ -121,8 +121,10 @@ static int prepare(PyObject *rehearsals, bool alone)
 {
     const struct image_area *areas;
     size_t count = arenas_known(&areas);
-    if (alone)
-        (void)image_share(areas, count); // without it boxes are as safe, and dearer to make
+    int shared =
+        alone ? image_share(areas, count) : 0; // without it boxes are as safe, and dearer to make
+    if (shared < 0)
+        return shared;
     for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++) {
         int r = learn(PyTuple_GetItem(rehearsals, i), alone, i > 0);
         if (r < 0)

@@ -59,9 +59,14 @@ void arenas_watch(void)
 
 size_t arenas_known(const struct image_area **areas)
 {
-    if (watching)
-        find("PyObject_SetArenaAllocator")(&before);
-    watching = false;
+    struct allocator now;
     *areas = known;
+    if (!watching)
+        return 0;
+    find("PyObject_GetArenaAllocator")(&now);
+    if (now.alloc != take)
+        return 0; // a preload has put another on top of ours: it may do with arenas what it likes
+    find("PyObject_SetArenaAllocator")(&before);
+    watching = false;
     return known_count;
 }

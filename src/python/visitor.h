@@ -143,6 +143,7 @@ struct visitor {
         *forced, *dynamic, *endless, *class_names, *walkers;
     struct scope *scope;
     long offset, decisions, total, highest;
+    size_t copied; // names in the sets of expressions within others
     char track, future, doubt, soft_imports;
     PyObject **stack; // of expressions; borrowed
     size_t used, room;

@@ -372,7 +372,8 @@ static bool is_generic(PyObject *node, enum visitor_kind kind)
     PyObject *parameters = visitor_get(node, F_type_params);
     if (parameters)
         return PyList_Size(parameters) > 0;
-    are_none = true;
+    are_none = PyErr_ExceptionMatches(
+        PyExc_AttributeError); // else memory is out, as the next step will say
     PyErr_Clear();
     return false;
 }

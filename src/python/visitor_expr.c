@@ -245,12 +245,25 @@ static int push_generator(struct visitor *v, PyObject *generator, bool first, Py
     return gather_targets(v, target, names);
 }
 
+// The names that are seen inside: those of what is around it, and its own.  Each has a set for itself, unless there
+// are so many that thousands of them within another would fill the memory: then they share one, and of names
+// that are not bound some go unreported.
+static PyObject *new_names(struct visitor *v, PyObject *hidden)
+{
+    enum { COPIED_MAX = 1 << 18 };
+    if (hidden && (v->copied += (size_t)PySet_Size(hidden)) > COPIED_MAX) {
+        Py_INCREF(hidden);
+        return hidden;
+    }
+    return PySet_New(hidden);
+}
+
 // The first iterable is evaluated here, all the rest inside.
 static int look_at_comprehension(struct visitor *v, PyObject *node, enum visitor_kind kind,
                                  struct pass *p)
 {
     size_t from = v->used;
-    PyObject *names = PySet_New(p->hidden), *generators, *iter;
+    PyObject *names = new_names(v, p->hidden), *generators, *iter;
     int r = !names ? -1
             : kind == K_DictComp
                 ? (push_field(v, node, F_value) < 0 ? -1 : push_field(v, node, F_key))
@@ -306,10 +319,12 @@ static int look_at_lambda(struct visitor *v, PyObject *node, struct pass *p)
     if (r == 0 && PySet_Size(own) != count)
         v->doubt = true; // one of them twice
     if (r == 0 && p->hidden) {
-        names = PyNumber_Or(own, p->hidden);
+        names = new_names(v, p->hidden);
+        PyObject *done = names ? PyObject_CallMethod(names, "update", "O", own) : NULL;
+        Py_XDECREF(done);
         Py_DECREF(own);
         own = names;
-        r = own ? 0 : -1;
+        r = done ? 0 : -1;
     }
     size_t from = v->used;
     if (r < 0 || push_field(v, node, F_body) < 0) {
@@ -350,9 +365,11 @@ static int look_at_compare(struct visitor *v, PyObject *node)
     if (push_fields(v, node, F_comparators) < 0 || push_field(v, node, F_left) < 0)
         return -1;
     Py_ssize_t n = visitor_list(node, F_ops, &ops);
-    for (Py_ssize_t i = 0; i < n && !odd; i++)
-        if (is_any(PyList_GetItem(ops, i), KIND_BIT(K_Is) | KIND_BIT(K_IsNot)))
-            odd = is_odd_identity(node);
+    Py_ssize_t at = 0;
+    while (at < n && !is_any(PyList_GetItem(ops, at), KIND_BIT(K_Is) | KIND_BIT(K_IsNot)))
+        at++;
+    if (at < n)
+        odd = is_odd_identity(node); // once: it looks at all of them
     if (odd > 0)
         v->doubt = true;
     return odd < 0 || n < 0 ? -1 : 0;

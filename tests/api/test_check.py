@@ -374,12 +374,13 @@ def test_a_bad_policy_opens_no_session(cli):
 
 
 def test_a_missing_restrictedpython_is_said_and_nothing_runs(cli):
-    """`run` has no environments to take it from, as servers have: test_restricted_layer.py."""
-    done = cli.call("run", "--python", "/usr/bin/python3", "--policy", "restricted", "--json", "-c", "print('ran')")
+    """Neither the interpreter has it nor an index; where there is one: test_restricted_layer.py."""
+    flags = ("--python", "/usr/bin/python3", "--policy", "restricted", "--offline", "--state", cli.folder / "state")
+    done = cli.call("run", *flags, "--json", "-c", "print('ran')")
     found = json.loads(done.out)
-    if found["verdict"] == "denied":
-        assert "pip install RestrictedPython" in found["error"]["message"]
-        assert found["stdout"] == "" and "cannot be applied" in found["hint"]
+    if "verdict" not in found:
+        assert found["error"]["code"] == "restricted_missing" and done.status == 69
+        assert "pip install RestrictedPython" in found["error"]["hint"]
     else:
         assert found["stdout"] == "ran\n"  # this machine's own Python has it
 

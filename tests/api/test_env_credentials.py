@@ -5,7 +5,6 @@ import ast
 import base64
 import contextlib
 import io
-import ipaddress
 import json
 import os
 import pathlib
@@ -50,21 +49,9 @@ class SafeLab(wheel_lab.Lab):
         return f"https://{USER}:{password}@{self.place}/simple"
 
 
-class Authority(Certificates):
-    def make(self, subject, key, ca=False, names=()):
-        """A name that is an address becomes one."""
-        x509, plain = self.x509, self.x509.DNSName
-        if not any(name[0].isdigit() for name in names):
-            return super().make(subject, key, ca, names)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(x509, "DNSName", lambda name: x509.IPAddress(ipaddress.ip_address(name))
-                          if name[0].isdigit() else plain(name))
-            return super().make(subject, key, ca, names)
-
-
 @pytest.fixture(scope="module")
 def authority():
-    return Authority()
+    return Certificates()
 
 
 @pytest.fixture(scope="module")

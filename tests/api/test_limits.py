@@ -5,6 +5,7 @@ What happens to code that runs into one is the subject of test_verdicts.py.
 """
 
 import os
+import textwrap
 
 import pytest
 
@@ -46,6 +47,49 @@ def test_memory_that_is_given_back(cli):
     """The limit is on what is held at a time, not on what was ever asked for."""
     code = "for i in range(40):\n    x = bytearray(b'x' * (16 << 20)); del x\n'done'"
     assert cli.run(code, "--memory", "96M", *WALL).verdict == "ok"
+
+
+HIDDEN = """
+import os, threading, ctypes, time
+def child():
+    def hold():
+        time.sleep(0.3)
+        kept = bytearray(b"x" * (60 << 20))
+        time.sleep(60)
+    threading.Thread(target=hold, daemon=True).start()
+    ctypes.CDLL(None).syscall(60, 0)        # exit, of this thread alone: the process looks like a zombie
+for _ in range(6):
+    if os.fork() == 0:
+        child()
+time.sleep(60)
+"""
+LEFT_WITH_INIT = """
+import os, sys
+kept = bytearray(b"x" * (100 << 20))        # the init has it too, and keeps it when this process calls exec
+os.execv(sys.executable, [sys.executable, "-c", "import time; x = bytearray(b'x' * (100 << 20)); time.sleep(60)"])
+"""
+
+
+@pytest.mark.parametrize("code", [HIDDEN, LEFT_WITH_INIT], ids=["first_thread_left", "exec"])
+def test_memory_that_is_out_of_sight(cli, code):
+    if not os.uname().machine == "x86_64":
+        pytest.skip("the number of exit is another one here")
+    assert cli.run(code, "--memory", "128M", *WALL).verdict == "out_of_memory"
+
+
+def test_time_of_children_that_nobody_waits_for(cli):
+    code = """
+        import os, time, signal
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            if os.fork() == 0:
+                end = time.process_time() + 0.4
+                while time.process_time() < end:
+                    pass
+                os._exit(0)
+            time.sleep(0.5)
+    """
+    assert cli.run(textwrap.dedent(code), "--cpu", "1500ms", "--wall", "100s").verdict == "timeout_cpu"
 
 
 def test_peak_memory_stays_below_the_limit(cli):
