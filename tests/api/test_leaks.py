@@ -28,13 +28,21 @@ CODES = (
 )
 
 
-def cgroups(cli):
-    ours = tuple(f"constrictor.{process.pid}." for process in cli.started)
+def find_cgroups(beginnings):
     found = set()
     for folder, names, _ in os.walk("/sys/fs/cgroup"):
-        found |= {f"{folder}/{name}" for name in names if name.startswith(ours)}
+        found |= {f"{folder}/{name}" for name in names if name.startswith(beginnings)}
         names[:] = [name for name in names if not name.startswith("constrictor.")]
     return found
+
+
+# A server that somebody killed leaves its groups until the next start there, and the number of its process
+# is given again.
+OLD_CGROUPS = find_cgroups("constrictor.")
+
+
+def cgroups(cli):
+    return find_cgroups(tuple(f"constrictor.{process.pid}." for process in cli.started)) - OLD_CGROUPS
 
 
 def mounts():
