@@ -50,7 +50,8 @@ int mounts_freeze_scratch(void)
     return TAKE_FD(writer);
 }
 
-// SECURITY: the operator's folder is for the installer, whose code is ours; what callers run has no business there.
+// SECURITY: the operator's folder is for installations (with --source-builds that includes a package's own build);
+// what callers run has no business there.
 // It cannot be unmounted: it came with the zygote's tree.
 int mounts_hide_wheels(void)
 {

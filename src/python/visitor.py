@@ -127,14 +127,10 @@ class Visitor:
                 if self.track and node.end_lineno != node.lineno:
                     self.strings.append((node.lineno + self.offset, node.end_lineno + self.offset))
             elif kind is BinOp:
-                item = node.right
-                kind = type(item)
-                if kind is not leaf and (kind is not Name or item.id not in maybe):
-                    push(item)
-                item = node.left
-                kind = type(item)
-                if kind is not leaf and (kind is not Name or item.id not in maybe):
-                    push(item)
+                for item in node.right, node.left:
+                    kind = type(item)
+                    if kind is not leaf and (kind is not Name or item.id not in maybe):
+                        push(item)
             elif kind is FormattedValue:
                 if node.format_spec is not None:
                     push(node.format_spec)
@@ -155,15 +151,10 @@ class Visitor:
                     self.strings.append((node.lineno + self.offset, node.end_lineno + self.offset))
                 stack += [item for item in reversed(node.values) if type(item) is not Constant]
             elif kind is Compare:
-                items = node.comparators
-                for item in items if len(items) == 1 else items[::-1]:
+                for item in *reversed(node.comparators), node.left:
                     kind = type(item)
                     if kind is not leaf and (kind is not Name or item.id not in maybe):
                         push(item)
-                item = node.left
-                kind = type(item)
-                if kind is not leaf and (kind is not Name or item.id not in maybe):
-                    push(item)
                 for item in node.ops:
                     if type(item) in IDENTITY:
                         self.doubt |= is_odd_identity(node)
