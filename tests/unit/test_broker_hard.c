@@ -343,10 +343,7 @@ static void no_more(void)
     snprintf(question, sizeof question, "connect %s %u wait", address, port);
     box_ask(question, answer);
     assert_memory_equal(answer, "no 13 ", 6);
-    int fd = box_connect(address, port);
-    assert_true(fd >= 0);
-    hears_reset(fd);
-    (void)close(fd);
+    connect_is_reset(address, port);
 }
 
 static void test_connections_in_all(void **state)

@@ -136,10 +136,7 @@ static void test_a_new_broker_takes_over_the_sockets(void **state)
     link_gate();
     grant("[]");
     // What the old one gave out stands for nothing now, and says so.
-    fd = box_connect(address, port);
-    assert_true(fd >= 0);
-    hears_reset(fd);
-    (void)close(fd);
+    connect_is_reset(address, port);
     char target[64];
     snprintf(target, sizeof target, "%s:%u", address, port);
     expect_event("connect", "unknown_address", target);
