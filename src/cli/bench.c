@@ -48,8 +48,8 @@ struct bench {
     pid_t observer;
     bool data;                                      // numpy, pandas, matplotlib are there
     struct bench_samples plain, bare, stack, numpy; // cold
-    double cold_rate;
-    double bare_p50; // of a fresh box, measured right before MCP
+    double cold_rate, fork_rate;                    // per second, one worker per core
+    double bare_p50;                                // of a fresh box, measured right before MCP
     char bare_note[64], idle_note[64];
     struct bench_mcp mcp;
     struct bench_session session;
@@ -57,7 +57,7 @@ struct bench {
     struct bench_network network;
     char network_notes[4][128];
     struct bench_check check;
-    char check_notes[2][64];
+    char check_notes[2][128];
     struct bench_env env;
     struct bench_rest rest;
     struct figure figures[64];
@@ -133,8 +133,10 @@ static bool measure_cold(struct bench *b, bool again)
         return true;
     b->data = bench_cold(stack, b->config->quick ? 3 : 7, &b->stack) &&
               bench_cold(numpy, b->config->quick ? 3 : 7, &b->numpy);
-    b->cold_rate =
-        bench_cold_rate(plain, (int)sysconf(_SC_NPROCESSORS_ONLN), b->config->quick ? 1 : 3);
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    double seconds = b->config->quick ? 1 : 3;
+    b->cold_rate = bench_cold_rate(plain, cores, seconds);
+    b->fork_rate = bench_fork_rate(b->interp.executable, cores, seconds);
     return true;
 }
 
@@ -473,8 +475,9 @@ static void measure_check(struct bench *b)
     char(*notes)[sizeof b->check_notes[0]] = b->check_notes;
     progress(b, "validate_code, beside a cold python3 -m py_compile");
     bench_check(b->config, b->exe, b->interp.executable, FRESH_STOCK, k);
-    snprintf(notes[0], sizeof notes[0], "the limit, 1 ms; the same text again, %.0f us",
-             k->same_us);
+    snprintf(notes[0], sizeof notes[0],
+             "the limit, 1 ms; the same text again, %.0f us; CPython's parser alone, warm, %.0f us",
+             k->same_us, k->parse_us);
     snprintf(notes[1], sizeof notes[1], "cold python3 -m py_compile, %.1f ms", k->cold_us / 1000);
     set_session(add(b, "check", "validate_code, 200 new lines, p50", "us", 1), k->new_us, CHECK_US,
                 false, notes[0]);
@@ -523,6 +526,11 @@ static void print_table(struct bench *b)
     printf("cold python3 -c: p50 %.2f ms, p99 %.2f ms; -I -S: p50 %.2f ms; %.0f per second\n",
            bench_percentile(&b->plain, 50) / 1000, bench_percentile(&b->plain, 99) / 1000,
            bench_percentile(&b->bare, 50) / 1000, b->cold_rate);
+    if (b->fork_rate > 0)
+        printf("bare forks of a warm interpreter that evaluate 1+1, no wall around them: %.0f per "
+               "second "
+               "(%.2fx)\n",
+               b->fork_rate, b->fork_rate / b->cold_rate);
     if (b->data)
         printf("cold import of numpy %.0f ms; of numpy, pandas, matplotlib.pyplot %.0f ms\n",
                bench_percentile(&b->numpy, 50) / 1000, bench_percentile(&b->stack, 50) / 1000);
@@ -607,12 +615,12 @@ static void print_json(struct bench *b)
                       "target", f->target, "reached", f->value >= 0 && reached(f), "against",
                       f->note ? f->note : ""));
     }
-    json_t *o =
-        json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:O, s:o}", "python", b->interp.executable,
-                  "version", b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50),
-                  "cold_p99_us", bench_percentile(&b->plain, 99), "cold_bare_p50_us",
-                  bench_percentile(&b->bare, 50), "cold_rate", b->cold_rate, "figures", figures,
-                  "growth", b->growth, "mcp", bench_mcp_json(&b->mcp));
+    json_t *o = json_pack(
+        "{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:O, s:o}", "python", b->interp.executable,
+        "version", b->interp.version, "cold_p50_us", bench_percentile(&b->plain, 50), "cold_p99_us",
+        bench_percentile(&b->plain, 99), "cold_bare_p50_us", bench_percentile(&b->bare, 50),
+        "cold_rate", b->cold_rate, "fork_rate", b->fork_rate, "figures", figures, "growth",
+        b->growth, "mcp", bench_mcp_json(&b->mcp));
     (void)json_dumpf(o, stdout, JSON_INDENT(2));
     (void)putchar('\n');
     json_decref(o);

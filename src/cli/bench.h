@@ -77,6 +77,8 @@ int bench_gate(int sock, const struct keeper_facts *facts, void *argument);
 // Cold starts: argv runs `count` times one after the other, or with `workers` at once for `seconds`.
 bool bench_cold(char *const *argv, int count, struct bench_samples *ret);
 double bench_cold_rate(char *const *argv, int workers, double seconds);
+// The same for bare forks of one warm interpreter; -1: it failed.
+double bench_fork_rate(const char *python, int workers, double seconds);
 
 // Has an interpreter run code that prints one JSON object: new, NULL when it failed.  At most 4 arguments.
 json_t *bench_helper(const char *python, const char *code, const char *const *arguments);

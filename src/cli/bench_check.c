@@ -127,11 +127,32 @@ static void measure_cold(const char *python, int count, struct bench_check *ret)
     remove_folder(folder);
 }
 
+// The part of it that is CPython's: from the text to a tree.
+static void measure_parser(const char *python, struct bench_check *ret)
+{
+    static const char code[] = "import ast, gc, json, sys, time\n"
+                               "gc.disable()\n"
+                               "took = []\n"
+                               "for number in range(300):\n"
+                               "    text = sys.argv[1].replace('work_', f'work_{number}_')\n"
+                               "    begin = time.perf_counter()\n"
+                               "    tree = ast.parse(text)\n"
+                               "    took.append(time.perf_counter() - begin)\n"
+                               "print(json.dumps({'us': sorted(took)[len(took) // 2] * 1e6}))\n";
+    _cleanup_free_ char *source = make_source(0);
+    json_t *said = source ? bench_helper(python, code, (const char *const[]){source, NULL}) : NULL;
+    json_t *us = json_object_get(said, "us");
+    if (json_is_number(us))
+        ret->parse_us = json_number_value(us);
+    json_decref(said);
+}
+
 void bench_check(const struct config *c, const char *program, const char *python, int stock,
                  struct bench_check *ret)
 {
     struct bench_ours ours = {.config = c, .program = program, .python = python, .stock = stock};
-    *ret = (struct bench_check){.new_us = -1, .same_us = -1, .cold_us = -1};
+    *ret = (struct bench_check){.new_us = -1, .same_us = -1, .cold_us = -1, .parse_us = -1};
     measure_ours(&ours, c->quick ? 150 : 600, ret);
+    measure_parser(python, ret);
     measure_cold(python, c->quick ? 10 : 30, ret);
 }

@@ -9,9 +9,10 @@
 #include "cli/bench.h"
 
 struct bench_check {
-    double new_us;  // 200 lines that were never seen before, p50; -1: not measured
-    double same_us; // the same 200 lines again, p50
-    double cold_us; // python3 -m py_compile of them, p50
+    double new_us;   // 200 lines that were never seen before, p50; -1: not measured
+    double same_us;  // the same 200 lines again, p50
+    double cold_us;  // python3 -m py_compile of them, p50
+    double parse_us; // CPython's parser alone, in a warm interpreter, p50
     char failure[512];
 };
 

@@ -128,6 +128,43 @@ json_t *bench_helper(const char *python, const char *code, const char *const *ar
     return r == 0 && status == 0 ? json_loadb(text, have, 0, NULL) : NULL;
 }
 
+// The warm interpreter forks itself, the child evaluates what the boxes evaluate and is gone: no wall, no pipes,
+// nobody to answer to.  What a design of warm interpreters can reach at most on this machine.
+static const char fork_code[] =
+    "import gc, json, os, sys, time\n"
+    "workers, seconds = int(sys.argv[1]), float(sys.argv[2])\n"
+    "gc.freeze(); gc.disable()\n"
+    "begin = time.perf_counter()\n"
+    "here, there = os.pipe()\n"
+    "for _ in range(workers):\n"
+    "    if os.fork() == 0:\n"
+    "        count = 0\n"
+    "        while time.perf_counter() - begin < seconds:\n"
+    "            child = os.fork()\n"
+    "            if child == 0:\n"
+    "                eval(compile('1+1', '<code>', 'eval'), {})\n"
+    "                os._exit(0)\n"
+    "            os.waitpid(child, 0)\n"
+    "            count += 1\n"
+    "        os.write(there, b'%d ' % count)\n"
+    "        os._exit(0)\n"
+    "for _ in range(workers):\n"
+    "    os.wait()\n"
+    "total = sum(map(int, os.read(here, 4096).split()))\n"
+    "print(json.dumps({'rate': total / (time.perf_counter() - begin)}))\n";
+
+double bench_fork_rate(const char *python, int workers, double seconds)
+{
+    char first[16], second[32];
+    snprintf(first, sizeof first, "%d", workers);
+    snprintf(second, sizeof second, "%g", seconds);
+    json_t *said = bench_helper(python, fork_code, (const char *const[]){first, second, NULL});
+    json_t *rate = json_object_get(said, "rate");
+    double value = json_is_number(rate) ? json_number_value(rate) : -1;
+    json_decref(said);
+    return value;
+}
+
 // ---- the observer --------------------------------------------------------------------------------
 
 static double pss_kb(pid_t pid)
