@@ -125,7 +125,6 @@ static const char *const setup[] = {
     "setns",
     "mount",
     "prctl",
-    "capset",
     "socket",
     "landlock_create_ruleset",
     "landlock_add_rule",

@@ -95,10 +95,12 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                      0,
                      EPERM,
                      0,
-                     10,
+                     11,
                      {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
                       PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA,
-                      PR_SET_THP_DISABLE}}},
+                      PR_SET_THP_DISABLE,
+                      // It is set and stays so; launchers such as Chromium's set it for their children and give up.
+                      PR_SET_NO_NEW_PRIVS}}},
     [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
     // Leases and directory notification on shared tree files are channels between boxes.
     [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},

@@ -115,7 +115,9 @@ static char *const environment[] = {
     // Arenas reserve 64 MiB of address space for each thread, which RLIMIT_AS would count.
     (char *)"MALLOC_ARENA_MAX=2",
     (char *)"MPLBACKEND=Agg",
+    // What libraries keep for themselves is not among the files that code left.
     (char *)"MPLCONFIGDIR=/tmp/.matplotlib",
+    (char *)"XDG_CACHE_HOME=/tmp/.cache",
     NULL,
 };
 

@@ -47,6 +47,7 @@ def prctl():
         ("get_seccomp", "21"),
         ("get_no_new_privs", "39, 0, 0, 0, 0"),
         ("set_thp_disable", "41, 1, 0, 0, 0"),
+        ("set_no_new_privs", "38, 1, 0, 0, 0"),
     ):
         yield Probe(21, f"prctl_{name}_works", f"return sc('prctl', {args})", "ok", "ok")
 

@@ -315,6 +315,14 @@ def credentials():
         [True, "ok"],
         "root",
     )
+    # What programs do to be sure: there is nothing to give up.
+    yield Probe(
+        45,
+        "capset_none",
+        "return sc('capset', at(8, struct.pack('<Ii', 0x20080522, 0)), at(24, bytes(24)))",
+        "ok",
+        "ok",
+    )
     yield Probe(45, "no_new_privs", "return PARAMS['start']['status'].get('NoNewPrivs')", "1", "0")
     yield Probe(47, "seccomp", "return PARAMS['start']['status'].get('Seccomp')", "2", "0")
     for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):

@@ -157,7 +157,7 @@ static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64
     } else if (strcmp(name, "prctl") == 0) {
         ok = ONE_OF(a[0], PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG,
                     PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS,
-                    0x53564d41, PR_SET_THP_DISABLE);
+                    0x53564d41, PR_SET_THP_DISABLE, PR_SET_NO_NEW_PRIVS);
     } else if (strcmp(name, "personality") == 0) {
         ok = ONE_OF(a[0], 0, 0xffffffff);
     } else if (strcmp(name, "fcntl") == 0) {
