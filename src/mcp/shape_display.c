@@ -135,7 +135,9 @@ static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool
     return failed;
 }
 
-static json_t *add_picture(struct work *w, size_t index, json_t *item, const struct picture *p)
+// `said`: its words are those of the result, which come before.
+static json_t *add_picture(struct work *w, size_t index, json_t *item, const struct picture *p,
+                           bool said)
 {
     char uri[KEPT_URI_MAX], line[LINE_SIZE], what[128], full[64] = "";
     struct picture original = {0};
@@ -162,7 +164,7 @@ static json_t *add_picture(struct work *w, size_t index, json_t *item, const str
     if (linked)
         failed |=
             add_link(w, "image", index + 1, uri, p->mime_type, larger ? original.size : p->size);
-    failed |= add_chart(w, index, item, o, /* spoken= */ false);
+    failed |= add_chart(w, index, item, o, /* spoken= */ said);
     if (failed) {
         json_decref(o);
         return NULL;
@@ -266,9 +268,9 @@ static int add_items(struct work *w, json_t *display)
         struct picture p;
         bool said = value && (json_object_get(item, DISPLAY_TABLE) == value ||
                               json_object_get(item, "text/plain") == value);
-        failed |=
-            json_array_append_new(list, display_picture(item, &p) ? add_picture(w, i, item, &p)
-                                                                  : add_document(w, i, item, said));
+        failed |= json_array_append_new(list, display_picture(item, &p)
+                                                  ? add_picture(w, i, item, &p, said)
+                                                  : add_document(w, i, item, said));
     }
     json_int_t omitted = json_integer_value(json_object_get(w->object, "display_omitted"));
     if (w->left_out)

@@ -503,6 +503,22 @@ static void test_a_figure_is_said_in_words(void **state)
     json_decref(o);
 }
 
+static void test_a_figure_that_is_the_result_is_said_once(void **state)
+{
+    (void)state;
+    json_t *o = figure(3, "image/png", PNG_4X3);
+    json_t *item = json_array_get(json_object_get(o, "display"), 0);
+    (void)json_object_set_new(item, "text/plain", json_string("line chart\naxes: x"));
+    (void)json_object_set_new(o, "result", json_string("Figure(...)"));
+    (void)json_object_set_new(o, "display_value", json_integer(0));
+    json_t *content = shape(o, 20000, true);
+    const char *said = strstr(text_of(content), "line chart");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "line chart"));
+    json_decref(content);
+    json_decref(o);
+}
+
 static void test_much_data_is_linked(void **state)
 {
     (void)state;
