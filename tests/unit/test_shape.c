@@ -609,6 +609,7 @@ int main(void)
         TEST(test_a_picture_is_a_block_and_a_line),
         TEST(test_an_original_is_linked),
         TEST(test_a_figure_is_said_in_words),
+        TEST(test_a_figure_that_is_the_result_is_said_once),
         TEST(test_much_data_is_linked),
         TEST(test_a_table_takes_the_place_of_its_repr),
         TEST(test_documents_are_said_in_words),
