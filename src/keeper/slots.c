@@ -42,14 +42,15 @@ static bool is_mapped(const char *map, uint64_t first, uint64_t count)
 static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
 {
     static const char folder[] = "/run/constrictor";
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "make '%s'", folder);
     for (uint64_t i = 0; i < RANGES; i++) {
         char path[64];
         uint64_t first = uid_base + i * SLOTS;
         if (first + SLOTS > UINT32_MAX || !is_mapped("/proc/self/uid_map", first, SLOTS) ||
             !is_mapped("/proc/self/gid_map", first, SLOTS))
             break;
+        // Not before: who has no ids may not be the root of this folder either.
+        if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "make '%s'", folder);
         snprintf(path, sizeof path, "%s/uids-%" PRIu64, folder, first);
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
@@ -62,9 +63,11 @@ static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
         }
         (void)close(fd);
     }
-    return err_set(e, ERR_LAYER_MISSING, 0,
-                   "choose another --uid-base, or map more ids into this container",
-                   "layer 'uid': no free range of %d host uids from %u on", SLOTS, uid_base);
+    return err_set(
+        e, ERR_LAYER_MISSING, 0,
+        "start it as an ordinary user, whose boxes need one uid; or map more ids into this "
+        "container and name them with --uid-base",
+        "layer 'uid': no free range of %d host uids from %u on", SLOTS, uid_base);
 }
 
 int slots_open(struct slots *s, uint32_t uid_base, struct err *e)

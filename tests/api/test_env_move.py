@@ -7,7 +7,6 @@ import json
 import pathlib
 import shutil
 import struct
-import subprocess
 import sys
 import threading
 
@@ -195,13 +194,14 @@ def resident(pid):
 
 def gate_of(server):
     """The process that answers: the child of the keeper with its listening socket."""
-    found = subprocess.run(["pgrep", "-P", str(server.process.pid), "-x", "constrictor"], capture_output=True, text=True)
-    return int(found.stdout.split()[0])
+    keeper = server.process.pid
+    children = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    return next(int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "constrictor\n")
 
 
 def test_memory_stays_flat(source, target, index):
     """40 MiB go out and in, and the process in between has grown by less than a fifth of that."""
-    assert source.post("/environments", {"name": "bulk", "packages": "lab-bulk", "wait": 60}).json["state"] == "ready"
+    with_bulk(source)
     before = resident(gate_of(source)), resident(gate_of(target))
     data = source.get("/environments/bulk/export").data
     assert len(data) > 40 << 20
@@ -214,10 +214,15 @@ def test_memory_stays_flat(source, target, index):
     assert ran["stdout"] == f"{40 << 20}\n", ran
 
 
-def test_files_that_nobody_takes_have_places_too(source):
-    """SECURITY: each is on the disk until its client has it; few are, and who leaves gives the place back."""
+def with_bulk(source):
+    """An environment that is more than sockets hold."""
     if source.get("/environments/bulk").status != 200:
         assert source.post("/environments", {"name": "bulk", "packages": "lab-bulk", "wait": 60}).json["state"] == "ready"
+
+
+def test_files_that_nobody_takes_have_places_too(source):
+    """SECURITY: each is on the disk until its client has it; few are, and who leaves gives the place back."""
+    with_bulk(source)
 
     def begin(name="bulk"):
         connection = stack.enter_context(contextlib.closing(source.connect()))
@@ -225,8 +230,8 @@ def test_files_that_nobody_takes_have_places_too(source):
         return connection, connection.getresponse().status
 
     with contextlib.ExitStack() as stack:
-        held = [begin() for _ in range(3)]
-        assert [status for _, status in held] == [200] * 3
+        held = [begin() for _ in range(2)]
+        assert [status for _, status in held] == [200] * 2
         assert begin()[1] == 503
         held[0][0].sock.close()
         held[0][0].close()
@@ -285,18 +290,43 @@ def test_a_copy_of_the_state_folder_without_a_server(program, archive):
         assert server.run(CODE, environment="kit")["stdout"] == "2.0 layers\n"
 
 
-def test_one_caller_cannot_keep_the_others_from_sending_files(program):
+@pytest.fixture(scope="module")
+def three(program):
+    """Three callers of one server."""
+    names = "ann", "bob", "cat"
+    with open_cli(program) as cli:
+        server = serve(cli, "--python", sys.executable, "--offline",
+                       env={"CONSTRICTOR_API_KEY": ",".join(f"{name}:key-of-{name}-1" for name in names)})
+        yield [Rest(server.port, f"key-of-{name}-1") for name in names]
+
+
+def test_two_callers_cannot_keep_the_others_from_taking_files(three, source, archive):
+    """SECURITY: whoever has some places gets another only while more than that are free."""
+    with_bulk(source)
+    data = source.get("/environments/bulk/export").data
+    for who in three:
+        assert bring(who, "large", archive.data if who is three[2] else data).json["state"] == "ready"
+    with contextlib.ExitStack() as stack:
+        def begin(who):
+            connection = stack.enter_context(contextlib.closing(who.connect()))
+            connection.request("GET", "/api/v1/environments/large/export", headers=who.headers())
+            return connection.getresponse().status
+
+        assert [begin(three[0]) for _ in range(4)] == [200, 200, 503, 503]
+        assert [begin(three[1]) for _ in range(4)] == [200, 503, 503, 503]
+        assert three[2].get("/environments/large/export").status == 200
+
+
+def test_two_callers_cannot_keep_the_others_from_sending_files(three):
     """SECURITY: few files arrive at one time; whoever sends slowly would else have all of these places."""
-    keys = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1,bob:key-of-bob-1"}
-    with open_cli(program) as cli, contextlib.ExitStack() as stack:
-        server = serve(cli, "--offline", env=keys)
-        ann, bob = Rest(server.port, "key-of-ann-1"), Rest(server.port, "key-of-bob-1")
-        slow = [stack.enter_context(contextlib.closing(ann.connect())) for _ in range(4)]
-        for number, connection in enumerate(slow):
-            connection.putrequest("POST", f"/api/v1/environments/slow-{number}/import")
-            for name, value in ann.headers({"Content-Length": "100000"}).items():
-                connection.putheader(name, value)
-            connection.endheaders(b"begun")
-        assert slow[-1].getresponse().status == 503
-        answer = bob.ask("POST", "/environments/quick/import", b"no such file")
+    with contextlib.ExitStack() as stack:
+        for who in three[:2]:
+            slow = [stack.enter_context(contextlib.closing(who.connect())) for _ in range(4)]
+            for number, connection in enumerate(slow):
+                connection.putrequest("POST", f"/api/v1/environments/slow-{number}/import")
+                for name, value in who.headers({"Content-Length": "100000"}).items():
+                    connection.putheader(name, value)
+                connection.endheaders(b"begun")
+            assert slow[-1].getresponse().status == 503
+        answer = three[2].ask("POST", "/environments/quick/import", b"no such file")
         assert answer.json["error"]["code"] == "bad_environment_file", answer  # it was looked at

@@ -85,7 +85,8 @@ SNIPPETS = {
     "output before an error": ["print('before')\n1/0\nprint('after')", "print('next')"],
     "exit": ["import sys\nx = 1\nsys.exit(3)", "x", "raise SystemExit"],
     "keyboard interrupt": ["x = 1\nraise KeyboardInterrupt", "x"],
-    "error in a comprehension": ["a = [1, 0]\nb = [\n    1 / i\n    for i in a]"],
+    # On one line: since CPython 3.12 IPython names the line on which the statement begins, and we that of the error.
+    "error in a comprehension": ["a = [1, 0]\nb = [1 / i for i in a]"],
     "error in a decorator": ["def d(f):\n    raise TypeError('d')\n@d\ndef g(): pass"],
     "error in a generator": ["def g():\n    yield 1\n    1/0\nlist(g())"],
     "error behind await": ["import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    1/0", "await f()"],
