@@ -113,7 +113,6 @@ enum {
     HELD_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
     HELD_SMALL = 64 * 1024,       // a body that always gets in
     SPOOLS_MAX = 4,               // bodies that arrive in files at one time
-    SPOOLS_OWNER_MAX = 3,         // of one caller: one place is left for others
 };
 
 // In exchange.c.

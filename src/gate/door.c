@@ -58,11 +58,6 @@ static struct {
 
 // ---- keys ----------------------------------------------------------------------------------------
 
-static void hash_text(const char *text, size_t n, unsigned char ret[SHA256_DIGEST_LENGTH])
-{
-    SHA256((const unsigned char *)text, n, ret);
-}
-
 // No colon, which is what tells the names of keys from subjects of tokens.
 static bool is_key_name(const char *s, size_t n)
 {
@@ -113,7 +108,7 @@ static int keys_add(struct keys *k, const char *text, size_t n, const char *wher
     for (size_t i = 0; i < n; i++)
         if (text[i] <= ' ' || text[i] > '~')
             return key_refused(e, where, key_hint, "a key has a blank or a character beyond ASCII");
-    hash_text(text, n, key->hash);
+    SHA256((const unsigned char *)text, n, key->hash);
     // SECURITY: made from the key and not from its place in the file: when a line above it goes, the
     // key must not become the owner of what was another's.
     if (!key->name[0])
@@ -402,13 +397,12 @@ int door_check_bind(const struct config *c, struct err *e)
 static struct keys *reload_keys(const struct config *c, int fd, struct err *e)
 {
     size_t length = 0;
-    char *text = read_fd(fd, c->api_key_file, DOOR_FILE_MAX, &length, e);
+    _cleanup_free_ char *text = read_fd(fd, c->api_key_file, DOOR_FILE_MAX, &length, e);
     struct keys *k = text ? malloc(sizeof *k) : NULL;
     if (k && keys_take(k, c, TAKE_PTR(text), length, e) == 0)
         return k;
     if (text && !k)
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read the keys again");
-    free(text);
     free(k);
     return NULL;
 }
@@ -451,6 +445,14 @@ bool door_knows(const struct door *d, const char *owner)
         if (strcmp(d->keys.items[i].name, owner) == 0)
             return true;
     return false;
+}
+
+bool door_shows_all(const struct door *d, const char *owner)
+{
+    size_t own = 0; // a caller may have several keys, an old one and a new one
+    for (size_t i = 0; i < d->keys.count; i++)
+        own += strcmp(d->keys.items[i].name, owner) == 0;
+    return (!d->token_keys && own == d->keys.count) || strcmp(owner, "metrics") == 0;
 }
 
 // ---- Host and Origin -----------------------------------------------------------------------------
@@ -639,9 +641,9 @@ int door_check_key(struct door *d, const struct head *h, int64_t now_s,
                               ? "the Authorization header is not of the form 'Bearer KEY'"
                               : "API key required",
                           ret);
-    hash_text(shown.p, shown.n, hash);
+    SHA256((const unsigned char *)shown.p, shown.n, hash);
     if (authorization.p && plain.p) {
-        hash_text(plain.p, plain.n, other);
+        SHA256((const unsigned char *)plain.p, plain.n, other);
         if (!token.p || CRYPTO_memcmp(hash, other, sizeof hash) != 0)
             return refuse_key(d, h, "key_invalid", "Authorization and X-API-Key do not agree", ret);
     }

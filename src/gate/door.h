@@ -44,6 +44,9 @@ int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e);
 
 // Is this owner, whom the door let in once, still one?  Owners by token are, as long as tokens are taken.
 bool door_knows(const struct door *d, const char *owner);
+// May this owner see what is of all owners together?  The only one there can be, and the key that the operator has
+// named "metrics".  SECURITY: totals tell one tenant what the others do, and when.
+bool door_shows_all(const struct door *d, const char *owner);
 
 // ---- a request at the door ---------------------------------------------------------------------
 

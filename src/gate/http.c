@@ -260,6 +260,11 @@ bool http_knows(const struct http *h, const char *owner)
     return door_knows(h->door, owner);
 }
 
+bool http_shows_all(const struct http_exchange *x)
+{
+    return door_shows_all(x->server->door, x->owner);
+}
+
 // SECURITY: a stream can be open for hours; a key that was taken away must not be good for that long.
 static void dismiss(struct http *h)
 {
@@ -293,8 +298,12 @@ void http_stop(struct http *h)
 {
     struct conn *c;
     h->stopping = true;
-    if (h->bound)
+    if (h->bound) {
+        // The keeper has the socket too, for a gate that replaces this one: closing it here would leave whoever
+        // comes now in the queue of the kernel until the server is gone.  This ends the listening itself.
+        (void)shutdown(evhttp_bound_socket_get_fd(h->bound), SHUT_RDWR);
         evhttp_del_accept_socket(h->evhttp, h->bound);
+    }
     h->bound = NULL;
     while ((c = TAILQ_FIRST(&h->idle)))
         conn_kill(c);

@@ -63,7 +63,7 @@ void http_set_spool(struct http *h, http_spool spool, void *argument);
 // For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those of its route.
 typedef unsigned (*http_methods_of)(const char *path, size_t length);
 void http_set_methods(struct http *h, http_methods_of methods_of);
-// Stops accepting; open exchanges go on.  http_close() ends them.
+// Stops listening: connections are refused from now on; open exchanges go on.  http_close() ends them.
 void http_stop(struct http *h);
 unsigned http_exchanges(const struct http *h); // open ones
 void http_count_answers(struct http *h,
@@ -74,6 +74,7 @@ void http_close(struct http *h);
 int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
 // Is this owner still let in?  After a reload http.c has ended the connections of those that are not.
 bool http_knows(const struct http *h, const char *owner);
+bool http_shows_all(const struct http_exchange *x); // see door.h
 
 // ---- for handlers ------------------------------------------------------------------------------
 

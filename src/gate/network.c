@@ -196,12 +196,6 @@ int network_parse(const struct gate *g, const char *key, const json_t *value, js
                  allowed[0] ? allowed : "nothing");
         return -1;
     }
-    if (wanted.deny_count && !json_object_get(value, "allow")) {
-        net_rules_done(&wanted);
-        return err_set(e, ERR_BAD_VALUE, 0,
-                       "name what the code may reach in \"allow\"; \"deny\" takes away from that",
-                       "it denies hosts, but \"allow\" is missing: nothing could be reached");
-    }
     if (!wanted.allow_count) {
         net_rules_done(&wanted);
         *ret_layer = json_false();

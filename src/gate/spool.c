@@ -56,14 +56,15 @@ void spool_take(struct conn *c)
         release_head(c);
 }
 
-// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them.
+// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them, nor with a friend.  So another
+// one is only given while more are free than the caller has.
 static bool has_place(const struct conn *c)
 {
     const struct conn *other;
-    unsigned own = 0; // with this one
+    unsigned own = 0, all = c->server->spools; // both with this one
     TAILQ_FOREACH(other, &c->server->all, all)
     own += other->x && other->x->spool >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
-    return c->server->spools <= SPOOLS_MAX && own <= SPOOLS_OWNER_MAX;
+    return own - 1 + all - 1 < SPOOLS_MAX;
 }
 
 int spool_begin(struct conn *c, const struct head *head, size_t n)

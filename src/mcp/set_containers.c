@@ -20,7 +20,11 @@
 #include "mcp/shape.h"
 #include "mcp/tool_env.h"
 
-enum { INSTALL_MS = 5000 }; // an installation that takes longer goes on without its caller
+enum {
+    INSTALL_MS = 5000, // an installation that takes longer goes on without its caller
+    SANDBOXES_MAX =
+        3, // of one key; without keys nobody knows whose they are, and --sessions is the bound
+};
 
 // ---- create_python_env, create_sandbox -----------------------------------------------------------
 
@@ -45,6 +49,14 @@ static void present_created(struct mcp_call *c, json_t *arguments, json_t *objec
                    0, false);
 }
 
+static bool has_all_sandboxes(struct mcp_call *c)
+{
+    json_t *ids = c->owner[0] ? containers_list(c) : NULL;
+    size_t count = json_array_size(ids);
+    json_decref(ids);
+    return count >= SANDBOXES_MAX;
+}
+
 static void create(struct mcp_call *c, const char *name, bool sandbox)
 {
     char id[ENV_NAME_MAX + 1];
@@ -53,6 +65,15 @@ static void create(struct mcp_call *c, const char *name, bool sandbox)
     if (!tool_env_has_gate(c))
         return;
     containers_tidy(c);
+    if (sandbox && has_all_sandboxes(c)) {
+        err_set(
+            &e, ERR_QUOTA, 0,
+            "use one that list_sandboxes shows, or close one with DELETE /api/v1/sessions/ID; one "
+            "that nobody uses ends by itself",
+            "this key has %d sandboxes, and may not have more at a time", SANDBOXES_MAX);
+        container_refuse(c, &e);
+        return;
+    }
     if (container_make_id(name, id) < 0) {
         err_set(&e, ERR_SYSTEM, 0, "try again later", "the kernel has no random bytes");
         container_refuse(c, &e);

@@ -17,7 +17,7 @@
 #include "gate/envs.h"
 #include "rest/environments.h"
 
-enum { MOVING_MAX = 4, MOVING_OWNER_MAX = 3, WAIT_MS = 30000, WORD_MAX = 16 };
+enum { MOVING_MAX = 4, WAIT_MS = 30000, WORD_MAX = 16 };
 
 struct rest_moving {
     struct env_export *export;
@@ -27,7 +27,8 @@ struct rest_moving {
 };
 
 // SECURITY: each of them may fill the disk by as much as an environment has, and does so until the client has all of
-// it, which takes as long as the client likes.  So there are few, and no caller has all of them.
+// it, which takes as long as the client likes.  So there are few, and whoever has some gets another only while more than
+// that are free: one caller has at most half of them, and two leave some for a third.
 static TAILQ_HEAD(, rest_moving) moving = TAILQ_HEAD_INITIALIZER(moving);
 
 void rest_moving_free(struct rest_moving *m)
@@ -49,7 +50,7 @@ static bool has_place(const char *owner)
         all++;
         own += strcmp(m->owner, owner) == 0;
     }
-    return all < MOVING_MAX && own < MOVING_OWNER_MAX;
+    return own + all < MOVING_MAX;
 }
 
 // NULL: the call was answered.

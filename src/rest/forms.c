@@ -8,7 +8,9 @@
 
 #include "gate/env_text.h"
 #include "gate/envs.h"
+#include "gate/scratch.h"
 #include "gate/session.h"
+#include "gate/store.h"
 #include "net/rule.h"
 #include "rest/keys.h"
 
@@ -16,6 +18,8 @@
 _Static_assert(KEYS_TEXT_MAX == 255, "FORM_KEY");
 _Static_assert(SESSION_NAME_CHARACTERS == 128, "FORM_SESSION");
 _Static_assert(ENV_NAME_MAX == 64, "FORM_ENV");
+_Static_assert(SCRATCH_NAME_MAX == 255 && SCRATCH_PATH_MAX == 1024, "FORM_FILE");
+_Static_assert(STORE_PATH_MAX == 1024, "FORM_ARTIFACT");
 _Static_assert(NET_METHOD_MAX == 32 && NET_PATH_MAX >= 170, "rule_object");
 
 // The bounds are in the expression, too.

@@ -16,7 +16,17 @@
 #define FORM_NO_NUL "^[^\\x00]*$"
 #define FORM_SOME "^[^\\x00]+$"
 
-// Text without control characters.  The server counts bytes of UTF-8, an expression characters.
+// Where the server counts bytes of UTF-8, an expression counts characters.  So many signs of ASCII, fewer once there are
+// some of two bytes, and so on: whatever fits has few enough bytes, and texts in one script have just as many as they may.
+// Not more than that can be said here: of texts in several scripts the server takes a little more.
+#define FORM_FEWER(sign, beyond, times) "(?!(?=" sign "*[^\\x00-" beyond "])" sign "{" times "})"
+#define FORM_BYTES(sign, more_than_2, more_than_3, more_than_4)                                    \
+    FORM_FEWER(sign, "\\x7f", more_than_2)                                                         \
+    FORM_FEWER(sign, "\\u07ff", more_than_3) FORM_FEWER(sign, "\\uffff", more_than_4)
+#define FORM_BYTES_255(sign) FORM_BYTES(sign, "128", "86", "64")
+#define FORM_BYTES_1024(sign) FORM_BYTES(sign, "513", "342", "257")
+
+// Text without control characters.
 #define FORM_PRINTABLE(times) "[^\\x00-\\x1f\\x7f]{" times "}$"
 
 // session_check_name() of gate/session.h, and handles; "": none.
@@ -24,7 +34,7 @@
 #define FORM_SESSION_GIVEN "^" FORM_PRINTABLE("1,128")
 #define FORM_SESSION_NAME "^(?!ses_)" FORM_PRINTABLE("0,128")
 #define FORM_SESSION_NEW "^(?!ses_)" FORM_PRINTABLE("1,128")
-#define FORM_ARTIFACT "^" FORM_PRINTABLE("1,1024")
+#define FORM_ARTIFACT "^" FORM_BYTES_1024("[\\s\\S]") FORM_PRINTABLE("1,1024")
 
 // env_check_name() of gate/env_text.h.
 #define FORM_ENV "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -37,10 +47,13 @@
 #define FORM_FILE_SIGN "[^\\x00-\\x1f/\\x7f-\\x9f]"
 #define FORM_FILE_FIRST "[^\\x00-\\x1f./\\x7f-\\x9f]"
 #define FORM_FILE_NAME                                                                             \
+    FORM_BYTES_255("[^/]")                                                                         \
     "(?:" FORM_FILE_FIRST FORM_FILE_SIGN "{0,254}|\\." FORM_FILE_FIRST FORM_FILE_SIGN              \
     "{0,253}|\\.\\." FORM_FILE_SIGN "{1,253})"
 #define FORM_FILE                                                                                  \
-    "^(?:/mnt/data/)?(?:\\./)*" FORM_FILE_NAME "(?:/+(?:\\.|" FORM_FILE_NAME ")?){0,31}$"
+    "^(?:/mnt/data/)?(?![\\s\\S]{1025})" FORM_BYTES_1024("[\\s\\S]") "(?:\\./)*" FORM_FILE_NAME    \
+                                                                     "(?:/+(?:\\.|" FORM_FILE_NAME \
+                                                                     ")?){0,31}$"
 #define FORM_FILE_ONE "^" FORM_FILE_NAME "$"
 
 // keys_parse() of rest/keys.h: as it is, or in quotes as RFC 9651 writes strings; blanks behind it do not count.

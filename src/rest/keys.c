@@ -84,15 +84,24 @@ size_t keys_bytes(const struct keys *k)
     return k->bytes;
 }
 
-static void count_bytes(struct rest_key *key, size_t now)
+// What is allocated counts, not what is in it.  0, or -1: memory is out, and nothing was changed.
+static int set_room(struct rest_key *key, size_t room)
 {
-    key->keys->bytes += now - key->length;
-    key->owner->bytes += now - key->length;
-    key->length = now;
+    char *answer = room ? realloc(key->answer, room) : NULL;
+    if (room && !answer)
+        return -1;
+    if (!room)
+        free(key->answer);
+    key->answer = answer;
+    key->keys->bytes += room - key->room;
+    key->owner->bytes += room - key->room;
+    key->room = room;
+    return 0;
 }
 
 static void keep(struct rest_key *key)
 {
+    (void)set_room(key, key->length); // else it holds more, and that is counted
     key->kept = true;
     TAILQ_INSERT_TAIL(&key->keys->kept, key, kept_all);
     TAILQ_INSERT_TAIL(&key->owner->kept, key, kept_of_owner);
@@ -105,9 +114,8 @@ static void lose_answer(struct rest_key *key)
         TAILQ_REMOVE(&key->owner->kept, key, kept_of_owner);
     }
     key->kept = false;
-    count_bytes(key, 0);
-    free(TAKE_PTR(key->answer));
-    key->room = 0;
+    (void)set_room(key, 0);
+    key->length = 0;
     key->lost = true;
 }
 
@@ -272,17 +280,14 @@ void keys_note(struct rest_key *key, const void *data, size_t length)
         size_t room = key->room ? 2 * key->room : 1024;
         while (room < need)
             room *= 2;
-        char *more = realloc(key->answer, room);
-        if (!more) {
+        if (set_room(key, room) < 0) {
             lose_answer(key);
             return;
         }
-        key->answer = more;
-        key->room = room;
     }
     if (length)
         memcpy(key->answer + key->length, data, length);
-    count_bytes(key, need);
+    key->length = need;
     make_room(key);
 }
 

@@ -6,7 +6,7 @@
 //
 //   the same key, the same request:   the answer of the first one, with Idempotency-Replayed: true; while that
 //                                     goes on, the second waits for it
-//   the same key, another request:    422 idempotency_key_reused
+//   the same key, another request:    409 idempotency_key_reused
 //   the answer was too large to keep: 409 idempotency_answer_not_kept; nothing is run again
 //
 //   1. An answer that is an error says that nothing was done: it is not kept, and the key is free again.
@@ -14,7 +14,8 @@
 //      caller at most 16 do, with 32 MiB of bodies: further ones are cancelled, as without a key.
 //   3. What is kept is bounded: KEYS_ANSWER_MAX for an answer, KEYS_OWNER_BYTES and KEYS_OWNER_MAX for a caller,
 //      KEYS_BYTES and KEYS_MAX for all, KEYS_TTL_MS.  Above the bytes the oldest answers go and their keys stay;
-//      above the numbers the oldest keys go.  All of it is in the memory of the server and ends with it.
+//      above the numbers the oldest keys go.  Bytes are those that are allocated.  All of it is in the memory of the
+//      server and ends with it.
 //
 // Runs in the gate; called by rest/call.c (before a handler) and by what answers.
 

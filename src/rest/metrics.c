@@ -153,6 +153,12 @@ static void handle(struct http_exchange *x, void *argument)
 {
     struct timeval wait = {.tv_sec = WAIT_MS / 1000};
     (void)argument;
+    if (!http_shows_all(x)) {
+        http_reply_error(x, 403, "metrics_not_allowed",
+                         "ask the operator for the key that is named 'metrics' in the file of keys",
+                         "these are the numbers of all keys, and this key may not see them");
+        return;
+    }
     if (metrics.count == WAITING_MAX || !metrics.late || evtimer_add(metrics.late, &wait) < 0 ||
         link_status(&metrics.gate->link) < 0) {
         answer(x, NULL);

@@ -355,7 +355,11 @@ static json_t *parameters(const struct rest_route *r, const struct config *c)
         {"id", "handle or name of a session", FORM_SESSION_GIVEN},
         {"name", "name of an environment", FORM_ENV},
         {"job", "id of a job", FORM_JOB},
-        {"path", "path below /mnt/data; slashes may be sent as they are", FORM_FILE_ONE},
+        {"path",
+         "path below /mnt/data; slashes may be sent as they are; at most 1024 bytes of UTF-8, 255 "
+         "for "
+         "each name",
+         FORM_FILE_ONE},
     };
     json_t *list = json_array();
     char place[16];

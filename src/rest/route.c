@@ -24,7 +24,9 @@ static const struct field file_fields[] = {
      .required = true,
      .pattern = FORM_FILE,
      .together = form_file_body,
-     .help = "path below /mnt/data, such as data/sales.csv; folders on the way are made"},
+     .help =
+         "path below /mnt/data, such as data/sales.csv; folders on the way are made. At most 1024 "
+         "bytes of UTF-8, 255 for each name"},
     {.name = "text", .type = FIELD_STRING, .help = "the content as text"},
     {.name = "content", .type = FIELD_STRING, .same_as = "text", .help = "another name of 'text'"},
     {.name = "encoding",

@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import urllib.parse
 
 import jsonschema
 import pytest
@@ -98,6 +99,14 @@ def test_the_methods_of_a_path(api, document):
         assert allowed == set(methods), path
 
 
+# Names of files at the edge: their bytes are bounded (255, and 1024 with the folders), and an expression counts characters.
+NAMES = [(sign * fits, sign * (fits + 1)) for sign, fits in (("a", 255), ("é", 127), ("語", 85), ("\U0001f40d", 63))]
+PATHS = [*NAMES, *((f"d/{good}", f"d/{bad}/x") for good, bad in NAMES),
+         ("/".join(["a" * 204] * 5), "/".join(["a" * 204] * 4 + ["a" * 205])),
+         ("/".join(["é" * 127] * 4), "/".join(["é" * 127] * 4 + ["é" * 3])),
+         ("/".join(["語" * 67] * 5), "/".join(["語" * 85] * 4 + ["a"])),
+         ("/mnt/data/" + "/".join(["\U0001f40d" * 50] * 5), "/mnt/data/" + "/".join(["\U0001f40d" * 63] * 4 + ["語" * 5]))]
+
 # What texts are: good ones, and ones that the server refuses. The document has to say the same of each.
 FORMS = [
     ("execute", {"code": "1"}, {"code": "\0"}),
@@ -117,6 +126,8 @@ FORMS = [
     ("execute", {"code": "1", "allowed_imports": ["os.path", "numpy.*"]}, {"code": "1", "allowed_imports": ["1"]}),
     ("execute", {"code": "1", "policy": "open", "allowed_imports": None},
      {"code": "1", "policy": "open", "allowed_imports": ["math"]}),
+    *[("execute", {"code": "1", "files": [{"path": good, "text": ""}]}, {"code": "1", "files": [{"path": bad, "text": ""}]})
+      for good, bad in PATHS],
     ("open_session", {"name": "a b"}, {"name": "ses_mine"}),
     ("open_session", {"name": "\U0001f40d" * 128}, {"name": "\U0001f40d" * 129}),  # characters, not bytes
     ("execute", {"code": "1", "session": "ü" * 128}, {"code": "1", "session": "ü" * 129}),
@@ -138,6 +149,21 @@ def test_forms(api, document, form):
     for body, fits in (good, True), (bad, False):
         answer = api.post(path.removeprefix("/api/v1"), body)
         assert validator.is_valid(body) is fits and (answer.status < 300) is fits, (body, answer)
+
+
+def test_names_of_files_at_the_edge(api, document):
+    """In a URL, too; and of artifacts, where the whole path is one text."""
+    def fits(path, method, name, value):
+        (schema,) = [p["schema"] for p in document["paths"]["/api/v1" + path][method]["parameters"] if p.get("name") == name]
+        return jsonschema.Draft202012Validator(schema).is_valid(value)
+
+    for good, bad in NAMES:
+        for name, taken in (good, True), (bad, False):
+            assert (api.put("edge", name, b"").status < 300) is taken is fits("/sessions/{id}/files/{path}", "put", "path", name)
+    for sign, most in ("a", 1024), ("é", 512), ("語", 341), ("\U0001f40d", 256):
+        for count, taken in (most, True), (most + 1, False):
+            answer = api.get("/artifacts?path=" + urllib.parse.quote(sign * count))
+            assert (answer.status == 200) is taken is fits("/artifacts", "get", "path", sign * count), answer
 
 
 @pytest.mark.parametrize("value", ["k", "a b\\c", '"a"', '"a \\" \\\\ b"', "x" * 255, '"' + "x" * 255 + '"', "!~", "end "])

@@ -14,7 +14,7 @@ import pytest
 from conftest import open_cli, wait_until
 from rest_client import Rest, serve
 
-KEYS = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1,bob:key-of-bob-1"}
+KEYS = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1,bob:key-of-bob-1,metrics:key-of-metrics-1"}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def api(program):
 
 @pytest.fixture(scope="module")
 def guarded(program):
-    """A server with two keys: (ann, bob, nobody)."""
+    """A server with two keys, and one for numbers: (ann, bob, nobody)."""
     with open_cli(program) as cli:
         nobody = serve(cli, env=KEYS)
         yield Rest(nobody.port, "key-of-ann-1"), Rest(nobody.port, "key-of-bob-1"), nobody
@@ -102,6 +102,9 @@ def test_variables_files_and_arguments_come_along(api):
         args=["x", "y z"],
     )
     assert r["result"] == "([1, None], {'k': 2.5}, 'grüße', '00ff', ['x', 'y z'])", r
+    # Names beyond ASCII, also as a Mac writes them: the compiler sees both as one.
+    r = api.run("(größe, é)", variables={"größe": 1, "e\u0301": 2, "a€": 3})
+    assert r["result"] == "(1, 2)" and "'a€' is no name in Python" in r["stderr"], r
 
 
 def test_what_was_shown(api):
@@ -681,6 +684,25 @@ def test_without_a_key(guarded):
                          ("GET", "/openapi.json"), ("GET", "/artifacts"), ("GET", "/nothing")]:  # fmt: skip
         answer = nobody.ask(method, path, b"{}" if method != "GET" else None)
         assert answer.status == 401 and answer.headers["WWW-Authenticate"], path
+
+
+def test_the_numbers_of_all_keys_are_for_the_key_metrics(guarded):
+    """Where one key serves everybody they are its own: test_K_24 and test_K_10."""
+    ann, bob, nobody = guarded
+
+    def ask(who):
+        with contextlib.closing(who.connect()) as connection:
+            connection.request("GET", "/metrics", headers=who.headers())
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    for who in ann, bob:
+        status, text = ask(who)
+        assert status == 403 and b"constrictor_" not in text
+        assert json.loads(text)["error"]["code"] == "metrics_not_allowed" and b"'metrics'" in text
+    assert ask(nobody)[0] == 401
+    status, text = ask(Rest(nobody.port, "key-of-metrics-1"))
+    assert status == 200 and b"constrictor_runs_total" in text
 
 
 def test_a_session_of_another_key_is_unknown(guarded):

@@ -348,3 +348,24 @@ def test_P_11_b_upload_never_reads_the_server(call, box):
     for path in "../../etc/x", "/mnt/data/../../x":
         answer = call.connection.call("upload_file_to_sandbox", sandbox_id=box, local_file_path="a", dest_path=path, content="x")
         assert answer["isError"], answer
+
+
+def test_P_11_c_a_key_has_three_sandboxes_at_a_time(cli):
+    """Each key has at most 3 sandboxes at a time, also of several asked for at once; one that is closed makes room."""
+    keys = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1,bob:key-of-bob-1"}
+    server = Server(cli, "--tools", "containers", "--stock", "1", "--state", cli.folder / "three", env=keys)
+    ann, bob = ({"Authorization": f"Bearer key-of-{who}-1"} for who in ("ann", "bob"))
+    with Sse(server, headers=ann) as first, Sse(server, headers=bob) as second:
+        call, other = Caller(first), Caller(second)
+        ids = [first.begin("tools/call", {"name": "create_sandbox", "arguments": {}}) for _ in range(5)]
+        answers = [first.wait(id)["result"] for id in ids]
+        made = [json.loads(text(a))["sandbox_id"] for a in answers if not a.get("isError")]
+        refused = [json.loads(text(a)) for a in answers if a.get("isError")]
+        assert len(made) == 3 and len(refused) == 2
+        assert all("3 sandboxes" in one["error"] and one["status"] == "error" for one in refused)
+        assert {one["sandbox_id"] for one in call("list_sandboxes")["sandboxes"]} == set(made)
+        other("create_sandbox")
+        assert server.fetch("DELETE", f"/api/v1/sessions/{made[0]}", headers=ann)[0] == 200
+        call("create_sandbox")
+        assert "3 sandboxes" in call("create_sandbox", fails=True)["error"]
+    server.stop()

@@ -299,8 +299,9 @@ def test_what_runs_may_finish(serve, tools):
     thread.start()
     assert tools.wait_until(lambda: server.health()["active_runs"] == 1)
     stop(server)
-    with pytest.raises(OSError):
-        server.ask("GET", "/health", guard=0.5)     # whoever comes now is served no more
+    for path in ("/health", "/mcp", "/api/v1/sessions"):
+        with pytest.raises(ConnectionRefusedError):     # whoever comes now is told at once, and does not wait
+            server.ask("GET", path, guard=30)
     thread.join(timeout=60)
     assert answers and b"donedone" in answers[0].text
     assert server.process.wait(timeout=60) == 0
@@ -483,7 +484,13 @@ def test_stdout_may_be_closed(cli, tools):
     def has_gate():
         return any(tools.is_gate(pid) for pid in tools.descendants(process.pid))
 
-    assert tools.wait_until(lambda: process.poll() is not None or has_gate())
+    def heeds_the_end():
+        """Before that the signal just ends the process."""
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        masks = re.findall(r"^Sig(?:Blk|Cgt):\s+(\w+)", status, re.M)
+        return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
+
+    assert tools.wait_until(lambda: process.poll() is not None or has_gate() and heeds_the_end())
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)

@@ -555,6 +555,43 @@ static void tokens(void **state)
     ed = NULL;
 }
 
+static void numbers_of_all_are_for_one(void **state)
+{
+    (void)state;
+    char path[256];
+    write_key_set(path);
+    static const struct {
+        const char *keys, *owner; // a name
+        bool alone, with_tokens;
+    } rows[] = {
+        {"", "", true, false},
+        {"ann:secret-one", "ann", true, false},
+        {"ann:secret-one,ann:secret-two", "ann", true, false}, // a new key beside the old one
+        {"ann:secret-one,bob:secret-two", "ann", false, false},
+        {"ann:secret-one,metrics:secret-two", "ann", false, false},
+        {"ann:secret-one,metrics:secret-two", "metrics", true, true},
+        {"ann:secret-one", "oauth:metrics", false, false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        for (int tokens = 0; tokens < 2; tokens++) {
+            config_init(&config);
+            if (rows[i].keys[0])
+                add(&config.api_keys, rows[i].keys);
+            if (tokens) {
+                snprintf(config.oauth_keys, sizeof config.oauth_keys, "%s", path);
+                snprintf(config.oauth_issuer, sizeof config.oauth_issuer,
+                         "https://login.example.org");
+                snprintf(config.public_url, sizeof config.public_url, "https://mcp.example.org");
+            }
+            struct door *d = open_door();
+            assert_int_equal(door_shows_all(d, rows[i].owner),
+                             tokens ? rows[i].with_tokens : rows[i].alone);
+            door_close(d);
+        }
+    EVP_PKEY_free(ed);
+    ed = NULL;
+}
+
 static void headers_of_a_preflight(void **state)
 {
     (void)state;
@@ -610,6 +647,7 @@ int main(void)
         cmocka_unit_test_setup(what_cannot_work_is_refused_at_start, fresh),
         cmocka_unit_test_setup(public_addresses_want_a_key, fresh),
         cmocka_unit_test_setup(tokens, fresh),
+        cmocka_unit_test_setup(numbers_of_all_are_for_one, fresh),
         cmocka_unit_test(headers_of_a_preflight),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -80,6 +80,14 @@ static void test_a_key_and_its_states(void **state)
     (void)take(k, "ann", "k", "body", 3, KEYS_KEPT);
     (void)take(k, "ann", "k", "other", 3, KEYS_OTHER);
     assert_int_equal(keys_bytes(k), 102);
+    // What is allocated counts: ahead of what comes while it is written, and no more than that when it is kept.
+    key = take(k, "ann", "long", "body", 3, KEYS_NEW);
+    for (int i = 0; i < 1025; i++)
+        keys_note(key, "x", 1);
+    assert_int_equal(keys_bytes(k), 102 + 2048);
+    keys_begin(key, 200, "text/plain");
+    keys_end(key);
+    assert_int_equal(keys_bytes(k), 102 + 1025);
     // An error says that nothing was done.
     answer(take(k, "ann", "e", "body", 3, KEYS_NEW), 400, 10);
     keys_drop(take(k, "ann", "e", "another", 3, KEYS_NEW));
