@@ -213,6 +213,7 @@ static void relax(void)
 // at every hand-over.  So with one run in the air the gate looks again for a moment before it sleeps:
 // that keeps this CPU awake, and leaves the other processes of the run to hand over on one of theirs.
 // With more runs there is always something to do, and looking would only take time from them.
+// A check takes longer than that moment, and looking would take time from it where both have one CPU: a quarter of it.
 // When the last one has ended, whoever waited for it may come with the next: that is looked for as well,
 // half as long, and not again before a run was there.
 void gate_dispatch(struct gate *g)
@@ -221,7 +222,7 @@ void gate_dispatch(struct gate *g)
     int64_t asleep_after_us = 0;
     while (!event_base_got_break(g->base)) {
         int64_t now_us = clock_us();
-        bool look = g->running + g->checking <= 1 && now_us < asleep_after_us;
+        bool look = g->running <= 1 && !g->checking && now_us < asleep_after_us;
         unsigned running = g->running + g->checking, begun = g->begun;
         int r = event_base_loop(g->base, EVLOOP_ONCE | (look ? EVLOOP_NONBLOCK : 0));
         if (r != 0)
