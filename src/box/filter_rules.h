@@ -74,7 +74,8 @@ enum { TYPE_MASK = 0xf };
 // every look-up of a name; is there IPv6, which addresses has this machine (uuid1)?  Python tells itself of
 // what code wants from such a socket (network.py).
 #define QUIET_PROBES                                                                               \
-    {CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}, TYPE_IS(SOCK_DGRAM)},              \
+    {CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 1, {AF_NETLINK}},                                          \
+        {CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}, TYPE_IS(SOCK_DGRAM)},          \
     {                                                                                              \
         CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 1, {AF_INET6}, TYPE_IS(SOCK_STREAM)                     \
     }
@@ -91,16 +92,16 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     // Running a descriptor without a name is how code that was never in the tree would be started.
     // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
     [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}, .told = true}},
-    [RULE_PRCTL] = {{CHECK_ANY_OF,
-                     0,
-                     EPERM,
-                     0,
-                     11,
-                     {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
-                      PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA,
-                      PR_SET_THP_DISABLE,
-                      // It is set and stays so; launchers such as Chromium's set it for their children and give up.
-                      PR_SET_NO_NEW_PRIVS}}},
+    [RULE_PRCTL] =
+        {{CHECK_ANY_OF,
+          0,
+          EPERM,
+          0,
+          11,
+          {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
+           PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA, PR_SET_THP_DISABLE,
+           // It is set and stays so; launchers such as Chromium's set it for their children and give up.
+           PR_SET_NO_NEW_PRIVS}}},
     [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
     // Leases and directory notification on shared tree files are channels between boxes.
     [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},

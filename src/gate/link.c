@@ -119,14 +119,16 @@ static void on_ended(struct link *l, const struct wire_ended *m)
 static void on_measured(struct link *l, const struct wire_measured *m)
 {
     struct live_box *b = find_live(l, m->box);
-    if (b && b->user && b->user->on_measured)
+    if (b && b->late)
+        b->late = false;
+    else if (b && b->user && b->user->on_measured)
         b->user->on_measured(b, m);
 }
 
 static void on_denied(struct link *l, const struct wire_denied *m)
 {
     struct live_box *b = find_live(l, m->box);
-    if (b)
+    if (b && !b->late)
         refusals_note(&b->refusals, m);
 }
 

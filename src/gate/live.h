@@ -68,6 +68,7 @@ struct live_box {
     unsigned writes; // scratch.c: writes and deletes that were done
     TAILQ_HEAD(, live_reader) readers;
     struct meter meter;        // of a kept box, if there is one
+    bool late;                 // the keeper's next measure was asked for by the owner before
     bool told;                 // what is denied in it is told of
     struct refusals *refusals; // since the last run was done; NULL: none
     bool has_ended;

@@ -316,9 +316,8 @@ static struct live_box *take_ready(struct family *f, const struct nursery_ask *a
 {
     for (struct nursling *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
-        // An answer of the keeper that is on its way would be taken for the run's.
-        if (b->stage != NURSLING_READY || b->asked || b->network != ask->network ||
-            b->box->silent || !json_equal(b->path, ask->path))
+        if (b->stage != NURSLING_READY || b->network != ask->network || b->box->silent ||
+            !json_equal(b->path, ask->path))
             continue;
         struct live_box *live = nursling_take(b);
         if (live)

@@ -349,9 +349,11 @@ static bool drain(struct live_box *live)
 struct live_box *nursling_take(struct nursling *b)
 {
     struct nursery *n = b->family->all;
+    bool asked = b->asked;
     struct live_box *live = let_go(b);
     struct wire_usage used;
     if (drain(live)) {
+        live->late = asked; // the answer to that would be taken for the run's
         (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
         free(TAKE_PTR(live->refusals));                       // and what was denied before is not
         return live;

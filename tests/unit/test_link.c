@@ -251,9 +251,14 @@ static void figures_find_their_box(void **state)
     assert_int_equal(a.measures, 0);
     say_measured(4096 + 7);
     assert_int_equal(a.measures, 1);
-    say_ended(4096 + 7, END_OWN);
+    a.live.late = true; // who had it before has asked
     say_measured(4096 + 7);
     assert_int_equal(a.measures, 1);
+    say_measured(4096 + 7);
+    assert_int_equal(a.measures, 2);
+    say_ended(4096 + 7, END_OWN);
+    say_measured(4096 + 7);
+    assert_int_equal(a.measures, 2);
     close_run(&a);
 }
 
