@@ -7,11 +7,13 @@ BUILD   := build
 PROGRAM := $(BUILD)/constrictor
 OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),true,false)
 
+QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
+
 .DEFAULT_GOAL := all
 .PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) $(QUIET)
 
 # Configures once, and again when an option given to make changes.
 $(BUILD)/.options: FORCE
@@ -67,7 +69,7 @@ install: all ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet
 
 uninstall: ## remove what install installed
-	@ninja -C $(BUILD) --quiet uninstall
+	@ninja -C $(BUILD) $(QUIET) uninstall
 	@for d in /children ''; do d='$(DESTDIR)$(PREFIX)/lib/constrictor'$$d; [ ! -d "$$d" ] || rmdir "$$d"; done
 
 format: ## rewrite the C sources with clang-format

@@ -65,7 +65,9 @@ static const struct command commands[] = {
                  "env [options] uninstall NAME PACKAGES...\n"
                  "env [options] packages [NAME]\n"
                  "env [options] describe|reset|delete NAME\n"
-                 "env [options] status NAME JOB",
+                 "env [options] status NAME JOB\n"
+                 "env [options] export NAME FILE\n"
+                 "env [options] import FILE [NAME]",
         .notes =
             "A package is written as pip knows it, such as 'pandas' or 'numpy>=2'.  The "
             "environment\n"
@@ -278,14 +280,14 @@ static int run_command(const struct command *command, int argc, char **argv)
 
     config_init(&config);
     int r = config_load(&config, command->bit, &argc, &argv, &e);
-    if (r == 0 && config.help) {
+    if (r == 0 && !config.help && command->operands_max == 1)
+        r = read_behind(command, &config, &argc, &argv, &e);
+    if (r == 0 && !config.help && command->mixed)
+        r = read_mixed(command, &config, &argc, &argv, &e);
+    if (r == 0 && config.help) { // wherever it stands
         help_print_command(stdout, command);
         return cli_finish();
     }
-    if (r == 0 && command->operands_max == 1)
-        r = read_behind(command, &config, &argc, &argv, &e);
-    if (r == 0 && command->mixed)
-        r = read_mixed(command, &config, &argc, &argv, &e);
     if (r == 0)
         r = check_operands(command, argc, argv, &e);
     if (r == 0)

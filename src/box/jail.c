@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +89,15 @@ static const struct {
     {"etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n", WITH_NETWORK},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", WITH_NETWORK},
     {"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n", WITH_NETWORK},
+    // For ports by name, getservbyname() and getprotobyname(): those that clients in Python know.
+    {"etc/protocols", "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6 41 IPv6\n", ALWAYS},
+    {"etc/services",
+     "ftp 21/tcp\nssh 22/tcp\ntelnet 23/tcp\nsmtp 25/tcp mail\ndomain 53/tcp\ndomain 53/udp\n"
+     "http 80/tcp www\npop3 110/tcp\nntp 123/udp\nimap2 143/tcp imap\nldap 389/tcp\n"
+     "https 443/tcp\nsubmissions 465/tcp smtps\nsubmission 587/tcp\nldaps 636/tcp\n"
+     "imaps 993/tcp\npop3s 995/tcp\nmysql 3306/tcp\npostgresql 5432/tcp\namqp 5672/tcp\n"
+     "redis 6379/tcp\n",
+     ALWAYS},
     // Without it fc-list, which matplotlib asks for fonts, complains on stderr.
     {"etc/fonts/fonts.conf",
      "<fontconfig><dir>/usr/share/fonts</dir>"
@@ -106,6 +116,10 @@ static const struct {
 
 // Parts of the host that exist on most machines; a missing one is simply not there.
 static const char *const optional[] = {"/usr", "/etc/ld.so.cache", "/etc/alternatives"};
+
+// The one of these that a box without network needs: Debian's requests and pip open it when they are imported.
+// SECURITY: the file alone; the folder may hold the host's own certificate, with its name.
+static const char bundle[] = "/etc/ssl/certs/ca-certificates.crt";
 
 // The same for boxes with network: whom TLS clients trust, at the places of the distributions.
 // SECURITY: what is public; never /etc/ssl/private, /etc/pki/tls/private.
@@ -176,6 +190,8 @@ static void open_parts(const struct jail_plan *plan)
     static char device_paths[ARRAY_LEN(devices)][32];
     for (size_t i = 0; i < ARRAY_LEN(optional); i++)
         part_open(optional[i], optional[i], false, false);
+    if (!plan->network)
+        part_open(bundle, bundle, false, false);
     for (size_t i = 0; plan->network && i < ARRAY_LEN(optional_network); i++)
         part_open(optional_network[i], optional_network[i], false, false);
     for (size_t i = 0; i < ARRAY_LEN(merged); i++) {
@@ -278,6 +294,14 @@ static void become_root(const struct jail_plan *plan)
     // Only a namespace with more than the caller's own id may change groups; there they must go.
     if (plan->uid_count > 1 && setgroups(0, NULL) < 0)
         die(JAIL_MAP, "setgroups");
+    // SECURITY: a server that the scheduler prefers (nice below 0, a real-time class) does not pass that
+    // on to hostile code, which could starve the machine with it.  Here, so that boxes pay nothing.
+    int scheduler = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    if ((scheduler == SCHED_FIFO || scheduler == SCHED_RR) &&
+        sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}) < 0)
+        die(JAIL_MAP, "sched_setscheduler");
+    if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
+        die(JAIL_MAP, "setpriority");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         die(JAIL_MAP, "setresuid");
     // After the change of uid, which clears it.  The keeper's death is also seen as the end of the

@@ -144,6 +144,31 @@ static void on_taken(const struct asker *a, const struct ask_words *w)
     say(a, ENOENT, "the broker does not listen there");
 }
 
+// ---- closed --------------------------------------------------------------------------------------
+
+void ask_remember(struct nbox *b, uint16_t port, const struct refusal *f)
+{
+    struct nbox_ended *place = &b->ended[b->ended_next++ % NBOX_ENDED_MAX];
+    place->port = port;
+    snprintf(place->text, sizeof place->text, "%s%s%s", f->sentence, f->hint[0] ? "; " : "",
+             f->hint);
+}
+
+static void on_closed(const struct asker *a, const struct ask_words *w)
+{
+    uint64_t port;
+    const struct nbox *b = a->box;
+    if (text_parse_u64(w->word[1], 1, UINT16_MAX, &port) == 0)
+        for (unsigned i = 1; i <= NBOX_ENDED_MAX; i++) { // the newest of that port
+            const struct nbox_ended *e = &b->ended[(b->ended_next - i) % NBOX_ENDED_MAX];
+            if (e->port == port) {
+                say(a, ECONNRESET, e->text);
+                return;
+            }
+        }
+    say(a, 0, ""); // the far side did
+}
+
 // ---- note ----------------------------------------------------------------------------------------
 
 static void on_udp(const struct asker *a, const struct ask_words *w)
@@ -177,11 +202,8 @@ static void on_raw(const struct asker *a, const struct ask_words *w)
 static void on_question(const struct asker *a, char *text, size_t length)
 {
     static void (*const calls[ASK_MAX_KINDS])(const struct asker *, const struct ask_words *) = {
-        [ASK_WHY] = on_why,
-        [ASK_CONNECT] = on_connect,
-        [ASK_TAKEN] = on_taken,
-        [ASK_UDP] = on_udp,
-        [ASK_RAW] = on_raw};
+        [ASK_WHY] = on_why,       [ASK_CONNECT] = on_connect, [ASK_TAKEN] = on_taken,
+        [ASK_CLOSED] = on_closed, [ASK_UDP] = on_udp,         [ASK_RAW] = on_raw};
     struct ask_words words;
     if (ask_words_read(text, length, &words) < 0)
         say(a, EINVAL, "this is not a question that the broker knows");

@@ -10,6 +10,7 @@
 //   connect ADDRESS PORT wait   code is about to connect: is dialled now, and kept for the connection that comes
 //   connect ADDRESS PORT now    the same without waiting for the far side
 //   taken PORT                  does the broker listen there, and not code of the box?  ok: it does
+//   closed PORT                 the connection from this port of the box was reset: did the broker do it, and why?
 //   note udp ADDRESS PORT       code tried what boxes cannot do; is recorded as an event of layer "box"
 //   note raw FAMILY TYPE PROTOCOL
 // Answers:

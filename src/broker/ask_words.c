@@ -19,6 +19,7 @@ static const struct {
     {ASK_WHY, 2, "why", NULL, {NULL, NULL}, 0},
     {ASK_CONNECT, 4, "connect", NULL, {"wait", "now"}, 1},
     {ASK_TAKEN, 2, "taken", NULL, {NULL, NULL}, 0},
+    {ASK_CLOSED, 2, "closed", NULL, {NULL, NULL}, 0},
     {ASK_UDP, 4, "note", "udp", {NULL, NULL}, 2},
     {ASK_RAW, 5, "note", "raw", {NULL, NULL}, 0},
 };

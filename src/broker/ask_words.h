@@ -13,7 +13,7 @@
 
 enum { ASK_WORDS_MAX = 5 };
 
-enum ask_kind { ASK_WHY, ASK_CONNECT, ASK_TAKEN, ASK_UDP, ASK_RAW, ASK_MAX_KINDS };
+enum ask_kind { ASK_WHY, ASK_CONNECT, ASK_TAKEN, ASK_CLOSED, ASK_UDP, ASK_RAW, ASK_MAX_KINDS };
 
 struct ask_words {
     enum ask_kind kind;

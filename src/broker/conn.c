@@ -106,6 +106,18 @@ static void tell_asker(struct conn *c, int errnum, const char *text)
     c->has_asker = false;
 }
 
+// For code that meets the reset, and asks.
+static void remember_end(const struct conn *c, const struct refusal *f)
+{
+    struct sockaddr_storage sa;
+    socklen_t length = sizeof sa;
+    struct net_address address;
+    uint16_t port;
+    if (getpeername(c->ends[SIDE_BOX].fd, (struct sockaddr *)&sa, &length) == 0 &&
+        net_address_from_sockaddr((struct sockaddr *)&sa, &address, &port) == 0)
+        ask_remember(c->box, port, f);
+}
+
 void conn_refuse(struct conn *c, const struct refusal *f)
 {
     if (c->is_closed)
@@ -114,6 +126,7 @@ void conn_refuse(struct conn *c, const struct refusal *f)
         ask_refuse(c->box, &c->asker, c->asker_length, EACCES, f);
     c->has_asker = false;
     if (c->state == CONN_OPEN) {
+        remember_end(c, f);
         report_refusal(&c->box->report, f);
         audit_connection(c, "refused", f->reason);
     } else {
@@ -186,15 +199,13 @@ static bool is_own(const struct net_address *a, uint16_t port)
            memcmp(&mine, a, sizeof mine) == 0;
 }
 
-// Only a rule of the operator about the address opens it.
+// Only a rule of the operator about the very address opens it: who writes 0.0.0.0/0 means the world.
 static bool is_own_and_shut(const struct conn *c, const struct net_address *a)
 {
-    struct net_verdict v;
     const struct net_rules *rules[NET_LAYERS_MAX];
     if (nbox_layers(c->box, rules) == 0)
         return true;
-    net_judge(rules, 1, NULL, a, c->port, &v);
-    return v.reason != NET_ALLOWED && is_own(a, c->port);
+    return !net_names_address(rules[0], a, c->port) && is_own(a, c->port);
 }
 
 static void refuse_own(struct conn *c, const struct net_address *a)

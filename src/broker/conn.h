@@ -40,5 +40,7 @@ void ask_answer(const struct nbox *b, const struct sockaddr_storage *to, socklen
 // The same for a refusal: what, why, and what to do.
 void ask_refuse(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
                 int errnum, const struct refusal *f);
+// A connection from this port of the box ends with a reset, and why.
+void ask_remember(struct nbox *b, uint16_t port, const struct refusal *f);
 
 #endif

@@ -49,6 +49,11 @@ static void hint_layer(const struct nbox *b, unsigned layer, struct refusal *r)
     if (r->address)
         net_address_text(r->address, text);
     const char *what = r->host ? r->host : text;
+    char target[TARGET];
+    if (strcmp(r->reason, net_reason_name(NET_PORT)) == 0) { // else too much would be asked for
+        report_target(r->host, r->address, r->port, target, sizeof target);
+        what = target;
+    }
     if (layer == 0)
         snprintf(r->hint, sizeof r->hint,
                  "allowed here: %s; ask the operator for --allow-host %s, or for a rule in the "
@@ -60,6 +65,11 @@ static void hint_layer(const struct nbox *b, unsigned layer, struct refusal *r)
                  list[0] ? list : "nothing", what);
 }
 
+static const char *article(enum net_scope scope)
+{
+    return strchr("aeiou", net_scope_name(scope)[0]) ? "an" : "a";
+}
+
 static void explain_scope(const struct net_verdict *v, struct refusal *r)
 {
     char text[NET_ADDRESS_TEXT] = "", why[256];
@@ -69,9 +79,11 @@ static void explain_scope(const struct net_verdict *v, struct refusal *r)
         snprintf(why, sizeof why,
                  "this is the box itself, and the host's loopback cannot be reached from it");
     else if (r->host)
-        snprintf(why, sizeof why, "it leads to %s, a %s address", text, net_scope_name(v->scope));
+        snprintf(why, sizeof why, "it leads to %s, %s %s address", text, article(v->scope),
+                 net_scope_name(v->scope));
     else
-        snprintf(why, sizeof why, "this is a %s address", net_scope_name(v->scope));
+        snprintf(why, sizeof why, "this is %s %s address", article(v->scope),
+                 net_scope_name(v->scope));
     sentence(r, why);
     snprintf(r->hint, sizeof r->hint,
              "only a rule of the operator for that very address opens it, such as --allow-host %s",

@@ -117,6 +117,13 @@ enum {
     NBOX_LOOKUPS_MAX = 64,
     NBOX_LOOKUPS_FAIR = 4, // while others need the resolver
     NBOX_TABLE = 1024,
+    NBOX_ENDED_MAX = 4, // connections that were refused when they were open, and may be asked about
+    NBOX_ENDED_TEXT = 1000,
+};
+
+struct nbox_ended {
+    uint16_t port; // of the box's side; 0: none
+    char text[NBOX_ENDED_TEXT];
 };
 
 struct nbox_name {
@@ -152,6 +159,8 @@ struct nbox {
     uint32_t name_first; // where in 198.18.0.0/15 the first name is
     size_t name_count, name_cap;
     unsigned lookups, kept;
+    struct nbox_ended ended[NBOX_ENDED_MAX];
+    unsigned ended_next;
     int64_t hurried_ms; // when a look-up was last refused for the rate
     struct conn_list conns, ready_conns;
     struct quota quota;

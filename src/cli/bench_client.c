@@ -164,8 +164,10 @@ bool bench_server_start(struct bench_server *ret, char *const *argv, int port,
         become_server(argv, theirs, ret->errors, environment);
     if (ret->fd >= 0)
         set_patience(ret->fd);
-    if (ret->pid > 0 && (port == 0 || listens(ret)))
+    if (ret->pid > 0 && (port == 0 || listens(ret))) {
+        why[0] = '\0'; // what follows says what failed, and this did not
         return true;
+    }
     last_words(ret, why, why_cap);
     bench_server_end(ret);
     return false;

@@ -58,6 +58,7 @@ static int start(struct job *job, struct err *e)
                                     .length = job->input.length,
                                     .policy = policy,
                                     .lint = c->lint,
+                                    .from_file = !c->code,
                                     .on_done = on_done,
                                     .argument = job};
     job->check = check_start(&job->gate, &request);

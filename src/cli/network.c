@@ -49,6 +49,60 @@ static int check_file(const struct config *c, struct err *e)
     return policy ? 0 : -1;
 }
 
+// An address, or one with a port: "192.0.2.53:5353", "[2001:db8::53]:53".
+static bool is_resolver(const char *text)
+{
+    char address[NET_ADDRESS_TEXT + 1];
+    struct net_address parsed;
+    uint64_t port;
+    bool in_brackets = text[0] == '[';
+    const char *last = strrchr(text, ':'), *end = text + strlen(text);
+    if (last && (in_brackets ? last[-1] == ']' : strchr(text, ':') == last)) {
+        if (text_parse_u64(last + 1, 1, UINT16_MAX, &port) < 0)
+            return false;
+        end = last;
+    }
+    if (in_brackets && (end - text < 2 || end[-1] != ']'))
+        return false;
+    text += in_brackets;
+    end -= in_brackets;
+    if ((size_t)(end - text) >= sizeof address)
+        return false;
+    snprintf(address, sizeof address, "%.*s", (int)(end - text), text);
+    return net_address_parse(address, &parsed) == 0 && in_brackets <= !net_address_is_v4(&parsed);
+}
+
+// The broker would find out, when code needs it.
+static int check_resolvers(const struct config *c, struct err *e)
+{
+    char from[CONFIG_DESCRIBE_MAX];
+    for (size_t i = 0; i < c->dns_servers.count; i++) {
+        const char *text = c->dns_servers.items[i];
+        if (is_resolver(text))
+            continue;
+        config_format_origin(c, CONFIG_KEY_dns_servers, c->origins[CONFIG_KEY_dns_servers], from);
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       "write an address, such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53",
+                       "dns '%.80s' from %s is not the address of a resolver", text, from);
+    }
+    return 0;
+}
+
+// The folder becomes a part of the tree, where a mistake would look like a missing layer.
+static int check_wheelhouse(const struct config *c, struct err *e)
+{
+    char from[CONFIG_DESCRIBE_MAX];
+    if (!c->find_links[0])
+        return 0;
+    _cleanup_close_ int fd = open(c->find_links, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        return 0;
+    int errnum = errno;
+    config_format_origin(c, CONFIG_KEY_find_links, c->origins[CONFIG_KEY_find_links], from);
+    return err_set(e, ERR_BAD_VALUE, errnum, "give a folder with wheels that can be read",
+                   "find-links '%.200s' from %s", c->find_links, from);
+}
+
 int network_check_config(const struct config *c, bool quiet, struct err *e)
 {
     bool rules = c->allow_hosts.count || c->deny_hosts.count;
@@ -58,7 +112,7 @@ int network_check_config(const struct config *c, bool quiet, struct err *e)
     if (code_policy_shuts_network(c) && (c->allow_hosts.count || c->network_file[0]) && !quiet)
         fprintf(stderr, "constrictor: warning: hosts are allowed, but the policy has no tier "
                         "'network': nothing can be reached; add it to --tiers\n");
-    if (code_policy_check(c, e) < 0)
+    if (code_policy_check(c, e) < 0 || check_resolvers(c, e) < 0 || check_wheelhouse(c, e) < 0)
         return -1;
     // Also when the network is off: a mistake must not wait until the day that it is switched on.
     if (!rules && !c->network_file[0])

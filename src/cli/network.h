@@ -10,8 +10,9 @@
 #include "config.h"
 #include "keeper/keeper.h"
 
-// Reads rules and file as broker and gate will, so that a mistake ends the start; warns on stderr, unless
-// `quiet`, when nothing can be reached.  0, or a negative code and `e`, which names option, entry and fix.
+// Reads rules, file, resolvers and the folder of wheels as others will, so that a mistake ends the start; warns on
+// stderr, unless `quiet`, when nothing can be reached.  0, or a negative code and `e`, which names option, entry
+// and fix.
 int network_check_config(const struct config *c, bool quiet, struct err *e);
 
 // Adds broker and file to a plan whose configuration gives anybody network.

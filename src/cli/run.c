@@ -72,6 +72,9 @@ static int name_source(struct job *job, const struct config *c, int argc, char *
 
 // ---- the gate's side -----------------------------------------------------------------------------------
 
+// Why output of the code could not be passed on, which ends the run; 0: it could.
+static int unwritten;
+
 // Streams through to our own stdout and stderr.  A closed pipe there ends the run.
 static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *data)
 {
@@ -82,8 +85,10 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     while (evbuffer_get_length(data) > 0 && poll(&ready, 1, 0) > 0) {
         int n = evbuffer_write_atmost(data, fd, PIPE_BUF);
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
+        if (n < 0 && errno != EINTR && errno != EAGAIN) {
+            unwritten = errno;
             return -1;
+        }
     }
     return 0;
 }
@@ -96,8 +101,10 @@ static void flush_output(struct run *r)
         struct pollfd ready = {.fd = fd, .events = POLLOUT};
         while (evbuffer_get_length(r->output[i]) > 0 && poll(&ready, 1, -1) > 0)
             if (evbuffer_write_atmost(r->output[i], fd, PIPE_BUF) < 0 && errno != EINTR &&
-                errno != EAGAIN)
+                errno != EAGAIN) {
+                unwritten = errno;
                 break;
+            }
     }
 }
 
@@ -370,6 +377,11 @@ static int finish(struct job *job)
             print_refusals(o);
     }
     json_decref(o);
+    if (unwritten && unwritten != EPIPE) { // a reader that has enough is no failure
+        struct err e;
+        err_set(&e, ERR_SYSTEM, unwritten, NULL, "pass on what the code printed");
+        failed = cli_fail(&e, false);
+    }
     int status = failed ? failed : result_exit_status(&x->result);
     // A script that wants its files must not go on as if they were there.
     return status == 0 && job->unsaved ? err_exit_status(ERR_OUT_FOLDER) : status;

@@ -517,8 +517,9 @@ static int enqueue(struct checks *all, struct check *c)
 static int make_meta(struct check *c)
 {
     json_t *transformer = policy_layer_path(c->gate, c->policy);
-    json_t *meta = json_pack("{s:s, s:s, s:O, s:b, s:o*}", "mode", "session", "op", "check",
-                             "policy", c->policy, "lint", c->lint, "transformer", transformer);
+    json_t *meta = json_pack("{s:s, s:s, s:O, s:b, s:o*, s:o*}", "mode", "session", "op", "check",
+                             "policy", c->policy, "lint", c->lint, "transformer", transformer,
+                             "from_file", c->from_file ? json_true() : NULL);
     c->meta = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
     json_decref(meta);
     if (!c->meta)
@@ -579,6 +580,7 @@ struct check *check_start(struct gate *g, const struct check_request *q)
                         .argument = q->argument,
                         .policy = json_incref(q->policy),
                         .lint = q->lint,
+                        .from_file = q->from_file,
                         .source = malloc(q->length + 1),
                         .length = q->length};
     if (!c->source) {

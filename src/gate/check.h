@@ -47,7 +47,7 @@ struct check {
     struct policy_wait *layer; // what its policy needs is made ready
     char owner[65];
     json_t *policy;
-    bool lint;
+    bool lint, from_file;
     char *source, *meta; // meta: JSON
     size_t length, meta_length;
     unsigned char key[32];
@@ -62,6 +62,7 @@ struct check_request {
     size_t length;
     json_t *policy; // of code_policy_make(), borrowed
     bool lint;
+    bool from_file; // an encoding that it declares is true; in text it means nothing
     void (*on_done)(struct check *c); // may free it
     void *argument;
 };

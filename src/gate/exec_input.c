@@ -117,14 +117,15 @@ static const char *const keywords[] = {
     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield",
 };
 
+// Letters beyond ASCII pass: which of them make a name is Python's to say (variables.py).
 static bool is_name(const char *s)
 {
-    if (!isalpha((unsigned char)*s) && *s != '_')
+    if (isdigit((unsigned char)*s) || !*s)
         return false;
     if (strncmp(s, "__", 2) == 0 || strlen(s) > VARIABLE_NAME_MAX)
         return false;
     for (const char *p = s; *p; p++)
-        if (!isalnum((unsigned char)*p) && *p != '_')
+        if (!isalnum((unsigned char)*p) && *p != '_' && (unsigned char)*p < 0x80)
             return false;
     for (size_t i = 0; i < ARRAY_LEN(keywords); i++)
         if (strcmp(keywords[i], s) == 0)

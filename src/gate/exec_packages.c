@@ -18,6 +18,7 @@ struct exec_packages {
     struct exec *reader;       // a box reads the metadata of the code
     struct env_wait *wait;     // packages are installed
     struct policy_wait *layer; // its policy is made ready
+    json_t *asked;             // beside what the code itself names; NULL: nothing
     char name[ENV_NAME_MAX + 1];
     // What the caller may not have any more when the code's turn comes.
     char *texts[5];
@@ -29,7 +30,7 @@ static const char reader_code[] =
     "import re, sys\n"
     "def read(text):\n"
     "    found, block, first = [], None, 0\n"
-    "    for number, line in enumerate(text.splitlines(), 1):\n"
+    "    for number, line in enumerate(text.lstrip('\\ufeff').splitlines(), 1):\n"
     "        if block is None:\n"
     "            if line.rstrip() == '# /// script':\n"
     "                block, begin = [], number\n"
@@ -93,6 +94,7 @@ void exec_free_packages(struct exec *x)
     for (size_t i = 0; i < ARRAY_LEN(p->texts); i++)
         free(p->texts[i]);
     json_decref(p->plan.network);
+    json_decref(p->asked);
     free(p);
 }
 
@@ -168,7 +170,8 @@ bool exec_has_metadata(const char *code, size_t length)
 {
     const char *at = code;
     while ((at = memmem(at, length - (size_t)(at - code), MARKER, sizeof MARKER - 1))) {
-        if (at == code || at[-1] == '\n')
+        bool behind_mark = at == code + 3 && memcmp(code, "\xef\xbb\xbf", 3) == 0;
+        if (at == code || at[-1] == '\n' || behind_mark)
             return true;
         at += sizeof MARKER - 1;
     }
@@ -219,6 +222,10 @@ static void on_read(struct exec *reader)
     x->packages->reader = NULL;
     int r = take_metadata(x, reader, &requirements);
     exec_free(reader);
+    if (r >= 0 && x->packages->asked) {
+        requirements = requirements ? requirements : json_array();
+        r = json_array_extend(requirements, x->packages->asked) < 0 ? no_memory(&x->error) : 1;
+    }
     if (r > 0)
         r = need(x, requirements) < 0 ? -1 : 1;
     json_decref(requirements);
@@ -274,6 +281,7 @@ bool exec_end_soon(struct exec *x)
 static int wait_for_own(struct exec *x)
 {
     const struct exec_request *q = &x->request;
+    bool has_own = x->gate->envs && q->code && exec_has_metadata(q->code, q->code_length);
     if (json_array_size(q->packages)) {
         if (q->environment && q->environment[0])
             return err_set(
@@ -282,10 +290,12 @@ static int wait_for_own(struct exec *x)
                 "both 'environment' and 'packages' are given");
         if (!begin_waiting(x))
             return no_memory(&x->error);
-        return need(x, q->packages) < 0 ? -1 : 1;
+        x->packages->asked = json_incref(q->packages);
+        int r = has_own ? read_metadata(x) : 0;
+        return r == 0 ? need(x, q->packages) < 0 ? -1 : 1 : r;
     }
     bool named = q->environment && q->environment[0];
-    if (!named && x->gate->envs && q->code && exec_has_metadata(q->code, q->code_length))
+    if (!named && has_own)
         return read_metadata(x);
     return 0;
 }

@@ -85,8 +85,12 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
     if (!open && door_check_key(h->door, head, time(NULL), p->x.owner, r) < 0)
         return -1;
     if (!p->route) {
-        http_set_refusal(r, 404, "not_found", "there is nothing at this path",
-                         "MCP is served at /mcp");
+        http_set_refusal(r, 404, "not_found",
+                         known ? "there is nothing at this path"
+                               : "the path is too long, has a control character in it, or is not "
+                                 "well encoded",
+                         known ? "MCP is served at /mcp"
+                               : "write it as UTF-8 with %XX; no name has control characters");
         return -1;
     }
     if (p->options || !(p->route->methods & p->x.method))

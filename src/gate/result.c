@@ -90,7 +90,8 @@ static void judge_failure(const struct run *r, struct result *res)
     const char *type = error_type(r);
     bool inodes;
     res->verdict = VERDICT_ERROR;
-    if (type && strcmp(type, "MemoryError") == 0 && is_watched(r)) {
+    // mmap and fork answer with ENOMEM, and an exception of another type.
+    if (is_watched(r) && ((type && strcmp(type, "MemoryError") == 0) || error_errno(r) == ENOMEM)) {
         res->verdict = VERDICT_OUT_OF_MEMORY;
         res->limit = LIMIT_MEMORY;
     } else if (error_errno(r) == EFBIG) {

@@ -99,6 +99,25 @@ static int check_bounds(const char *text, size_t length, struct rpc_refusal *no)
     return 0;
 }
 
+// A number that is JSON, but more than we can hold.  The request is named, or its client would wait for ever.
+static int refuse_number(const char *text, size_t length, int position, struct rpc_refusal *no)
+{
+    json_t *message = json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL),
+           *given = json_object_get(message, "id");
+    double number = json_number_value(given);
+    json_t *id = json_is_string(given) ? json_incref(given) : NULL;
+    if (json_is_real(given) && number > -0x1p53 && number < 0x1p53 &&
+        number == (double)(json_int_t)number)
+        id = json_integer((json_int_t)number);
+    int r = rpc_refuse(no, id ? MCP_INVALID_PARAMS : MCP_INVALID_REQUEST, 400, id, NULL,
+                       "a number is too large (byte %d): whole numbers have at most 64 bits, "
+                       "others are at most 1.8e308",
+                       position);
+    json_decref(id);
+    json_decref(message);
+    return r;
+}
+
 int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rpc_refusal *no)
 {
     json_error_t error;
@@ -107,6 +126,8 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
     // A key that stands twice is read differently by different parsers, so it is an error.
     json_t *message =
         quick_json_load(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!message && json_error_code(&error) == json_error_numeric_overflow)
+        return refuse_number(text, length, error.position, no);
     if (!message)
         return rpc_refuse(no, MCP_PARSE_ERROR, 400, NULL, NULL, "not JSON: %.120s (byte %d)",
                           error.text, error.position);

@@ -176,6 +176,10 @@ static json_t *shape(json_t *arguments, json_t *object, json_t *blocks)
               json_object_set(o, "execution_id", json_object_get(object, "execution_id"));
     if (json_array_size(json_object_get(object, "files")))
         failed |= json_object_set(o, "files", json_object_get(object, "files"));
+    // That this is a new session of the name, say; what a limit says is in the error.
+    if (json_is_string(json_object_get(object, "hint")) &&
+        !json_is_object(json_object_get(object, "limit")))
+        failed |= json_object_set(o, "hint", json_object_get(object, "hint"));
     json_decref(images);
     if (!failed)
         return o;
@@ -299,15 +303,16 @@ static void terminate_session(struct mcp_call *c, json_t *arguments)
     if (!id)
         return;
     struct session *s = session_find(c->mcp->gate, c->owner, id, &e);
+    bool ended = !s && e.code == ERR_SESSION_ENDED;
     snprintf(shown, sizeof shown, "%s", id);
     if (s)
         session_close(s, SESSION_CLOSED);
     text_sanitize(shown);
     answer(c,
            json_pack("{s:s, s:o}", "status", s ? "success" : "warning", "message",
-                     json_sprintf(s ? "Session %s terminated"
-                                    : "Session %s not found or already terminated",
-                                  shown)),
+                     s ? json_sprintf("Session %s terminated", shown)
+                       : json_sprintf("Session %s not found or already terminated%s%s", shown,
+                                      ended ? ": " : "", ended ? e.message : "")),
            NULL, false);
 }
 

@@ -6,6 +6,7 @@
 // Code runs under the policy 'restricted' unless the operator chose another one.  That server could start containers;
 // there is no such backend here, so whoever asks for one is refused, and nothing runs.
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,22 @@ static bool has_event(json_t *object, const char *kind)
     return false;
 }
 
+// Was the exception that ended the code that of an operation which the policy had blocked?
+static bool was_blocked(json_t *object)
+{
+    json_t *line = json_object_get(json_object_get(object, "error"), "line"), *event;
+    const char *verdict = json_string_value(json_object_get(object, "verdict"));
+    size_t i;
+    if (!json_is_integer(line) || !verdict || strcmp(verdict, "error") != 0)
+        return false;
+    json_array_foreach(json_object_get(object, "security_events"), i, event)
+    {
+        if (json_equal(json_object_get(event, "line"), line))
+            return true;
+    }
+    return false;
+}
+
 // Which sort of failure it was, for those who count them.
 static const char *category_of(json_t *object)
 {
@@ -218,6 +235,8 @@ static const char *category_of(json_t *object)
         {"verdict", "disk_full", "resource"},    {"verdict", "out_of_memory", "resource"},
         {"verdict", "output_limit", "resource"}, {"verdict", "too_many_processes", "resource"},
     };
+    if (was_blocked(object))
+        return "security";
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         const char *value = json_string_value(json_object_get(object, table[i].field));
         if (value && strcmp(value, table[i].value) == 0)
@@ -290,6 +309,23 @@ static void answer_execute(struct mcp_call *c, json_t *arguments, json_t *object
 
 // ---- execute_code: the run -----------------------------------------------------------------------------------
 
+// As container engines write it: 256m, 256mb, 256 MB and 256MiB are the same.
+static int parse_memory(const char *text, uint64_t most, uint64_t *ret)
+{
+    char plain[64];
+    size_t digits = strspn(text, "0123456789."), blanks = text[digits] == ' ';
+    const char *unit = text + digits + blanks;
+    size_t length = strlen(unit);
+    if (length > 0 && (unit[length - 1] | 0x20) == 'b')
+        length--;
+    if (length == 2 && (unit[1] | 0x20) == 'i')
+        length--;
+    if (digits == 0 || length > 1 || (blanks && length == 0))
+        return -EINVAL;
+    snprintf(plain, sizeof plain, "%.*s%.*s", (int)digits, text, (int)length, unit);
+    return text_parse_size(plain, 16 * TEXT_MIB, most, ret);
+}
+
 // 0, or -1 when the call was answered.
 static int memory_of(struct mcp_call *c, json_t *arguments, uint64_t *ret)
 {
@@ -302,7 +338,7 @@ static int memory_of(struct mcp_call *c, json_t *arguments, uint64_t *ret)
     text = tool_string(c, arguments, "memory_limit");
     if (!text)
         return -1;
-    if (text_parse_size(text, 16 * TEXT_MIB, bounds_memory_max(config), ret) == 0)
+    if (parse_memory(text, bounds_memory_max(config), ret) == 0)
         return 0;
     char shown[33];
     snprintf(shown, sizeof shown, "%s", text);

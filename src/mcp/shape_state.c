@@ -204,8 +204,10 @@ static void write_checkpoint(FILE *f, json_t *object)
     if (!state)
         return;
     if (strcmp(state, "unavailable") == 0) {
-        fprintf(f, "checkpoint unavailable: %s\n",
-                fit(string_at(checkpoint, "reason"), text, sizeof text));
+        static const char lead[] = "checkpoint unavailable: ";
+        const char *reason = fit(string_at(checkpoint, "reason"), text, sizeof text);
+        bool has_lead = reason && strncmp(reason, lead, sizeof lead - 1) == 0; // as our own have
+        fprintf(f, "%s%s\n", has_lead ? "" : lead, reason);
         return;
     }
     bool restored = strcmp(state, "restored") == 0;
@@ -213,8 +215,10 @@ static void write_checkpoint(FILE *f, json_t *object)
             name ? fit(name, label, sizeof label) : "", name ? "'" : "",
             restored ? "restored" : "made",
             restored ? ": variables and files are as they were then" : "");
-    if (json_is_integer(left))
-        fprintf(f, "; %" JSON_INTEGER_FORMAT " to go back to", json_integer_value(left));
+    // One that was just made by its name is a state to go back to, though no run has followed it.
+    json_int_t count = json_integer_value(left);
+    if (json_is_integer(left) && (count > 0 || !name || restored))
+        fprintf(f, "; %" JSON_INTEGER_FORMAT " to go back to", count);
     fputc('\n', f);
 }
 

@@ -18,6 +18,7 @@
 #include "gate/network.h"
 #include "mcp/fixtures.h"
 #include "mcp/icon.h"
+#include "mcp/schema.h"
 #include "mcp/sets.h"
 #include "mcp/tasks.h"
 #include "mcp/tool_run.h"
@@ -347,6 +348,31 @@ json_t *tool_arguments(const struct mcp_call *c)
     return json_is_object(arguments) ? arguments : c->mcp->tools->nothing;
 }
 
+static bool is_required(json_t *schema, const char *name)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(schema, "required"), i,
+                       item) if (strcmp(json_string_value(item), name) == 0) return true;
+    return false;
+}
+
+// Many clients write null for an argument that is left out, as those of REST do.
+static void leave_out_nulls(json_t *schema, json_t *arguments)
+{
+    json_t *properties = json_object_get(schema, "properties"), *value;
+    const char *name;
+    void *next;
+    char ignored[64];
+    json_object_foreach_safe(arguments, next, name, value)
+    {
+        json_t *property = json_is_null(value) ? json_object_get(properties, name) : NULL;
+        if (property && !is_required(schema, name) &&
+            schema_check(property, value, ignored, sizeof ignored) < 0)
+            (void)json_object_del(arguments, name);
+    }
+}
+
 void mcp_handle_tools_call(struct mcp_call *c)
 {
     json_t *name = json_object_get(c->request.params, "name");
@@ -367,6 +393,7 @@ void mcp_handle_tools_call(struct mcp_call *c)
     json_t *arguments = tool_arguments(c);
     if (!headers_fit(c, entry, arguments))
         return;
+    leave_out_nulls(entry->input, arguments);
     char message[768];
     const struct mcp_tool *tool = variants_choose(entry, arguments, message, sizeof message);
     if (!tool) {

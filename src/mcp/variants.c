@@ -234,6 +234,38 @@ static size_t count_problems(json_t *schema, json_t *arguments)
     return count;
 }
 
+// Is there an argument that this schema has not; with `listed`: not itself, but one of the others?
+static bool has_foreign(json_t *schema, json_t *listed, json_t *arguments)
+{
+    json_t *own = json_object_get(schema, "properties"), *item;
+    const char *name;
+    json_object_foreach(arguments, name, item)
+    {
+        if (!json_object_get(own, name) &&
+            (!listed || json_object_get(json_object_get(listed, "properties"), name)))
+            return true;
+    }
+    return false;
+}
+
+// What is wrong with arguments that fit no variant: in words of what is listed, unless a spelling that is not
+// listed comes closer.
+static void explain(const struct tool_entry *entry, const struct tool_variant *best, size_t fewest,
+                    json_t *arguments, char *ret_message, size_t cap)
+{
+    bool listed = schema_check(entry->input, arguments, ret_message, cap) == 0;
+    size_t problems = listed ? SIZE_MAX : count_problems(entry->input, arguments);
+    // Where there are as many, the variant knows its bounds better than the list, if it is the one that was meant.
+    if (problems < fewest || (problems == fewest && has_foreign(best->input, NULL, arguments)))
+        return;
+    const char *lead = listed && has_foreign(best->input, entry->input, arguments)
+                           ? "these arguments are not taken together: "
+                           : "";
+    int n = snprintf(ret_message, cap, "%s", lead);
+    if (n >= 0 && (size_t)n < cap)
+        (void)schema_check(best->input, arguments, ret_message + n, cap - (size_t)n);
+}
+
 const struct mcp_tool *variants_choose(const struct tool_entry *entry, json_t *arguments,
                                        char *ret_message, size_t cap)
 {
@@ -253,6 +285,6 @@ const struct mcp_tool *variants_choose(const struct tool_entry *entry, json_t *a
             best = v;
         }
     }
-    (void)schema_check(best->input, arguments, ret_message, cap);
+    explain(entry, best, fewest, arguments, ret_message, cap);
     return NULL;
 }

@@ -180,6 +180,20 @@ void net_judge(const struct net_rules *const *layers, size_t layer_count, const 
         decide(ret, NET_ALLOWED, 0, first);
 }
 
+bool net_names_address(const struct net_rules *rules, const struct net_address *address,
+                       uint16_t port)
+{
+    for (size_t i = 0; i < rules->allow_count; i++) {
+        const struct net_rule *r = &rules->allow[i];
+        bool is_named = r->kind == NET_KIND_ADDRESS ||
+                        (r->kind == NET_KIND_NETWORK &&
+                         net_network_scope(&r->address, r->prefix) == NET_LOOPBACK);
+        if (is_named && holds_address(r, address) && has_port(r, port))
+            return true;
+    }
+    return false;
+}
+
 // ---- HTTP ----------------------------------------------------------------------------------------
 
 // `host` may be an address in text, for connections to one.

@@ -91,6 +91,10 @@ struct net_verdict {
 void net_judge(const struct net_rules *const *layers, size_t layer_count, const char *host,
                const struct net_address *address, uint16_t port, struct net_verdict *ret);
 
+// Does a rule allow this very address, and not some network around it?  A network of loopback names it as well.
+bool net_names_address(const struct net_rules *rules, const struct net_address *address,
+                       uint16_t port);
+
 // Do rules about this host and port bound methods or paths?  Then every request must be judged.  `host` is
 // normalised, or the text of the address where code connects to one; NULL is the strictest of both.  `path` is
 // as it came, with or without a query.  Deny rules have no bounds.

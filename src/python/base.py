@@ -70,6 +70,7 @@ class Box:
     compiler = None         # what makes them under a policy, in place of source.to_steps
     afterwards = None       # what is to be done when the answer to a run is out
     named = ()              # names of variables that are the result where the last line has none
+    text = b""              # of the run, for processes that multiprocessing spawns
     sources = {}            # file name -> bytes, or a list of lines once somebody needed them
 
 

@@ -63,7 +63,8 @@ class Text:
             self.characters, self.count, self.longest, self.goes_on = measured
             return
         text, lines = to_lines(source)
-        self.known, self.is_ascii, self.characters = lines, text.isascii(), len(text)
+        self.known, self.is_ascii = lines, text.isascii()
+        self.characters = len(source.decode("utf-8", "replace"))    # as they came, not as the compiler counts
         self.count, self.longest = len(lines), len(max(lines, key=len))
         self.goes_on = has_long_strings(text, lines)
 

@@ -55,9 +55,9 @@ OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "
           "readonly", "transform", "layers", "fresh")
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
-    "IPython.core.display_functions": "figures", "socket": "network",
+    "IPython.core.display_functions": "figures", "PIL.ImageShow": "figures", "socket": "network",
     "asyncio.selector_events": "network", "anyio._core._sockets": "network",
-    "trio._highlevel_open_tcp_stream": "network",
+    "trio._highlevel_open_tcp_stream": "network", "ssl": "network",
 }
 FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")

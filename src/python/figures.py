@@ -307,7 +307,7 @@ def adopt_plotly(renderers):
         package.show = show_plotly
 
 
-# ---- IPython and pandas -------------------------------------------------------------------------
+# ---- IPython, pandas, Pillow --------------------------------------------------------------------
 
 def adopt_ipython(functions):
     """Its display() and so on print when there is no IPython shell. Ours do what they promise."""
@@ -324,7 +324,17 @@ def adopt_pandas(pandas):
         pandas.set_option("display.max_columns", 20)
 
 
+def show_pillow(image, title=None, **options):
+    """Show a picture in the result; there is no program to open it with."""
+    core.display(image)
+    return True
+
+
+def adopt_pillow(module):
+    module.show = show_pillow
+
+
 ADOPT = {
-    PYPLOT: adopt_pyplot, RENDERERS: adopt_plotly, "pandas": adopt_pandas,
+    PYPLOT: adopt_pyplot, RENDERERS: adopt_plotly, "pandas": adopt_pandas, "PIL.ImageShow": adopt_pillow,
     "IPython.core.display_functions": adopt_ipython,
 }

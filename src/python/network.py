@@ -12,8 +12,8 @@ import _socket
 from _socket import AF_INET, AF_INET6, AF_UNIX, SO_ERROR, SOCK_DGRAM, SOCK_STREAM, SOL_SOCKET
 from _socket import gaierror, gethostname, herror, inet_ntop, inet_pton
 from _thread import get_ident
-from errno import EACCES, EAFNOSUPPORT, EAGAIN, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINVAL
-from errno import EPERM, EPROTONOSUPPORT, ESOCKTNOSUPPORT
+from errno import EACCES, EAFNOSUPPORT, EAGAIN, ECONNABORTED, ECONNREFUSED, ECONNRESET
+from errno import EINPROGRESS, EINVAL, EPERM, EPIPE, EPROTONOSUPPORT, ESOCKTNOSUPPORT
 from sys import implementation, modules
 from time import monotonic
 
@@ -27,6 +27,7 @@ TAKEN_S = 0.2               # the same when code may only want its own server
 DIAL_S = 15                 # the same while it dials, for sockets without a time-out
 EVENTS_MAX = 16             # different ones of a run
 NAME_MAX = 253
+ENDS_MAX = 100              # connections whose end is remembered
 NAMES_MAX = 1000            # of which the address is remembered
 STAND_FOR = "198.18.", "198.19."        # the addresses that the broker gives out for names
 REASONS_MAX = 4             # of several attempts that failed
@@ -48,19 +49,24 @@ plain_getaddrinfo, plain_gethostbyname = _socket.getaddrinfo, _socket.gethostbyn
 plain_gethostbyname_ex = _socket.gethostbyname_ex
 plain_connect, plain_connect_ex = Socket.connect, Socket.connect_ex
 plain_sendto, plain_sendmsg = Socket.sendto, Socket.sendmsg
+plain_recv, plain_recv_into, plain_sendall = Socket.recv, Socket.recv_into, Socket.sendall
 plain_init = Socket.__init__
 plain_sock_connect = None   # of asyncio: see ADOPT
+plain_do_handshake = None   # of ssl
 # The same of what subclasses give another look.
 family_of, kind_of, timeout_of = Socket.family.__get__, Socket.type.__get__, Socket.gettimeout
 option_of, peer_of, fd_of = Socket.getsockopt, Socket.getpeername, Socket.fileno
+name_of = Socket.getsockname
 
 
 class State:
     """What this process has found out."""
     adopted = False         # the module socket is
+    kind = None             # its class, until its sockets explain their ends as well
     on = None               # whether there is a network; None: nobody has looked
     sought = 0, "", None, []    # thread, host, port, families: the last look-up that worked
     names = {}              # address that stands for a name -> that name
+    ends = {}               # descriptor -> (own port, why the broker ended it), after a failure to send
     asked = set()           # (thread, descriptor) of sockets that sock_connect() has asked for
 
 
@@ -255,6 +261,8 @@ def is_connected(sock):
 def consult(sock, text, port):
     """What the broker says to a connection, for as long as the socket would wait for it."""
     seconds = timeout_of(sock)
+    if State.kind is not None:
+        explain_ends()
     if seconds == 0:
         return ask(f"connect {text} {port} now")
     began = monotonic()
@@ -314,6 +322,7 @@ def connect(self, address, /):
     if place is None or is_connected(self):
         return plain_connect(self, address)
     text, port, local, address = place
+    State.ends.pop(fd_of(self), None)       # of one that had this descriptor before
     if kind == SOCK_DGRAM:
         if not local:
             note_udp(text, port)
@@ -354,6 +363,75 @@ def sendmsg(self, *args):
         if place is not None and not place[2]:
             note_udp(*place[:2])
     return plain_sendmsg(self, *args)
+
+
+# ---- Connections that the broker ends -----------------------------------------------------------
+# A request that no rule allows, a quota that is used up, rules that have changed: code sees a reset.
+
+def explain_end(sock, exc):
+    if exc.errno in (ECONNRESET, EPIPE) and family_of(sock) in (AF_INET, AF_INET6):
+        try:
+            answer = ask(f"closed {name_of(sock)[1]}")
+        except OSError:
+            return None
+        if answer:
+            say(exc, answer[1])
+            return answer[1]
+    return None
+
+
+def check_end(sock):
+    """At the end of what came. Libraries that could not send forget that error, and look for an answer."""
+    port, text = State.ends.pop(fd_of(sock), (0, ""))
+    if port and family_of(sock) in (AF_INET, AF_INET6) and name_of(sock)[1] == port:
+        raise OSError(ECONNRESET, text)
+
+
+def recv(self, *args):
+    try:
+        data = plain_recv(self, *args)
+    except OSError as exc:
+        explain_end(self, exc)
+        raise
+    if not data and State.ends:
+        check_end(self)
+    return data
+
+
+def recv_into(self, *args, **kwargs):
+    try:
+        count = plain_recv_into(self, *args, **kwargs)
+    except OSError as exc:
+        explain_end(self, exc)
+        raise
+    if not count and State.ends:
+        check_end(self)
+    return count
+
+
+def sendall(self, *args):
+    try:
+        return plain_sendall(self, *args)
+    except OSError as exc:
+        text = explain_end(self, exc)
+        if text and len(State.ends) < ENDS_MAX:
+            State.ends[fd_of(self)] = name_of(self)[1], text
+        raise
+
+
+def do_handshake(self, *args, **kwargs):
+    try:
+        return plain_do_handshake(self, *args, **kwargs)
+    except OSError as exc:
+        explain_end(self, exc)
+        raise
+
+
+def explain_ends():
+    """Before the first connection that leaves the box, so that other sockets are what they were."""
+    kind, State.kind = State.kind, None
+    for name, function in ("recv", recv), ("recv_into", recv_into), ("sendall", sendall):
+        in_place_of(kind, name, function)
 
 
 # ---- New sockets --------------------------------------------------------------------------------
@@ -425,6 +503,8 @@ async def consult_slowly(loop, sock, address):
         place = place_of(sock, address)
         if place is None or is_connected(sock) or place[2] and not is_brokers(place[1]):
             return None
+        if State.kind is not None:
+            explain_ends()
         return await ask_slowly(loop, f"connect {place[0]} {place[1]} wait") or True
     except Exception:                   # also that of wait_for(), whatever its class is
         return True
@@ -508,7 +588,7 @@ def adopt_socket(module):
     kind = module.socket
     if State.adopted or not issubclass(kind, Socket) or kind is Socket:
         return
-    State.adopted = True
+    State.adopted, State.kind = True, kind
     kind.__init__ = with_init(kind.__init__)
     for name, function in (("connect", connect), ("connect_ex", connect_ex), ("sendto", sendto),
                            ("sendmsg", sendmsg)):
@@ -517,6 +597,13 @@ def adopt_socket(module):
     for name, function in ("gethostbyname", gethostbyname), ("gethostbyname_ex", gethostbyname_ex):
         in_place_of(_socket, name, function)
         setattr(module, name, getattr(_socket, name))       # it has them by name
+
+
+def adopt_ssl(module):
+    global plain_do_handshake
+    if plain_do_handshake is None:
+        plain_do_handshake = module.SSLSocket.do_handshake
+        in_place_of(module.SSLSocket, "do_handshake", do_handshake)
 
 
 def adopt_asyncio(module):
@@ -536,6 +623,6 @@ def adopt_trio(module):
 
 
 ADOPT = {
-    "socket": adopt_socket, "asyncio.selector_events": adopt_asyncio,
+    "socket": adopt_socket, "ssl": adopt_ssl, "asyncio.selector_events": adopt_asyncio,
     "anyio._core._sockets": adopt_anyio, "trio._highlevel_open_tcp_stream": adopt_trio,
 }

@@ -21,7 +21,7 @@ from base import Box, HERE, PAYLOAD_MAX, clip, quote, to_json
 from check import check, judge, settle
 from guard import Guard, begin, deny_calls, end, install, note
 from policy import BadPolicy, Policy
-from source import to_steps
+from source import recoded, to_steps
 
 REASON_MAX = 2000           # characters of a message made of several violations
 PRACTICE = 4                # checks in a zygote
@@ -62,6 +62,8 @@ def failure(message, code):
 
 def answer_check(meta, source, policy):
     Box.session = meta.get("mode") == "session"         # else it was the last of this box
+    if b"coding" in source:
+        source = recoded(source, "<stdin>" if "from_file" in meta else "<code>")[1]
     found = check(source, policy, meta.get("lint") is True)
     Box.afterwards = finish_check if Box.session else None
     text = f'{{"exit_code":0,"phase":"check","check":{json_of(found)}}}'.encode()

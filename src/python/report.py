@@ -134,6 +134,8 @@ def describe_error(exc, filename, phase):
     for key in "line", "column", "code_line":
         error[key] = inner.get(key)
     if phase == "syntax_check" and isinstance(exc, SyntaxError):
+        if exc.lineno == 0:             # of the source as a whole, such as its encoding
+            exc.lineno = exc.offset = None
         line = exc.text or line_at(filename, exc.lineno)
         exc.text = line     # the compiler's own errors come without, and the text shall show it
         error.update(message=clip(exc.msg, MESSAGE_MAX), line=exc.lineno, column=exc.offset or None,

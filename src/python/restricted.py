@@ -14,6 +14,7 @@ with an underscore cannot be bound by such code, so the guards are simply builti
 import _operator as operator            # builtin: there may be no path to look for others
 import builtins
 import sys
+from _string import formatter_field_name_split as field_name_split, formatter_parser
 from _weakref import ref
 from sys import _getframe as getframe, modules
 
@@ -22,7 +23,7 @@ from base import Box, LINE_MAX, clip
 from check import judge
 from guard import BlockedError, is_from_c, narrow, note, user_line
 from policy import SENSITIVE
-from source import FUTURES, ONLY_AST, TOP_LEVEL_AWAIT, is_quiet
+from source import FUTURES, ONLY_AST, TOP_LEVEL_AWAIT, is_quiet, to_steps as plain_steps
 
 MISSING = ("RestrictedPython is not installed in this interpreter: "
            "pip install RestrictedPython")
@@ -80,6 +81,8 @@ DENIED = {
     "io": ("open", "open_code", "FileIO", "OpenWrapper", "BufferedReader", "BufferedWriter",
            "BufferedRandom", "BufferedRWPair"),
 }
+FORMATS = {"format": str.format, "format_map": str.format_map}
+NO_FORMAT = "a format string can reach any attribute: use an f-string, or name only arguments in it"
 # Builtins that are there, and those that are refused with a word about what to do.
 SAFE = """None True False Ellipsis NotImplemented __build_class__ __debug__ abs all any
     ascii bin bool bytearray bytes callable chr classmethod complex dict display divmod
@@ -136,10 +139,9 @@ def check_attribute(value, name):
               "of your own classes", AttributeError)
     if name in INSIDES or name.endswith("__roles__"):
         block("attribute", name, "frames, code and tracebacks cannot be seen", AttributeError)
-    if name in ("format", "format_map") and (isinstance(value, str) or (
-            isinstance(value, TYPE) and issubclass(value, str))):
-        block("attribute", f"str.{name}",
-              "a format string can reach any attribute: use an f-string", AttributeError)
+    if name in FORMATS and value is not str and TYPE(value) is not str and (
+            isinstance(value, str) or isinstance(value, TYPE) and issubclass(value, str)):
+        block("attribute", f"str.{name}", NO_FORMAT, AttributeError)
     if name == "register" and isinstance(value, TYPE) and (
             issubclass(value, TYPE) or type(value) is not TYPE):
         block("attribute", name, "virtual subclasses cannot be made: derive a class", AttributeError)
@@ -171,13 +173,48 @@ def guard_private(value, name):
     return guard_write(value)
 
 
-def matched(value, *classes):
-    """The subject of a match statement with class patterns that read attributes."""
-    for cls in classes:
-        if isinstance(cls, TYPE) and any([issubclass(kind, cls) for kind in INNER]):
+def matched(value, *patterns):
+    """The subject of a match statement with class patterns that read attributes: (class, names...) each."""
+    for cls, *names in patterns:
+        if not isinstance(cls, TYPE):
+            continue
+        if any([issubclass(kind, cls) for kind in INNER]):
             block("attribute", f"case {cls.__name__}(...)",
                   "a pattern that reads attributes needs a class of data, not one of everything", TypeError)
+        for name in [*names, *getattr(cls, "__match_args__", ())]:
+            if name in FORMATS and (issubclass(cls, str) or issubclass(str, cls)):
+                block("attribute", f"str.{name}", NO_FORMAT, AttributeError)
     return value
+
+
+# ---- str.format ---------------------------------------------------------------------------------
+
+def is_plain_format(text):
+    """Does a format string take its arguments, and items of them, but no attributes?"""
+    todo = [text]
+    try:
+        while todo:
+            for _, field, below, _ in formatter_parser(todo.pop()):
+                if field is not None and any([is_attribute for is_attribute, _ in field_name_split(field)[1]]):
+                    return False
+                if below:
+                    todo.append(below)      # {:{width}}
+    except ValueError:
+        pass                # str.format() says it better, of the first mistake that there is
+    return True
+
+
+def format_text(name, text, args, kwargs):
+    if TYPE(text) is not str or not is_plain_format(text):
+        block("attribute", f"str.{name}", NO_FORMAT, AttributeError)
+    return FORMATS[name](text, *args, **kwargs)
+
+
+def formatter_of(value, name):
+    """'...'.format, or str.format"""
+    if value is str:
+        return lambda text, /, *args, **kwargs: format_text(name, text, args, kwargs)
+    return lambda *args, **kwargs: format_text(name, value, args, kwargs)
 
 
 def is_formatter(value):
@@ -197,7 +234,28 @@ def check_found(value, name, found):
             block("import", found.__name__, State.policy.hint(found.__name__), AttributeError)
     elif isinstance(found, MODULE) and not is_permitted(found):
         block("import", found.__name__, State.policy.hint(found.__name__), AttributeError)
-    return found
+    return stand_in(found)
+
+
+def is_metaclass(value):
+    return issubclass(TYPE(value), TYPE) and value is not Kind and issubclass(value, TYPE)
+
+
+def stand_in(found):
+    """ABCMeta and its kind, called as type(name, bases, names), would make classes with any names in them: how they
+    are compared with others, or what a match statement reads of them. So nobody gets them to call."""
+    return Kind if is_metaclass(found) else found
+
+
+def metaclass(value, name):
+    """What stands behind `metaclass=` in a class statement."""
+    if value is not Kind:
+        block("builtin", "metaclass", "metaclasses are ABCMeta and EnumMeta, as they are imported", TypeError)
+    return real_import("abc").ABCMeta if name == "ABCMeta" else real_import("enum").EnumMeta
+
+
+class Parts:
+    """What `from module import ...` takes its names from where one of them is not what the module has."""
 
 
 def is_permitted(module):
@@ -207,6 +265,8 @@ def is_permitted(module):
 
 def get_attribute(value, name, default=NO_DEFAULT):
     check_attribute(value, name)
+    if name in FORMATS and (value is str or TYPE(value) is str):
+        return formatter_of(value, name)
     if default is NO_DEFAULT:
         return check_found(value, name, getattr(value, name))
     return check_found(value, name, getattr(value, name, default))
@@ -239,6 +299,12 @@ def set_attribute(value, name, to):
 def delete_attribute(value, name):
     check_attribute(value, name)
     delattr(guard_write(value), name)
+
+
+def class_text(value, name):
+    """value.__class__.__name__"""
+    kind = TYPE(value)
+    return kind.__name__ if name == "__name__" else kind.__qualname__
 
 
 def own_class(cls):
@@ -335,11 +401,18 @@ def import_restricted(name, globals=None, locals=None, fromlist=(), level=0):
     refused = policy.refused(name, names)
     if refused:
         refuse_import(refused[0])
-    module = real_import(name, globals, locals, fromlist, 0)
+    module, swapped = real_import(name, globals, locals, fromlist, 0), False
     for item in names:
         check_attribute(module, item)
-        if hasattr(module, item):
-            check_found(module, item, getattr(module, item))
+        found = getattr(module, item, NO_DEFAULT)
+        if found is not NO_DEFAULT and is_metaclass(found):
+            swapped = True
+        if found is not NO_DEFAULT and not (isinstance(found, MODULE) and is_permitted(found)):
+            check_found(module, item, found)        # else it is a part that may be imported: from os import path
+    if swapped:
+        parts = Parts()
+        parts.__dict__.update({item: stand_in(getattr(module, item)) for item in names if hasattr(module, item)})
+        return parts
     top = name if names else name.partition(".")[0]
     return module if policy.allows(top) else narrow(top)
 
@@ -383,7 +456,8 @@ def make_builtins(policy):
         "_getiter_": get_iterator, "_apply_": apply, "_unpack_sequence_": unpack,
         "_iter_unpack_sequence_": unpack_each, "_inplacevar_": inplace_variable,
         "_inplace_attribute_": inplace_attribute, "_inplace_item_": inplace_item,
-        "_own_class_": own_class, "_private_": guard_private, "_matched_": matched})
+        "_own_class_": own_class, "_private_": guard_private, "_matched_": matched, "_class_text_": class_text,
+        "_metaclass_": metaclass})
     return made
 
 
@@ -428,7 +502,7 @@ def begin(policy):
     """Before a run. None, or why there can be none."""
     if transform() is None:
         return MISSING
-    State.policy, State.own_classes, State.plain = policy, [], {}
+    State.policy, State.plain = policy, {}      # classes of earlier runs of a session are its own still
     State.builtins = make_builtins(policy)
     Box.main.__dict__["__builtins__"] = State.builtins
     return None
@@ -448,11 +522,41 @@ def violations(source, tree, policy):
                  "reason": MISSING, "hint": "install it, or use another mode", "layer": LAYER}]
     if tree is None:
         tree = compile(source, "<code>", "exec", ONLY_AST | TOP_LEVEL_AWAIT, True)
-    return module.change(tree, policy)
+    return [*refused_calls(tree, policy), *module.change(tree, policy)]
+
+
+def refused_calls(tree, policy):
+    """Calls of builtins that are refused when they run, which a check tells before. Not those that the code may
+    mean otherwise: of a name that it binds, or where it may handle the error."""
+    found, bound, todo = [], set(), [tree]
+    while todo:
+        node = todo.pop()
+        kind = TYPE(node).__name__
+        if kind == "Call" and TYPE(node.func).__name__ == "Name" and node.func.id in REFUSED:
+            found.append(node.func)
+        if kind == "Name" and TYPE(node.ctx).__name__ != "Load":
+            bound.add(node.id)
+        # of functions and classes, arguments, imports, handlers and patterns
+        bound.update([getattr(node, field, None) for field in ("name", "asname", "arg", "rest")
+                      if TYPE(getattr(node, field, None)) is str])
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if not (field == "body" and kind.startswith("Try") and node.handlers):
+                todo += [item for item in (value if TYPE(value) is list else [value])
+                         if hasattr(item, "_fields") and item._fields]
+    if policy.tiers is not None and "filesystem" in policy.tiers:
+        bound.add("open")
+    return [{"kind": "builtin", "target": node.id, "line": node.lineno, "column": node.col_offset + 1,
+             "reason": f"'{node.id}' is not available in restricted mode", "hint": REFUSED[node.id],
+             "layer": LAYER} for node in found if node.id not in bound]
 
 
 def to_steps(source, filename, policy):
     """As source.to_steps(), transformed; what the transformation refuses never runs."""
+    return plain_steps(source, filename, lambda text, name: transformed(text, name, policy))
+
+
+def transformed(source, filename, policy):
     tree = compile(source, filename, "exec", ONLY_AST | TOP_LEVEL_AWAIT | Box.futures, True)
     last = tree.body[-1] if tree.body and TYPE(tree.body[-1]).__name__ == "Expr" else None
     is_hidden = last is not None and b";" in source and is_quiet(source, last)

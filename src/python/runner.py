@@ -32,7 +32,7 @@ from base import Box, HERE, ImportHook, KnownSources, LINE_MAX, MESSAGE_MAX, PAY
 from base import clip, need, quote, remember, scan_json, to_json
 from report import complain, describe_error, describe_value, message_of, type_name
 from session import begin, evaluate, forget_history, keep
-from source import to_steps
+from source import recoded, to_steps
 from variables import bring, forget_variables, list_changes
 
 RESULT = 1                  # the kind of frame for send()
@@ -230,6 +230,23 @@ def place_script(filename, source):
         pass                # no room, or the name is taken: then it has no file
 
 
+class Main(type(sys)):
+    """__main__ of a text that asks whether it is the main one. It has no file, but multiprocessing's spawn and
+    forkserver, which run it again in their processes for its functions, get one when they ask."""
+    def __getattr__(self, name):
+        if name == "__file__" and sys._getframe(1).f_globals.get("__name__") == "multiprocessing.spawn":
+            path = f"{Box.folders[-1]}main_{Box.pid}.py"
+            try:
+                with open(path, "xb") as file:
+                    file.write(Box.text)
+                return path
+            except FileExistsError:
+                return path
+            except OSError:
+                pass        # no room: then it has none
+        raise AttributeError(f"module '__main__' has no attribute {name!r}")
+
+
 def ignore_interrupts():
     """Between the runs of a session nothing can be interrupted but the runner itself."""
     Box.on_interrupt = signal(SIGINT, SIG_IGN) or default_int_handler
@@ -381,15 +398,18 @@ def handle(meta, source):
     Box.runs += counts
     filename = name_of_run(meta, session)
     sys.argv = list(meta.get("argv") or [filename])
-    remember(filename, source)
     if not filename.startswith("<"):
         place_script(filename, source)
+    source, code = recoded(source, filename) if b"coding" in source else (source, source)
+    if not session and filename[0] == "<" and b"__main__" in source:
+        Box.main.__class__, Box.text = Main, code
+    remember(filename, source)
     if session and counts:
         begin(Box.main.__dict__, source, Box.runs)
     if "variables" in meta:
         bring(Box.main.__dict__, meta["variables"])
     try:
-        answer = perform(source, filename, Box.main.__dict__, session)
+        answer = perform(code, filename, Box.main.__dict__, session)
     except KeyboardInterrupt:
         answer = dict(INTERRUPTED)      # it came while the run was described
     except BaseException:

@@ -10,11 +10,15 @@ what to write instead.
 import sys
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, LINE_MAX, clip, need
+from base import Box, LINE_MAX, clip, need, remember
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
+COOKIE = (rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))??"
+          rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
 MAGICS_MAX = 100            # lines of a text that are looked at; each costs a compilation
+WRONG = SyntaxError, IndentationError, TabError
+BARED_MAX = 3               # as it is, without prompts, and without blanks before each line
 
 # Magics that change nothing here: name -> why.
 NEEDLESS = {
@@ -49,6 +53,31 @@ PLAIN = "write it in plain Python"
 def lines_in(source):
     """As the compiler counts them."""
     return source.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
+def is_utf8(source):
+    try:
+        return source.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def recoded(source, filename):
+    """A source with the word "coding", in UTF-8: as people see it, and as the compiler takes it. An encoding
+    that a comment declares (PEP 263) is that of a file; in what came as text it means nothing, as with -c."""
+    is_text, found = filename.startswith("<code"), None
+    try:
+        match = need("re", "match")
+        found = match(COOKIE, source)
+        name = found and found[1].decode()
+        if not found or not is_text and need("codecs", "lookup")(name).name == "utf-8":
+            return source, source
+        text = source if is_text and is_utf8(source) else source.decode(name).encode()
+        start, end = match(COOKIE, text).span(1)
+    except Exception:       # no such encoding, or other bytes: the compiler says it better
+        return source, source
+    name = b"u8" if 1 < end - start < 5 else b"utf-8"       # as long as it was: places stay what they are
+    return text, text[:start] + name.ljust(end - start) + text[end:]
 
 
 def is_quiet(source, last):
@@ -120,8 +149,8 @@ def leave_out(line, number):
         pass                # no stderr
 
 
-def compile_notebook(source, filename, error):
-    """The steps of a text for which compile_steps() raised the error, without its needless magics.
+def compile_notebook(source, filename, error, compiler):
+    """The steps of a text for which the compiler raised the error, without its needless magics.
 
     The compiler says itself which line is no Python. A line that merely looks like a magic, within a
     string or a formula, never comes up.
@@ -143,8 +172,10 @@ def compile_notebook(source, filename, error):
         # Not an empty line: it may be all that there is in a block.
         lines[number - 1] = line[:len(line) - len(line.lstrip())] + b"pass"
         try:
-            steps = compile_steps(b"\n".join(lines), filename)
-        except SyntaxError as exc:
+            steps = compiler(b"\n".join(lines), filename)
+        except WRONG as exc:
+            if type(exc) not in WRONG:
+                raise
             error = exc
             continue
         for line, number in sorted(left_out, key=lambda item: item[1]):
@@ -153,11 +184,32 @@ def compile_notebook(source, filename, error):
     raise error
 
 
-def to_steps(source, filename):
-    try:
-        return compile_steps(source, filename)
-    except SyntaxError as exc:
-        if b"%" not in source and b"!" not in source and b"?" not in source:
-            raise
-        error = exc
-    return compile_notebook(source, filename, error)
+def bared(source, error):
+    """Without prompts (>>>), or what its lines are indented by as a whole, as notebooks take it; the same where
+    that is not what is wrong."""
+    lines = lines_in(source)
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].startswith(b">>>"):
+        return b"\n".join([line[4:] if line[:4].rstrip() in (b">>>", b"...") else line for line in lines])
+    blanks = lines[first][:len(lines[first]) - len(lines[first].lstrip())]
+    if type(error) is not IndentationError or error.lineno != first + 1 or not blanks:
+        return source
+    return b"\n".join([line[len(blanks):] if line.startswith(blanks) else line for line in lines])
+
+
+def to_steps(source, filename, compiler=compile_steps):
+    for _ in range(BARED_MAX):
+        try:
+            return compiler(source, filename)
+        except WRONG as exc:
+            if type(exc) not in WRONG:
+                raise           # a refusal, of what is Python
+            error = exc
+        plain = bared(source, error) if Box.session else source
+        if plain == source:
+            break
+        source = plain
+        remember(filename, source)
+    if b"%" not in source and b"!" not in source and b"?" not in source:
+        raise error
+    return compile_notebook(source, filename, error, compiler)

@@ -21,9 +21,11 @@ from RestrictedPython.transformer import copy_locations
 NAME_MAX = 100
 Name, Load, Store, Constant, Call = _ast.Name, _ast.Load, _ast.Store, _ast.Constant, _ast.Call
 ABSTRACT = "ABCMeta", "EnumMeta", "EnumType"
+CLASS_TEXTS = "__name__", "__qualname__"
 HINTS = {
     "attribute": "attributes that lead to the insides of objects cannot be used in restricted mode",
     "name": "choose a name that does not begin with an underscore",
+    "*": "name what you need: from math import pi, sqrt",
     "syntax": "write it without this statement; restricted mode knows a part of Python only",
     "builtin": "there is no way to run text here; write the code out",
 }
@@ -46,7 +48,8 @@ class Transformer(RestrictingNodeTransformer):
             "kind": kind, "target": clip(str(target), NAME_MAX),
             "line": getattr(node, "lineno", None) or 1,
             "column": (getattr(node, "col_offset", None) or 0) + 1,
-            "reason": clip(reason.rstrip("."), 300), "hint": HINTS[kind], "layer": LAYER})
+            "reason": clip(reason.rstrip("."), 300), "layer": LAYER,
+            "hint": HINTS["*" if target == "*" else kind]})
 
     def error(self, node, info):
         """Every refusal of RestrictedPython itself."""
@@ -70,8 +73,8 @@ class Transformer(RestrictingNodeTransformer):
         # Names of guards end with an underscore, and cannot be bound.
         if name in ("print", "printed", "_") or name and is_private(name) and name[-1] != "_":
             return
-        if self.classes and name in CLASS_NAMES:
-            return
+        if self.classes and (name in CLASS_NAMES or name in METHODS):
+            return          # also __rmul__ = __mul__
         if allow_magic_methods and name in METHODS and node.col_offset != 0:
             return
         super().check_name(node, name, allow_magic_methods)
@@ -79,7 +82,7 @@ class Transformer(RestrictingNodeTransformer):
     def visit_Name(self, node):
         if node.id in ("print", "printed") or (node.id == "__name__" and type(node.ctx) is Load):
             return node
-        if is_private(node.id) and node.id[-1] != "_" or node.id in CLASS_NAMES:
+        if is_private(node.id) and node.id[-1] != "_" or node.id in CLASS_NAMES or node.id in METHODS:
             self.check_name(node, node.id)
             return node
         return super().visit_Name(node)
@@ -89,6 +92,10 @@ class Transformer(RestrictingNodeTransformer):
 
     def visit_Attribute(self, node):
         name = node.attr = self.mangle(node.attr)
+        if name in CLASS_TEXTS and type(node.ctx) is Load and type(node.value) is _ast.Attribute and \
+                node.value.attr == "__class__":
+            # self.__class__.__name__, which many write: a text, and the class itself is not shown.
+            return call("_class_text_", [self.visit(node.value.value), Constant(name)], node)
         if is_private(name) and name not in PLAIN_NAMES:
             node = self.node_contents_visit(node)
             if type(node.ctx) is Load:
@@ -176,9 +183,14 @@ class Transformer(RestrictingNodeTransformer):
                 self.refuse("syntax", "metaclass", node, "metaclasses are not allowed")
         if getattr(node, "type_params", None):
             self.refuse("syntax", "type parameters", node, "type parameters are not allowed")
+        names = {item.arg: last_name(item.value) for item in node.keywords}
         self.classes.append(node.name)
         node = self.node_contents_visit(node)
         self.classes.pop()
+        for item in node.keywords:
+            if item.arg == "metaclass":
+                # Under its name there is only a stand-in, which makes no classes: see restricted.stand_in().
+                item.value = call("_metaclass_", [item.value, Constant(names["metaclass"])], item.value)
         mark = Name("_own_class_", Load())
         copy_locations(mark, node)
         node.decorator_list.append(mark)
@@ -229,7 +241,9 @@ class Transformer(RestrictingNodeTransformer):
                 if name[:1] == "_" or name in INSIDES:
                     self.refuse("attribute", name, node, f'"{name}" cannot be used in a pattern')
             if getattr(node, "patterns", None) and hasattr(node, "cls") or getattr(node, "kwd_attrs", None):
-                classes.append(self.visit(copy_expr(node.cls)))
+                names = [Constant(name) for name in getattr(node, "kwd_attrs", ())]
+                classes.append(_ast.Tuple([self.visit(copy_expr(node.cls)), *names], Load()))
+                copy_locations(classes[-1], node)
             if type(node) is _ast.Attribute:
                 if node.attr[:1] == "_" or node.attr in INSIDES:
                     self.refuse("attribute", node.attr, node, f'"{node.attr}" cannot be used')

@@ -178,13 +178,25 @@ def is_variable(name, value):
             value is not Box.inputs and value is not Box.outputs)
 
 
+def leave_out(name):
+    try:
+        sys.stderr.write(f"note: variables: {clip(name, NAME_MAX)!r} is no name in Python, and was left out\n")
+    except Exception:
+        pass                # no stderr
+
+
 def bring(namespace, variables):
     """Sets what came with the code; the names are checked by the gate, and once more."""
     for name, value in variables.items():
-        if name.isidentifier() and not name.startswith("__"):
-            namespace[name] = value
-            if is_variable(name, value):
-                Known.names[name] = mark(value)
+        known = name
+        if name.isidentifier() and not name.isascii():
+            known = compile(name, "<name>", "eval", 0, True).co_names[0]    # as the code will write it: NFKC
+        if not name.isidentifier() or known.startswith("__"):
+            leave_out(name)
+            continue
+        namespace[known] = value
+        if is_variable(known, value):
+            Known.names[known] = mark(value)
 
 
 def describe(name, change, value):

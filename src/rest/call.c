@@ -200,7 +200,11 @@ int rest_status(const struct err *e)
 
 void rest_fail_err(struct rest_call *c, const struct err *e)
 {
-    rest_fail(c, rest_status(e), err_code_name(e->code), e->hint, "%s", e->message);
+    // In words of this API, not of the tools.
+    const char *hint = e->code == ERR_SESSION_UNKNOWN
+                           ? "open one with POST /api/v1/sessions, or look at GET /api/v1/sessions"
+                           : e->hint;
+    rest_fail(c, rest_status(e), err_code_name(e->code), hint, "%s", e->message);
 }
 
 void rest_fail_session(struct rest_call *c, const char *text, const struct err *e)
@@ -275,6 +279,14 @@ static int read_json(struct rest_call *c)
         return -1;
     }
     c->body = quick_json_load(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
+    if (!c->body && json_error_code(&fault) == json_error_numeric_overflow) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE),
+                  "send it as a string, and convert it in the code",
+                  "a number is too large (line %d, column %d): whole numbers have at most 64 bits, "
+                  "others are at most 1.8e308",
+                  fault.line, fault.column);
+        return -1;
+    }
     if (!c->body) {
         rest_fail(c, 400, "bad_json", "send one JSON object in UTF-8",
                   "the body is not JSON: line %d, column %d: %s", fault.line, fault.column,

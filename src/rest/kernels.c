@@ -24,19 +24,25 @@ static const char *id_of(const struct session *s)
     return s->plan.name[0] ? s->plan.name : s->id;
 }
 
-// {"resultCode": 0, "resultMsg": "success", "data": ...}.  Takes the data.
-static void answer_data(struct rest_call *c, json_t *data)
+// {"resultCode": 0, "resultMsg": "success", "data": ...}.  Takes the data.  The hint, if it is a text, is ours: that
+// this is a new session of the name, say.
+static void answer_data(struct rest_call *c, json_t *data, json_t *hint)
 {
-    rest_answer(
-        c, 200,
-        data ? json_pack("{s:i, s:s, s:o}", "resultCode", 0, "resultMsg", "success", "data", data)
-             : NULL);
+    rest_answer(c, 200,
+                data ? json_pack("{s:i, s:s, s:o, s:O*}", "resultCode", 0, "resultMsg", "success",
+                                 "data", data, "hint", json_is_string(hint) ? hint : NULL)
+                     : NULL);
 }
 
-static void fail_unknown(struct rest_call *c)
+// With what became of it, unless its owner closed it: then the words are that server's alone.
+static void fail_unknown(struct rest_call *c, const struct err *e)
 {
-    rest_fail(c, 404, err_code_name(ERR_SESSION_UNKNOWN),
-              "GET " KERNELS_BASE "/sessions names those that are open", "Session not found");
+    int64_t when_ms;
+    bool ended = e->code == ERR_SESSION_ENDED &&
+                 session_epitaph(c->rest->gate, c->owner, c->id, &when_ms) != SESSION_CLOSED;
+    rest_fail(c, 404, err_code_name(ended ? ERR_SESSION_ENDED : ERR_SESSION_UNKNOWN),
+              "GET " KERNELS_BASE "/sessions names those that are open", "Session not found%s%s",
+              ended ? ": " : "", ended ? e->message : "");
 }
 
 // The session of the path, or NULL when the call was answered.
@@ -45,14 +51,14 @@ static struct session *find(struct rest_call *c)
     struct err e;
     struct session *s = session_find(c->rest->gate, c->owner, c->id, &e);
     if (!s)
-        fail_unknown(c);
+        fail_unknown(c, &e);
     return s;
 }
 
 static void fail_execution(struct rest_call *c, const struct exec *x)
 {
     if (x->error.code == ERR_SESSION_UNKNOWN || x->error.code == ERR_SESSION_ENDED)
-        fail_unknown(c);
+        fail_unknown(c, &x->error);
     else
         rest_fail_err(c, &x->error);
 }
@@ -89,14 +95,18 @@ static void finish_sync(struct rest_call *c, struct exec *x)
     failed |= add_text(texts, json_object_get(object, "stdout")) |
               add_text(texts, json_object_get(object, "stderr"));
     json_array_foreach(messages, i, message) failed |= add_message(message, texts, images, errors);
-    json_t *data = json_pack("{s:o, s:o, s:o}", "texts", texts, "images", images, "errors", errors);
+    json_t *data = json_pack("{s:o, s:o, s:o}", "texts", texts, "images", images, "errors", errors),
+           *hint = json_incref(json_object_get(object, "hint"));
+    // What a limit says is in the error.
+    bool met = json_is_object(json_object_get(object, "limit"));
     json_decref(messages);
     json_decref(object);
     if (failed) {
         json_decref(data);
         data = NULL;
     }
-    answer_data(c, data);
+    answer_data(c, data, met ? NULL : hint);
+    json_decref(hint);
 }
 
 static void execute_sync(struct rest_call *c)
@@ -182,7 +192,7 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
         if (s)
             rest_fail_err(c, &reply->error);
         else
-            fail_unknown(c);
+            fail_unknown(c, &e);
         return;
     }
     json_t *files = json_array(), *o = session_info(s);
@@ -225,8 +235,10 @@ static void answer_created(struct rest_call *c, const char *id, json_t *outcome)
     json_t *none = outcome ? NULL : json_array();
     json_t *names = outcome ? json_object_get(outcome, "downloaded_files") : none,
            *errors = outcome ? json_object_get(outcome, "errors") : none;
-    answer_data(c, json_pack("{s:s, s:s, s:O, s:O}", "session_id", id, "working_directory", FOLDER,
-                             "downloaded_files", names, "errors", errors));
+    answer_data(c,
+                json_pack("{s:s, s:s, s:O, s:O}", "session_id", id, "working_directory", FOLDER,
+                          "downloaded_files", names, "errors", errors),
+                NULL);
     json_decref(none);
 }
 

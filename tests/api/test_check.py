@@ -170,6 +170,18 @@ def test_nesting_and_other_strange_texts_are_answered_in_bounded_time(c, code):
     assert validate(c, "x = 1\n")["valid"]  # and the next one finds a box
 
 
+def test_an_encoding_that_text_declares_means_nothing_and_that_of_a_file_does(c, cli):
+    """As in a run: what came as a string is decoded already."""
+    code = "# coding: nonsense\nx = '\u20ac'\n"
+    found = validate(c, code)
+    assert found["valid"] and found["analysis"]["character_count"] == len(code)
+    assert cli.call("check", "-c", code).status == 0
+    (cli.folder / "x.py").write_text(code)
+    assert "unknown encoding: nonsense" in cli.call("check", "x.py").out
+    (cli.folder / "y.py").write_bytes(b"# coding: latin-1\nx = '\xe9'\n")
+    assert cli.call("check", "y.py").status == 0
+
+
 def test_a_parser_that_runs_out_of_memory_is_an_answer(cli):
     """In little memory a large source ends the box, and the checker gets another one."""
     with connect(cli, "--memory", "40M") as c:
@@ -320,7 +332,7 @@ def test_without_any_of_it_everything_is_open(c):
 
 
 @pytest.mark.parametrize("flags", [["--policy", "lax"], ["--tiers", "all"],
-                                   ["--allowed-imports", "a b"]])
+                                   ["--allowed-imports", "a b"], ["--policy", "open", "--allowed-imports", "math"]])
 def test_a_bad_configuration_is_refused_at_the_start(cli, flags):
     done = cli.call("run", *flags, "-c", "print(1)")
     assert done.status == 64 and b"print" not in done.raw

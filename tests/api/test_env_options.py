@@ -145,6 +145,9 @@ def test_a_constraint_that_is_none_is_told_at_the_start(program):
     with open_cli(program) as cli:
         listed = cli.call("env", "list", "--python", sys.executable, "--constraint", "-r x")
         assert listed.status != 0 and "--constraint" in listed.err, listed
+        for folder in "/nonexistent", "/etc/passwd":
+            listed = cli.call("env", "list", "--python", sys.executable, "--find-links", folder)
+            assert listed.status == 64 and f"find-links '{folder}' from the option" in listed.err, listed
 
 
 def test_denied_packages(online):

@@ -597,6 +597,9 @@ def test_env_create_with_packages_and_failures(env):
 def test_env_has_help(env):
     shown = env.cli.call("env", "--help")
     assert shown.status == 0 and "env [options] install NAME PACKAGES..." in shown.out and "--index-url" in shown.out
+    late = env.cli.call("env", "create", "never", "--help")       # which makes nothing
+    assert late.out == shown.out and "env [options] import FILE [NAME]" in late.out
+    assert "never" not in env.cli.call("env", "list").out
     bare = env.cli.call("env")
     assert bare.status == 64 and "env list" in bare.err
 

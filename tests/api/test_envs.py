@@ -148,6 +148,9 @@ def test_packages_of_a_call_are_made_once(server, lab):
 def test_metadata_in_the_code(server):
     code = "# /// script\n# dependencies = [\n#   'lab-good<2',\n# ]\n# ///\nimport lab_good\nlab_good.VERSION"
     assert server.run(code)["result"] == "'1.5'"
+    assert server.run("\ufeff" + code)["result"] == "'1.5'"          # as some editors save a file
+    both = server.run(code + ", __import__('lab_mixed_name').__name__", packages="lab-mixed-name")
+    assert both["result"] == "('1.5', 'lab_mixed_name')", both      # what a call asks for comes on top
     assert server.run("# /// script\n# dependencies = []\n# ///\n1 + 1")["result"] == "2"
     bad = server.post("/execute", {"code": "# /// script\n# dependencies = [\n# ///\n1", "stream": False})
     assert bad.status >= 400 and bad.error["code"] == "bad_requirement", bad

@@ -198,6 +198,13 @@ def test_bad_arguments_are_tool_errors(c, arguments, said):
     assert said in message and code == "bad_value" and "hint: " in message
 
 
+def test_null_is_an_argument_that_is_left_out(c):
+    """Clients that fill in every field of a form write it; REST takes it as well."""
+    nulls = dict.fromkeys(("session", "timeout", "network", "packages", "files", "variables"))
+    assert "42" in text(c.call("execute_python", code="6*7", **nulls))
+    assert c.call("execute_python", code=None)["isError"]
+
+
 def test_bad_source(c):
     message, code = tool_error(c.python("x = 1\ny = '\0'"))
     assert code == "source_has_nul_byte" and "line 2" in message

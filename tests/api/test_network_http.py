@@ -74,6 +74,7 @@ attempt(lambda: requests.{method}("http://web.test{path}", timeout=25).status_co
         (found,) = [e for e in ran.events if e["action"] == "http"]
         assert path in json.dumps(found) and found["host"] == "web.test" and found["hint"], found
         assert method.upper() in json.dumps(found)
+        assert "rule 'web.test:80 " in ran.attempt["error"], ran
 
 
 RAW = {
@@ -136,6 +137,41 @@ attempt(talk)"""
     elif what != "lower_method":
         assert seen == [], seen
     assert [e for e in ran.events if e["action"] in ("http", "tls")], ran
+
+
+CLIENTS = {
+    "requests": "import requests\nattempt(lambda: requests.get('http://web.test/v2'))",
+    "httpx": "import httpx\nattempt(lambda: httpx.get('http://web.test/v2'))",
+    "urllib": "import urllib.request as u\nattempt(lambda: u.urlopen('http://web.test/v2'))",
+    # It has a body that can no longer be sent, and then looks for an answer.
+    "body": "import requests\nattempt(lambda: requests.post('http://web.test/v2', data='x' * 9999))",
+    "aiohttp": """
+import aiohttp, asyncio
+async def work():
+    async with aiohttp.ClientSession() as session:
+        await session.get("http://web.test/v2")
+attempt(lambda: asyncio.run(work()))""",
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_refused_request_is_explained_in_the_exception(bounded, client):
+    ran = bounded.run(CLIENTS[client])
+    assert "does not allow this method or path" in ran.attempt["error"], ran
+    assert "ConnectionResetError" in ran.attempt["kinds"], ran
+
+
+def test_a_reset_of_the_far_side_is_said_as_ever(boxes):
+    """Nothing that the broker did, and no connection before it, is named then."""
+    ran = boxes.run(
+        """
+import requests
+attempt(lambda: requests.get("http://web.test/", headers={"Host": "other.test"}))
+attempt(lambda: requests.get("http://web.test/reset"))"""
+    )
+    assert "host_mismatch" in ran.attempts[0]["error"], ran
+    assert "refused" not in ran.attempts[1]["error"], ran
+    assert "reset by peer" in ran.attempts[1]["error"], ran
 
 
 def test_head_in_many_small_pieces_is_read_like_any_other(lab, bounded):
@@ -214,6 +250,13 @@ def tls(name, host="web.test", pieces=None, records=None):
                 raise ConnectionResetError("closed")
             into.write(part)
 """
+SYNC = """
+import ssl
+def handshake():
+    with socket.create_connection(("web.test", 443), 5) as s:
+        ssl._create_unverified_context().wrap_socket(s, server_hostname="other.test")
+attempt(handshake)
+"""
 HELLOS = {
     "same_name": ("tls('web.test')", True),
     "upper_case": ("tls('WEB.test')", True),
@@ -243,6 +286,7 @@ def test_server_name_of_tls_is_the_name_that_was_asked_for(lab, boxes, hello):
         assert found["host"] == "web.test" and found["port"] == 443 and found["hint"], found
         if "other" in hello:
             assert "other.test" in json.dumps(found)
+            assert "sni_mismatch" in boxes.run(SYNC).attempt["error"]
 
 
 def test_tls_to_an_allowed_address_needs_no_name(boxes):

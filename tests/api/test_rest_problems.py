@@ -35,6 +35,7 @@ def check(answer, status, code):
 @pytest.mark.parametrize("method, path, body, status, code", [
     ("POST", "/execute", {}, 400, "bad_value"),
     ("POST", "/execute", b"{", 400, "bad_json"),
+    ("POST", "/execute", b'{"code": "n", "variables": {"n": 100000000000000000000}}', 400, "bad_value"),
     ("POST", "/execute", {"code": "1", "session": "ses_000000000000000000000"}, 404, "session_not_found"),
     ("GET", "/sessions/nobody", None, 404, "session_not_found"),
     ("GET", "/nothing", None, 404, "not_found"),
@@ -52,6 +53,8 @@ def test_errors_of_the_api(api, method, path, body, status, code):
     p = check(api.ask(method, path, body, headers), status, code)
     if "%" not in path and len(path) < 1000:
         assert p["instance"] == "/api/v1" + path
+    if code == "session_not_found":
+        assert "POST /api/v1/sessions" in p["hint"] and "open_session" not in p["hint"]
 
 
 def test_errors_of_the_server_below_it(api):

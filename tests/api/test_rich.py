@@ -482,10 +482,11 @@ from PIL import Image
 import numpy as np
 x = sympy.Symbol("x")
 display(sympy.Integral(x ** 2, x), Image.new("RGB", (40, 30), "red"), np.arange(3))
+Image.new("L", (4, 3)).show(title="as a viewer would")
 sympy.Matrix([[x, 1]])
 """)
     assert shown.types() == [["text/latex", "text/plain"], ["image/jpeg", "image/png", "text/plain"],
-                             ["text/plain"], ["text/latex"]]
+                             ["text/plain"], ["image/jpeg", "image/png", "text/plain"], ["text/latex"]]
     assert shown.items[0]["text/latex"] == r"$\displaystyle \int x^{2}\, dx$"
     assert shown.items[2]["text/plain"] == "array([0, 1, 2])"
 

@@ -193,8 +193,9 @@ def test_R_06_memory_limit(c):
     told = c.execute(code, memory_limit="64m")
     assert not told["success"] and told["error_category"] == "resource"
     assert c.more["limit"] == {"name": "memory", "value": 64 << 20, "unit": "bytes"}
-    assert c.execute(code, memory_limit="256m")["result"] == 150 << 20
-    for wrong in "lots", "", "1k", "999g", "-1m", "1\u0000m":
+    for right in "256m", "256mb", "256 MB", "256MiB", "268435456", "268435456b":
+        assert c.execute(code, memory_limit=right)["result"] == 150 << 20, right
+    for wrong in "lots", "", "1k", "999g", "-1m", "1\u0000m", "256mib2", "256 ", "mb", "256 mm":
         assert "memory_limit" in c.refused("execute_code", code="1", memory_limit=wrong), wrong
 
 
@@ -274,6 +275,14 @@ def test_R_09_validate_code_runs_nothing(c):
     assert "syntax" in told["validation"]["message"]
     told = c.call("validate_code", code="print(1)\n().__class__.__bases__\n")
     assert [error[:7] for error in told["validation"]["errors"]] == ["Line 2:"] * 2
+    told = c.call("validate_code", code="x = 1\r\nprint(open('/etc/passwd').read())")
+    assert told["validation"] == {"valid": False, "errors": ["Line 2: 'open' is not available in restricted mode"],
+                                  "message": "Code contains restricted operations"}
+    assert told["analysis"]["character_count"] == 40
+    told = c.call("validate_code", code="from math import *")
+    assert c.more["violations"][0]["hint"].startswith("name what you need")
+    for code in "def open(x): return x\nopen(1)", "try:\n    open('x')\nexcept Exception:\n    pass", "'{:>4}'.format(1)":
+        assert c.call("validate_code", code=code)["validation"]["valid"] and c.execute(code)["success"], code
     for code in "\x00", "(" * 5000, "":
         c.call("validate_code", code=code)
 
@@ -671,6 +680,8 @@ def test_R_25_what_a_gateway_registers(shared):
     ("while True: pass", "timeout", "1s"),
     ("x = bytearray(500 * 1024 * 1024)", "resource", ""),
     ("import ctypes", "security", "restricted operations"),
+    ("open('/etc/passwd')", "security", "not available"),
+    ("getattr(1, '__cl' + 'ass__')", "security", "not available"),
 ])
 def test_R_26_errors_by_their_kind(c, code, category, word):
     """Syntax, runtime, timeout, resource and security failures are told apart, with a text."""

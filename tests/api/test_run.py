@@ -5,6 +5,7 @@ Black box: code goes in by stdin, -c or a file, and the result object comes out.
 libraries are the subjects of test_streams.py and test_libraries.py.
 """
 
+import os
 import re
 import signal
 import uuid
@@ -432,12 +433,24 @@ def test_place_and_account(cli):
     assert cli.run(code).stdout == "/mnt/data /mnt/data user 1000 box\n"
 
 
+@pytest.mark.root
+def test_a_server_that_the_scheduler_prefers_does_not_pass_it_on(cli):
+    """A box at a negative nice starves the machine; and os.nice() failed in one."""
+    result = cli.run("import os\n[os.nice(0), os.nice(1)]", prefix=["nice", "-n", "-5"])
+    assert result.result_json == [0, 1]
+
+
 def test_only_the_box_shows(cli):
     code = "import os; print(os.getuid(), os.listdir('/'), os.listdir('/proc'))"
     result = cli.call("run", "--python", "/usr/bin/python3", "-c", code)
     assert result.status == 0
     for word in ("'root'", "'home'", "'var'", "'sys'", "'meminfo'"):
         assert word not in result.out
+
+
+def test_ports_and_protocols_have_names(cli):
+    code = "import socket as s\n[s.getservbyname('https'), s.getservbyport(25), s.getprotobyname('tcp')]"
+    assert cli.run(code).result_json == [443, "smtp", 6]
 
 
 def test_scratch_is_writable(cli):
@@ -509,3 +522,12 @@ def test_version(cli):
     result = cli.call("--version")
     assert result.status == 0
     assert re.search(r"\d+\.\d+", result.out)
+
+
+@pytest.mark.skipif(not os.path.exists("/etc/ssl/certs/ca-certificates.crt"), reason="this machine has no such file")
+def test_whom_to_trust_is_known_without_network(cli):
+    """Debian's requests and pip load it when they are imported, whether or not anybody connects."""
+    code = ("import os, ssl\nssl.create_default_context(cafile='/etc/ssl/certs/ca-certificates.crt')\n"
+            "print([n for _, d, f in os.walk('/etc/ssl') for n in d + f])")
+    result = cli.call("run", "-c", code)
+    assert (result.status, result.out) == (0, "['certs', 'ca-certificates.crt']\n"), result

@@ -107,8 +107,8 @@ def test_full_disk_of_the_caller(cli):
     with open("/dev/full", "w") as full:
         process = cli.start("run", "-c", "print('x')", stdout=full)
         _, err = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert err
+    assert process.returncode == 70
+    assert b"No space left on device" in err
 
 
 # --- where the code comes from --------------------------------------------------------------------

@@ -127,7 +127,11 @@ def test_execute_python_code_is_of_kernels_and_of_containers(c, alone):
     kept = [call(c, "execute_python_code", code=code, session_id="mine") for code in ("y = 20", "print(y + 1)")]
     assert "21" in text(kept[1])
     refused = call(c, "execute_python_code", fails=True, code="1", container="x")
-    assert "no argument 'container'" in text(refused)
+    assert "no argument 'container'" in text(refused) and "container_id" in text(refused).split("possible:")[1]
+    for arguments, words in (({"container_id": ""}, "'container_id' has 0 characters"), ({"container_id": 5}, "is 5, but must be a string"),
+                             ({"container_id": "x", "session_id": "y"}, "not taken together"), ({"timeout": 0}, "at least 1")):
+        refused = text(call(c, "execute_python_code", fails=True, code="1", **arguments))
+        assert words in refused and ("together" in refused) is ("session_id" in arguments), refused
 
 
 def test_sets_that_are_not_named_are_not_there(cli):

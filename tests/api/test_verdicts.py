@@ -236,6 +236,12 @@ def test_pool_worker_out_of_memory(bomb):
     assert_limit(result, "out_of_memory", 137, "memory")
 
 
+def test_one_map_beyond_the_limit(bomb):
+    """An ordinary user's box meets a limit of address space, and mmap says so with an OSError."""
+    code = "import mmap\nm = mmap.mmap(-1, 1 << 33)\nfor i in range(0, 1 << 30, 4096): m[i] = 1"
+    assert_limit(bomb(code, "--memory", "64M", *WALL), "out_of_memory", 137, "memory")
+
+
 def test_memory_caught_in_python(bomb):
     """Catching MemoryError does not help where the kernel ends the box."""
     code = (

@@ -578,6 +578,37 @@ class Item:
     def __post_init__(self): self._secret += 1
 i = Item("a")
 print(asdict(i) == {"name": "a", "price": 1.0, "tags": [], "_secret": 4} and i < Item("b"))
+---
+found = [f.format(*a, **k) for f, a, k in (("{} {}", (1, 2), {}), ("{1}{0:,}", (1000, "x"), {}), ("{a}", (), {"a": 3}))]
+print(found == ["1 2", "x1,000", "3"] and "{0:>{w}}|{a[k]}|{{}}|{1!r:<4}".format(7, "b", w=3, a={"k": 1}) == "  7|1|{}|'b' "
+      and "{x}".format_map({"x": 2}) == "2" and list(map("<{}>".format, "ab")) == ["<a>", "<b>"] and str.format("{}", 5) == "5")
+---
+class V:
+    def __init__(self, x): self.x = x
+    def __mul__(self, k): return V(self.x * k)
+    __rmul__ = __mul__
+    def __repr__(self): return f"{self.__class__.__name__}({self.x})"
+    __str__, __hash__ = __repr__, None
+print(str(3 * V(2)) == "V(6)")
+---
+import abc, enum
+from abc import ABCMeta, abstractmethod
+class A(metaclass=ABCMeta):
+    @abstractmethod
+    def f(self): ...
+class B(A):
+    def f(self): return isinstance(A, ABCMeta)
+class C(metaclass=abc.ABCMeta): pass
+class E(enum.Enum, metaclass=enum.EnumMeta): X = 1
+try:
+    A()
+except TypeError:
+    print(B().f() and C() is not None and E.X.value == 1)
+---
+try:
+    "{} {".format(1)
+except ValueError as e:
+    print(str(e) == "Single '{' encountered in format string")
 """.strip("\n").split("\n---\n")
 
 # Ways out: code, and the kind and target of the event that stops it.
@@ -588,11 +619,16 @@ ESCAPES = [
     ("(lambda: 0).__globals__", "attribute", "__globals__"),
     ("getattr(lambda: 0, '__globals__')", "attribute", "__globals__"),
     ("(lambda: 0).__code__.co_consts", "attribute", "__code__"),
+    ("__repr__ = 1", "name", "__repr__"), ("x = 1\nx.__class__.__name__.__class__", "attribute", "__class__"),
+    ("(1).__class__.__base__", "attribute", "__class__"), ("(1).__class__.__name__ = 'x'", "attribute", "__class__"),
     ("'{0.__class__}'.format(1)", "attribute", "str.format"),
     ("str.format('{0.__class__}', 1)", "attribute", "str.format"),
     ("getattr('{0.__class__}', 'format')(1)", "attribute", "str.format"),
     ("'{a.__class__}'.format_map({'a': 1})", "attribute", "str.format_map"),
     ("list(map(str.format, ['{0.__class__}'], [1]))", "attribute", "str.format"),
+    ("'{:{0.__class__}}'.format(1, 2)", "attribute", "str.format"),
+    ("'{0[0].__class__} {'.format([1])", "attribute", "str.format"),
+    ("class S(str): pass\nstr.format(S('{0.__class__}'), 1)", "attribute", "str.format"),
     ("import string\nstring.Formatter().format('{0.__class__}', 1)", "attribute", "string.Formatter"),
     ("from string import Formatter", "attribute", "string.Formatter"),
     ("import operator\noperator.attrgetter('__class__')(1)", "attribute", "operator.attrgetter"),
@@ -733,6 +769,14 @@ class RestrictedCases(Runs):
                  "case Hashable(...)"),
                 ("import io, abc\nclass A(abc.ABC): pass\nA.register(type(io))", "register"),
                 ("import abc\nclass A(abc.ABC): pass\nabc.ABCMeta.register(A, int)", "register"),
+                ("match '{0.__class__}':\n    case str(format=f): print(f(1))", "str.format"),
+                ("from collections.abc import Sequence as S\nmatch ['{a.__class__}']:\n"
+                 "    case [S(format_map=f)]: print(f({'a': 1}))", "str.format_map"),
+                ("from dataclasses import dataclass\n@dataclass(init=False)\nclass S(str):\n    'd'\n    format: object\n"
+                 "match S('{0.__class__}'):\n    case S(f): print(f(1))", "str.format"),
+                ("from abc import ABCMeta as M\nM('X', (), {'__match_args__': ('__globals__',)})", "type"),
+                ("import abc\nM = abc.ABCMeta('M', (abc.ABCMeta,), {'__instancecheck__': lambda c, v: True})", "type"),
+                ("import enum\ngetattr(enum, 'EnumMeta')('X', (), {})", "type"),
                 ("class A:\n    __match_args__ = ('x',)\n", "__match_args__")):
             out = self.policed(code, RESTRICTED)
             self.assertEqual((out.exit_code, out.stdout), (1, ""), code)
@@ -811,8 +855,11 @@ class RestrictedCases(Runs):
         policy = {"mode": "restricted", "tiers": ["basic", "filesystem"]}
         out = self.runs("with open('x', 'w') as f: f.write('1')\nimport os.path\nos.path.exists('x')", policy)
         self.assertEqual(out.result, "True")
+        self.runs("from os import path\nfrom os.path import join\nfrom xml import etree\npath.join('a')", policy)
         out = self.policed("import os.path\nos.system('true')", policy)
         self.assertEqual(out.error["type"], "AttributeError")
+        for code in "from os import system", "from os import path, system", "from os import path\npath.os":
+            self.assertNotEqual(self.policed(code, policy).exit_code, 0, code)
 
     def test_session(self):
         meta = json.dumps({"mode": "session", "policy": RESTRICTED}).encode()
@@ -821,6 +868,12 @@ class RestrictedCases(Runs):
         self.assertEqual([answer.get("result") for answer in out.answers][:3], [None, "3", None])
         if sys.version_info >= (3, 10):     # before, a function has the builtins of its caller's module
             self.assertEqual(out.answers[3].get("result"), "4")
+        out = self.box((meta, b"class A:\n    _n = 1\n    def m(self): return self._n\na = A()"),
+                       (meta, b"a._n += 4\nA._n = 2\na.m(), A._n"), (meta, b"%matplotlib inline\na.m()"),
+                       (meta, b"    b = 6\n    b"), (meta, b"%time a"), (meta, b"x = 7 % 4\n().__class__"))
+        self.assertEqual([answer.get("result") for answer in out.answers[1:4]], ["(5, 2)", "5", "6"])
+        self.assertIn("measure with", out.answers[4]["error"]["message"])
+        self.assertEqual(out.answers[5]["error"]["type"], "PolicyError")
 
     def test_deep_nesting_is_told(self):
         out = self.policed("x = " + "-" * 900 + "1", RESTRICTED)

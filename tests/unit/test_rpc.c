@@ -52,6 +52,31 @@ static void kinds(void **state)
     }
 }
 
+// JSON has numbers that we cannot hold.  Who sent one waits for the answer to a request, so that is named.
+static void a_number_that_is_too_large_is_of_its_request(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *id, *answer;
+    } rows[] = {{"7", "7"}, {"\"a\"", "\"a\""}, {"-3", "-3"}, {"[1]", "null"}, {"1.5", "null"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[200];
+        struct rpc_message m;
+        struct rpc_refusal no;
+        snprintf(text, sizeof text,
+                 "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"a\",\"params\":{\"x\":1%040d}}",
+                 rows[i].id, 0);
+        assert_int_equal(read_text(text, &m, &no), -1);
+        json_t *o = rpc_refusal_json(&no);
+        char *id = json_dumps(json_object_get(o, "id"), JSON_ENCODE_ANY);
+        assert_string_equal(id, rows[i].answer);
+        assert_non_null(strstr(no.message, "too large"));
+        free(id);
+        json_decref(o);
+        rpc_refusal_clear(&no);
+    }
+}
+
 static void what_is_no_message_has_its_error(void **state)
 {
     (void)state;
@@ -63,7 +88,13 @@ static void what_is_no_message_has_its_error(void **state)
         {"{", MCP_PARSE_ERROR},
         {"\xff\xfe", MCP_PARSE_ERROR},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", MCP_PARSE_ERROR},
-        {"{\"jsonrpc\":\"2.0\",\"id\":99999999999999999999,\"method\":\"ping\"}", MCP_PARSE_ERROR},
+        {"{\"jsonrpc\":\"2.0\",\"id\":99999999999999999999,\"method\":\"ping\"}",
+         MCP_INVALID_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1e999,\"method\":\"ping\"}", MCP_INVALID_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\",\"params\":{\"x\":1e999}}",
+         MCP_INVALID_REQUEST},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\",\"params\":{\"x\":99999999999999999999}}",
+         MCP_INVALID_PARAMS},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"} x", MCP_PARSE_ERROR},
         {"\"text\"", MCP_PARSE_ERROR},
         {"[]", MCP_INVALID_REQUEST},
@@ -183,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds),
         cmocka_unit_test(what_is_no_message_has_its_error),
+        cmocka_unit_test(a_number_that_is_too_large_is_of_its_request),
         cmocka_unit_test(depth_and_size_are_bounded),
         cmocka_unit_test(the_new_era),
         cmocka_unit_test(an_unsupported_version_is_told_which_are),

@@ -246,6 +246,24 @@ class Cases(Boxes):
 
     # ---- commands of notebooks
 
+    def test_code_that_is_indented_as_a_whole(self):
+        """As notebooks take it; the harness dedents texts, but bytes not."""
+        code = b"\n    x = 1\n    if x:\n        y = '''a\n    b'''\n\n    %matplotlib inline\n    y"
+        out = self.box((b'{"mode":"session"}', code), (b'{"mode":"session"}', b"\t1/0"),
+                       (b'{"mode":"session"}', b"  x = 1\n z"))
+        self.assertEqual(out.answers[0]["result"], "'a\\nb'")
+        error = out.answers[1]["error"]
+        self.assertEqual((error["type"], error["line"], error["code_line"]), ("ZeroDivisionError", 1, "1/0"))
+        self.assertEqual(out.answers[2]["error"]["type"], "IndentationError")
+        self.assertEqual(self.go(b"    x = 1\n    x").error["type"], "IndentationError")      # as python3 -c
+
+    def test_prompts(self):
+        code = ">>> def f():\n...     return 4\n...\n>>> x = 5\n>>> f(), x"
+        out = self.session(code, ">>>x", ">>> " * 1000 + "1", "x = 1\n>>> x", "... x")
+        self.assertEqual(out.answers[0]["result"], "(4, 5)")
+        self.assertEqual([answer["error"]["type"] for answer in out.answers[1:]], ["SyntaxError"] * 4)
+        self.assertEqual(self.go(">>> 1").error["type"], "SyntaxError")
+
     def test_needless_magics_are_left_out(self):
         code = ("%matplotlib inline\nimport sys\n%config InlineBackend.figure_format = 'retina'\n"
                 "if 1:\n    %load_ext autoreload\n%autoreload 2\nx = 7 % 4\nx")

@@ -140,6 +140,12 @@ static void checkpoints(void **state)
     expect(json_pack("{s:{s:s, s:s}}", "checkpoint", "state", "unavailable", "reason",
                      "2 threads\nrun"),
            "checkpoint unavailable: 2 threads?run\n");
+    expect(json_pack("{s:{s:s, s:s}}", "checkpoint", "state", "unavailable", "reason",
+                     "checkpoint unavailable: 2 threads run"),
+           "checkpoint unavailable: 2 threads run\n");
+    expect(json_pack("{s:{s:s, s:s, s:i}}", "checkpoint", "state", "made", "name", "one",
+                     "available", 0),
+           "checkpoint 'one' made\n");
     expect(json_pack("{s:{s:s}}", "checkpoint", "state", "restored"),
            "checkpoint restored: variables and files are as they were then\n");
     expect(json_pack("{s:{s:i}}", "checkpoint", "state", 5), "");
