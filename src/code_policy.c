@@ -185,12 +185,6 @@ int code_policy_check(const struct config *c, struct err *e)
             return err_set(e, ERR_BAD_VALUE, 0, "give names of modules, such as math,os.path",
                            "allowed-imports: '%s' is not the name of a module",
                            c->allowed_imports.items[i]);
-    // A list is there to be applied.
-    if (c->allowed_imports.count && code_policy_mode(c) == CODE_OPEN)
-        return err_set(e, ERR_BAD_VALUE, 0,
-                       "leave the policy out, or make it guarded or restricted",
-                       "the policy 'open' allows every import, and allowed-imports "
-                       "(SANDBOX_ALLOWED_IMPORTS) would do nothing");
     return 0;
 }
 
