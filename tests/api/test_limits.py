@@ -111,7 +111,7 @@ def test_address_space_is_not_memory(cli):
     )
     result = cli.run(code, "--memory", "64M")
     # without a cgroup the address space is what can be limited
-    assert result.result == str(8 << 30) or (not result.counted and result.verdict == "error")
+    assert result.result == str(8 << 30) or (not result.counted and result.verdict == "out_of_memory")
 
 
 def test_scratch_counts_all_three_places(cli):

@@ -220,6 +220,8 @@ def test_memory_bomb(bomb, name):
         assert result.error["type"] in ("OSError", "AssertionError", "MemoryError"), result
         return
     assert_limit(result, "out_of_memory", 137, "memory")
+    if refused and result.error:
+        return  # mapping it was, before a page of it was there
     # a watchdog looks now and then, a cgroup always
     room = 1.05 if result.counted else 2
     assert (64 << 20) * 0.5 <= result.usage["peak_memory_bytes"] <= (64 << 20) * room
