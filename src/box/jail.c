@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/mount.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +28,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <linux/mount.h> // behind sys/mount.h, or the two do not go together in Ubuntu 22.04
 
 #include "base/fd.h"
 #include "base/file.h"

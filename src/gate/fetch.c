@@ -149,8 +149,7 @@ json_t *fetch_outcome(json_t *object)
             break;
         (void)json_array_append(names, name);
         if (is_short(id))
-            (void)json_object_setn_nocheck(ids, json_string_value(name), json_string_length(name),
-                                           id);
+            (void)json_object_set_nocheck(ids, json_string_value(name), id);
     }
     json_array_foreach(json_object_get(report, "errors"), i,
                        item) if (i < FETCH_FILES_MAX && is_short(item))(void)
