@@ -49,7 +49,7 @@ plain_getaddrinfo, plain_gethostbyname = _socket.getaddrinfo, _socket.gethostbyn
 plain_gethostbyname_ex = _socket.gethostbyname_ex
 plain_connect, plain_connect_ex = Socket.connect, Socket.connect_ex
 plain_sendto, plain_sendmsg = Socket.sendto, Socket.sendmsg
-plain_recv, plain_recv_into, plain_sendall = Socket.recv, Socket.recv_into, Socket.sendall
+plain_sendall = Socket.sendall
 plain_init = Socket.__init__
 plain_sock_connect = None   # of asyncio: see ADOPT
 plain_do_handshake = None   # of ssl
@@ -387,26 +387,20 @@ def check_end(sock):
         raise OSError(ECONNRESET, text)
 
 
-def recv(self, *args):
-    try:
-        data = plain_recv(self, *args)
-    except OSError as exc:
-        explain_end(self, exc)
-        raise
-    if not data and State.ends:
-        check_end(self)
-    return data
+def reading(plain):
+    def read(self, *args, **kwargs):
+        try:
+            got = plain(self, *args, **kwargs)
+        except OSError as exc:
+            explain_end(self, exc)
+            raise
+        if not got and State.ends:
+            check_end(self)
+        return got
+    return read
 
 
-def recv_into(self, *args, **kwargs):
-    try:
-        count = plain_recv_into(self, *args, **kwargs)
-    except OSError as exc:
-        explain_end(self, exc)
-        raise
-    if not count and State.ends:
-        check_end(self)
-    return count
+recv, recv_into = reading(Socket.recv), reading(Socket.recv_into)
 
 
 def sendall(self, *args):
