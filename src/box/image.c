@@ -33,14 +33,20 @@ enum {
 static struct image_area pieces[PIECES_MAX], data[DATA_MAX];
 static size_t piece_count, data_count;
 
+// In the order of addresses: neighbours are neighbours in the file as well then, and the kernel makes one mapping
+// of them.  Most come so; only arenas in one mapping do not.
 static void add_piece(uintptr_t start, uintptr_t end)
 {
-    if (start < end && piece_count < PIECES_MAX)
-        pieces[piece_count++] = (struct image_area){start, end};
+    if (start >= end || piece_count == PIECES_MAX)
+        return;
+    size_t at = piece_count++;
+    for (; at > 0 && pieces[at - 1].start > start; at--)
+        pieces[at] = pieces[at - 1];
+    pieces[at] = (struct image_area){start, end};
 }
 
-// The variables of the program and its libraries.  A mapping in /proc/self/maps can be larger: the kernel makes
-// one of these and of what malloc mapped beside them.
+// The variables of the program and its libraries, with those that the linker made read-only when it had filled them
+// in.  A mapping in /proc/self/maps can be larger: the kernel makes one of these and of what malloc mapped beside them.
 static int add_data(struct dl_phdr_info *info, size_t size, void *argument)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -93,14 +99,15 @@ static int find_pieces(const struct image_area *areas, size_t count)
     piece_count = data_count = 0;
     (void)dl_iterate_phdr(add_data, NULL);
     while (fgets(line, sizeof line, maps)) {
-        struct mapping m;
-        if (!read_mapping(line, &m) || strcmp(m.mode, "rw-p") != 0)
+        struct mapping m = {0};
+        bool writable = read_mapping(line, &m) && strcmp(m.mode, "rw-p") == 0;
+        if (!writable && strcmp(m.mode, "r--p") != 0)
             continue;
-        if (strcmp(m.name, "[heap]") == 0)
+        if (writable && strcmp(m.name, "[heap]") == 0)
             add_piece(m.start, m.end);
         else if (m.name[0] != '[') // a stack grows
             add_common(&m, data, data_count);
-        if (!m.name[0])
+        if (writable && !m.name[0])
             add_common(&m, areas, count);
     }
     return ferror(maps) ? -EIO : 0;
@@ -126,7 +133,8 @@ static int write_piece(int fd, const struct image_area *p, off_t at)
 }
 
 // Between the two calls nothing may write to the piece, or it would be lost: what this code needs is on its
-// stack or only read, and signals are held off.  1: it stays where it is; negative: it may be gone.
+// stack or only read, and signals are held off.  What the linker had made read-only can be written to afterwards, or
+// it would be a mapping more of each library: that protects against mistakes of code that is not hostile.  1: it stays where it is; negative: it may be gone.
 static int move_piece(int fd, const struct image_area *p, off_t at)
 {
     if (write_piece(fd, p, at) < 0)

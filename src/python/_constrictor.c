@@ -25,6 +25,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -37,6 +38,7 @@
 #include "box/image.h"
 #include "box/init.h"
 #include "box/spawn.h"
+#include "box/text.h"
 #include "box/warm.h"
 #include "python/arenas.h"
 #include "python/large.h"
@@ -121,6 +123,9 @@ static int prepare(PyObject *rehearsals, bool alone)
 {
     const struct image_area *areas;
     size_t count = arenas_known(&areas);
+    void *inside = dlsym(RTLD_DEFAULT, "Py_Initialize");
+    if (alone && inside)
+        text_prepare(inside);
     int shared =
         alone ? image_share(areas, count) : 0; // without it boxes are as safe, and dearer to make
     if (shared < 0)

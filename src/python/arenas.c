@@ -6,6 +6,9 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { ARENAS_MAX = 1024 }; // 256 MiB at least; those beyond are not known
 
@@ -57,6 +60,58 @@ void arenas_watch(void)
     watching = true;
 }
 
+// The head of a pool, which begins with a page; the same since 3.9 but for the size of a pool.
+struct pool {
+    uint64_t used;
+    uintptr_t free_block, next, previous;
+    uint32_t arena, size_index, next_offset, last_offset;
+};
+
+enum { POOL = 16 << 10, STEP = 16, SIZES = 32, ARENA_INDEX_MAX = 1 << 16 };
+
+static bool is_pool(uintptr_t at)
+{
+    const struct pool *p = (const struct pool *)at;
+    uint32_t size = (p->size_index + 1) * STEP;
+    return p->size_index < SIZES && p->arena < ARENA_INDEX_MAX && p->last_offset == POOL - size &&
+           p->next_offset <= POOL && p->next_offset >= sizeof *p + size &&
+           (p->next_offset - sizeof *p) % size == 0 && p->used &&
+           p->used <= (POOL - sizeof *p) / size &&
+           (!p->free_block || (p->free_block >= at + sizeof *p && p->free_block < at + POOL));
+}
+
+static void add_early(uintptr_t start, uintptr_t end)
+{
+    uintptr_t at = (start + POOL - 1) & ~(uintptr_t)(POOL - 1);
+    for (; at + POOL <= end; at += POOL) {
+        bool have = false;
+        for (size_t i = 0; i < known_count && !have; i++)
+            have = at < known[i].end && at + POOL > known[i].start;
+        if (have || !is_pool(at))
+            continue;
+        if (known_count && known[known_count - 1].end == at)
+            known[known_count - 1].end += POOL;
+        else if (known_count < ARENAS_MAX)
+            known[known_count++] = (struct image_area){at, at + POOL};
+    }
+}
+
+static void find_early(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[4096 + 256];
+    while (maps && fgets(line, sizeof line, maps)) {
+        uintptr_t start, end;
+        char mode[5];
+        int at = 0;
+        if (sscanf(line, "%lx-%lx %4s %*s %*s %*s %n", &start, &end, mode, &at) == 3 && at &&
+            !line[at] && strcmp(mode, "rw-p") == 0)
+            add_early(start, end);
+    }
+    if (maps)
+        fclose(maps);
+}
+
 size_t arenas_known(const struct image_area **areas)
 {
     struct allocator now;
@@ -68,5 +123,6 @@ size_t arenas_known(const struct image_area **areas)
         return 0; // a preload has put another on top of ours: it may do with arenas what it likes
     find("PyObject_SetArenaAllocator")(&before);
     watching = false;
+    find_early();
     return known_count;
 }

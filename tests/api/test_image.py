@@ -108,3 +108,64 @@ def test_a_child_has_it_as_well(api):
         """,
     )
     assert found == '{"a": [1, 2]}'
+
+
+# ---- code (src/box/text.c) -------------------------------------------------------------------------
+
+def test_code_is_in_few_mappings(api):
+    """What a fork copies: of each library one with its code and constants, and one with its variables."""
+    names = run(
+        api,
+        """
+        lines = [line.split() for line in open("/proc/self/maps")]
+        [line[5] for line in lines if len(line) > 5 and ".so" in line[5]]
+        """,
+    )
+    assert len(names) > 5 and len(names) == len(set(names)), names
+
+
+def test_copied_code_is_in_large_pages_or_not_copied(api):
+    """Small ones would be a thousand entries for every fork to copy."""
+    found = run(
+        api,
+        """
+        found, here = [], False
+        for line in open("/proc/self/smaps"):
+            fields = line.split()
+            if "-" in fields[0]:
+                here = fields[1] == "r-xp" and len(fields) == 5
+            elif here and fields[0] in ("Size:", "AnonHugePages:"):
+                found.append(int(fields[1]))
+        found
+        """,
+    )
+    assert found[::2] == found[1::2], found
+
+
+SPOIL_CODE = """
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    text = b"Return the number of items in a container."
+    at, tries = 0, []
+    for line in open("/proc/self/maps"):
+        fields = line.split()
+        start, end = (int(address, 16) for address in fields[0].split("-"))
+        if fields[1] == "r-xp" and start < 1 << 47 and not at:
+            tries.append(fields)
+            found = ctypes.string_at(start, end - start).find(text)
+            at = start + found if found >= 0 else 0
+    page = at & -4096
+    changed = libc.mprotect(ctypes.c_void_p(page), 8192, 7)
+    ctypes.memset(at, 0x58, 6)
+    """
+
+
+def test_what_a_box_does_to_code_stays_there(api):
+    assert run(api, SPOIL_CODE + "at != 0, changed, len.__doc__[:8]\n") == [True, 0, "XXXXXX t"]
+    for _ in range(6):
+        assert run(api, "len.__doc__[:8]") == "Return t"
+
+
+def test_code_cannot_be_written_to_as_it_is(api):
+    answer = api.run(textwrap.dedent(SPOIL_CODE).replace("libc.mprotect(ctypes.c_void_p(page), 8192, 7)", "0"))
+    assert answer["verdict"] == "error" and answer["signal"] == 11, answer
