@@ -79,11 +79,14 @@ static _Noreturn void die_step(enum box_step step, int errnum)
             die_step(step, errno);                                                                 \
     } while (0)
 
-uint64_t box_clone_flags(void)
+uint64_t box_clone_flags(uint32_t box_flags)
 {
-    // The network namespace is there already: the zygote went into the slot's, or into a fresh one
-    // (box/net.h), before the clone.
-    return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+    // Before the clone the zygote went into the slot's network namespace, or into a fresh one (box/net.h),
+    // and into the slot's ipc namespace.
+    // SECURITY: that one is kept for the next box, so it is only for those whose filter lets them leave
+    // nothing in it.
+    return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS |
+           (box_flags & BOX_WITHOUT_SECCOMP ? CLONE_NEWIPC : 0);
 }
 
 // v2 needs nothing: clone3 made the process in its group.  On v1 a single-threaded process that
@@ -224,6 +227,13 @@ static int step_seccomp(const struct box_plan *plan)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &plan->filter, 0, 0);
 }
 
+// SECURITY: shmget is the first half's: under it nothing stays in the ipc namespace, which the slot's next box
+// will have.  A size of 0 is EINVAL where there is no filter, and makes nothing.
+static bool leaves_nothing(void)
+{
+    return sys_raw(SYS_shmget, 0, 0, 0, 0, 0, 0) == -ENOSYS;
+}
+
 // Is it really impossible, now that there is nobody yet to answer a call that is told of?  So the halves are
 // tried by what they refuse in silence: clone3 is the last one's, which has unshare as well.
 static bool nothing_nests(void)
@@ -251,7 +261,8 @@ static int step_posture(const struct box_plan *plan)
                  prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && prctl(PR_GET_DUMPABLE) == 0 &&
                  fcntl(5 + extras.frozen + (extras.listener >= 0), F_GETFD) < 0;
     if (holds && !(plan->flags & BOX_WITHOUT_SECCOMP))
-        holds = prctl(PR_GET_SECCOMP) == 2 && nothing_nests(); // the filter is really there
+        // The filter is really there.
+        holds = prctl(PR_GET_SECCOMP) == 2 && nothing_nests() && leaves_nothing();
     if (holds && plan->flags & BOX_READONLY)
         holds = is_frozen();
     if (!holds)

@@ -74,7 +74,7 @@ struct box_plan {
 };
 
 // Flags for clone3 that make the namespaces of a box.
-uint64_t box_clone_flags(void);
+uint64_t box_clone_flags(uint32_t box_flags);
 
 // Makes the calling process a box.  Returns in the user process only, with descriptors 0, 1 and 2
 // open and nothing else.  A failed step is reported on the control socket and ends the process.

@@ -27,15 +27,22 @@ enum {
     ANSWER_MAX = 512,
 };
 
-static const char *const texts[NET_STEP_MAX] = {
-#define X(name, what) [name] = what,
+static const struct {
+    const char *layer, *text;
+} steps[NET_STEP_MAX] = {
+#define X(name, layer, what) [name] = {layer, what},
     NET_STEP_MAP(X)
 #undef X
 };
 
+const char *net_step_layer(uint32_t step)
+{
+    return step < NET_STEP_MAX ? steps[step].layer : "unknown";
+}
+
 const char *net_step_text(uint32_t step)
 {
-    return step < NET_STEP_MAX ? texts[step] : "an unknown step";
+    return step < NET_STEP_MAX ? steps[step].text : "an unknown step";
 }
 
 void net_close(int fds[WIRE_NET_FDS])

@@ -13,17 +13,19 @@
 
 #include "wire/wire.h"
 
-// The steps, in order; what each is good for, for errors.
+// The steps, each with the layer that it makes and what it is good for, for errors.  The last is none of the
+// network: the zygote enters that namespace at the same moment.
 #define NET_STEP_MAP(X)                                                                            \
-    X(NET_NAMESPACE, "make a network namespace")                                                   \
-    X(NET_ROUTES, "make every address of it local (netlink)")                                      \
-    X(NET_PORTS, "open all ports of it (net.ipv4.ip_unprivileged_port_start)")                     \
-    X(NET_SOCKETS, "make the broker's sockets in it")
+    X(NET_NAMESPACE, "net_ns", "make a network namespace")                                         \
+    X(NET_ROUTES, "net_ns", "make every address of it local (netlink)")                            \
+    X(NET_PORTS, "net_ns", "open all ports of it (net.ipv4.ip_unprivileged_port_start)")           \
+    X(NET_SOCKETS, "net_ns", "make the broker's sockets in it")                                    \
+    X(NET_IPC, "ipc_ns", "go into the ipc namespace of the box's slot")
 
 enum { NET_DNS_PORT = 53, NET_ASK_PORT = 54 }; // see broker/ask.h
 
 enum net_step {
-#define X(name, what) name,
+#define X(name, layer, what) name,
     NET_STEP_MAP(X)
 #undef X
         NET_STEP_MAX
@@ -39,6 +41,7 @@ void net_leave(void);
 
 void net_close(int fds[WIRE_NET_FDS]);
 
+const char *net_step_layer(uint32_t step);
 const char *net_step_text(uint32_t step);
 
 #endif

@@ -39,10 +39,34 @@ struct child {
     struct child *next;
 };
 
-// Making a network namespace costs more than the rest of a box, so each slot keeps one: a box has it
-// for itself as long as it lives, and the next box of the slot finds it empty, because sockets die
-// with their processes.  One for all boxes would let them see each other's abstract sockets.
-static int net_fd[WIRE_NET_SLOTS];
+// Namespaces that the kernel takes long to make and to end, so each slot keeps its own: a box has them for
+// itself as long as it lives, and the next box of the slot finds them empty.  One for all boxes would let them
+// meet, by abstract sockets for instance.
+// SECURITY: they belong to the zygote's user namespace.  A box has no right over them, not even while it still
+// has all capabilities of its own.
+// The uts namespace is not here: making one takes less than going into one (0.7 against 1.4 us).
+enum space {
+    SPACE_NET, // sockets die with their processes
+    // SECURITY: objects of System V and message queues do not; what one box left, the next caller's would find.
+    // So only boxes under the filter have a slot's: the half of it that the zygote loads before the first box
+    // refuses every call that could make, find or change such an object (test_filter.c names them); nobody can
+    // mount an mqueue; /proc/sys and /proc/sysvipc are not in a box's /proc.  Boxes without the filter get one
+    // of their own from the clone, see box_clone_flags().
+    SPACE_IPC,
+    SPACE_MAX
+};
+
+static const struct {
+    int flag;
+    const char *path;
+    enum net_step step;
+} spaces[SPACE_MAX] = {
+    [SPACE_NET] = {CLONE_NEWNET, "self/ns/net", NET_NAMESPACE},
+    [SPACE_IPC] = {CLONE_NEWIPC, "self/ns/ipc", NET_IPC},
+};
+
+// 0: none yet.  The keeper has more descriptors of a live box than these two, and the same limit.
+static int standing[WIRE_NET_SLOTS][SPACE_MAX];
 
 // One for each slot, which has one box at a time.  Not from malloc: pieces that the zygote frees are
 // joined by the next large malloc of every box, which writes to a page for each.
@@ -149,17 +173,34 @@ static int enter_fresh_net(int *ret_fds)
     return r;
 }
 
-static int enter_net(uint32_t slot)
+// SECURITY: whoever fails here makes no box.  Where the zygote is then does not matter: each box goes
+// through all of this again.
+static int enter_standing(uint32_t slot, enum space space)
 {
-    if (net_fd[slot] > 0)
-        return setns(net_fd[slot], CLONE_NEWNET) < 0 ? -errno : 0;
-    if (unshare(CLONE_NEWNET) < 0)
-        return -errno;
-    int fd = openat(ZYGOTE_PROC_FD, "self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    net_fd[slot] = fd;
-    return 0;
+    int *fd = &standing[slot][space], r = 0;
+    if (*fd > 0) {
+        r = setns(*fd, spaces[space].flag) < 0 ? -errno : 0;
+    } else {
+        int made = unshare(spaces[space].flag);
+        if (made == 0)
+            made = openat(ZYGOTE_PROC_FD, spaces[space].path, O_RDONLY | O_CLOEXEC);
+        r = made < 0 ? -errno : 0;
+        *fd = made < 0 ? 0 : made; // a namespace without a descriptor is nobody's
+    }
+    if (r < 0)
+        reply.spawned.net = 1 + spaces[space].step;
+    return r;
+}
+
+static int enter_namespaces(const struct wire_spawn *m, int *ret_net_fds)
+{
+    bool network = m->flags & BOX_NETWORK;
+    int r = network ? 0 : enter_standing(m->net_slot, SPACE_NET);
+    if (r == 0 && !(m->flags & BOX_WITHOUT_SECCOMP))
+        r = enter_standing(m->net_slot, SPACE_IPC);
+    if (r == 0 && network)
+        r = enter_fresh_net(ret_net_fds); // last: it brings descriptors
+    return r;
 }
 
 static int clone_box(struct box_plan *plan, const struct spawn_hooks *hooks, pid_t *ret_pid,
@@ -168,7 +209,7 @@ static int clone_box(struct box_plan *plan, const struct spawn_hooks *hooks, pid
     int pidfd = -1;
     void *tid = init_tid_address();
     struct sys_clone_args args = {
-        .flags = box_clone_flags() | CLONE_PIDFD,
+        .flags = box_clone_flags(plan->flags) | CLONE_PIDFD,
         .pidfd = (uint64_t)(uintptr_t)&pidfd,
         .exit_signal = SIGCHLD,
     };
@@ -226,15 +267,12 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         memcpy(plan.cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
         pid_t pid = 0;
         int r = load_filter(m->flags);
-        if (r == 0 && network) {
-            r = enter_fresh_net(out + 1);
-            out_count = r == 0 ? WIRE_NET_FDS : 0;
-        } else if (r == 0) {
-            r = enter_net(m->net_slot);
-            reply.spawned.net = r < 0 ? 1 + NET_NAMESPACE : 0;
-        }
         if (r == 0)
+            r = enter_namespaces(m, out + 1);
+        if (r == 0) {
+            out_count = network ? WIRE_NET_FDS : 0;
             r = clone_box(&plan, hooks, &pid, &pidfd);
+        }
         if (r == 1)
             return 1;
         if (network)

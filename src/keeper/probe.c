@@ -246,7 +246,7 @@ static bool probe_user_ns(struct caps *caps)
     return true;
 }
 
-// These two are entered and not cloned into; the first that is refused stands for both.
+// These are entered and not cloned into; the first that is refused stands for all.
 static bool probe_unshare(struct caps *caps)
 {
     static const struct {
@@ -255,6 +255,7 @@ static bool probe_unshare(struct caps *caps)
         const char *what;
     } table[] = {
         {LAYER_net_ns, CLONE_NEWNET, "unshare(CLONE_NEWNET)"},
+        {LAYER_ipc_ns, CLONE_NEWIPC, "unshare(CLONE_NEWIPC)"},
         {LAYER_cgroup_ns, CLONE_NEWCGROUP, "unshare(CLONE_NEWCGROUP)"},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {

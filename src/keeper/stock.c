@@ -454,7 +454,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
     if (m->error || count == 0) {
         close_fds(fds, count);
         err_set(&e, ERR_BOX_SETUP, m->error, "see 'constrictor doctor' for the exact cause and fix",
-                "layer '%s': %s", m->net ? "net_ns" : "user_ns",
+                "layer '%s': %s", m->net ? net_step_layer(m->net - 1) : "user_ns",
                 m->net ? net_step_text(m->net - 1) : "make the namespaces of a box");
         if (b->state != BOX_DYING)
             stock_fail(s, b, &e);

@@ -233,7 +233,7 @@ struct wire_spawn {
     uint32_t cgroup_kind;  // enum box_cgroup_kind
     uint32_t flags;        // enum box_flags
     uint32_t landlock_abi; // 0: none
-    uint32_t net_slot;     // which of the zygote's network namespaces, below WIRE_NET_SLOTS
+    uint32_t net_slot;     // which of the zygote's network and ipc namespaces, below WIRE_NET_SLOTS
     struct wire_limits limits;
 };
 
@@ -247,7 +247,7 @@ struct wire_spawned {
     struct wire_header h;
     uint64_t box;
     int32_t error; // 0 or an errno
-    uint32_t net;  // 0: it came from clone3, else from the network namespace: 1 + enum net_step
+    uint32_t net;  // 0: it came from clone3, else from the slot's namespaces: 1 + enum net_step
 };
 
 struct wire_exited {

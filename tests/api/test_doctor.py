@@ -16,6 +16,7 @@ import struct
 import subprocess
 
 import pytest
+from rest_client import serve
 
 LAYERS = "user pid mount ipc uts net root cap new_privs seccomp fd".split()
 
@@ -225,9 +226,9 @@ if platform.machine() == "x86_64":
         doctor, run = refused(cli, preexec_fn=install)
         assert re.search("docker|container|seccomp", (doctor.out + run.err).lower()), (doctor, run)
 
-    def test_without_seccomp(cli):
+    def no_seccomp():
         """Neither seccomp() nor prctl(PR_SET_SECCOMP): there is no filter to be had."""
-        program = (
+        return install_program(
             load(0x20, 0)
             + jump_equal(CALLS["seccomp"], 0, 1)
             + load(0x06, 0x00050000 | errno.ENOSYS)
@@ -237,11 +238,28 @@ if platform.machine() == "x86_64":
             + load(0x06, 0x00050000 | errno.EINVAL)
             + load(0x06, 0x7FFF0000)
         )
-        install = install_program(program)
+
+    def test_without_seccomp(cli):
+        install = no_seccomp()
         refused(cli, preexec_fn=install, words=["seccomp"])
         result = cli.run("6 * 7", "--allow-degraded", "seccomp", preexec_fn=install)
         assert (result.verdict, result.result) == ("ok", "42"), result
         assert result.isolation["seccomp"].startswith("degraded")
+
+    def test_without_seccomp_nothing_is_left_for_the_next_box(cli):
+        """Then code can make what outlives its processes: each box has an ipc namespace of its own."""
+        client = serve(cli, "--allow-degraded", "seccomp", "--stock", "1", preexec_fn=no_seccomp())
+        code = (
+            "import ctypes, os\nlibc = ctypes.CDLL(None)\n"
+            "print(libc.shmget(77, 4096, 0o3666) >= 0, libc.msgget(77, 0o3666) >= 0,"
+            " libc.semget(77, 1, 0o3666) >= 0, os.stat('/proc/self/ns/ipc').st_ino)"
+        )
+        seen = []
+        for _ in range(6):
+            *made, number = client.run(code)["stdout"].split()
+            assert made == ["True"] * 3  # 0o3000: it fails where one is there already
+            seen.append(number)
+        assert len(set(seen)) == 6, seen
 
     def test_without_landlock(cli):
         """Best available, not mandatory: the run works, and says that it is not there."""

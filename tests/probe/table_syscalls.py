@@ -203,6 +203,36 @@ def bad_arguments():
             yield Probe(row, f"{group}_{call}", f"return six({call!r})", inside, **half)
 
 
+# An ipc namespace is a slot's and outlives its box, so nothing may be left in it: every call that there is about
+# System V objects and POSIX queues, with arguments that make nothing outside.
+IPC = {
+    "shmget": "0, 0, 0",
+    "shmat": "-1, 0, 0",
+    "shmdt": "1",
+    "shmctl": "-1, 0, 0",
+    "semget": "0, 0, 0",
+    "semop": "-1, 0, 0",
+    "semtimedop": "-1, 0, 0, 0",
+    "semctl": "-1, 0, 0, 0",
+    "msgget": "0x7e57ab1e, 0",
+    "msgsnd": "-1, 0, 0, 0",
+    "msgrcv": "-1, 0, 0, 0, 0",
+    "msgctl": "-1, 0, 0",
+    "mq_open": "0, 0, 0, 0",
+    "mq_unlink": "0",
+    "mq_timedsend": "-1, 0, 0, 0, 0",
+    "mq_timedreceive": "-1, 0, 0, 0, 0",
+    "mq_notify": "-1, 0",
+    "mq_getsetattr": "-1, 0, 0",
+}
+
+
+def ipc():
+    for call, arguments in IPC.items():
+        do = f"return sc({call!r}, {arguments})"
+        yield Probe(13, f"ipc_{call}", do, "ENOSYS", DIFFERENT)
+
+
 # Calls that would work outside, in full.
 REAL = (
     Probe(
@@ -390,4 +420,4 @@ REAL = (
 )
 
 
-PROBES = (*namespaces(), *bad_arguments(), *REAL)
+PROBES = (*namespaces(), *bad_arguments(), *ipc(), *REAL)

@@ -6,14 +6,18 @@ each. Inside, holder and seeker are two boxes; outside, two ordinary interpreter
 that the seeker would find what there is. Both are plain user code.
 """
 
+import ast
+import concurrent.futures
 import functools
 import json
+import os
 import secrets
 import signal
 import subprocess
 import sys
 
 import pytest
+from rest_client import serve
 
 HOLDER = """
 import ctypes, fcntl, os, signal, socket, sys, time
@@ -223,6 +227,38 @@ def test_scratch_starts_empty_each_time(cli):
     fill = "for f in ('/tmp', '/dev/shm', '/mnt/data'): open(f + '/left', 'w').close()"
     assert cli.plain(fill).status == 0
     assert cli.plain(code).out == "[]\n"
+
+
+NAMESPACES = """
+import os, time
+time.sleep(float(%r))
+print({k: os.stat('/proc/self/ns/' + k).st_ino for k in 'user pid mnt net ipc uts cgroup'.split()})
+"""
+
+
+def namespaces(client, seconds):
+    answer = client.run(NAMESPACES % seconds)
+    assert answer["verdict"] == "ok", answer
+    return ast.literal_eval(answer["stdout"])
+
+
+def test_live_boxes_of_one_zygote_share_no_namespace(cli):
+    """Those that slots keep are each slot's own, also when other boxes had them before."""
+    client = serve(cli, "--stock", "2", "--runs", "6")
+    for _ in range(2):
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            seen = list(pool.map(lambda _: namespaces(client, 1), range(6)))
+        for kind in seen[0]:
+            numbers = [one[kind] for one in seen] + [os.stat(f"/proc/self/ns/{kind}").st_ino]
+            assert len(set(numbers)) == 7, (kind, numbers)
+
+
+def test_a_slot_keeps_its_ipc_and_network_namespace(cli):
+    """Not a wall, but what the probes of System V calls and message queues stand on: see box/spawn.c."""
+    client = serve(cli, "--stock", "1", "--runs", "1")
+    seen = [namespaces(client, 0) for _ in range(12)]
+    for kind, most in {"ipc": 4, "net": 4}.items():
+        assert len({one[kind] for one in seen}) <= most, seen
 
 
 @pytest.mark.root

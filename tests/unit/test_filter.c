@@ -472,6 +472,27 @@ static void notifications_are_for_loud_denials_only(void **state)
     assert_int_equal(interpret(&programs[FILTER_TELL], &netlink), SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 }
 
+// An ipc namespace is a slot's and outlives its box (box/spawn.c): nothing may be left in it, by nobody.  So the
+// zygote's half refuses these, and not the last one, whatever their arguments are.
+static void nothing_is_left_in_an_ipc_namespace(void **state)
+{
+    (void)state;
+    static const int calls[] = {
+        SYS_shmget,          SYS_shmat,      SYS_shmdt,        SYS_shmctl,    SYS_semget,
+        SYS_semop,           SYS_semctl,     SYS_msgget,       SYS_msgsnd,    SYS_msgrcv,
+        SYS_msgctl,          SYS_semtimedop, SYS_mq_open,      SYS_mq_unlink, SYS_mq_timedsend,
+        SYS_mq_timedreceive, SYS_mq_notify,  SYS_mq_getsetattr};
+    static const uint64_t values[] = {0, 1, 01666, 0x7fffffff, ~0ULL};
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+        for (size_t v = 0; v < ARRAY_LEN(values); v++) {
+            struct seccomp_data data = {.nr = calls[i], .arch = NATIVE};
+            for (int a = 0; a < 6; a++)
+                data.args[a] = values[v];
+            assert_int_equal(interpret(&programs[FILTER_ZYGOTE], &data), UNKNOWN);
+            assert_int_equal(interpret(&programs[FILTER_ZYGOTE_WATCHED], &data), UNKNOWN);
+        }
+}
+
 // Whatever is asked, also what no filter would ask: never 0.
 static void an_answer_is_never_success(void **state)
 {
@@ -624,6 +645,7 @@ int main(void)
         cmocka_unit_test(sockets_and_options_by_all_their_arguments),
         cmocka_unit_test(the_last_half_is_short),
         cmocka_unit_test(notifications_are_for_loud_denials_only),
+        cmocka_unit_test(nothing_is_left_in_an_ipc_namespace),
         cmocka_unit_test(an_answer_is_never_success),
         cmocka_unit_test(foreign_architectures_are_killed),
 #ifdef __x86_64__
