@@ -429,8 +429,8 @@ static void sockets_and_options_by_all_their_arguments(void **state)
 static void the_last_half_is_short(void **state)
 {
     (void)state;
-    assert_in_range(programs[FILTER_TELL].count, 10, 220);
-    assert_in_range(programs[FILTER_TELL_NETWORK].count, 10, 240);
+    assert_in_range(programs[FILTER_TELL].count, 10, 110);
+    assert_in_range(programs[FILTER_TELL_NETWORK].count, 10, 120);
 }
 
 // What is told of, and that nothing is which ordinary programs do by the way.
