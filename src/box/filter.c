@@ -2,8 +2,8 @@
 //
 // filter: see filter.h.  Runs in the keeper, before any box exists, on nothing but constant tables.
 //
-// Order inside the program: foreign architecture and x32 die; then a balanced tree over ranges of
-// system call numbers whose leaves are an action or an argument check.  All argument comparisons
+// Order inside the program: foreign architecture and x32 die (in last halves: have died); then a balanced tree over
+// ranges of system call numbers whose leaves are an action or an argument check.  All argument comparisons
 // look at the low 32 bits only, because that is what the kernel looks at.
 //
 // Of two filters the strictest answer counts (kill, errno, notify, allow), of equal ones the younger's.
@@ -366,6 +366,26 @@ static void emit_tree(struct filter *f, const struct range *r, size_t n)
     emit_tree(f, r + half, n - half);
 }
 
+static void emit_abi(struct filter *f)
+{
+    // SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.
+    emit(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+    emit_return(f, SECCOMP_RET_KILL_PROCESS);
+}
+
+#ifdef __x86_64__
+// After the number was loaded.
+static void emit_x32(struct filter *f)
+{
+    // SECURITY: x32 shares the audit architecture; its numbers carry bit 30.  -1 is spared: it is
+    // what a tracer writes to skip a call, and it gets ENOSYS like every unknown number.
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 2, 0);
+    emit(f, BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);
+    emit_return(f, SECCOMP_RET_KILL_PROCESS);
+}
+#endif
+
 // ---- shortening ----------------------------------------------------------------------------------
 //
 // The kernel translates the last half anew for every box, instruction by instruction, so it pays to have few.
@@ -466,17 +486,14 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
 
     ret->count = 0;
     ret->tells = tells(kind);
-    // (a) SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.
-    emit(ret, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-    emit(ret, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
-    emit_return(ret, SECCOMP_RET_KILL_PROCESS);
+    // The last halves need not ask again: of two filters the kernel takes the stricter answer, and the first one's
+    // is to kill, which nothing outranks.
+    if (!is_last(kind))
+        emit_abi(ret);
     emit(ret, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
 #ifdef __x86_64__
-    // (b) SECURITY: x32 shares the audit architecture; its numbers carry bit 30.  -1 is spared: it is
-    // what a tracer writes to skip a call, and it gets ENOSYS like every unknown number.
-    emit(ret, BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 2, 0);
-    emit(ret, BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);
-    emit_return(ret, SECCOMP_RET_KILL_PROCESS);
+    if (!is_last(kind))
+        emit_x32(ret);
 #endif
     emit_tree(ret, ranges, n);
     if (ret->count > FILTER_MAX)
