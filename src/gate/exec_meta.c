@@ -4,9 +4,13 @@
 
 #include "gate/exec_meta.h"
 
+#include <string.h>
+
 #include "gate/dump.h"
 #include "gate/gate.h"
 #include "gate/source.h"
+
+#define NAMELESS "<code>" // runner.PLAIN
 
 static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
 
@@ -53,15 +57,26 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
     return text;
 }
 
+// Is the text called and started as one that has no name is by itself?
+static bool is_nameless(const struct exec_request *q)
+{
+    const char *first = json_string_value(json_array_get(q->argv, 0));
+    return (!q->filename || strcmp(q->filename, NAMELESS) == 0) && json_array_size(q->argv) <= 1 &&
+           (!first || strcmp(first, NAMELESS) == 0);
+}
+
 char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
-    if (!q->install && !q->variables && !m->policy && !m->layers && !q->named_result)
-        return source_meta(q->filename ? q->filename : "<code>",
+    bool plain = !q->install && !q->variables && !m->policy && !m->layers && !q->named_result;
+    if (plain && is_nameless(q))
+        return strdup(""); // most runs: see python/plain.h
+    if (plain)
+        return source_meta(q->filename ? q->filename : NAMELESS,
                            q->argv ? json_incref(q->argv) : json_array());
     json_t *o = q->install ? json_pack("{s:O}", "install", q->install)
                            : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
-                                       q->filename ? q->filename : "<code>", "argv", q->argv,
+                                       q->filename ? q->filename : NAMELESS, "argv", q->argv,
                                        "variables", q->variables, "policy", m->policy, "path",
                                        m->layers, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;

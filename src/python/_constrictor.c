@@ -8,6 +8,7 @@
 //                        With rehearsals of a run, () or two (for boxes made ahead of demand and behind it), boxes
 //                        are made from an image (box/image.h) and with the pages that they will need (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
+//   bind_plain(kit), rehearse_plain()  zygote: python/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
 //   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those of
 //                        the values in a tuple
@@ -43,6 +44,7 @@
 #include "python/arenas.h"
 #include "python/large.h"
 #include "python/lines.h"
+#include "python/plain.h"
 #include "python/stand_in.h"
 #include "python/visitor.h"
 
@@ -135,37 +137,8 @@ static int prepare(PyObject *rehearsals, bool alone)
         if (r < 0)
             return r;
     }
+    warm_map();
     return 0;
-}
-
-static PyObject *py_serve(PyObject *self, PyObject *args)
-{
-    static const struct spawn_hooks hooks = {PyOS_BeforeFork, PyOS_AfterFork_Parent};
-    static const struct spawn_hooks no_hooks = {nothing, nothing};
-    bool alone = is_alone();
-    PyObject *on_child, *rehearsals;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OO!", &on_child, &PyTuple_Type, &rehearsals))
-        return NULL;
-    tidy_heap();
-    int r = PyTuple_Size(rehearsals) ? prepare(rehearsals, alone) : 0;
-    if (r == 0)
-        r = spawn_serve(alone ? &no_hooks : &hooks);
-    if (r < 0)
-        return fail(r);
-    if (r == 0)
-        Py_RETURN_NONE;
-    if (!alone)
-        PyOS_AfterFork_Child(); // in the user process
-    PyObject *done = PyObject_CallObject(on_child, NULL);
-    if (!done)
-        PyErr_Print();
-    // After its answer a box is killed.  To end before that would wake the init and the gate once more,
-    // to hear what they know.
-    while (done == Py_True)
-        (void)pause();
-    // No interpreter shutdown: the runner has done what the end of a script does.
-    _exit(done ? 0 : 1);
 }
 
 static PyObject *py_receive(PyObject *self, PyObject *args)
@@ -183,27 +156,86 @@ static PyObject *py_receive(PyObject *self, PyObject *args)
     return run;
 }
 
-static PyObject *py_send(PyObject *self, PyObject *args)
+// Kinds of the runner start at 1; on the wire 1 is RUN, which no box sends.
+static int send_bytes(unsigned kind, PyObject *bytes)
 {
     static PyObject *on_the_way; // what init may still be reading
-    PyObject *bytes;
-    unsigned kind;
-    char *payload;
-    Py_ssize_t length;
     int r;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "IS", &kind, &bytes) ||
-        PyBytes_AsStringAndSize(bytes, &payload, &length) < 0)
-        return NULL;
     Py_INCREF(bytes);
     Py_BEGIN_ALLOW_THREADS init_send_wait();
     Py_END_ALLOW_THREADS Py_XDECREF(on_the_way);
     on_the_way = bytes;
-    Py_BEGIN_ALLOW_THREADS
-        // Kinds of the runner start at 1 = RESULT; on the wire 1 is RUN, which no box sends.
-        r = init_send(kind + 1, payload, (size_t)length);
-    Py_END_ALLOW_THREADS if (r < 0) return fail(r);
+    Py_BEGIN_ALLOW_THREADS r =
+        init_send(kind + 1, PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes));
+    Py_END_ALLOW_THREADS return r;
+}
+
+static PyObject *py_send(PyObject *self, PyObject *args)
+{
+    PyObject *bytes;
+    unsigned kind;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "IS", &kind, &bytes))
+        return NULL;
+    int r = send_bytes(kind, bytes);
+    if (r < 0)
+        return fail(r);
     Py_RETURN_NONE;
+}
+
+// The life of a box's user process.  What on_child() returns: True when the last answer is out.  Its first run is
+// most often its only one and most often plain: then nothing of the runner is needed.
+static PyObject *live(PyObject *on_child)
+{
+    enum { RESULT = 1 }; // runner.RESULT
+    if (!plain_is_bound())
+        return PyObject_CallObject(on_child, NULL);
+    if (!plain_settle())
+        return NULL;
+    PyObject *run = py_receive(NULL, NULL);
+    if (!run || run == Py_None)
+        return run;
+    PyObject *meta = PyTuple_GetItem(run, 0), *source = PyTuple_GetItem(run, 1);
+    PyObject *payload = PyBytes_Size(meta) == 0 ? plain_run(source) : NULL;
+    if (!payload)
+        return PyObject_CallFunctionObjArgs(on_child, run, NULL);
+    if (!plain_is_ours())
+        _exit(1);
+    if (send_bytes(RESULT, payload) < 0)
+        return NULL;
+    Py_RETURN_TRUE;
+}
+
+static PyObject *py_serve(PyObject *self, PyObject *args)
+{
+    static const struct spawn_hooks hooks = {PyOS_BeforeFork, PyOS_AfterFork_Parent};
+    static const struct spawn_hooks no_hooks = {nothing, nothing};
+    bool alone = is_alone();
+    PyObject *on_child, *rehearsals;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OO!", &on_child, &PyTuple_Type, &rehearsals))
+        return NULL;
+    tidy_heap();
+    if (!plain_begin())
+        return NULL;
+    int r = PyTuple_Size(rehearsals) ? prepare(rehearsals, alone) : 0;
+    if (r == 0)
+        r = spawn_serve(alone ? &no_hooks : &hooks);
+    if (r < 0)
+        return fail(r);
+    if (r == 0)
+        Py_RETURN_NONE;
+    if (!alone)
+        PyOS_AfterFork_Child(); // in the user process
+    PyObject *done = live(on_child);
+    if (!done)
+        PyErr_Print();
+    // After its answer a box is killed.  To end before that would wake the init and the gate once more,
+    // to hear what they know.
+    while (done == Py_True)
+        (void)pause();
+    // No interpreter shutdown: the runner has done what the end of a script does.
+    _exit(done ? 0 : 1);
 }
 
 // Looked at after every run of a session, which has a hundred names of its own like _3: in Python they would
@@ -361,6 +393,9 @@ static PyMethodDef methods[] = {
      "serve(on_child, rehearsals): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
+    {"bind_plain", py_bind_plain, METH_O, "bind_plain(kit): runs can be done in C"},
+    {"rehearse_plain", py_rehearse_plain, METH_NOARGS,
+     "rehearse_plain(): one of them, for practice"},
     {"public", py_public, METH_VARARGS, "public(names, values): those that are no secret"},
     {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
     {"park", py_park, METH_VARARGS, "park(branch, serial, kind, keep): keep a copy asleep"},

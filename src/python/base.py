@@ -38,6 +38,7 @@ class Box:
     excepthook = None       # the same for sys.excepthook
     hooks = ()              # os.register_at_fork() calls of modules that the zygote imported
     register_at_fork = None # the real one
+    exitfuncs = ()          # what modules that the zygote imported gave to atexit
     thread_exits = None     # threading's own list of functions for the end
     thread_exits_before = 0
     log_handlers = ()       # logging's own list of handlers
@@ -50,6 +51,7 @@ class Box:
     rich = None             # the module display, once the zygote has it
     native = None           # the module _constrictor, for what is faster in C
     stand_in = None         # for the module network: of _constrictor
+    rehearse_plain = None   # the same, of a run that is done in C
     flush_all = None        # of _constrictor: the C library's streams
     events = ()             # what that has to say about this run
     shown = False           # it has something for the answer

@@ -19,7 +19,8 @@ import sys
 from _io import BufferedRandom, BufferedWriter, TextIOWrapper
 from _signal import SIG_IGN, SIGINT, default_int_handler, signal
 from _thread import _count as count_threads
-from atexit import _run_exitfuncs as run_exitfuncs, register, unregister
+from atexit import _clear as clear_exitfuncs, _ncallbacks as count_exitfuncs
+from atexit import _run_exitfuncs as run_exitfuncs, unregister
 from gc import collect, enable as gc_enable, freeze, get_objects
 from itertools import islice, starmap
 from os import close, dup, dup2, _exit, getpid, pipe, urandom
@@ -32,9 +33,11 @@ from base import Box, HERE, ImportHook, KnownSources, LINE_MAX, MESSAGE_MAX, PAY
 from base import clip, need, quote, remember, scan_json, to_json
 from report import complain, describe_error, describe_value, message_of, type_name
 from session import begin, evaluate, forget_history, keep
-from source import recoded, to_steps
+from source import compile_body, recoded, to_steps
 from variables import bring, forget_variables, list_changes
 
+PLAIN = "<code>"            # file name of a text that has none
+USER_PID = 2                # of the user process, in the box; init is 1
 RESULT = 1                  # the kind of frame for send()
 RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
 PRACTICE = 16               # how often a zygote does what boxes will do
@@ -130,15 +133,43 @@ def perform(source, filename, namespace, session=False):
             describe_value(value, answer)
             if session:
                 keep(namespace, value, Box.runs)
-    except SystemExit as exc:
+    except BaseException as exc:
+        # No variable of this frame may hold the traceback: a cycle keeps the user's files open.
+        explain(exc, answer, filename, session)
+    return answer
+
+
+def explain(exc, answer, filename, session):
+    """Puts into the answer what ended a run."""
+    if isinstance(exc, SystemExit):
         answer["exit_code"] = exit_code_of(exc)
         if session:
             reopen_stdin()
-    except BaseException as exc:
-        Box.reserve = None
-        answer["exit_code"] = 130 if isinstance(exc, KeyboardInterrupt) else 1
-        # No variable of this frame may hold the traceback: a cycle keeps the user's files open.
-        answer["error"] = describe_error(exc, filename, answer["phase"])
+        return
+    Box.reserve = None
+    answer["exit_code"] = 130 if isinstance(exc, KeyboardInterrupt) else 1
+    answer["error"] = describe_error(exc, filename, answer["phase"])
+
+
+def describe(codes, phase, value, exc):
+    """For plain.c: the answer to a run with a value or an exception that it does not know how to describe.
+    None if that failed."""
+    answer, Box.codes = {"exit_code": 0, "phase": phase}, codes or ()
+    try:
+        regain()
+        try:
+            if exc is not None:
+                explain(exc, answer, PLAIN, False)
+            elif value is not None:
+                describe_value(value, answer)
+        except BaseException as failure:
+            if exc is not None:
+                raise
+            explain(failure, answer, PLAIN, False)
+    except KeyboardInterrupt:
+        answer = dict(INTERRUPTED)      # it came while the run was described
+    except BaseException:
+        answer = None
     return answer
 
 
@@ -205,7 +236,7 @@ def end_of_script():
             modules["threading"]._shutdown()
     except BaseException as exc:
         complain(modules["threading"], exc)
-    for finish in run_exitfuncs, drop_namespace:
+    for finish in run_exitfuncs, end_logging, drop_namespace:
         try:
             finish()
         except BaseException:
@@ -214,7 +245,8 @@ def end_of_script():
 
 
 def end_logging():
-    """In place of logging.shutdown(), which wrote to 50 pages to flush no handler."""
+    """logging.shutdown(), which was the first function that atexit had, where a handler is new: it wrote to
+    50 pages to flush none."""
     if len(Box.log_handlers) > Box.log_handlers_before:
         Box.end_logging()
 
@@ -316,7 +348,7 @@ def encode(answer):
 
 def name_of_run(meta, session):
     """A file name for tracebacks, of which each run of a session needs its own."""
-    filename = meta.get("filename") or "<code>"
+    filename = meta.get("filename") or PLAIN
     return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
 
 
@@ -414,10 +446,16 @@ def handle(meta, source):
         answer = dict(INTERRUPTED)      # it came while the run was described
     except BaseException:
         answer = None       # describing a failure failed
+    payload = wind_up(answer, session, "policy" in meta)
+    return Box.undo.extend(payload) if undoing else payload
+
+
+def wind_up(answer, session=False, policed=False):
+    """What comes after the last line of a run; returns the payload. Without an answer describing failed."""
     forked = getpid() != Box.pid
     if forked and answer and "error" in answer and not answer["error"]["reported"]:
         sys.stderr.write(answer["error"]["text"])
-    if answer and not session and len(Box.main.__dict__) != Box.names:
+    if answer and not session and Box.main is not None and len(Box.main.__dict__) != Box.names:
         answer["state"] = state_of(session)         # now: the end lets go of all names
     flushed = conclude(session, forked)
     if answer and session:
@@ -428,10 +466,9 @@ def handle(meta, source):
         answer["exit_code"] = 120       # CPython's own choice for this
     if forked:
         _exit(answer["exit_code"] if answer else 1)
-    if "policy" in meta:
+    if policed:
         Box.rich.own("policed").after(answer)
-    payload = encode(answer) if answer else LAST_RESORT
-    return Box.undo.extend(payload) if undoing else payload
+    return encode(answer) if answer else LAST_RESORT
 
 
 # ---- A new box ----------------------------------------------------------------------------------
@@ -491,8 +528,7 @@ def renewal_of(after_in_child):
     """What a box has to call in place of a module's hook; None: nothing."""
     owner = getattr(after_in_child, "__self__", None)
     if "random" in modules and owner is modules["random"]._inst:
-        owner.gauss_next = None
-        return super(type(owner), owner).seed       # all that is left of Random.seed(), in C
+        return None         # see arrange()
     # These repair locks and forget threads, and there were no others.
     if getattr(after_in_child, "__module__", None) in SINGLE_THREADED:
         return None
@@ -519,6 +555,10 @@ def arrange():
     for hook in Box.hooks:
         Box.register_at_fork(**hook)    # for forks in a box: the zygote makes boxes without them
     renewals = [renewal_of(hook.get("after_in_child")) for hook in Box.hooks]
+    if "random" in modules:             # whoever imported it: a .pth file may have, before the zygote saw its hook
+        owner = modules["random"]._inst
+        owner.gauss_next = None
+        renewals.append(super(type(owner), owner).seed)     # all that is left of Random.seed(), in C
     if "numpy.random" in modules:
         Box.seed_numpy = modules["numpy.random"].seed
         renewals.append(seed_numpy)
@@ -530,12 +570,15 @@ def arrange():
         logging = modules["logging"]
         Box.log_handlers, Box.end_logging = logging._handlerList, logging.shutdown
         Box.log_handlers_before = len(Box.log_handlers)
-        unregister(logging.shutdown)
-        register(end_logging)
+        unregister(logging.shutdown)    # see end_of_script()
+        if Box.exitfuncs == [logging.shutdown]:
+            clear_exitfuncs()           # of the place that it had, too
     getpid()                            # binds the symbol, which else every box would do
     signal(SIGINT, default_int_handler) # as python3 has it, whatever a preload did
     builtins.input = refuse_input
     sys.path.insert(0, Box.scratch)     # the folder of the script, as python3 has it
+    sys.argv = [PLAIN]
+    Box.pid = USER_PID
     Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
 
 
@@ -568,19 +611,39 @@ def rehearse_least():
     practise(b"1 + 1")
 
 
+def can_be_plain():
+    return not (Box.thread_exits is None or Box.linecache is None or Box.end_logging is None)
+
+
+def kit():
+    """What plain.c calls in a box, bound now."""
+    return {"box": Box.__dict__, "modules": modules, "sys": sys.__dict__,
+            "sources": Box.sources, "streams": Box.streams, "renewals": Box.renewals,
+            "thread_exits": Box.thread_exits, "count_threads": count_threads,
+            "log_handlers": Box.log_handlers, "count_exitfuncs": count_exitfuncs,
+            "run_exitfuncs": run_exitfuncs, "collect": collect, "get_objects": get_objects,
+            "quote": quote, "to_steps": to_steps, "compile_body": compile_body,
+            "describe": describe, "wind_up": wind_up, "last_resort": LAST_RESORT}
+
+
 def rehearse():
     """The same with what runs do often, for boxes that nobody waits for. That takes a first run
     from 0.5 to 0.1 ms."""
+    if Box.rehearse_plain is not None:
+        Box.rehearse_plain()
+        new_main()
     settle()
     for source in b"1 + 1", b"import sys\nx = [1]\nx\n", *exercises():
         practise(source, b'{"filename": "<rehearsal>", "argv": [""], "mode": "session"}')
     practise(b"x = 1\nx\n")
 
 
-def main():
-    """The life of a box's user process. True: the last answer is out, and the box will be ended."""
-    settle()
-    pending = []
+def main(*pending):
+    """The life of a box's user process. True: the last answer is out, and the box will be ended. Who has
+    received the first run already has settled as well."""
+    if not pending:
+        settle()
+    pending = [*pending]
     while Box.session:
         try:
             # Within one call from C: what a signal handler raises meanwhile cannot lose the run.

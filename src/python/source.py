@@ -97,6 +97,12 @@ def compile_steps(source, filename):
             return [compile(source, filename, "eval", flags, True)]
         except (SyntaxError, RecursionError, MemoryError):
             pass
+    return compile_body(source, filename)
+
+
+def compile_body(source, filename):
+    """The same for what is more than an expression."""
+    flags = TOP_LEVEL_AWAIT | Box.futures
     try:
         tree = compile(source, filename, "exec", flags | ONLY_AST, True)
         body, steps = tree.body, []

@@ -6,6 +6,7 @@ The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/
 are the operator's choice. With --cold it serves one run and imports only what every run needs.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -17,6 +18,17 @@ from _frozen_importlib_external import PathFinder
 hooks = []
 register_at_fork = os.register_at_fork
 os.register_at_fork = lambda **hook: hooks.append(hook)
+
+exitfuncs = []
+register_exit = atexit.register
+
+
+def register(function, /, *args, **kwargs):
+    exitfuncs.append(function)
+    return register_exit(function, *args, **kwargs)
+
+
+atexit.register = register
 
 # What user code or the runner's error path commonly wants, imported once for all boxes.
 WARM = """
@@ -120,6 +132,7 @@ def main():
                            "error": runner.clip(error, runner.MESSAGE_MAX)})
     transformer = not cold and has_transformer()
     os.register_at_fork = runner.Box.register_at_fork = register_at_fork
+    atexit.register, runner.Box.exitfuncs = register_exit, exitfuncs
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
     runner.Box.native = constrictor if hasattr(constrictor, "Visitor") else None
@@ -133,19 +146,25 @@ def main():
     if not cold:
         gc.collect()
         runner.Box.kept = begin_pools()
-    # Collections in boxes then leave the shared objects, and so the shared pages, alone.
-    gc.freeze()
-    runner.new_main()                   # after it: what user code makes in there is to be collected
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
             stream.flush()              # or every box would print what a preload had printed
     missing = [entry["name"] for entry in failed]
-    constrictor.ready(runner.to_json({
+    report = runner.to_json({
         "version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
         "preloaded": [name for name in names if name not in missing], "failed": failed,
         "transformer": transformer,
-    }).encode())
-    constrictor.serve(runner.main, () if cold else (runner.rehearse, runner.rehearse_least))
+    }).encode()
+    least = runner.rehearse_least
+    if not cold and hasattr(constrictor, "bind_plain") and runner.can_be_plain():
+        constrictor.bind_plain(runner.kit())
+        least = runner.Box.rehearse_plain = constrictor.rehearse_plain
+    rehearsals = () if cold else (runner.rehearse, least)
+    constrictor.ready(report)
+    # Collections in boxes then leave the shared objects, and so the shared pages, alone.
+    gc.freeze()
+    runner.new_main()                   # after it: what user code makes in there is to be collected
+    constrictor.serve(runner.main, rehearsals)
 
 
 main()

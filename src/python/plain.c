@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plain: see plain.h.
+
+#include "python/plain.h"
+
+#include <string.h>
+#include <unistd.h>
+
+// What runner.kit() has, by the same names.
+#define KIT_MAP(X)                                                                                 \
+    X(BOX, "box")                   /* vars(Box) */                                                \
+    X(MODULES, "modules")           /* sys.modules */                                              \
+    X(SYS, "sys")                   /* vars(sys) */                                                \
+    X(SOURCES, "sources")           /* Box.sources */                                              \
+    X(STREAMS, "streams")           /* stdout and stderr as user code finds them */                \
+    X(RENEWALS, "renewals")         /* what every box has to call: seeds */                        \
+    X(THREAD_EXITS, "thread_exits") /* threading's own list of functions for the end */            \
+    X(LOG_HANDLERS, "log_handlers") /* logging's own list of handlers */                           \
+    X(COUNT_THREADS, "count_threads")                                                              \
+    X(COUNT_EXITFUNCS, "count_exitfuncs")                                                          \
+    X(RUN_EXITFUNCS, "run_exitfuncs")                                                              \
+    X(COLLECT, "collect")                                                                          \
+    X(GET_OBJECTS, "get_objects")                                                                  \
+    X(QUOTE, "quote") /* a str as JSON */                                                          \
+    X(TO_STEPS, "to_steps")                                                                        \
+    X(COMPILE_BODY, "compile_body") /* for to_steps: what is no single expression */               \
+    X(DESCRIBE, "describe")         /* (codes, phase, value, exception): an answer */              \
+    X(WIND_UP, "wind_up")           /* (answer): what comes after the last line; a payload */      \
+    X(LAST_RESORT, "last_resort")
+
+enum kit {
+#define X(name, text) KIT_##name,
+    KIT_MAP(X)
+#undef X
+        KIT_MAX,
+};
+
+static const char *const kit_names[KIT_MAX] = {
+#define X(name, text) [KIT_##name] = text,
+    KIT_MAP(X)
+#undef X
+};
+
+// Texts that are looked up, made once.
+#define KEY_MAP(X)                                                                                 \
+    X(PID, "pid")                                                                                  \
+    X(SESSION, "session")                                                                          \
+    X(SHOWN, "shown")                                                                              \
+    X(PYPLOT, "pyplot")                                                                            \
+    X(LAYERS, "layers")                                                                            \
+    X(EVENTS, "events")                                                                            \
+    X(STDOUT, "stdout")                                                                            \
+    X(STDERR, "stderr")                                                                            \
+    X(NAME, "__main__")                                                                            \
+    X(FILENAME, "<code>")                                                                          \
+    X(FLUSH, "flush")
+
+enum key {
+#define X(name, text) KEY_##name,
+    KEY_MAP(X)
+#undef X
+        KEY_MAX,
+};
+
+static const char *const key_texts[KEY_MAX] = {
+#define X(name, text) [KEY_##name] = text,
+    KEY_MAP(X)
+#undef X
+};
+
+enum { RESULT_MAX = 64 << 10 }; // bytes of a text that is answered here; base.TEXT_MAX
+
+static PyObject *kit[KIT_MAX], *keys[KEY_MAX];
+static PyObject *main_module, *names;   // and its dictionary
+static PyObject *youngest_two, *oldest; // arguments, as tuples
+static Py_ssize_t modules_before, exits_before, handlers_before;
+
+// What __main__ has by itself; nobody holds them for us, they are only compared.
+enum { NAMES_MAX = 16 };
+static PyObject *values_before[NAMES_MAX];
+static Py_ssize_t names_before;
+static pid_t own_pid;
+
+// ---- in the zygote -------------------------------------------------------------------------------
+
+PyObject *py_bind_plain(PyObject *self, PyObject *given)
+{
+    (void)self;
+    for (size_t i = 0; i < KIT_MAX; i++) {
+        kit[i] = PyDict_GetItemString(given, kit_names[i]);
+        if (!kit[i])
+            return PyErr_Format(PyExc_KeyError, "%s", kit_names[i]);
+        Py_INCREF(kit[i]);
+    }
+    for (size_t i = 0; i < KEY_MAX; i++) {
+        keys[i] = PyUnicode_InternFromString(key_texts[i]);
+        if (!keys[i])
+            return NULL;
+    }
+    youngest_two = Py_BuildValue("(i)", 1);
+    oldest = Py_BuildValue("(i)", 2);
+    if (!youngest_two || !oldest)
+        return NULL;
+    exits_before = PyList_Size(kit[KIT_THREAD_EXITS]);
+    handlers_before = PyList_Size(kit[KIT_LOG_HANDLERS]);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+bool plain_begin(void)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!kit[KIT_MODULES])
+        return true;
+    main_module = PyDict_GetItemWithError(kit[KIT_MODULES], keys[KEY_NAME]);
+    PyObject *dict = main_module ? PyModule_GetDict(main_module) : NULL;
+    if (!dict || PyDict_Size(dict) > NAMES_MAX)
+        return !PyErr_Occurred();
+    Py_INCREF(main_module);
+    while (PyDict_Next(dict, &at, &key, &value))
+        values_before[names_before++] = value;
+    modules_before = PyDict_Size(kit[KIT_MODULES]);
+    names = dict;
+    return true;
+}
+
+bool plain_is_bound(void)
+{
+    return names != NULL;
+}
+
+bool plain_is_ours(void)
+{
+    return getpid() == own_pid;
+}
+
+PyObject *py_rehearse_plain(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    if (!names)
+        Py_RETURN_NONE;
+    PyObject *source = plain_settle() ? PyBytes_FromString("1 + 1") : NULL;
+    return source ? plain_run(source) : NULL;
+}
+
+// ---- a new box -----------------------------------------------------------------------------------
+
+bool plain_settle(void)
+{
+    own_pid = getpid();
+    PyObject *known = PyDict_GetItemWithError(kit[KIT_BOX], keys[KEY_PID]);
+    if (!known || PyLong_AsLong(known) != own_pid) {
+        PyObject *pid = PyLong_FromLong(own_pid);
+        int r = pid ? PyDict_SetItem(kit[KIT_BOX], keys[KEY_PID], pid) : -1;
+        Py_XDECREF(pid);
+        if (r < 0)
+            return false;
+    }
+    for (Py_ssize_t i = 0, n = PyTuple_Size(kit[KIT_RENEWALS]); i < n; i++) {
+        PyObject *done = PyObject_CallObject(PyTuple_GetItem(kit[KIT_RENEWALS], i), NULL);
+        if (!done)
+            return false;
+        Py_DECREF(done);
+    }
+    return true;
+}
+
+// ---- the text ------------------------------------------------------------------------------------
+
+// Words with which runner.handle() does more than run the text.  That they may be within a string or another word
+// costs only time.
+static bool is_plain(const char *text, size_t length)
+{
+    static const char *const words[] = {"coding", "__main__", "await", "async"};
+    if (memchr(text, '\0', length))
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(text, length, words[i], strlen(words[i])))
+            return false;
+    return true;
+}
+
+static bool is_one_line(const char *text, size_t length)
+{
+    static const char blanks[] = " \t\n\r\v\f";
+    size_t start = strspn(text, blanks);
+    while (length > start && strchr(blanks, text[length - 1]))
+        length--;
+    return !memchr(text + start, '\n', length - start);
+}
+
+// A list of code objects, and behind them None where the value is not wanted; NULL with an exception.
+static PyObject *to_steps(PyObject *source)
+{
+    char *text = PyBytes_AsString(source);
+    if (is_one_line(text, (size_t)PyBytes_Size(source))) {
+        PyObject *code = Py_CompileString(text, key_texts[KEY_FILENAME], Py_eval_input);
+        if (code) {
+            PyObject *steps = PyList_New(1);
+            if (steps)
+                (void)PyList_SetItem(steps, 0, code);
+            else
+                Py_DECREF(code);
+            return steps;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_SyntaxError) &&
+            !PyErr_ExceptionMatches(PyExc_RecursionError) &&
+            !PyErr_ExceptionMatches(PyExc_MemoryError))
+            return NULL;
+        PyErr_Clear();
+    }
+    return PyObject_CallFunctionObjArgs(kit[KIT_TO_STEPS], source, keys[KEY_FILENAME],
+                                        kit[KIT_COMPILE_BODY], NULL);
+}
+
+// The value of the last step, None when it is not wanted; NULL with an exception.
+static PyObject *evaluate(PyObject *steps)
+{
+    PyObject *value = NULL;
+    for (Py_ssize_t i = 0, n = PyList_Size(steps); i < n; i++) {
+        PyObject *code = PyList_GetItem(steps, i);
+        if (code == Py_None) {
+            Py_XDECREF(value);
+            Py_RETURN_NONE;
+        }
+        Py_XDECREF(value);
+        value = PyEval_EvalCode(code, names, names);
+        if (!value)
+            return NULL;
+    }
+    return value;
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+// Is the entry of Box still unset or false?
+static bool is_unset(enum key key)
+{
+    PyObject *value = PyDict_GetItemWithError(kit[KIT_BOX], keys[key]);
+    return !value || PyObject_IsTrue(value) == 0;
+}
+
+// Nothing of user code is in __main__, so there is nothing to let go of.
+static bool main_is_as_it_was(void)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0, i = 0;
+    if (PyDict_Size(names) != names_before)
+        return false;
+    while (PyDict_Next(names, &at, &key, &value))
+        if (i >= names_before || value != values_before[i++])
+            return false;
+    return true;
+}
+
+// Has the run left nothing behind that somebody would have to look at?
+static bool nothing_is_left(void)
+{
+    return plain_is_ours() && main_is_as_it_was() &&
+           PyDict_Size(kit[KIT_MODULES]) == modules_before &&
+           PyDict_GetItemWithError(kit[KIT_MODULES], keys[KEY_NAME]) == main_module &&
+           PyDict_GetItemWithError(kit[KIT_SYS], keys[KEY_STDOUT]) ==
+               PyTuple_GetItem(kit[KIT_STREAMS], 0) &&
+           PyDict_GetItemWithError(kit[KIT_SYS], keys[KEY_STDERR]) ==
+               PyTuple_GetItem(kit[KIT_STREAMS], 1) &&
+           is_unset(KEY_SHOWN) && is_unset(KEY_PYPLOT) && is_unset(KEY_LAYERS) &&
+           is_unset(KEY_EVENTS) && !PyErr_Occurred();
+}
+
+static bool did(PyObject *done)
+{
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+static bool has_no_threads(void)
+{
+    PyObject *count = PyObject_CallObject(kit[KIT_COUNT_THREADS], NULL);
+    long threads = count ? PyLong_AsLong(count) : -1;
+    Py_XDECREF(count);
+    return threads == 0 && PyList_Size(kit[KIT_THREAD_EXITS]) == exits_before;
+}
+
+// A whole collection as long as nothing is in the oldest generation; see runner.collect_new().
+static bool collect(void)
+{
+    PyObject *old = PyObject_CallObject(kit[KIT_GET_OBJECTS], oldest);
+    if (!old)
+        return false;
+    PyObject *how_far = PyList_Size(old) ? oldest : youngest_two;
+    Py_DECREF(old);
+    return did(PyObject_CallObject(kit[KIT_COLLECT], how_far));
+}
+
+// atexit has none by itself, unless a preload gave it one.
+static bool run_exitfuncs(void)
+{
+    PyObject *count = PyObject_CallObject(kit[KIT_COUNT_EXITFUNCS], NULL);
+    long functions = count ? PyLong_AsLong(count) : -1;
+    Py_XDECREF(count);
+    return functions == 0 ||
+           (functions > 0 && did(PyObject_CallObject(kit[KIT_RUN_EXITFUNCS], NULL)));
+}
+
+// What runner.end_of_script() does.  False: something came in between, with or without an exception, and that has
+// to do it again.
+static bool end_plainly(void)
+{
+    if (!nothing_is_left() || !has_no_threads() || !run_exitfuncs() ||
+        PyList_Size(kit[KIT_LOG_HANDLERS]) != handlers_before || !collect() || !nothing_is_left())
+        return false;
+    for (Py_ssize_t i = 0; i < 2; i++)
+        if (!did(PyObject_CallMethodObjArgs(PyTuple_GetItem(kit[KIT_STREAMS], i), keys[KEY_FLUSH],
+                                            NULL)))
+            return false;
+    return !PyErr_Occurred();
+}
+
+// ---- the answer ----------------------------------------------------------------------------------
+
+struct shown {
+    PyObject *text, *json; // str; NULL where there is no value
+};
+
+static bool is_short_ascii(PyObject *text)
+{
+    PyObject *bytes = PyUnicode_AsUTF8String(text);
+    if (!bytes) {
+        PyErr_Clear(); // a surrogate by itself
+        return false;
+    }
+    const char *start = PyBytes_AsString(bytes);
+    Py_ssize_t length = PyBytes_Size(bytes);
+    bool good = length < RESULT_MAX / 4; // no escape makes more of it than fits
+    for (Py_ssize_t i = 0; i < length && good; i++)
+        good = start[i] > 0;
+    Py_DECREF(bytes);
+    return good;
+}
+
+static PyObject *call_quote(PyObject *text)
+{
+    return PyObject_CallFunctionObjArgs(kit[KIT_QUOTE], text, NULL);
+}
+
+static bool fits(PyObject *integer)
+{
+    int over;
+    (void)PyLong_AsLongLongAndOverflow(integer, &over);
+    return over == 0;
+}
+
+// Describes a value of which this file knows how it looks; false for others.
+static bool show(PyObject *value, struct shown *ret)
+{
+    *ret = (struct shown){NULL, NULL};
+    if (value == Py_None)
+        return true;
+    if (value == Py_True || value == Py_False) {
+        ret->json = PyUnicode_FromString(value == Py_True ? "true" : "false");
+        ret->text = PyObject_Repr(value);
+    } else if ((PyLong_CheckExact(value) && fits(value)) ||
+               (PyFloat_CheckExact(value) &&
+                PyFloat_AsDouble(value) - PyFloat_AsDouble(value) == 0)) {
+        ret->text = PyObject_Repr(value);
+        ret->json = ret->text;
+        Py_XINCREF(ret->json);
+    } else if (PyUnicode_CheckExact(value) && is_short_ascii(value)) {
+        ret->json = call_quote(value);
+        ret->text = PyObject_Repr(value);
+    }
+    if (ret->text && ret->json)
+        return true;
+    PyErr_Clear();
+    Py_CLEAR(ret->text);
+    Py_CLEAR(ret->json);
+    return false;
+}
+
+static PyObject *encode(const struct shown *s)
+{
+    if (!s->text)
+        return PyBytes_FromString("{\"exit_code\":0,\"phase\":\"execution\"}");
+    PyObject *quoted = call_quote(s->text);
+    PyObject *text = quoted ? PyUnicode_FromFormat("{\"exit_code\":0,\"phase\":\"execution\","
+                                                   "\"result\":%U,\"result_json\":%U}",
+                                                   quoted, s->json)
+                            : NULL;
+    PyObject *payload = text ? PyUnicode_AsUTF8String(text) : NULL;
+    Py_XDECREF(text);
+    Py_XDECREF(quoted);
+    return payload;
+}
+
+static PyObject *as_answer(const struct shown *s)
+{
+    return s->text ? Py_BuildValue("{s:i,s:s,s:O,s:O}", "exit_code", 0, "phase", "execution",
+                                   "result", s->text, "result_json", s->json)
+                   : Py_BuildValue("{s:i,s:s}", "exit_code", 0, "phase", "execution");
+}
+
+// Takes the pending exception, with its traceback in it.
+static PyObject *take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value && traceback)
+        (void)PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+// An answer by runner.describe(), which takes the value from us: nothing of it may be left when the script ends.
+// None where even that failed.
+static PyObject *describe(PyObject *steps, const char *phase, PyObject **value)
+{
+    if (*value)
+        PyErr_Clear();
+    PyObject *exc = *value ? NULL : take_exception();
+    PyObject *answer = PyObject_CallFunction(kit[KIT_DESCRIBE], "OsOO", steps ? steps : Py_None,
+                                             phase, *value ? *value : Py_None, exc ? exc : Py_None);
+    Py_XDECREF(exc);
+    Py_CLEAR(*value);
+    if (answer)
+        return answer;
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+static PyObject *wind_up(PyObject *answer)
+{
+    PyErr_Clear();
+    names = NULL;
+    Py_CLEAR(main_module); // nobody else may hold it when the script ends
+    PyObject *payload =
+        answer ? PyObject_CallFunctionObjArgs(kit[KIT_WIND_UP], answer, NULL) : NULL;
+    Py_XDECREF(answer);
+    if (payload && PyBytes_Check(payload))
+        return payload;
+    PyErr_Clear(); // no memory for it, or a signal
+    Py_INCREF(kit[KIT_LAST_RESORT]);
+    return kit[KIT_LAST_RESORT];
+}
+
+PyObject *plain_run(PyObject *source)
+{
+    if (!is_plain(PyBytes_AsString(source), (size_t)PyBytes_Size(source)))
+        return NULL;
+    if (PyDict_SetItem(kit[KIT_BOX], keys[KEY_SESSION], Py_False) < 0 ||
+        PyDict_SetItem(kit[KIT_SOURCES], keys[KEY_FILENAME], source) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *steps = to_steps(source);
+    PyObject *value = steps ? evaluate(steps) : NULL;
+    PyObject *answer = NULL, *payload = NULL;
+    struct shown shown;
+    if (!value || !nothing_is_left() || !show(value, &shown))
+        answer = describe(steps, steps ? "execution" : "syntax_check", &value);
+    Py_XDECREF(steps);
+    Py_CLEAR(value);
+    if (answer)
+        return wind_up(answer);
+    payload = end_plainly() ? encode(&shown) : NULL;
+    return payload ? payload : wind_up(as_answer(&shown));
+}
