@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -24,14 +26,18 @@
 
 enum {
     PIECES_MAX = 1024,
-    DATA_MAX = 512,
-    DATA_BYTES_MAX =
-        16
-        << 20, // who has more variables has mostly ones that nobody touched, and a file would hold them
+    OBJECTS_MAX = 1024,
+    // Who has more variables has mostly ones that nobody touched, and a file would hold them.
+    DATA_BYTES_MAX = 16 << 20,
+    // The same of code and constants; and all of it has to be read.
+    OBJECT_BYTES_MAX = 8 << 20,
+    TABLE_BYTES_MAX = 512 << 10,
+    THREAD_BYTES_MAX = 64 << 10,
 };
 
-static struct image_area pieces[PIECES_MAX], data[DATA_MAX];
-static size_t piece_count, data_count;
+static struct image_area pieces[PIECES_MAX], parts[OBJECTS_MAX];
+static size_t piece_count, part_count;
+static uintptr_t page_size;
 
 // In the order of addresses: neighbours are neighbours in the file as well then, and the kernel makes one mapping
 // of them.  Most come so; only arenas in one mapping do not.
@@ -45,20 +51,38 @@ static void add_piece(uintptr_t start, uintptr_t end)
     pieces[at] = (struct image_area){start, end};
 }
 
-// The variables of the program and its libraries, with those that the linker made read-only when it had filled them
-// in.  A mapping in /proc/self/maps can be larger: the kernel makes one of these and of what malloc mapped beside them.
-static int add_data(struct dl_phdr_info *info, size_t size, void *argument)
+static void add_part(uintptr_t start, uintptr_t end)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (part_count < OBJECTS_MAX)
+        parts[part_count++] =
+            (struct image_area){start & ~(page_size - 1), (end + page_size - 1) & ~(page_size - 1)};
+}
+
+// The program and its libraries: all of those that are small, of the others their variables, with those that the
+// linker made read-only when it had filled them in.  A mapping in /proc/self/maps can be larger: the kernel makes one of these and of
+// what malloc mapped beside them.
+static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    const bool *whole = argument;
+    uintptr_t first = UINTPTR_MAX, last = 0;
     (void)size;
-    (void)argument;
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && (p->p_flags & PF_W) && p->p_memsz <= DATA_BYTES_MAX &&
-            data_count < DATA_MAX)
-            data[data_count++] = (struct image_area){start & ~(page - 1),
-                                                     (start + p->p_memsz + page - 1) & ~(page - 1)};
+        if (p->p_type != PT_LOAD)
+            continue;
+        first = start < first ? start : first;
+        last = start + p->p_memsz > last ? start + p->p_memsz : last;
+    }
+    if (*whole && first < last && last - first <= OBJECT_BYTES_MAX) {
+        add_part(first, last);
+        return 0;
+    }
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_W) && p->p_memsz <= DATA_BYTES_MAX)
+            add_part(start, start + p->p_memsz);
     }
     return 0;
 }
@@ -89,36 +113,96 @@ static void add_common(const struct mapping *m, const struct image_area *areas, 
                   areas[i].end < m->end ? areas[i].end : m->end);
 }
 
-// What may go into the file.
-static int find_pieces(const struct image_area *areas, size_t count)
+// What may go into the file.  With `whole` also what is not written to.
+static int find_pieces(const struct image_area *areas, size_t count, bool whole)
 {
     _cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
+    const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
     char line[4096 + 256];
     if (!maps)
         return -errno;
-    piece_count = data_count = 0;
-    (void)dl_iterate_phdr(add_data, NULL);
+    piece_count = part_count = 0;
+    page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)dl_iterate_phdr(add_object, &whole);
     while (fgets(line, sizeof line, maps)) {
-        struct mapping m = {0};
-        bool writable = read_mapping(line, &m) && strcmp(m.mode, "rw-p") == 0;
-        if (!writable && strcmp(m.mode, "r--p") != 0)
+        struct mapping m;
+        if (!read_mapping(line, &m) || m.mode[0] != 'r' || m.mode[3] != 'p')
             continue;
-        if (writable && strcmp(m.name, "[heap]") == 0)
-            add_piece(m.start, m.end);
-        else if (m.name[0] != '[') // a stack grows
-            add_common(&m, data, data_count);
-        if (writable && !m.name[0])
-            add_common(&m, areas, count);
+        bool writable = m.mode[1] == 'w', anonymous = !m.name[0];
+        size_t length = m.end - m.start;
+        if (m.name[0] == '[') { // a stack grows, and the others are the kernel's
+            if (strcmp(m.name, "[heap]") == 0)
+                add_piece(m.start, m.end);
+        } else if (anonymous && !writable) {
+            continue; // large pages, see box/text.h
+        } else if (whole && anonymous && thread >= m.start && thread < m.end &&
+                   length <= THREAD_BYTES_MAX) {
+            add_piece(m.start, m.end); // what the linker gave the first thread
+        } else {
+            size_t before = piece_count;
+            add_common(&m, parts, part_count);
+            if (anonymous)
+                add_common(&m, areas, count);
+            else if (whole && piece_count == before && strcmp(m.mode, "r--p") == 0 &&
+                     length <= TABLE_BYTES_MAX)
+                add_piece(m.start, m.end); // such as a locale
+        }
     }
     return ferror(maps) ? -EIO : 0;
 }
 
-static int new_file(void)
+// The file: what writes to it, and what is mapped.
+struct backing {
+    int write, map;
+};
+
+static void backing_close(struct backing *b)
+{
+    if (b->map != b->write)
+        fd_close(&b->map);
+    fd_close(&b->write);
+}
+
+// On a tmpfs of its own, which can have pages of 2 MiB whatever the system's setting for memfds is: a fork copies
+// the entries of a whole one at once, and the end of the copy drops them at once, where small ones are counted one by one.  The mount is gone
+// at once.  SECURITY: what is mapped was opened for reading, so nobody can write to the file through a mapping.
+static int open_large(struct backing *ret)
+{
+    static const char place[] = "/mnt", name[] = "/mnt/image";
+    if (mount("image", place, "tmpfs", MS_NOSUID | MS_NODEV, "huge=always,mode=700") < 0)
+        return -errno;
+    struct backing b = {.write = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+    b.map = open(name, O_RDONLY | O_CLOEXEC);
+    bool good = b.write >= 0 && b.map >= 0 && unlink(name) == 0;
+    if (umount2(place, MNT_DETACH) < 0 || !good) {
+        backing_close(&b);
+        return -EIO;
+    }
+    *ret = b;
+    return 0;
+}
+
+static int open_small(struct backing *ret)
 {
     int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return fd < 0 ? -errno : fd;
+    if (fd < 0)
+        return -errno;
+    *ret = (struct backing){fd, fd};
+    return 0;
+}
+
+// SECURITY: all boxes read these pages.  None has a descriptor of the file, and a private mapping cannot write to it;
+// sealed or open for reading only, it could not be written to, cut or punched with one either.
+static int shut(struct backing *b)
+{
+    int r = 0;
+    if (b->map == b->write &&
+        fcntl(b->write, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+        r = -errno;
+    backing_close(b);
+    return r;
 }
 
 static int write_piece(int fd, const struct image_area *p, off_t at)
@@ -133,38 +217,49 @@ static int write_piece(int fd, const struct image_area *p, off_t at)
 }
 
 // Between the two calls nothing may write to the piece, or it would be lost: what this code needs is on its
-// stack or only read, and signals are held off.  What the linker had made read-only can be written to afterwards, or
-// it would be a mapping more of each library: that protects against mistakes of code that is not hostile.  1: it stays where it is; negative: it may be gone.
-static int move_piece(int fd, const struct image_area *p, off_t at)
+// stack or only read, and signals are held off.  1: it stays where it is; negative: it may be gone.
+static int move_piece(const struct backing *b, const struct image_area *p, off_t at, int rights)
 {
-    if (write_piece(fd, p, at) < 0)
+    if (write_piece(b->write, p, at) < 0)
         return 1;
-    void *there = mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_FIXED, fd, at);
+    void *there =
+        mmap((void *)p->start, p->end - p->start, rights, MAP_PRIVATE | MAP_FIXED, b->map, at);
     return there == MAP_FAILED ? -errno : 0;
+}
+
+// Code and variables of all libraries lie next to each other, and with the same rights they are one mapping.
+// SECURITY: so all of it can be written to and executed.  That is a box's own affair: its code may map what it likes,
+// and what it does to these pages is in copies of its own.  A policy may forbid it to everybody.
+static bool may_be_whole(const struct backing *b)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (ftruncate(b->write, (off_t)page) < 0)
+        return false;
+    void *there = mmap(NULL, page, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE, b->map, 0);
+    return there != MAP_FAILED && munmap(there, page) == 0;
 }
 
 int image_share(const struct image_area *areas, size_t count)
 {
+    struct backing b;
     sigset_t all, before;
     off_t at = 0;
     int r = 0;
-    if (find_pieces(areas, count) < 0)
+    if (open_large(&b) < 0 && open_small(&b) < 0)
         return 0;
-    _cleanup_close_ int fd = new_file();
-    if (fd < 0)
+    const bool whole = may_be_whole(&b);
+    if (find_pieces(areas, count, whole) < 0) {
+        backing_close(&b);
         return 0;
+    }
+    const int rights = PROT_READ | PROT_WRITE | (whole ? PROT_EXEC : 0);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
-    for (size_t i = 0; i < piece_count && r == 0; i++) {
-        r = move_piece(fd, &pieces[i], at);
+    for (size_t i = 0; i < piece_count && r >= 0; i++) {
+        r = move_piece(&b, &pieces[i], at, rights);
         at += (off_t)(pieces[i].end - pieces[i].start);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    // SECURITY: all boxes read these pages.  None has a descriptor of the file, and a private mapping cannot write
-    // to it; sealed, it could not be written to, cut or punched with one either.
-    if (r >= 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-        r = -errno;
-    return r < 0 ? r : 0;
+    int shut_well = shut(&b);
+    return r < 0 ? r : shut_well;
 }

@@ -99,8 +99,8 @@ int warm_report(int fd)
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &start, &end, mode) != 3 ||
             strstr(line, "[stack]") || strstr(line, "[v"))
             continue;
-        bool writable = strcmp(mode, "rw-p") == 0;
-        if (!writable && strcmp(mode, "r-xp") != 0 && strcmp(mode, "r--p") != 0)
+        bool writable = mode[1] == 'w';
+        if (mode[0] != 'r' || mode[3] != 'p')
             continue;
         int r = add_mapping(pagemap, start, end, size, writable);
         if (r < 0)
@@ -128,4 +128,12 @@ void warm_touch(bool hurry)
         if (madvise((void *)r[i].start, r[i].length, r[i].advice) < 0 && errno == EINVAL)
             return; // an older kernel: pages are copied when they are written to
     }
+}
+
+void warm_map(void)
+{
+    const struct range *r = sets[true].ranges;
+    for (size_t i = 0; i < sets[true].count; i++)
+        if (madvise((void *)r[i].start, r[i].length, MADV_POPULATE_READ) < 0 && errno == EINVAL)
+            return;
 }

@@ -25,13 +25,13 @@ def test_a_box_maps_it_privately_and_has_no_descriptor(api):
         api,
         """
         import os
-        lines = [line.split() for line in open("/proc/self/maps") if "memfd:image" in line]
+        lines = [line.split() for line in open("/proc/self/maps") if "image (deleted)" in line]
         open_ones = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
         links = [os.readlink(path) for path in open_ones if os.path.islink(path)]
         sorted({line[1] for line in lines}), [link for link in links if "image" in link], len(lines)
         """,
     )
-    assert found[:2] == [["rw-p"], []] and found[2] > 3, found
+    assert found[:2] == [["rwxp"], []] and found[2] > 3, found
 
 
 def test_no_way_to_its_file(api):
@@ -40,7 +40,7 @@ def test_no_way_to_its_file(api):
         api,
         """
         import os
-        line = next(line for line in open("/proc/self/maps") if "memfd:image" in line)
+        line = next(line for line in open("/proc/self/maps") if "image (deleted)" in line)
         try:
             found = os.open("/proc/self/map_files/" + line.split()[0], os.O_RDWR)
         except OSError as exc:
@@ -112,16 +112,16 @@ def test_a_child_has_it_as_well(api):
 
 # ---- code (src/box/text.c) -------------------------------------------------------------------------
 
-def test_code_is_in_few_mappings(api):
-    """What a fork copies: of each library one with its code and constants, and one with its variables."""
-    names = run(
+def test_all_is_in_few_mappings(api):
+    """What a fork copies: code, constants and variables of libraries that lie next to each other are one."""
+    count, own = run(
         api,
         """
         lines = [line.split() for line in open("/proc/self/maps")]
-        [line[5] for line in lines if len(line) > 5 and ".so" in line[5]]
+        len(lines), [line[5] for line in lines if len(line) > 5 and "/_json" in line[5]]
         """,
     )
-    assert len(names) > 5 and len(names) == len(set(names)), names
+    assert count < 40 and own == [], (count, own)
 
 
 def test_copied_code_is_in_large_pages_or_not_copied(api):
@@ -146,26 +146,21 @@ SPOIL_CODE = """
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     text = b"Return the number of items in a container."
-    at, tries = 0, []
+    places = []
     for line in open("/proc/self/maps"):
         fields = line.split()
         start, end = (int(address, 16) for address in fields[0].split("-"))
-        if fields[1] == "r-xp" and start < 1 << 47 and not at:
-            tries.append(fields)
-            found = ctypes.string_at(start, end - start).find(text)
-            at = start + found if found >= 0 else 0
-    page = at & -4096
-    changed = libc.mprotect(ctypes.c_void_p(page), 8192, 7)
-    ctypes.memset(at, 0x58, 6)
+        if "x" in fields[1] and "r" in fields[1] and start < 1 << 47 and "[" not in line:
+            data, at = ctypes.string_at(start, end - start), -1
+            while (at := data.find(text, at + 1)) >= 0:
+                places.append(start + at)
+    changed = {libc.mprotect(ctypes.c_void_p(at & -4096), 8192, 7) for at in places}
+    for at in places:
+        ctypes.memset(at, 0x58, 6)
     """
 
 
 def test_what_a_box_does_to_code_stays_there(api):
-    assert run(api, SPOIL_CODE + "at != 0, changed, len.__doc__[:8]\n") == [True, 0, "XXXXXX t"]
+    assert run(api, SPOIL_CODE + "list(changed), len.__doc__[:8]\n") == [[0], "XXXXXX t"]
     for _ in range(6):
         assert run(api, "len.__doc__[:8]") == "Return t"
-
-
-def test_code_cannot_be_written_to_as_it_is(api):
-    answer = api.run(textwrap.dedent(SPOIL_CODE).replace("libc.mprotect(ctypes.c_void_p(page), 8192, 7)", "0"))
-    assert answer["verdict"] == "error" and answer["signal"] == 11, answer
