@@ -3,7 +3,7 @@
 // warm: the pages that a run writes to, learned once per zygote.
 //
 // A box begins as a copy of the zygote whose pages are shared until they are written to, and each
-// first write is a page fault.  A plain run makes about 500 of them, a third of all that a fresh box
+// first write is a page fault.  A plain run makes about 100 of them, a quarter of all that a fresh box
 // costs.  So the zygote lets one throw-away child rehearse a run, asks the kernel which pages that
 // made its own, and every box copies just these in one go, before it is needed and without a fault
 // for each.

@@ -8,7 +8,7 @@
 //                        With rehearsals of a run, () or two (for boxes made ahead of demand and behind it), boxes
 //                        are made from an image (box/image.h) and with the pages that they will need (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
-//   bind_plain(kit), rehearse_plain()  zygote: python/plain.h
+//   bind_plain(kit), rehearse_plain([source])  zygote: python/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
 //   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those of
 //                        the values in a tuple
@@ -394,8 +394,8 @@ static PyMethodDef methods[] = {
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
     {"bind_plain", py_bind_plain, METH_O, "bind_plain(kit): runs can be done in C"},
-    {"rehearse_plain", py_rehearse_plain, METH_NOARGS,
-     "rehearse_plain(): one of them, for practice"},
+    {"rehearse_plain", py_rehearse_plain, METH_VARARGS,
+     "rehearse_plain([source]): one of them, for practice"},
     {"public", py_public, METH_VARARGS, "public(names, values): those that are no secret"},
     {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
     {"park", py_park, METH_VARARGS, "park(branch, serial, kind, keep): keep a copy asleep"},

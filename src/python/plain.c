@@ -17,6 +17,7 @@
     X(RENEWALS, "renewals")         /* what every box has to call: seeds */                        \
     X(THREAD_EXITS, "thread_exits") /* threading's own list of functions for the end */            \
     X(LOG_HANDLERS, "log_handlers") /* logging's own list of handlers */                           \
+    X(FIGURES, "figures")           /* pyplot's own dictionary of those that are open, or None */  \
     X(COUNT_THREADS, "count_threads")                                                              \
     X(COUNT_EXITFUNCS, "count_exitfuncs")                                                          \
     X(RUN_EXITFUNCS, "run_exitfuncs")                                                              \
@@ -120,6 +121,7 @@ bool plain_begin(void)
     if (!dict || PyDict_Size(dict) > NAMES_MAX)
         return !PyErr_Occurred();
     Py_INCREF(main_module);
+    names_before = 0;
     while (PyDict_Next(dict, &at, &key, &value))
         values_before[names_before++] = value;
     modules_before = PyDict_Size(kit[KIT_MODULES]);
@@ -137,13 +139,19 @@ bool plain_is_ours(void)
     return getpid() == own_pid;
 }
 
-PyObject *py_rehearse_plain(PyObject *self, PyObject *unused)
+PyObject *py_rehearse_plain(PyObject *self, PyObject *args)
 {
+    PyObject *source = NULL;
     (void)self;
-    (void)unused;
+    if (!PyArg_ParseTuple(args, "|S", &source))
+        return NULL;
+    if (!names && !plain_begin()) // an earlier one has let go of __main__
+        return NULL;
     if (!names)
-        Py_RETURN_NONE;
-    PyObject *source = plain_settle() ? PyBytes_FromString("1 + 1") : NULL;
+        return PyErr_Format(PyExc_RuntimeError, "there is no kit, or no __main__");
+    if (source)
+        return plain_run(source);
+    source = plain_settle() ? PyBytes_FromString("1 + 1") : NULL;
     return source ? plain_run(source) : NULL;
 }
 
@@ -244,6 +252,13 @@ static bool is_unset(enum key key)
     return !value || PyObject_IsTrue(value) == 0;
 }
 
+// With a figure that is open there is something to show.
+static bool has_no_figures(void)
+{
+    return is_unset(KEY_PYPLOT) ||
+           (kit[KIT_FIGURES] != Py_None && PyObject_Size(kit[KIT_FIGURES]) == 0);
+}
+
 // Nothing of user code is in __main__, so there is nothing to let go of.
 static bool main_is_as_it_was(void)
 {
@@ -267,7 +282,7 @@ static bool nothing_is_left(void)
                PyTuple_GetItem(kit[KIT_STREAMS], 0) &&
            PyDict_GetItemWithError(kit[KIT_SYS], keys[KEY_STDERR]) ==
                PyTuple_GetItem(kit[KIT_STREAMS], 1) &&
-           is_unset(KEY_SHOWN) && is_unset(KEY_PYPLOT) && is_unset(KEY_LAYERS) &&
+           is_unset(KEY_SHOWN) && has_no_figures() && is_unset(KEY_LAYERS) &&
            is_unset(KEY_EVENTS) && !PyErr_Occurred();
 }
 

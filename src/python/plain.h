@@ -16,8 +16,8 @@
 
 // bind_plain(kit): what runner.kit() made.  The zygote's last act in Python; without it nothing here is used.
 PyObject *py_bind_plain(PyObject *self, PyObject *kit);
-// rehearse_plain(): settles and runs "1 + 1", in a child that is thrown away; None where there is no kit.
-PyObject *py_rehearse_plain(PyObject *self, PyObject *unused);
+// rehearse_plain([source]): runs a plain source in a child that is thrown away; without one it settles and runs "1 + 1".
+PyObject *py_rehearse_plain(PyObject *self, PyObject *args);
 
 // In the zygote, when __main__ is new.  False with an exception.
 bool plain_begin(void);

@@ -615,11 +615,19 @@ def can_be_plain():
     return not (Box.thread_exits is None or Box.linecache is None or Box.end_logging is None)
 
 
+def figures():
+    """pyplot's own dictionary of open figures, where the zygote has imported it."""
+    try:
+        return modules["matplotlib._pylab_helpers"].Gcf.figs if Box.pyplot else None
+    except Exception:
+        return None
+
+
 def kit():
     """What plain.c calls in a box, bound now."""
     return {"box": Box.__dict__, "modules": modules, "sys": sys.__dict__,
             "sources": Box.sources, "streams": Box.streams, "renewals": Box.renewals,
-            "thread_exits": Box.thread_exits, "count_threads": count_threads,
+            "figures": figures(), "thread_exits": Box.thread_exits, "count_threads": count_threads,
             "log_handlers": Box.log_handlers, "count_exitfuncs": count_exitfuncs,
             "run_exitfuncs": run_exitfuncs, "collect": collect, "get_objects": get_objects,
             "quote": quote, "to_steps": to_steps, "compile_body": compile_body,
@@ -631,6 +639,8 @@ def rehearse():
     from 0.5 to 0.1 ms."""
     if Box.rehearse_plain is not None:
         Box.rehearse_plain()
+        new_main()
+        Box.rehearse_plain(b"\n".join([b"import sys\nx = [1]\nprint(end='')", *exercises()]))
         new_main()
     settle()
     for source in b"1 + 1", b"import sys\nx = [1]\nx\n", *exercises():
