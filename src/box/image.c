@@ -43,12 +43,16 @@ static uintptr_t page_size;
 // of them.  Most come so; only arenas in one mapping do not.
 static void add_piece(uintptr_t start, uintptr_t end)
 {
-    if (start >= end || piece_count == PIECES_MAX)
+    size_t at = piece_count;
+    while (at > 0 && pieces[at - 1].start > start)
+        at--;
+    // What overlaps would be written twice and mapped from the first time: it stays where it is.
+    if (start >= end || piece_count == PIECES_MAX || (at > 0 && pieces[at - 1].end > start) ||
+        (at < piece_count && pieces[at].start < end))
         return;
-    size_t at = piece_count++;
-    for (; at > 0 && pieces[at - 1].start > start; at--)
-        pieces[at] = pieces[at - 1];
+    memmove(&pieces[at + 1], &pieces[at], (piece_count - at) * sizeof *pieces);
     pieces[at] = (struct image_area){start, end};
+    piece_count++;
 }
 
 static void add_part(uintptr_t start, uintptr_t end)
