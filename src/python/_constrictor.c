@@ -197,8 +197,10 @@ static PyObject *live(PyObject *on_child)
         return run;
     PyObject *meta = PyTuple_GetItem(run, 0), *source = PyTuple_GetItem(run, 1);
     PyObject *payload = PyBytes_Size(meta) == 0 ? plain_run(source) : NULL;
-    if (!payload)
+    if (!payload) {
+        plain_let_go();
         return PyObject_CallFunctionObjArgs(on_child, run, NULL);
+    }
     if (!plain_is_ours())
         _exit(1);
     if (send_bytes(RESULT, payload) < 0)

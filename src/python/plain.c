@@ -18,6 +18,10 @@
     X(THREAD_EXITS, "thread_exits") /* threading's own list of functions for the end */            \
     X(LOG_HANDLERS, "log_handlers") /* logging's own list of handlers */                           \
     X(FIGURES, "figures")           /* pyplot's own dictionary of those that are open, or None */  \
+    X(GETTRACE, "gettrace")                                                                        \
+    X(SETTRACE, "settrace")                                                                        \
+    X(GETPROFILE, "getprofile")                                                                    \
+    X(SETPROFILE, "setprofile")                                                                    \
     X(COUNT_THREADS, "count_threads")                                                              \
     X(COUNT_EXITFUNCS, "count_exitfuncs")                                                          \
     X(RUN_EXITFUNCS, "run_exitfuncs")                                                              \
@@ -53,6 +57,7 @@ static const char *const kit_names[KIT_MAX] = {
     X(EVENTS, "events")                                                                            \
     X(STDOUT, "stdout")                                                                            \
     X(STDERR, "stderr")                                                                            \
+    X(BUILTINS, "__builtins__")                                                                    \
     X(NAME, "__main__")                                                                            \
     X(FILENAME, "<code>")                                                                          \
     X(FLUSH, "flush")
@@ -132,6 +137,12 @@ bool plain_begin(void)
 bool plain_is_bound(void)
 {
     return names != NULL;
+}
+
+void plain_let_go(void)
+{
+    names = NULL;
+    Py_CLEAR(main_module);
 }
 
 bool plain_is_ours(void)
@@ -225,22 +236,53 @@ static PyObject *to_steps(PyObject *source)
                                         kit[KIT_COMPILE_BODY], NULL);
 }
 
-// The value of the last step, None when it is not wanted; NULL with an exception.
+// As eval() does it, which CPython 3.9 leaves to it.
+static PyObject *evaluate_step(PyObject *code)
+{
+    if (!PyDict_GetItemWithError(names, keys[KEY_BUILTINS]) &&
+        (PyErr_Occurred() || PyDict_SetItem(names, keys[KEY_BUILTINS], PyEval_GetBuiltins()) < 0))
+        return NULL;
+    return PyEval_EvalCode(code, names, names);
+}
+
+// The value of the last step, None when it is not wanted; NULL with an exception.  A tuple, because user code can find
+// a list and change it.
 static PyObject *evaluate(PyObject *steps)
 {
-    PyObject *value = NULL;
-    for (Py_ssize_t i = 0, n = PyList_Size(steps); i < n; i++) {
-        PyObject *code = PyList_GetItem(steps, i);
-        if (code == Py_None) {
-            Py_XDECREF(value);
-            Py_RETURN_NONE;
-        }
+    PyObject *codes = PyList_AsTuple(steps), *value = NULL;
+    for (Py_ssize_t i = 0, n = codes ? PyTuple_Size(codes) : 0; i < n; i++) {
+        PyObject *code = PyTuple_GetItem(codes, i);
         Py_XDECREF(value);
-        value = PyEval_EvalCode(code, names, names);
+        value = code == Py_None ? Py_None : evaluate_step(code);
+        if (code == Py_None)
+            Py_INCREF(value);
         if (!value)
-            return NULL;
+            break;
     }
+    Py_XDECREF(codes);
     return value;
+}
+
+static void unset(enum kit get, enum kit set)
+{
+    PyObject *now = PyObject_CallObject(kit[get], NULL);
+    if (now && now != Py_None)
+        Py_XDECREF(PyObject_CallFunctionObjArgs(kit[set], Py_None, NULL));
+    Py_XDECREF(now);
+    PyErr_Clear();
+}
+
+// Takes back what user code may have set and the rest of the run would have to run under; what it raised stays.
+static void regain(void)
+{
+    enum { RECURSION_MIN = 1000 }; // runner.RECURSION_MIN
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    unset(KIT_GETTRACE, KIT_SETTRACE);
+    unset(KIT_GETPROFILE, KIT_SETPROFILE);
+    if (Py_GetRecursionLimit() < RECURSION_MIN)
+        Py_SetRecursionLimit(RECURSION_MIN);
+    PyErr_Restore(type, value, traceback);
 }
 
 // ---- the end -------------------------------------------------------------------------------------
@@ -343,6 +385,8 @@ struct shown {
 
 static bool is_short_ascii(PyObject *text)
 {
+    if (PyUnicode_GetLength(text) >= RESULT_MAX / 4) // no escape makes more of it than fits
+        return false;
     PyObject *bytes = PyUnicode_AsUTF8String(text);
     if (!bytes) {
         PyErr_Clear(); // a surrogate by itself
@@ -350,7 +394,7 @@ static bool is_short_ascii(PyObject *text)
     }
     const char *start = PyBytes_AsString(bytes);
     Py_ssize_t length = PyBytes_Size(bytes);
-    bool good = length < RESULT_MAX / 4; // no escape makes more of it than fits
+    bool good = true;
     for (Py_ssize_t i = 0; i < length && good; i++)
         good = start[i] > 0;
     Py_DECREF(bytes);
@@ -451,8 +495,7 @@ static PyObject *describe(PyObject *steps, const char *phase, PyObject **value)
 static PyObject *wind_up(PyObject *answer)
 {
     PyErr_Clear();
-    names = NULL;
-    Py_CLEAR(main_module); // nobody else may hold it when the script ends
+    plain_let_go();
     PyObject *payload =
         answer ? PyObject_CallFunctionObjArgs(kit[KIT_WIND_UP], answer, NULL) : NULL;
     Py_XDECREF(answer);
@@ -467,13 +510,14 @@ PyObject *plain_run(PyObject *source)
 {
     if (!is_plain(PyBytes_AsString(source), (size_t)PyBytes_Size(source)))
         return NULL;
-    if (PyDict_SetItem(kit[KIT_BOX], keys[KEY_SESSION], Py_False) < 0 ||
-        PyDict_SetItem(kit[KIT_SOURCES], keys[KEY_FILENAME], source) < 0) {
+    if (PyDict_SetItem(kit[KIT_SOURCES], keys[KEY_FILENAME], source) < 0 ||
+        PyDict_SetItem(kit[KIT_BOX], keys[KEY_SESSION], Py_False) < 0) {
         PyErr_Clear();
         return NULL;
     }
     PyObject *steps = to_steps(source);
     PyObject *value = steps ? evaluate(steps) : NULL;
+    regain();
     PyObject *answer = NULL, *payload = NULL;
     struct shown shown;
     if (!value || !nothing_is_left() || !show(value, &shown))

@@ -26,6 +26,9 @@ bool plain_is_bound(void);
 bool plain_settle(void);
 // The payload to answer with, or NULL without an exception: not a plain run, nothing was done.
 PyObject *plain_run(PyObject *source);
+// Whoever goes on without plain_run(): nobody else may hold __main__ when the script ends, or what it names is not
+// finalised.
+void plain_let_go(void);
 // Is this still the process that settled, and not a child that user code forked?
 bool plain_is_ours(void);
 

@@ -627,6 +627,7 @@ def kit():
     """What plain.c calls in a box, bound now."""
     return {"box": Box.__dict__, "modules": modules, "sys": sys.__dict__,
             "sources": Box.sources, "streams": Box.streams, "renewals": Box.renewals,
+            "gettrace": gettrace, "settrace": settrace, "getprofile": getprofile, "setprofile": setprofile,
             "figures": figures(), "thread_exits": Box.thread_exits, "count_threads": count_threads,
             "log_handlers": Box.log_handlers, "count_exitfuncs": count_exitfuncs,
             "run_exitfuncs": run_exitfuncs, "collect": collect, "get_objects": get_objects,

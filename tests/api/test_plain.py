@@ -69,7 +69,7 @@ TEXTS = {
     "input": "input('? ')",
     "trace": "import sys\nsys.settrace(lambda *a: None)\nsys.setrecursionlimit(60)\n5",
     "atexit": "__import__('atexit').register(print, 'end')",
-    "atexit twice": "a = __import__('atexit'); a._clear(); a.register(lambda: print('end'))",
+    "atexit twice": "a = __import__('atexit'); a._clear(); a.register(lambda: print('end')) and None",
     "atexit error": "__import__('atexit').register(lambda: 1 / 0) and None",
     "thread": "__import__('threading').Timer(0.05, print, ['late']).start()",
     "logging": "import logging; logging.basicConfig(); logging.warning('w')",
@@ -79,6 +79,13 @@ TEXTS = {
     "finaliser": "type('T', (), {'__del__': lambda self: print('gone')})() and None",
     "finaliser in a cycle": "[x.append(x) for x in [[type('T', (), {'__del__': lambda s: print('gone')})()]]] and None",
     "file that nobody closes": "[f.write('x') for f in [open('f.txt', 'w')]] and None",
+    "named object": "class T:\n    def __del__(self): print('gone')\nt = T()",
+    "named file": "f = open('out.txt', 'w')\nf.write('abc')",
+    "file of a main function": "def main():\n    global f\n    f = open('out.txt', 'w')\n    f.write('abc')\n"
+                               "if __name__ == '__ma' 'in__':\n    main()",
+    "little recursion": "import sys, threading\nthreading.Timer(0.05, print, ['late']).start()\n"
+                        "sys.setrecursionlimit(30)\n1",
+    "builtins gone": "del __builtins__\nlen([1])",
     "own stdout": "import sys, io; sys.stdout = io.StringIO(); print('x')",
     "closed stdout": "__import__('sys').stdout.close()",
     "no stdout": "del __import__('sys').stdout",
@@ -93,6 +100,16 @@ TEXTS = {
     "own text": "import inspect\ndef f():\n    return 1\ninspect.getsource(f)",
     "names": "sorted(globals())",
     "file": "open('made.txt', 'w').write('abc')",
+}
+# Here the runner itself gets into the way of what is asked for, and C does not.
+ODD = {
+    "tracer that raises": "import sys\ndef tracer(frame, event, arg):\n    return undefined_name\n"
+                          "sys.settrace(tracer)\nx = 1",
+    "profiler": "import sys, threading\nthreading.Timer(0.05, print, ['late']).start()\n"
+                "sys.setprofile(lambda *a: print(a[1]) if a[1] == 'call' else None)\n1",
+    "steps that change": "import gc, sys\n"
+                         "found = [r for r in gc.get_referrers(sys._getframe().f_code) if type(r) is list]\n"
+                         "for r in found: r.clear()\nprint(1)",
 }
 DIFFERS = "execution_id", "usage", "files"
 
@@ -118,11 +135,34 @@ def test_the_same_answer_both_ways(api, name):
     assert in_c == in_python
 
 
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_ends_well(api, name):
+    answer = api.run(ODD[name])
+    assert answer["verdict"] == "ok" and answer["error"] is None, answer
+    assert "late" in answer["stdout"] or name != "profiler", answer
+
+
 def test_whose_run_it_is(api):
     """The texts above were really run by both."""
     code = "import sys\nsys._getframe().f_back.f_code.co_name"
     assert api.run(code)["result_json"] == "main"
     assert api.run(code + "  # await")["result_json"] == "evaluate"
+
+
+def test_a_main_function_s_file_is_whole(api):
+    """With the word itself it is the runner's."""
+    text = TEXTS["file of a main function"].replace("'__ma' 'in__'", "'__main__'")
+    assert [(file["path"], file["size"]) for file in api.run(text)["files"]] == [("out.txt", 3)]
+
+
+def test_so_is_that_of_a_run_with_arguments(api):
+    answer = api.run(TEXTS["named file"], args=["a"])
+    assert [(file["path"], file["size"]) for file in answer["files"]] == [("out.txt", 3)], answer
+
+
+def test_a_long_text_is_not_copied(api):
+    peak = [api.run("'\\xe9' * 150_000_000" + more)["usage"]["peak_memory_bytes"] for more in ("", "  # await")]
+    assert peak[0] < peak[1] * 1.2, peak
 
 
 def test_options_are_for_the_runner(api):
