@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -63,8 +62,8 @@ static void add_part(uintptr_t start, uintptr_t end)
 }
 
 // The program and its libraries: all of those that are small, of the others their variables, with those that the
-// linker made read-only when it had filled them in.  A mapping in /proc/self/maps can be larger: the kernel makes one of these and of
-// what malloc mapped beside them.
+// linker made read-only when it had filled them in.  A mapping in /proc/self/maps can be larger: the kernel makes
+// one of these and of what malloc mapped beside them.
 static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
 {
     const bool *whole = argument;
@@ -167,9 +166,10 @@ static void backing_close(struct backing *b)
     fd_close(&b->write);
 }
 
-// On a tmpfs of its own, which can have pages of 2 MiB whatever the system's setting for memfds is: a fork copies
-// the entries of a whole one at once, and the end of the copy drops them at once, where small ones are counted one by one.  The mount is gone
-// at once.  SECURITY: what is mapped was opened for reading, so nobody can write to the file through a mapping.
+// On a tmpfs of its own, which can have pages of 2 MiB whatever the system's setting for memfds is: a fork copies the
+// entries of one together, and the end of the copy drops them together, where small ones are counted one by one.
+// The mount is gone at once.  SECURITY: what is mapped was opened for reading, so nobody can write to the file
+// through a mapping.
 static int open_large(struct backing *ret)
 {
     static const char place[] = "/mnt", name[] = "/mnt/image";

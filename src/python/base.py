@@ -51,7 +51,7 @@ class Box:
     rich = None             # the module display, once the zygote has it
     native = None           # the module _constrictor, for what is faster in C
     stand_in = None         # for the module network: of _constrictor
-    rehearse_plain = None   # the same, of a run that is done in C
+    rehearse_plain = None   # of _constrictor: a run that is done in C, for practice
     flush_all = None        # of _constrictor: the C library's streams
     events = ()             # what that has to say about this run
     shown = False           # it has something for the answer

@@ -156,7 +156,6 @@ def describe(codes, phase, value, exc):
     None if that failed."""
     answer, Box.codes = {"exit_code": 0, "phase": phase}, codes or ()
     try:
-        regain()
         try:
             if exc is not None:
                 explain(exc, answer, PLAIN, False)
