@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/maps.h"
 #include "base/sys.h"
 #include "box/init.h"
 #include "wire/frame.h"
@@ -101,50 +102,6 @@ static long copy_process(void)
     return pid;
 }
 
-// One line of /proc/self/maps at a time, without stdio, whose buffers are in the memory that goes.
-struct maps {
-    int fd;
-    size_t have, at;
-    char text[4096];
-};
-
-// Returns false at the end; what does not fit is cut, and its rest looks like no mapping.
-static bool next_line(struct maps *m, char *line, size_t size)
-{
-    size_t length = 0;
-    for (;;) {
-        if (m->at == m->have) {
-            long n = sys_raw(SYS_read, m->fd, (long)m->text, sizeof m->text, 0, 0, 0);
-            if (n <= 0)
-                return false;
-            m->have = (size_t)n;
-            m->at = 0;
-        }
-        char c = m->text[m->at++];
-        if (c == '\n') {
-            line[length] = '\0';
-            return true;
-        }
-        if (length + 1 < size)
-            line[length++] = c;
-    }
-}
-
-static const char *take_number(const char *p, uintptr_t *ret)
-{
-    uintptr_t value = 0;
-    for (;; p++) {
-        unsigned digit = *p >= '0' && *p <= '9'   ? (unsigned)(*p - '0')
-                         : *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a' + 10)
-                                                  : 16;
-        if (digit == 16)
-            break;
-        value = value << 4 | digit;
-    }
-    *ret = value;
-    return p;
-}
-
 static bool lies_in(const void *p, uintptr_t start, uintptr_t end)
 {
     return (uintptr_t)p >= start && (uintptr_t)p < end;
@@ -155,26 +112,18 @@ static bool lies_in(const void *p, uintptr_t start, uintptr_t end)
 static void empty_memory(void)
 {
     enum { WORTH_IT = 64 << 10 };
-    static struct maps m;
-    char line[256];
-    m.fd =
-        (int)sys_raw(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    while (m.fd >= 0 && next_line(&m, line, sizeof line)) {
-        uintptr_t start, end;
-        const char *p = take_number(line, &start);
-        if (*p != '-')
+    static struct maps maps;
+    struct mapping m;
+    if (maps_open(&maps) < 0)
+        return;
+    while (maps_next(&maps, &m)) {
+        // Private, writable and of no file: memory without a name, or the heap.
+        bool plain = !*m.name || strcmp(m.name, "[heap]") == 0 || strncmp(m.name, "[anon", 5) == 0;
+        if (strcmp(m.mode, "rw-p") != 0 || m.file || !plain || m.end - m.start < WORTH_IT ||
+            lies_in(&m, m.start, m.end) || lies_in(&maps, m.start, m.end) ||
+            lies_in((const void *)pthread_self(), m.start, m.end))
             continue;
-        p = take_number(p + 1, &end);
-        // Private, writable and of no file: nothing behind the mode and the three numbers, or the heap.
-        if (strncmp(p, " rw-p 00000000 00:00 0", 22) != 0 || end - start < WORTH_IT)
-            continue;
-        for (p += 22; *p == ' '; p++)
-            ;
-        if ((*p && strcmp(p, "[heap]") != 0 && strncmp(p, "[anon", 5) != 0) ||
-            lies_in(line, start, end) || lies_in(&m, start, end) ||
-            lies_in((const void *)pthread_self(), start, end))
-            continue;
-        (void)sys_raw(SYS_madvise, (long)start, (long)(end - start), MADV_DONTNEED, 0, 0, 0);
+        (void)sys_raw(SYS_madvise, (long)m.start, (long)(m.end - m.start), MADV_DONTNEED, 0, 0, 0);
     }
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/maps.h"
 
 #ifndef MFD_NOEXEC_SEAL // Linux 6.3
 #define MFD_NOEXEC_SEAL 8U
@@ -90,25 +91,6 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
-// A line of /proc/self/maps.
-struct mapping {
-    uintptr_t start, end;
-    char mode[5];
-    const char *name; // "" for anonymous memory
-};
-
-static bool read_mapping(char *line, struct mapping *m)
-{
-    int at = 0;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &m->start, &m->end, m->mode,
-               &at) != 3 ||
-        !at)
-        return false;
-    line[strcspn(line, "\n")] = '\0';
-    m->name = line + at;
-    return true;
-}
-
 static void add_common(const struct mapping *m, const struct image_area *areas, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -119,17 +101,17 @@ static void add_common(const struct mapping *m, const struct image_area *areas, 
 // What may go into the file.  With `whole` also what is not written to.
 static int find_pieces(const struct image_area *areas, size_t count, bool whole)
 {
-    _cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
     const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
-    char line[4096 + 256];
-    if (!maps)
-        return -errno;
+    struct maps maps;
+    struct mapping m;
+    int r = maps_open(&maps);
+    if (r < 0)
+        return r;
     piece_count = part_count = 0;
     page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     (void)dl_iterate_phdr(add_object, &whole);
-    while (fgets(line, sizeof line, maps)) {
-        struct mapping m;
-        if (!read_mapping(line, &m) || m.mode[0] != 'r' || m.mode[3] != 'p')
+    while (maps_next(&maps, &m)) {
+        if (m.mode[0] != 'r' || m.mode[3] != 'p')
             continue;
         bool writable = m.mode[1] == 'w', anonymous = !m.name[0];
         size_t length = m.end - m.start;
@@ -151,7 +133,7 @@ static int find_pieces(const struct image_area *areas, size_t count, bool whole)
                 add_piece(m.start, m.end); // such as a locale
         }
     }
-    return ferror(maps) ? -EIO : 0;
+    return maps.failed ? -EIO : 0;
 }
 
 // The file: what writes to it, and what is mapped.

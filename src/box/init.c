@@ -342,7 +342,9 @@ void *init_tid_address(void)
     if (prctl(PR_GET_TID_ADDRESS, &address, 0, 0, 0) < 0 || !address)
         return NULL;
     // glibc keeps the thread's own id there; musl keeps a lock.  Only the first may be written.
-    tid_address = *address == (int)syscall(SYS_gettid) ? address : NULL;
+    address = *address == (int)syscall(SYS_gettid) ? address : NULL;
+    if (tid_address != address) // in the zygote each write is a copied page
+        tid_address = address;
     return tid_address;
 }
 

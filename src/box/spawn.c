@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -65,30 +66,30 @@ static const struct {
     [SPACE_IPC] = {CLONE_NEWIPC, "self/ns/ipc", NET_IPC},
 };
 
-// 0: none yet.  The keeper has more descriptors of a live box than these two, and the same limit.
-static int standing[WIRE_NET_SLOTS][SPACE_MAX];
+// What the zygote writes to for each box.  It is in memory that a fork leaves out: every page that it shares with a
+// new box is copied for it once more when it writes there.  A box has none of it.
+static struct books {
+    // 0: none yet.  The keeper has more descriptors of a live box than these two, and the same limit.
+    int standing[WIRE_NET_SLOTS][SPACE_MAX];
+    struct child by_slot[WIRE_NET_SLOTS]; // one for each slot, which has one box at a time
+    struct child *children[CHILD_BUCKETS];
+    union wire_message order, reply;
+    bool filter_loaded;
+} *books;
 
-// One for each slot, which has one box at a time.  Not from malloc: pieces that the zygote frees are
-// joined by the next large malloc of every box, which writes to a page for each.
-static struct child by_slot[WIRE_NET_SLOTS];
-static struct child *children[CHILD_BUCKETS];
 static struct sock_fprog filters[FILTER_PARTS];
 static uint64_t base_as_bytes;
 
-// Every page that the zygote writes to after a clone is copied once more for it, so what it says and
-// hears has one place and not a frame of 16 KiB on the stack each time.
-static union wire_message reply;
-
 static void child_add(struct child *c, pid_t pid, uint64_t box)
 {
-    struct child **bucket = &children[(unsigned)pid % CHILD_BUCKETS];
+    struct child **bucket = &books->children[(unsigned)pid % CHILD_BUCKETS];
     *c = (struct child){.pid = pid, .box = box, .next = *bucket};
     *bucket = c;
 }
 
 static struct child *child_take(pid_t pid)
 {
-    for (struct child **p = &children[(unsigned)pid % CHILD_BUCKETS]; *p; p = &(*p)->next)
+    for (struct child **p = &books->children[(unsigned)pid % CHILD_BUCKETS]; *p; p = &(*p)->next)
         if ((*p)->pid == pid) {
             struct child *found = *p;
             *p = found->next;
@@ -133,12 +134,11 @@ static int read_filter(void)
 // Before the first box: the zygote itself does nothing that the first half forbids.
 static int load_filter(uint32_t box_flags)
 {
-    static bool loaded;
-    if (loaded || (box_flags & BOX_WITHOUT_SECCOMP))
+    if (books->filter_loaded || (box_flags & BOX_WITHOUT_SECCOMP))
         return 0;
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filters[FILTER_PART_FIRST], 0, 0) < 0)
         return -errno;
-    loaded = true;
+    books->filter_loaded = true;
     return 0;
 }
 
@@ -169,7 +169,7 @@ static int enter_fresh_net(int *ret_fds)
     enum net_step step;
     int r = net_enter(ZYGOTE_PROC_FD, ret_fds, &step);
     if (r < 0)
-        reply.spawned.net = 1 + step;
+        books->reply.spawned.net = 1 + step;
     return r;
 }
 
@@ -177,7 +177,7 @@ static int enter_fresh_net(int *ret_fds)
 // through all of this again.
 static int enter_standing(uint32_t slot, enum space space)
 {
-    int *fd = &standing[slot][space], r = 0;
+    int *fd = &books->standing[slot][space], r = 0;
     if (*fd > 0) {
         r = setns(*fd, spaces[space].flag) < 0 ? -errno : 0;
     } else {
@@ -188,7 +188,7 @@ static int enter_standing(uint32_t slot, enum space space)
         *fd = made < 0 ? 0 : made; // a namespace without a descriptor is nobody's
     }
     if (r < 0)
-        reply.spawned.net = 1 + spaces[space].step;
+        books->reply.spawned.net = 1 + spaces[space].step;
     return r;
 }
 
@@ -255,12 +255,12 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
         .telling_filter =
             filters[m->flags & BOX_NETWORK ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
     };
-    reply.spawned = (struct wire_spawned){.box = m->box, .error = EPROTO};
+    books->reply.spawned = (struct wire_spawned){.box = m->box, .error = EPROTO};
     bool network = m->flags & BOX_NETWORK;
     int out[1 + WIRE_NET_FDS], out_count = 0, pidfd = -1; // the pidfd, the broker's sockets
 
     if (m->cgroup_fds <= BOX_CGROUP_FDS_MAX && count == 3 + m->cgroup_fds &&
-        m->net_slot < WIRE_NET_SLOTS && !by_slot[m->net_slot].pid) {
+        m->net_slot < WIRE_NET_SLOTS && !books->by_slot[m->net_slot].pid) {
         plan.control_fd = fds[0];
         plan.stdout_fd = fds[1];
         plan.stderr_fd = fds[2];
@@ -277,14 +277,14 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
             return 1;
         if (network)
             net_leave(); // or it would outlive its box, in us
-        reply.spawned.error = -r;
+        books->reply.spawned.error = -r;
         if (r == 0)
-            child_add(&by_slot[m->net_slot], pid, m->box);
+            child_add(&books->by_slot[m->net_slot], pid, m->box);
     }
     // The answer before the descriptors: when no box was made their end is the first thing that the
     // keeper would see, and it says less.
     out[0] = pidfd;
-    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &reply, out,
+    int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &books->reply, out,
                       pidfd >= 0 ? 1 + (size_t)out_count : 0);
     for (size_t i = 0; i < count; i++)
         (void)close(fds[i]);
@@ -308,7 +308,7 @@ static int report_exits(void)
         struct child *c = child_take(pid);
         if (!c)
             continue; // a helper that a preload started and that was handed to us
-        reply.exited = (struct wire_exited){
+        books->reply.exited = (struct wire_exited){
             .box = c->box,
             .status = status,
             .cpu_user_us = microseconds(usage.ru_utime),
@@ -316,7 +316,7 @@ static int report_exits(void)
             .max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
         };
         c->pid = 0;
-        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &reply, NULL, 0);
+        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &books->reply, NULL, 0);
         if (r < 0)
             return r;
     }
@@ -326,14 +326,14 @@ static int report_exits(void)
 // Returns 1 in a new box, 0 when there was a message, -EPIPE when the keeper is gone.
 static int handle_message(const struct spawn_hooks *hooks)
 {
-    static union wire_message m;
+    union wire_message *m = &books->order;
     int fds[FD_PASS_MAX];
     size_t count = 0;
-    int r = wire_recv(ZYGOTE_SOCKET_FD, &m, fds, ARRAY_LEN(fds), &count);
+    int r = wire_recv(ZYGOTE_SOCKET_FD, m, fds, ARRAY_LEN(fds), &count);
     if (r <= 0)
         return r ? r : -EPIPE;
-    if (m.h.type == WIRE_SPAWN)
-        return handle_spawn(&m.spawn, fds, count, hooks);
+    if (m->h.type == WIRE_SPAWN)
+        return handle_spawn(&m->spawn, fds, count, hooks);
     for (size_t i = 0; i < count; i++)
         (void)close(fds[i]);
     return 0;
@@ -349,9 +349,21 @@ int spawn_ready(const char *report, unsigned length)
     return wire_send(ZYGOTE_SOCKET_FD, WIRE_ZYGOTE_READY, &m, NULL, 0);
 }
 
+static int open_books(void)
+{
+    void *room =
+        mmap(NULL, sizeof *books, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || madvise(room, sizeof *books, MADV_DONTFORK) < 0)
+        return -errno;
+    books = room;
+    return 0;
+}
+
 int spawn_serve(const struct spawn_hooks *hooks)
 {
-    int r = read_filter();
+    int r = open_books();
+    if (r == 0)
+        r = read_filter();
     if (r < 0)
         return r;
     r = measure_address_space();

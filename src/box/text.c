@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/maps.h"
 
 // What x86-64 and arm64 with pages of 4 KiB have.
 enum { LARGE = 2 << 20 };
@@ -46,20 +47,16 @@ static int join(struct dl_phdr_info *info, size_t size, void *argument)
 // The large pages that fit into the mapping around `inside`; all of it has the same rights.
 static struct span find_large(uintptr_t inside)
 {
-    _cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
-    char line[4096 + 256];
-    struct span m;
-    while (maps && fgets(line, sizeof line, maps)) {
-        char mode[5];
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &m.start, &m.end, mode) != 3 ||
-            inside < m.start || inside >= m.end || strcmp(mode, "r-xp") != 0)
-            continue;
-        m.start = (m.start + LARGE - 1) & ~(uintptr_t)(LARGE - 1);
-        m.end = m.end & ~(uintptr_t)(LARGE - 1);
-        if (m.start < m.end)
-            return m;
-    }
-    return (struct span){0, 0};
+    struct maps maps;
+    struct mapping m;
+    struct span found = {0, 0};
+    if (maps_open(&maps) < 0)
+        return found;
+    while (maps_next(&maps, &m))
+        if (inside >= m.start && inside < m.end && strcmp(m.mode, "r-xp") == 0)
+            found = (struct span){(m.start + LARGE - 1) & ~(uintptr_t)(LARGE - 1),
+                                  m.end & ~(uintptr_t)(LARGE - 1)};
+    return found;
 }
 
 // Did the kernel give large pages?  Small ones would be a thousand entries more for every fork to copy.

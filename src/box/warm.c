@@ -6,15 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/maps.h"
 
 #ifndef MADV_POPULATE_READ // Linux 5.14
 #define MADV_POPULATE_READ 22
@@ -26,97 +24,184 @@
 #define PAGE_FILE_OR_SHARED (UINT64_C(1) << 61)
 #define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
 
-enum { RANGES_MAX = 4096 };
+enum { AREAS_MAX = 1024, RANGES_MAX = 4096 };
+
+struct area {
+    uintptr_t start, end;
+    bool writable, file;
+};
 
 struct range {
     uintptr_t start;
     size_t length;
-    int advice;
+    int advice; // MADV_POPULATE_READ or _WRITE
+};
+
+struct set {
+    struct range ranges[RANGES_MAX];
+    size_t count;
 };
 
 // One for boxes that nobody waits for yet, one for those in a hurry.
-static struct {
-    struct range ranges[RANGES_MAX];
-    size_t count;
-} sets[2];
+static struct set sets[2];
 
-// Of the child that rehearses: what it finds.
-static struct range ranges[RANGES_MAX];
-static size_t range_count;
+// Shared with the child that rehearses, since what it writes to elsewhere is what it reports.  SECURITY: gone before
+// the first box.
+static struct desk {
+    struct area areas[AREAS_MAX];
+    size_t area_count;
+    struct set found;
+} *desk;
 
-static void add_page(uintptr_t page, size_t size, int advice)
+static size_t page_size;
+
+// ---- looking -------------------------------------------------------------------------------------
+
+int warm_begin(void)
 {
-    struct range *last = range_count ? &ranges[range_count - 1] : NULL;
-    if (last && page == last->start + last->length && advice == last->advice)
-        last->length += size;
-    else if (range_count < RANGES_MAX)
-        ranges[range_count++] = (struct range){page, size, advice};
+    struct maps maps;
+    struct mapping m;
+    page_size = (size_t)sysconf(_SC_PAGESIZE);
+    if (!desk) {
+        void *room =
+            mmap(NULL, sizeof *desk, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (room == MAP_FAILED)
+            return -errno;
+        desk = room;
+    }
+    desk->area_count = desk->found.count = 0;
+    int r = maps_open(&maps);
+    if (r < 0)
+        return r;
+    while (maps_next(&maps, &m)) {
+        // The stack is left out: a box's own steps have written to it by the time this is used.
+        bool private = m.mode[0] == 'r' && m.mode[3] == 'p';
+        if (private && strcmp(m.name, "[stack]") != 0 && strncmp(m.name, "[v", 2) != 0 &&
+            desk->area_count < AREAS_MAX)
+            desk->areas[desk->area_count++] =
+                (struct area){m.start, m.end, m.mode[1] == 'w', m.file};
+    }
+    return maps.failed ? -EIO : 0;
 }
 
-// Private memory: pages that are no longer shared with the zygote were written to.  Files (the code
-// of the interpreter, the zygote's image): pages that are there were used, and a fork does not bring
-// them along.
-static void consider(uint64_t entry, uintptr_t page, size_t size, bool writable)
-{
-    if (!(entry & PAGE_PRESENT))
-        return;
-    if (entry & PAGE_FILE_OR_SHARED)
-        add_page(page, size, MADV_POPULATE_READ);
-    else if (writable && (entry & PAGE_EXCLUSIVE))
-        add_page(page, size, MADV_POPULATE_WRITE);
-}
+typedef void (*page_fn)(const struct area *a, uintptr_t page, uint64_t entry);
 
-static int add_mapping(int pagemap, uintptr_t start, uintptr_t end, size_t size, bool writable)
+// Calls `each` for the pages that are there.
+static int look(page_fn each)
 {
     uint64_t entries[512];
-    for (uintptr_t at = start; at < end;) {
-        size_t want = (end - at) / size;
-        if (want > 512)
-            want = 512;
-        ssize_t n =
-            pread(pagemap, entries, want * sizeof *entries, (off_t)(at / size * sizeof *entries));
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, at += size)
-            consider(entries[i], at, size, writable);
-    }
+    _cleanup_close_ int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (pagemap < 0)
+        return -errno;
+    for (const struct area *a = desk->areas; a < desk->areas + desk->area_count; a++)
+        for (uintptr_t at = a->start; at < a->end;) {
+            size_t want = (a->end - at) / page_size;
+            size_t bytes = (want < 512 ? want : 512) * sizeof *entries;
+            ssize_t n = pread(pagemap, entries, bytes, (off_t)(at / page_size * sizeof *entries));
+            if (n <= 0)
+                return n < 0 ? -errno : -EIO;
+            for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, at += page_size)
+                if (entries[i] & PAGE_PRESENT)
+                    each(a, at, entries[i]);
+        }
     return 0;
 }
 
-int warm_report(int fd)
+// What is of the file is there again when somebody looks at it; what was written to is not touched.
+static void forget(const struct area *a, uintptr_t page, uint64_t entry)
 {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    _cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
-    _cleanup_close_ int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    char line[4096 + 256];
-    if (!maps || pagemap < 0)
-        return -errno;
-    range_count = 0;
-    while (fgets(line, sizeof line, maps)) {
-        uintptr_t start, end;
-        char mode[5];
-        // The stack is left out: a box's own steps have written to it by the time this is used.
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &start, &end, mode) != 3 ||
-            strstr(line, "[stack]") || strstr(line, "[v"))
-            continue;
-        bool writable = mode[1] == 'w';
-        if (mode[0] != 'r' || mode[3] != 'p')
-            continue;
-        int r = add_mapping(pagemap, start, end, size, writable);
-        if (r < 0)
-            return r;
-    }
-    return fd_write_all(fd, ranges, range_count * sizeof ranges[0]);
+    if (a->file && (entry & PAGE_FILE_OR_SHARED))
+        (void)madvise((void *)page, page_size, MADV_DONTNEED);
 }
 
-int warm_take(int fd, bool hurry)
+// ---- the rehearsing child ------------------------------------------------------------------------
+
+// The kernel maps neighbours of a page that is read, as far as the mapping goes.  So every page becomes a mapping,
+// by a flag that says nothing here: whether it were in a core dump, of which there is none.
+void warm_watch(void)
 {
-    size_t have = 0;
-    ssize_t n;
-    while ((n = read(fd, (char *)sets[hurry].ranges + have, sizeof sets[hurry].ranges - have)) > 0)
-        have += (size_t)n;
-    sets[hurry].count = have / sizeof ranges[0];
-    return n < 0 ? -errno : 0;
+    (void)look(forget);
+    for (const struct area *a = desk->areas; a < desk->areas + desk->area_count; a++)
+        for (uintptr_t at = a->start; a->file && at < a->end; at += 2 * page_size)
+            if (madvise((void *)at, page_size, MADV_DONTDUMP) < 0)
+                return; // there can be only so many
+}
+
+static void add_page(struct set *s, uintptr_t page, int advice)
+{
+    struct range *last = s->count ? &s->ranges[s->count - 1] : NULL;
+    if (last && page == last->start + last->length && advice == last->advice)
+        last->length += page_size;
+    else if (s->count < RANGES_MAX)
+        s->ranges[s->count++] = (struct range){page, page_size, advice};
+}
+
+// Pages of a file that are there were read.  Others that are no longer shared with the zygote were written to.
+static void consider(const struct area *a, uintptr_t page, uint64_t entry)
+{
+    if (entry & PAGE_FILE_OR_SHARED)
+        add_page(&desk->found, page, MADV_POPULATE_READ);
+    else if (a->writable && (entry & PAGE_EXCLUSIVE))
+        add_page(&desk->found, page, MADV_POPULATE_WRITE);
+}
+
+int warm_report(void)
+{
+    return look(consider);
+}
+
+// ---- the zygote ----------------------------------------------------------------------------------
+
+void warm_take(bool hurry)
+{
+    memcpy(sets[hurry].ranges, desk->found.ranges,
+           desk->found.count * sizeof desk->found.ranges[0]);
+    sets[hurry].count = desk->found.count;
+}
+
+static const struct area *area_of(uintptr_t page)
+{
+    for (const struct area *a = desk->areas; a < desk->areas + desk->area_count; a++)
+        if (page >= a->start && page < a->end)
+            return a;
+    return NULL;
+}
+
+// Just these pages and none of their neighbours: see warm_watch().
+static void map_exactly(const struct range *r)
+{
+    void *at = (void *)r->start;
+    if (madvise(at, r->length, MADV_DONTDUMP) < 0)
+        return;
+    (void)madvise(at, r->length, MADV_POPULATE_READ);
+    (void)madvise(at, r->length, MADV_DODUMP);
+}
+
+// Entries of a mapping of which nothing was ever written to are not copied by a fork.  Not by writing: the kernel
+// would first map for reading, a large page or many small ones.
+static void make_own(const struct area *a, uintptr_t page)
+{
+    static const struct area *last;
+    if (a != last && a->writable)
+        (void)madvise((void *)page, page_size, MADV_POPULATE_WRITE);
+    last = a;
+}
+
+void warm_map(void)
+{
+    if (!desk || warm_begin() < 0)
+        return;
+    (void)look(forget);
+    for (const struct range *r = sets[true].ranges; r < sets[true].ranges + sets[true].count; r++) {
+        const struct area *a = area_of(r->start);
+        if (!a || !a->file)
+            continue;
+        make_own(a, r->start);
+        if (r->advice == MADV_POPULATE_READ)
+            map_exactly(r);
+    }
+    (void)munmap(desk, sizeof *desk);
+    desk = NULL;
 }
 
 void warm_touch(bool hurry)
@@ -124,16 +209,8 @@ void warm_touch(bool hurry)
     const struct range *r = sets[hurry].ranges;
     for (size_t i = 0; i < sets[hurry].count; i++) {
         if (hurry && r[i].advice == MADV_POPULATE_READ)
-            continue; // mapping 1,150 pages of code costs more than the 55 faults that it saves
+            continue; // the fork has brought them
         if (madvise((void *)r[i].start, r[i].length, r[i].advice) < 0 && errno == EINVAL)
             return; // an older kernel: pages are copied when they are written to
     }
-}
-
-void warm_map(void)
-{
-    const struct range *r = sets[true].ranges;
-    for (size_t i = 0; i < sets[true].count; i++)
-        if (madvise((void *)r[i].start, r[i].length, MADV_POPULATE_READ) < 0 && errno == EINVAL)
-            return;
 }

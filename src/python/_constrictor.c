@@ -90,32 +90,30 @@ static void tidy_heap(void)
 #endif
 }
 
-// Calls rehearsal() in a throw-away child and remembers the pages that it wrote to.
+// Calls rehearsal() in a throw-away child and remembers the pages that it used.
 static int learn(PyObject *rehearsal, bool alone, bool hurry)
 {
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return -errno;
+    int status = 0, r = warm_begin();
+    if (r < 0)
+        return r;
     if (!alone)
         PyOS_BeforeFork();
     pid_t pid = fork();
     if (pid == 0) {
         if (!alone)
             PyOS_AfterFork_Child();
+        warm_watch();
         PyObject *done = PyObject_CallObject(rehearsal, NULL);
+        int reported = warm_report();
         if (!done)
             PyErr_Print();
-        _exit(done && warm_report(fds[1]) == 0 ? 0 : 1);
+        _exit(done && reported == 0 ? 0 : 1);
     }
-    int r = pid < 0 ? -errno : 0;
+    r = pid < 0 ? -errno : 0;
     if (!alone)
         PyOS_AfterFork_Parent();
-    (void)close(fds[1]);
-    if (r == 0)
-        r = warm_take(fds[0], hurry);
-    (void)close(fds[0]);
-    if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
+    if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
+        warm_take(hurry);
     return r;
 }
 

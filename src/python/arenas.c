@@ -7,8 +7,10 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "base/maps.h"
 
 enum { ARENAS_MAX = 1024 }; // 256 MiB at least; those beyond are not known
 
@@ -80,6 +82,13 @@ static bool is_pool(uintptr_t at)
            (!p->free_block || (p->free_block >= at + sizeof *p && p->free_block < at + POOL));
 }
 
+// Looking at memory that nobody has used yet makes it used: entries for each fork to copy.
+static bool is_used(uintptr_t at)
+{
+    unsigned char there = 0;
+    return mincore((void *)at, 1, &there) == 0 && (there & 1);
+}
+
 static void add_early(uintptr_t start, uintptr_t end)
 {
     uintptr_t at = (start + POOL - 1) & ~(uintptr_t)(POOL - 1);
@@ -87,7 +96,7 @@ static void add_early(uintptr_t start, uintptr_t end)
         bool have = false;
         for (size_t i = 0; i < known_count && !have; i++)
             have = at < known[i].end && at + POOL > known[i].start;
-        if (have || !is_pool(at))
+        if (have || !is_used(at) || !is_pool(at))
             continue;
         if (known_count && known[known_count - 1].end == at)
             known[known_count - 1].end += POOL;
@@ -98,18 +107,13 @@ static void add_early(uintptr_t start, uintptr_t end)
 
 static void find_early(void)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[4096 + 256];
-    while (maps && fgets(line, sizeof line, maps)) {
-        uintptr_t start, end;
-        char mode[5];
-        int at = 0;
-        if (sscanf(line, "%lx-%lx %4s %*s %*s %*s %n", &start, &end, mode, &at) == 3 && at &&
-            !line[at] && strcmp(mode, "rw-p") == 0)
-            add_early(start, end);
-    }
-    if (maps)
-        fclose(maps);
+    struct maps maps;
+    struct mapping m;
+    if (maps_open(&maps) < 0)
+        return;
+    while (maps_next(&maps, &m))
+        if (!*m.name && strcmp(m.mode, "rw-p") == 0)
+            add_early(m.start, m.end);
 }
 
 size_t arenas_known(const struct image_area **areas)

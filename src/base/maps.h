@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// maps: this process's mappings, from /proc/self/maps, one at a time.
+//
+// Without stdio, malloc and errno: who asks may be measuring what it writes to, or share its memory with another
+// process (box/branch.c, box/warm.c).
+
+#ifndef CONSTRICTOR_BASE_MAPS_H
+#define CONSTRICTOR_BASE_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mapping {
+    uintptr_t start, end;
+    char mode[5];     // as "rw-p"
+    bool file;        // of a file, also one that is deleted
+    const char *name; // "" where there is none; cut when long; valid until the next call
+};
+
+struct maps {
+    int fd;
+    bool failed; // the last maps_next() was not the end
+    size_t have, at;
+    char text[4096], line[512];
+};
+
+// 0 or a negative errno.
+int maps_open(struct maps *m);
+
+// False at the end, which closes.
+bool maps_next(struct maps *m, struct mapping *ret);
+
+#endif
