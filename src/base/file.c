@@ -90,12 +90,8 @@ int file_read_u64(int fd, uint64_t *ret)
     return parse_u64(buf, ret);
 }
 
-int file_read_key_at(int dirfd, const char *path, const char *key, uint64_t *ret)
+static int find_key(const char *buf, const char *key, uint64_t *ret)
 {
-    char buf[4096];
-    ssize_t n = file_read_at(dirfd, path, buf, sizeof buf);
-    if (n < 0)
-        return (int)n;
     size_t klen = strlen(key);
     for (const char *line = buf; *line;) {
         if (strncmp(line, key, klen) == 0 && (line[klen] == ' ' || line[klen] == ':'))
@@ -106,4 +102,21 @@ int file_read_key_at(int dirfd, const char *path, const char *key, uint64_t *ret
         line = next + 1;
     }
     return -ENOENT;
+}
+
+int file_read_key_at(int dirfd, const char *path, const char *key, uint64_t *ret)
+{
+    char buf[4096];
+    ssize_t n = file_read_at(dirfd, path, buf, sizeof buf);
+    return n < 0 ? (int)n : find_key(buf, key, ret);
+}
+
+int file_read_key(int fd, const char *key, uint64_t *ret)
+{
+    char buf[4096];
+    ssize_t n = pread(fd, buf, sizeof buf - 1, 0);
+    if (n < 0)
+        return -errno;
+    buf[n] = '\0';
+    return find_key(buf, key, ret);
 }

@@ -24,5 +24,7 @@ int file_read_u64(int fd, uint64_t *ret);
 
 // Finds "key value" in a file of such lines ("oom_kill 3").  -ENOENT when there is no such line.
 int file_read_key_at(int dirfd, const char *path, const char *key, uint64_t *ret);
+// The same from its beginning through a descriptor that stays open; of the first 4 KiB.
+int file_read_key(int fd, const char *key, uint64_t *ret);
 
 #endif

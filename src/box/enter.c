@@ -131,13 +131,33 @@ static int step_id_map(const struct box_plan *plan)
 static int limit_set(int resource, rlim_t value)
 {
     struct rlimit now;
-    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+    if (setrlimit((__rlimit_resource_t)resource, &(struct rlimit){value, value}) == 0)
+        return 0;
+    // Raising needs a capability that even root may lack; the highest that may be is low enough.
+    if (errno != EPERM || getrlimit((__rlimit_resource_t)resource, &now) < 0)
         return -1;
-    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max)
-        value = now.rlim_max; // raising needs a capability that even root may lack
-    return setrlimit((__rlimit_resource_t)resource, &(struct rlimit){value, value});
+    return setrlimit((__rlimit_resource_t)resource, &(struct rlimit){now.rlim_max, now.rlim_max});
 }
 
+int box_limit_all(void)
+{
+    static const struct {
+        int resource;
+        rlim_t value;
+    } table[] = {
+        // 1, not 0: a core_pattern that is a pipe ignores 0, and would start a helper on the host.
+        {RLIMIT_CORE, 1},        {RLIMIT_MEMLOCK, 0},
+        {RLIMIT_MSGQUEUE, 0},    {RLIMIT_SIGPENDING, 1024}, // queued signals are kernel memory
+        {RLIMIT_STACK, 8 << 20}, {RLIMIT_NICE, 0},
+        {RLIMIT_RTPRIO, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (limit_set(table[i].resource, table[i].value) < 0)
+            return -errno;
+    return 0;
+}
+
+// What differs from box to box; the rest is inherited, see box_limit_all().
 static int step_rlimits(const struct box_plan *plan)
 {
     const struct {
@@ -145,16 +165,8 @@ static int step_rlimits(const struct box_plan *plan)
         rlim_t value;
         uint32_t only_with; // flag that must be set, 0: always
     } table[] = {
-        // 1, not 0: a core_pattern that is a pipe ignores 0, and would start a helper on the host.
-        {RLIMIT_CORE, 1, 0},
         {RLIMIT_NOFILE, plan->limits.open_files, 0},
         {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
-        {RLIMIT_MEMLOCK, 0, 0},
-        {RLIMIT_MSGQUEUE, 0, 0},
-        {RLIMIT_SIGPENDING, 1024, 0}, // queued signals are kernel memory
-        {RLIMIT_STACK, 8 << 20, 0},
-        {RLIMIT_NICE, 0, 0},
-        {RLIMIT_RTPRIO, 0, 0},
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
         // init is one of the processes.
         {RLIMIT_NPROC, (rlim_t)plan->limits.processes + 1, BOX_NPROC},
@@ -192,12 +204,13 @@ static int step_fds(const struct box_plan *plan)
     int scratch = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (null < 0 || scratch < 0)
         return -1;
-    // Move everything above the target numbers first, so that no dup2 hits a source.
+    // Move what is in the way above the target numbers first, so that no dup3 hits a source.
     int from[] = {null,    plan->stdout_fd, plan->stderr_fd, plan->control_fd,
                   scratch, scratch_writer};
     const size_t count = ARRAY_LEN(from) - (scratch_writer < 0);
     for (size_t i = 0; i < count; i++) {
-        from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+        if (from[i] < (int)ARRAY_LEN(from))
+            from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, ARRAY_LEN(from));
         if (from[i] < 0)
             return -1;
     }

@@ -73,6 +73,9 @@ struct box_plan {
     struct sock_fprog filter, telling_filter; // the last half; the second for a listener
 };
 
+// In the zygote, once: rlimits that are the same in all boxes, which inherit them.  0 or a negative errno.
+int box_limit_all(void);
+
 // Flags for clone3 that make the namespaces of a box.
 uint64_t box_clone_flags(uint32_t box_flags);
 

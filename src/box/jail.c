@@ -113,6 +113,10 @@ static const struct {
     {"/proc/self/fd/0", "dev/stdin"},
     {"/proc/self/fd/1", "dev/stdout"},
     {"/proc/self/fd/2", "dev/stderr"},
+    // Folders of the one file system that a box may write to.  Links cost it nothing, where mounts would be two more
+    // to make and to end in each.
+    {"/mnt/tmp", "tmp"},
+    {"/mnt/shm", "dev/shm"},
 };
 
 // Parts of the host that exist on most machines; a missing one is simply not there.
@@ -257,8 +261,7 @@ static void attach(const struct part *p)
 
 static void build(const struct jail_plan *plan)
 {
-    static const char *const folders[] = {"etc",  "etc/fonts", "dev", "dev/shm",
-                                          "proc", "tmp",       "mnt", "opt"};
+    static const char *const folders[] = {"etc", "etc/fonts", "dev", "proc", "mnt", "opt"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (mkdir(folders[i], 0755) < 0)
             die(JAIL_ROOT, folders[i]);
@@ -281,8 +284,9 @@ static void build(const struct jail_plan *plan)
     for (size_t i = 0; i < part_count; i++)
         attach(&parts[i]);
     // For what preloads write while they are imported; boxes cover it with their own.
-    if (mount("tmp", "tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
-        die(JAIL_ROOT, "/tmp");
+    if (mount("scratch", "mnt", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0755") < 0 ||
+        mkdir("mnt/tmp", 0777) < 0 || mkdir("mnt/shm", 0777) < 0)
+        die(JAIL_ROOT, "/mnt");
     // A fully visible /proc must be in the tree or the kernel refuses a box its own ("mount too
     // revealing").  It shows this zygote's pid namespace only, and boxes cover it.
     if (!plan->without_proc &&

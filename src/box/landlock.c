@@ -156,9 +156,9 @@ int landlock_restrict(uint32_t abi, bool network)
         const char *path;
         uint64_t access;
     } rules[] = {
-        {"/", read},         {"/dev", read | FS_WRITE_FILE}, // null, zero, full
-        {"/mnt", write},     {"/tmp", write},
-        {"/dev/shm", write},
+        {"/", read},
+        {"/dev", read | FS_WRITE_FILE}, // null, zero, full
+        {"/mnt", write},
     };
     for (size_t i = 0; i < ARRAY_LEN(rules); i++)
         if (allow(ruleset, rules[i].path, rules[i].access) < 0)

@@ -24,29 +24,19 @@ int mounts_scratch(uint64_t bytes, uint32_t inodes)
              (uint64_t)inodes + 4, BOX_UID, BOX_UID);
     if (mount("scratch", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
         return -1;
-    if (mkdir("/mnt/data", 0755) < 0 || mkdir("/mnt/tmp", 01777) < 0 ||
-        mkdir("/mnt/shm", 01777) < 0)
+    if (mkdir("/mnt/data", 0755) < 0 || mkdir("/mnt/tmp", 01777) < 0)
         return -1;
-    if (mount("/mnt/tmp", "/tmp", NULL, MS_BIND, NULL) < 0)
-        return -1;
-    return mount("/mnt/shm", "/dev/shm", NULL, MS_BIND, NULL);
-}
-
-static int make_readonly(const char *path)
-{
-    const unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV;
-    return mount(NULL, path, NULL, flags, NULL);
+    return mkdir("/mnt/shm", 01777); // /tmp and /dev/shm are links to these two
 }
 
 int mounts_freeze_scratch(void)
 {
+    const unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV;
     _cleanup_close_ int writer = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (writer < 0 || mount("/mnt", "/mnt", NULL, MS_BIND, NULL) < 0)
         return -1;
-    static const char *const places[] = {"/mnt", "/tmp", "/dev/shm"};
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (make_readonly(places[i]) < 0)
-            return -1;
+    if (mount(NULL, "/mnt", NULL, flags, NULL) < 0)
+        return -1;
     return TAKE_FD(writer);
 }
 

@@ -363,6 +363,8 @@ int spawn_serve(const struct spawn_hooks *hooks)
 {
     int r = open_books();
     if (r == 0)
+        r = box_limit_all();
+    if (r == 0)
         r = read_filter();
     if (r < 0)
         return r;

@@ -24,7 +24,19 @@ enum { MEMORY, PIDS, CPUACCT, CONTROLLERS };
 static const char *const controllers[CONTROLLERS] = {"memory", "pids", "cpuacct"};
 
 // What is opened once for each group.  The first three are what boxes get in by.
-enum { IN_MEMORY, IN_PIDS, IN_CPUACCT, PEAK, PIDS_NOW, PIDS_PEAK, CPU, CPU_SYS, FILES };
+enum {
+    IN_MEMORY,
+    IN_PIDS,
+    IN_CPUACCT,
+    PEAK,
+    OOM,
+    PIDS_NOW,
+    PIDS_PEAK,
+    PIDS_EVENTS,
+    CPU,
+    CPU_SYS,
+    FILES
+};
 
 static const struct {
     int controller;
@@ -36,8 +48,10 @@ static const struct {
     [IN_PIDS] = {PIDS, "tasks", O_WRONLY, false},
     [IN_CPUACCT] = {CPUACCT, "tasks", O_WRONLY, false},
     [PEAK] = {MEMORY, "memory.max_usage_in_bytes", O_RDWR, false},
+    [OOM] = {MEMORY, "memory.oom_control", O_RDONLY, true},
     [PIDS_NOW] = {PIDS, "pids.current", O_RDONLY, false},
     [PIDS_PEAK] = {PIDS, "pids.peak", O_RDONLY, true}, // Linux 6.10
+    [PIDS_EVENTS] = {PIDS, "pids.events", O_RDONLY, true},
     [CPU] = {CPUACCT, "cpuacct.usage", O_RDONLY, false},
     [CPU_SYS] = {CPUACCT, "cpuacct.usage_sys", O_RDONLY, true},
 };
@@ -106,13 +120,11 @@ static int cgroup1_attach_fds(const struct cgroup *cg, int *fds)
     return CONTROLLERS;
 }
 
-// A file that few boxes need, with "key value" lines; 0 when it does not say.
-static uint64_t rare(const struct cgroup *cg, int controller, const char *file, const char *key)
+// How often a limit was met; 0 when the kernel does not say.
+static uint64_t hits(const struct cgroup *cg, int file, const char *key)
 {
-    char path[96];
     uint64_t value = 0;
-    snprintf(path, sizeof path, "%s/%s", cg->name, file);
-    (void)file_read_key_at(cg->root->dir[controller], path, key, &value);
+    (void)file_read_key(cg->file[file], key, &value);
     return value;
 }
 
@@ -141,10 +153,10 @@ static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
     cgroup1_cpu(cg, ret);
     (void)file_read_u64(cg->file[PEAK], &ret->peak_memory_bytes);
     if (is_near_limit(cg, ret->peak_memory_bytes))
-        ret->memory_hits = rare(cg, MEMORY, "memory.oom_control", "oom_kill");
+        ret->memory_hits = hits(cg, OOM, "oom_kill");
     (void)file_read_u64(cg->file[PIDS_PEAK], &ret->peak_processes);
     if (ret->peak_processes > cg->limits.processes) // or no such file: UINT64_MAX
-        ret->process_hits = rare(cg, PIDS, "pids.events", "max");
+        ret->process_hits = hits(cg, PIDS_EVENTS, "max");
 }
 
 // Counters that nobody can set back (pids.peak, pids.events, oom_kill) must be where they are in every
@@ -158,8 +170,8 @@ static bool cgroup1_clear(const struct cgroup *cg)
     if (now != 0 || processes > PROCESSES_ALWAYS || is_near_limit(cg, peak) ||
         // A box for one process meets its limit with as many as are in every box; and where there is
         // swap, one can be out of memory with little of it in use.
-        rare(cg, PIDS, "pids.events", "max") != 0 ||
-        rare(cg, MEMORY, "memory.oom_control", "oom_kill") != 0 ||
+        hits(cg, PIDS_EVENTS, "max") != 0 ||
+        hits(cg, OOM, "oom_kill") != 0 ||
         pwrite(cg->file[PEAK], "0", 1, 0) != 1)
         return false;
     (void)file_read_u64(cg->file[PEAK], &residue);
