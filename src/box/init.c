@@ -75,6 +75,7 @@ static ucontext_t init_context, user_context;
 static long user_pid;
 static void *tid_address;
 static int listener = -1; // until READY has taken it to the keeper
+static _Atomic uint32_t parted; // init has closed what is the user process's
 static int writer = -1;   // until the first run
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
@@ -236,12 +237,34 @@ static void wake_init(void)
     (void)sys_raw(SYS_kill, 1, SIGUSR1, 0, 0, 0, 0);
 }
 
+// READY goes out once, when the user process waits for the first time: from then on the box is as warm as it gets.
+// It goes itself: to wake init for it would be two hand-overs more.
+static void tell_ready(void)
+{
+    if (atomic_exchange(&mailbox->parked, 1))
+        return;
+    usage_before = files_usage(FILES_ROOT);
+    while (!atomic_load(&parted)) // it has been long since; but user code must not come before it
+        (void)sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    const struct frame_header ready = {.magic = FRAME_MAGIC, .kind = FRAME_READY};
+    const int fds[] = {BOX_SCRATCH_FD, listener};
+    if (send_datagram(&ready, NULL, 0, fds, listener < 0 ? 1 : 2) < 0)
+        leave(1);
+    // SECURITY: whoever holds the listener decides about calls that are denied, so no copy stays in the box.
+    // From here on it is the keeper's; user code comes later, with the first run.
+    (void)sys_raw(SYS_close, BOX_SCRATCH_FD, 0, 0, 0, 0, 0);
+    if (listener >= 0)
+        (void)sys_raw(SYS_close, listener, 0, 0, 0, 0, 0);
+    listener = -1;
+}
+
 int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **ret_code,
                  size_t *ret_code_length)
 {
+    tell_ready();
     // Waking init costs the run 10-20 us, so it is done only when init would else sleep on: after a
-    // result it is awake anyway.
-    if (!direct && (!atomic_exchange(&mailbox->parked, 1) || !atomic_load(&mailbox->listening)))
+    // result it is awake anyway, and before the first run it has nothing to do.
+    if (!direct && atomic_load(&mailbox->handed_over) && !atomic_load(&mailbox->listening))
         wake_init();
     if (!atomic_load(&mailbox->handed_over))
         while (atomic_load(&mailbox->request) == EMPTY)
@@ -375,27 +398,6 @@ static void serve_outgoing(void)
     (void)futex(&mailbox->outgoing, FUTEX_WAKE, 1);
 }
 
-// READY goes out once, when the user process waits for the first time: from then on the box is as
-// warm as it gets.
-static void serve_parked(void)
-{
-    static bool told;
-    if (told || !atomic_load(&mailbox->parked))
-        return;
-    told = true;
-    usage_before = files_usage(FILES_ROOT);
-    const struct frame_header ready = {.magic = FRAME_MAGIC, .kind = FRAME_READY};
-    const int fds[] = {BOX_SCRATCH_FD, listener};
-    if (send_datagram(&ready, NULL, 0, fds, listener < 0 ? 1 : 2) < 0)
-        leave(1);
-    // SECURITY: whoever holds the listener decides about calls that are denied, so no copy stays in the box.
-    // From here on it is the keeper's; user code comes later, with the first run.
-    (void)sys_raw(SYS_close, BOX_SCRATCH_FD, 0, 0, 0, 0, 0);
-    if (listener >= 0)
-        (void)sys_raw(SYS_close, listener, 0, 0, 0, 0, 0);
-    listener = -1;
-}
-
 static void serve_children(void)
 {
     int status;
@@ -480,7 +482,6 @@ static _Noreturn void init_loop(void)
     uint64_t none = 0; // signal mask while asleep: everything open
     for (;;) {
         serve_outgoing();
-        serve_parked();
         serve_children();
         serve_interrupt();
         serve_stalled();
@@ -526,10 +527,12 @@ static void init_main(void)
         clone(user_main, split_stack + sizeof split_stack, flags, NULL, NULL, NULL, tid_address);
     if (user_pid < 0)
         leave(1);
-    for (int fd = 0; fd < BOX_CONTROL_FD; fd++) // the pipes end when the user's processes end
-        (void)sys_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-    if (writer >= 0)
-        (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
+    // It keeps the control socket.  The pipes end when the user's processes end.
+    // SECURITY: nor does it keep what the user process gives away before its first run.
+    if (sys_raw(SYS_close_range, 0, BOX_CONTROL_FD - 1, 0, 0, 0, 0) < 0 ||
+        sys_raw(SYS_close_range, BOX_CONTROL_FD + 1, ~0U, 0, 0, 0, 0) < 0)
+        leave(1);
+    atomic_store(&parted, 1);
     init_loop();
 }
 
@@ -541,7 +544,6 @@ int init_split(const struct init_extras *extras)
 
     listener = extras->listener;
     writer = extras->frozen ? BOX_WRITER_FD : -1;
-    const int taken = listener; // the two share their memory, and init forgets it
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     for (int i = 0; i < 3; i++)
@@ -556,9 +558,6 @@ int init_split(const struct init_extras *extras)
         return -1;
 
     // Only the user process gets here, by setcontext.
-    (void)close(BOX_SCRATCH_FD);
-    if (taken >= 0)
-        (void)close(taken);
     for (int i = 0; i < 3; i++)
         if (sigaction(signals[i], &before[i], NULL) < 0)
             return -1;

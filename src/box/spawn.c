@@ -32,7 +32,7 @@
 #include "wire/wire.h"
 
 // Which box a pid is; a hash by pid, so that an exit costs the same with 10 boxes and with 10,000.
-enum { CHILD_BUCKETS = 1024 };
+enum { CHILD_BUCKETS = 1024, LINGER_MS = 1 };
 
 struct child {
     pid_t pid;
@@ -387,16 +387,13 @@ int spawn_serve(const struct spawn_hooks *hooks)
     for (;;) {
         struct pollfd p[2] = {{.fd = ZYGOTE_SOCKET_FD, .events = POLLIN},
                               {.fd = signals, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        // Where boxes are made one after the other, those that end are seen when the next is made: to be woken for each
+        // would cost more than all else about its end.
+        int n = poll(p, 1, LINGER_MS);
+        if (n == 0)
+            n = poll(p, 2, -1);
+        if (n < 0 && errno != EINTR)
             return -errno;
-        if (p[1].revents) {
-            struct signalfd_siginfo info;
-            while (read(signals, &info, sizeof info) > 0)
-                ; // one SIGCHLD may stand for many exits
-            r = report_exits();
-            if (r < 0)
-                return r == -EPIPE ? 0 : r;
-        }
         if (p[0].revents) {
             r = handle_message(hooks);
             if (r == 1)
@@ -404,5 +401,10 @@ int spawn_serve(const struct spawn_hooks *hooks)
             if (r < 0)
                 return r == -EPIPE || r == -ECONNRESET ? 0 : r;
         }
+        struct signalfd_siginfo info;
+        if (read(signals, &info, sizeof info) > 0) // one SIGCHLD may stand for many exits
+            r = report_exits();
+        if (r < 0)
+            return r == -EPIPE ? 0 : r;
     }
 }
