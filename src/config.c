@@ -357,6 +357,11 @@ int config_set(struct config *c, enum config_key key, const char *text, struct c
 void config_init(struct config *c)
 {
     memset(c, 0, sizeof *c);
+    config_init_zeroed(c);
+}
+
+void config_init_zeroed(struct config *c)
+{
     for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++)
         if (config_options[key].fallback)
             (void)config_set(c, key, config_options[key].fallback, (struct config_origin){0},

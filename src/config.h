@@ -142,6 +142,8 @@ extern const struct config_set_default config_set_defaults[];
 
 // Defaults only.
 void config_init(struct config *c);
+// The same for one that is all zeroes, as what is static is: it is large.
+void config_init_zeroed(struct config *c);
 
 // Reads all sources into an initialised `c`.  `command` is the bit of the command; *argc and *argv
 // are what stands behind its name and become what is left after the options.  After `-c CODE`,

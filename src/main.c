@@ -278,7 +278,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     static struct config config; // the one configuration; large, so not on the stack
     struct err e;
 
-    config_init(&config);
+    config_init_zeroed(&config);
     int r = config_load(&config, command->bit, &argc, &argv, &e);
     if (r == 0 && !config.help && command->operands_max == 1)
         r = read_behind(command, &config, &argc, &argv, &e);

@@ -193,6 +193,16 @@ static int call_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// Of this architecture; libseccomp looks through all of its names for each, and there are six filters.
+static int number_of(size_t i)
+{
+    static int numbers[ARRAY_LEN(policy)]; // as they are and one more: 0 is not asked for yet
+    if (!numbers[i])
+        numbers[i] =
+            (policy[i].nr >= 0 ? policy[i].nr : seccomp_syscall_resolve_name(policy[i].name)) + 1;
+    return numbers[i] - 1;
+}
+
 // The table with numbers of this architecture, sorted; calls that do not exist here are left out.
 static size_t resolve(enum filter_kind kind, struct call *calls)
 {
@@ -202,7 +212,7 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
         for (size_t k = 0; k < ARRAY_LEN(changes); k++)
             if (is_changed_in(kind, &changes[k]) && strcmp(changes[k].row.name, row->name) == 0)
                 row = &changes[k].row;
-        int nr = row->nr >= 0 ? row->nr : seccomp_syscall_resolve_name(row->name);
+        const int nr = number_of(i);
         if (nr < 0 || (tells(kind) && !is_late(row) && is_refused(row)))
             continue; // it is not there; or the first half refuses it, and this one may say what it likes
         if (kind >= FILTER_ZYGOTE && is_late(row) != is_last(kind))

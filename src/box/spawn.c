@@ -74,7 +74,7 @@ static struct books {
     struct child by_slot[WIRE_NET_SLOTS]; // one for each slot, which has one box at a time
     struct child *children[CHILD_BUCKETS];
     union wire_message order, reply;
-    bool filter_loaded;
+    bool filter_loaded, single, own_given[SPACE_MAX];
 } *books;
 
 static struct sock_fprog filters[FILTER_PARTS];
@@ -181,7 +181,10 @@ static int enter_standing(uint32_t slot, enum space space)
     if (*fd > 0) {
         r = setns(*fd, spaces[space].flag) < 0 ? -errno : 0;
     } else {
-        int made = unshare(spaces[space].flag);
+        // SECURITY: the first box of a zygote for one run gets that zygote's own, which are as new: nobody else was ever
+        // in them, and nobody will be.  Making and ending a network namespace takes as long as all the rest of a box.
+        int made = books->single && !books->own_given[space] ? 0 : unshare(spaces[space].flag);
+        books->own_given[space] = true;
         if (made == 0)
             made = openat(ZYGOTE_PROC_FD, spaces[space].path, O_RDONLY | O_CLOEXEC);
         r = made < 0 ? -errno : 0;
@@ -359,9 +362,11 @@ static int open_books(void)
     return 0;
 }
 
-int spawn_serve(const struct spawn_hooks *hooks)
+int spawn_serve(const struct spawn_hooks *hooks, bool single)
 {
     int r = open_books();
+    if (r == 0)
+        books->single = single;
     if (r == 0)
         r = box_limit_all();
     if (r == 0)

@@ -9,6 +9,8 @@
 #ifndef CONSTRICTOR_BOX_SPAWN_H
 #define CONSTRICTOR_BOX_SPAWN_H
 
+#include <stdbool.h>
+
 // Descriptors that the keeper leaves open across the exec of the interpreter.
 enum {
     ZYGOTE_SOCKET_FD = 3, // SOCK_SEQPACKET to the keeper
@@ -22,8 +24,8 @@ struct spawn_hooks { // what the interpreter wants around a fork
 };
 
 // Returns 1 in the user process of a new box, 0 in the zygote when the keeper is gone, or a negative
-// errno when the zygote cannot work.
-int spawn_serve(const struct spawn_hooks *hooks);
+// errno when the zygote cannot work.  `single`: one box is all that there will be.
+int spawn_serve(const struct spawn_hooks *hooks, bool single);
 
 // Sends ZYGOTE_READY with a report of at most WIRE_REPORT_MAX bytes.  0 or a negative errno.
 int spawn_ready(const char *report, unsigned length);

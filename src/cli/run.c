@@ -424,12 +424,8 @@ int cmd_run(const struct config *c, int argc, char **argv)
     terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
                   &job.terminal);
     // One run: one box, with just these limits, and no more than it needs in the interpreter.
-    static struct config one;
-    one = *c;
-    one.stock = 1;
-    job.config = &one;
-    struct keeper_plan plan = {.config = &one, .cold = true, .gate = run_gate, .argument = &job};
-    run_packages_add_to_plan(run_packages_needed(&one, job.code, job.code_length), &plan);
+    struct keeper_plan plan = {.config = c, .cold = true, .gate = run_gate, .argument = &job};
+    run_packages_add_to_plan(run_packages_needed(c, job.code, job.code_length), &plan);
     network_add_to_plan(&plan);
     if (job.collector.pid)
         plan.keep[plan.keep_count++] = job.collector.sock;
@@ -440,6 +436,6 @@ int cmd_run(const struct config *c, int argc, char **argv)
     json_decref(job.argv);
     if (r == 0)
         return status;
-    caps_explain(&one, &e);
+    caps_explain(c, &e);
     return cli_fail(&e, c->json);
 }

@@ -645,7 +645,7 @@ static int start(struct keeper *k, struct err *e)
     raise_file_limit();
     if (k->plan->restart && !(k->ledger = ledger_new()))
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
-    stock_init(&k->stock, &k->caps, &standard, c->stock, keeper_broker_first_kind(k->plan));
+    stock_init(&k->stock, &k->caps, &standard, k->plan->cold ? 1 : c->stock, keeper_broker_first_kind(k->plan));
     int r = caps_open(&k->caps, c, e);
     if (r == 0)
         r = open_loop(k, e);
@@ -672,14 +672,11 @@ static int start(struct keeper *k, struct err *e)
 int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
 {
     static struct keeper k; // large, and there is one
-    k = (struct keeper){.plan = plan,
-                        .gate_sock = -1,
-                        .epoll = -1,
-                        .timer = -1,
-                        .signals = -1,
-                        .parent = -1,
-                        .folder = {.folder = -1, .lock = -1, .parent = -1},
-                        .zygote = {.pid = -1, .pidfd = -1, .sock = -1, .log = -1}};
+    // Field by field: to write the zeroes that are there already would be half of a millisecond.
+    k.plan = plan;
+    k.gate_sock = k.epoll = k.timer = k.signals = k.parent = -1;
+    k.folder.folder = k.folder.lock = k.folder.parent = -1;
+    k.zygote.pid = k.zygote.pidfd = k.zygote.sock = k.zygote.log = -1;
     int r = start(&k, e);
     if (r == 0) {
         loop(&k);

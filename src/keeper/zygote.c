@@ -195,7 +195,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     argv[argc++] = (char *)"-B";
     argv[argc++] = (char *)"-X";
     argv[argc++] = (char *)"utf8";
-    argv[argc++] = (char *)"/opt/constrictor/zygote.py";
+    argv[argc++] = (char *)"/opt/constrictor/start.py";
     if (cold)
         argv[argc++] = (char *)"--cold";
     for (size_t i = 0; i < config->preload.count; i++)

@@ -22,7 +22,7 @@
 //   stand_in(name, doc, function, owner)  python/stand_in.h
 // and for check.py and walk.py:
 //   measure(source), count_lines(source, strings)  python/lines.h
-//   the types Visitor and Scope  python/visitor.h
+//   know_trees()         makes the types Visitor and Scope  python/visitor.h
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -220,7 +220,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
         return NULL;
     int r = PyTuple_Size(rehearsals) ? prepare(rehearsals, alone) : 0;
     if (r == 0)
-        r = spawn_serve(alone ? &no_hooks : &hooks);
+        r = spawn_serve(alone ? &no_hooks : &hooks, PyTuple_Size(rehearsals) == 0);
     if (r < 0)
         return fail(r);
     if (r == 0)
@@ -409,6 +409,7 @@ static PyMethodDef methods[] = {
     {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): what C code has printed goes out"},
     {"stand_in", py_stand_in, METH_VARARGS,
      "stand_in(name, doc, function, owner): what looks like a function of C and calls this one"},
+    {"know_trees", py_know_trees, METH_NOARGS, "know_trees(): makes the types Visitor and Scope"},
     {"measure", py_measure, METH_O, "measure(source): its length, lines, longest line, ..."},
     {"count_lines", py_count_lines, METH_VARARGS, "count_lines(source, strings): of each kind"},
     {NULL, NULL, 0, NULL},
@@ -431,8 +432,5 @@ PyMODINIT_FUNC PyInit__constrictor(void);
 PyMODINIT_FUNC PyInit__constrictor(void)
 {
     arenas_watch();
-    PyObject *made = PyModule_Create(&module);
-    if (made && visitor_init(made) < 0)
-        Py_CLEAR(made);
-    return made;
+    return PyModule_Create(&module);
 }

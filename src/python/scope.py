@@ -35,6 +35,8 @@ class Scope:
         self.depth = self.loops = 0
 
 
+if Box.native is not None:
+    Box.native.know_trees()
 Scope = getattr(Box.native, "Scope", Scope)
 
 

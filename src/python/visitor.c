@@ -507,15 +507,19 @@ static int add_type(PyObject *module, const char *name, PyObject *type)
     return -1;
 }
 
-int visitor_init(PyObject *module)
+PyObject *py_know_trees(PyObject *module, PyObject *args)
 {
+    (void)args;
+    if (scope_type)
+        Py_RETURN_NONE;
     PyObject *ast = PyImport_ImportModule("_ast");
     visitor_empty = PyFrozenSet_New(NULL);
     if (!ast || !visitor_empty || know_kinds(ast) < 0 || know_fields() < 0)
-        return -1;
+        return NULL;
     Py_DECREF(ast);
     scope_type = (PyTypeObject *)PyType_FromSpec(&scope_spec);
-    return add_type(module, "Scope", (PyObject *)scope_type) < 0
-               ? -1
-               : add_type(module, "Visitor", PyType_FromSpec(&visitor_spec));
+    if (add_type(module, "Scope", (PyObject *)scope_type) < 0 ||
+        add_type(module, "Visitor", PyType_FromSpec(&visitor_spec)) < 0)
+        return NULL;
+    Py_RETURN_NONE;
 }

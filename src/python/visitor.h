@@ -186,7 +186,8 @@ int visitor_loop(struct visitor *v, PyObject *node, PyObject *body, PyObject *or
                  bool is_endless, size_t from);
 int visitor_feed(struct visitor *v, PyObject *tree, long offset);
 
-// Puts the types Visitor and Scope into the module.
-int visitor_init(PyObject *module);
+// Puts the types Visitor and Scope into the module, once.  Not when it is imported: they need _ast, and a zygote for
+// one run would make its hundred classes for nothing.
+PyObject *py_know_trees(PyObject *module, PyObject *args);
 
 #endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """zygote: the warm interpreter that boxes are forked from.
 
-The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/zygote.py [--cold]
+The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/start.py [--cold]
 [MODULE...]`, with the environment that boxes shall see. It never runs user code: the modules named
 are the operator's choice. With --cold it serves one run and imports only what every run needs.
 """
@@ -135,11 +135,13 @@ def main():
     atexit.register, runner.Box.exitfuncs = register_exit, exitfuncs
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
-    runner.Box.native = constrictor if hasattr(constrictor, "Visitor") else None
+    runner.Box.native = constrictor if hasattr(constrictor, "know_trees") else None
     runner.Box.stand_in = getattr(constrictor, "stand_in", None)
     runner.Box.flush_all = getattr(constrictor, "flush_all", None)
     display.install()
     if not cold:
+        if runner.Box.native is not None:
+            constrictor.know_trees()
         display.prepare()
         runner.prepare()
     runner.arrange()
@@ -167,4 +169,5 @@ def main():
     constrictor.serve(runner.main, rehearsals)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -27,7 +27,7 @@ def extension():
             spec = importlib.util.spec_from_file_location("_constrictor", path)
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-            return module if hasattr(module, "Visitor") else None
+            return module if hasattr(module, "know_trees") else None
     return None
 
 
