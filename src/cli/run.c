@@ -393,17 +393,17 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     struct err e;
     job->files = json_object();
     job->pictures = json_array();
-    job->once = (struct once){
-        .config = job->config,
-        .code = job->code,
-        .code_length = job->code_length,
-        .filename = job->filename,
-        .argv = TAKE_PTR(job->argv),
-        .packages = run_packages_needed(job->config, job->code, job->code_length),
-        .on_output = job->config->json ? NULL : on_output,
-        .on_file = on_file,
-        .argument = job,
-    };
+    // Field by field, for it is large, and all zeroes.
+    struct once *o = &job->once;
+    o->config = job->config;
+    o->code = job->code;
+    o->code_length = job->code_length;
+    o->filename = job->filename;
+    o->argv = TAKE_PTR(job->argv);
+    o->packages = run_packages_needed(job->config, job->code, job->code_length);
+    o->on_output = job->config->json ? NULL : on_output;
+    o->on_file = on_file;
+    o->argument = job;
     if (!job->config->json)
         warn_of_preloads(facts);
     if (once_run(&job->once, sock, facts, &e) < 0)
