@@ -146,10 +146,9 @@ int box_limit_all(void)
         rlim_t value;
     } table[] = {
         // 1, not 0: a core_pattern that is a pipe ignores 0, and would start a helper on the host.
-        {RLIMIT_CORE, 1},        {RLIMIT_MEMLOCK, 0},
-        {RLIMIT_MSGQUEUE, 0},    {RLIMIT_SIGPENDING, 1024}, // queued signals are kernel memory
-        {RLIMIT_STACK, 8 << 20}, {RLIMIT_NICE, 0},
-        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_CORE, 1},          {RLIMIT_MEMLOCK, 0}, {RLIMIT_MSGQUEUE, 0},
+        {RLIMIT_SIGPENDING, 1024}, // queued signals are kernel memory
+        {RLIMIT_STACK, 8 << 20},   {RLIMIT_NICE, 0},    {RLIMIT_RTPRIO, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (limit_set(table[i].resource, table[i].value) < 0)

@@ -74,9 +74,9 @@ static _Alignas(64) char split_stack[16 * 1024];
 static ucontext_t init_context, user_context;
 static long user_pid;
 static void *tid_address;
-static int listener = -1; // until READY has taken it to the keeper
+static int listener = -1;       // until READY has taken it to the keeper
 static _Atomic uint32_t parted; // init has closed what is the user process's
-static int writer = -1;   // until the first run
+static int writer = -1;         // until the first run
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
 {

@@ -75,7 +75,7 @@ static struct books {
     struct child *children[CHILD_BUCKETS];
     union wire_message order, reply;
     bool filter_loaded, single, own_given[SPACE_MAX];
-} *books;
+} * books;
 
 static struct sock_fprog filters[FILTER_PARTS];
 static uint64_t base_as_bytes;
@@ -183,7 +183,9 @@ static int enter_standing(uint32_t slot, enum space space)
     } else {
         // SECURITY: the first box of a zygote for one run gets that zygote's own, which are as new: nobody else was ever
         // in them, and nobody will be.  Making and ending a network namespace takes as long as all the rest of a box.
-        int made = books->single && !books->own_given[space] ? 0 : unshare(spaces[space].flag);
+        // It is asked for all the same: whoever may not make one is told so here, by the name of this layer.
+        bool own = books->single && !books->own_given[space];
+        int made = unshare(own ? 0 : spaces[space].flag);
         books->own_given[space] = true;
         if (made == 0)
             made = openat(ZYGOTE_PROC_FD, spaces[space].path, O_RDONLY | O_CLOEXEC);

@@ -51,7 +51,7 @@ static struct desk {
     struct area areas[AREAS_MAX];
     size_t area_count;
     struct set found;
-} *desk;
+} * desk;
 
 static size_t page_size;
 
@@ -168,37 +168,43 @@ static const struct area *area_of(uintptr_t page)
 }
 
 // Just these pages and none of their neighbours: see warm_watch().
-static void map_exactly(const struct range *r)
+static void map_exactly(uintptr_t start, size_t length, int advice)
 {
-    void *at = (void *)r->start;
-    if (madvise(at, r->length, MADV_DONTDUMP) < 0)
+    void *at = (void *)start;
+    if (madvise(at, length, MADV_DONTDUMP) < 0)
         return;
-    (void)madvise(at, r->length, MADV_POPULATE_READ);
-    (void)madvise(at, r->length, MADV_DODUMP);
+    (void)madvise(at, length, advice);
+    (void)madvise(at, length, MADV_DODUMP);
 }
 
-// Entries of a mapping of which nothing was ever written to are not copied by a fork.  Not by writing: the kernel
-// would first map for reading, a large page or many small ones.
+// One page of the zygote's own among those that a table of entries holds.  Without one a fork does not copy the entries
+// of a mapping; and where there is no table yet the kernel maps a large page, if this is in one, for whoever reads there.
 static void make_own(const struct area *a, uintptr_t page)
 {
-    static const struct area *last;
-    if (a != last && a->writable)
-        (void)madvise((void *)page, page_size, MADV_POPULATE_WRITE);
-    last = a;
+    static uintptr_t last;
+    const uintptr_t table = page / page_size / (page_size / sizeof(uint64_t)) + 1;
+    if (table != last && a->writable)
+        map_exactly(page, page_size, MADV_POPULATE_WRITE);
+    last = table;
 }
 
 void warm_map(void)
 {
+    const struct range *end = sets[true].ranges + sets[true].count;
     if (!desk || warm_begin() < 0)
         return;
-    (void)look(forget);
-    for (const struct range *r = sets[true].ranges; r < sets[true].ranges + sets[true].count; r++) {
-        const struct area *a = area_of(r->start);
-        if (!a || !a->file)
-            continue;
-        make_own(a, r->start);
-        if (r->advice == MADV_POPULATE_READ)
-            map_exactly(r);
+    for (int pass = 0; pass < 2; pass++) {
+        for (const struct range *r = sets[true].ranges; r < end; r++) {
+            const struct area *a = area_of(r->start);
+            if (!a || !a->file)
+                continue;
+            if (pass == 0)
+                make_own(a, r->start);
+            else if (r->advice == MADV_POPULATE_READ)
+                map_exactly(r->start, r->length, r->advice);
+        }
+        if (pass == 0)
+            (void)look(forget);
     }
     (void)munmap(desk, sizeof *desk);
     desk = NULL;

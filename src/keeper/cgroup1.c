@@ -170,8 +170,7 @@ static bool cgroup1_clear(const struct cgroup *cg)
     if (now != 0 || processes > PROCESSES_ALWAYS || is_near_limit(cg, peak) ||
         // A box for one process meets its limit with as many as are in every box; and where there is
         // swap, one can be out of memory with little of it in use.
-        hits(cg, PIDS_EVENTS, "max") != 0 ||
-        hits(cg, OOM, "oom_kill") != 0 ||
+        hits(cg, PIDS_EVENTS, "max") != 0 || hits(cg, OOM, "oom_kill") != 0 ||
         pwrite(cg->file[PEAK], "0", 1, 0) != 1)
         return false;
     (void)file_read_u64(cg->file[PEAK], &residue);

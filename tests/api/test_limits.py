@@ -265,6 +265,18 @@ def test_no_limit_can_be_raised(cli, name):
         assert out == ["refused", "True"]
 
 
+def test_limits_that_all_boxes_have(cli):
+    """They are the zygote's, and inherited."""
+    names = "CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO", "SIGPENDING", "STACK"
+    numbers = 4, 8, 12, 13, 14, 11, 3       # of Linux: Python does not have all of these names
+    code = f"import resource\n[resource.getrlimit(number) for number in {numbers}]"
+    found = dict(zip(names, cli.run(code).result_json))
+    assert all(soft == hard for soft, hard in found.values()), found
+    exact = {name: found[name][0] for name in names[:5]}
+    assert exact == {"CORE": 1, "MEMLOCK": 0, "MSGQUEUE": 0, "NICE": 0, "RTPRIO": 0}
+    assert 0 < found["SIGPENDING"][0] <= 1024 and 0 < found["STACK"][0] <= 8 << 20
+
+
 # --- how they are set -----------------------------------------------------------------------------
 
 SLEEP = "import time\ntime.sleep(30)"

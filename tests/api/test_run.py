@@ -8,6 +8,7 @@ libraries are the subjects of test_streams.py and test_libraries.py.
 import os
 import re
 import signal
+import textwrap
 import uuid
 
 import pytest
@@ -459,6 +460,27 @@ def test_scratch_is_writable(cli):
         " 'w').write('y')\nos.path.abspath('x')"
     )
     assert cli.run(code).result == "'/mnt/data/x'"
+
+
+def test_temporary_folders_are_links_into_scratch(cli):
+    """Who may make files there, and that nothing is left of it for others, is as in folders of their own."""
+    code = """
+        import os, stat, tempfile
+        places = "/tmp", "/dev/shm"
+        modes = [stat.S_IMODE(os.stat(place).st_mode) for place in places]
+        made = []
+        for place in places:
+            with tempfile.NamedTemporaryFile(dir=place) as f:
+                made.append(os.path.realpath(f.name).rpartition("/")[0])
+        try:
+            os.unlink("/tmp")
+        except OSError as exc:
+            made.append(exc.strerror)
+        [modes, made, tempfile.gettempdir(), [os.listdir(place) for place in places]]
+    """
+    modes, made, folder, left = cli.run(textwrap.dedent(code)).result_json
+    assert modes == [0o1777, 0o1777] and folder == "/tmp" and left == [[], []]
+    assert made[:2] == ["/mnt/tmp", "/mnt/shm"] and made[2] in ("Read-only file system", "Permission denied")
 
 
 def test_randomness_differs_between_boxes(cli):

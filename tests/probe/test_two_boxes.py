@@ -135,9 +135,13 @@ look('sysv_sem', lambda: libc.semget(key, 0, 0) >= 0)
 look('sysv_msg', lambda: libc.msgget(key, 0) >= 0)
 look('posix_mq', lambda: libc.mq_open(b'/' + name.encode(), 0) >= 0)
 look('signal', lambda: pid != os.getpid() and os.kill(pid, 0) is None)
+def cmdline(pid):
+    try:
+        return open('/proc/%%s/cmdline' %% pid, 'rb').read()
+    except OSError:             # it has just ended
+        return b''
 look('other_python', lambda: any(
-    b'ready' in open('/proc/%%s/cmdline' %% p, 'rb').read()
-    for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()))
+    b'ready' in cmdline(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()))
 print(json.dumps(found))
 """
 

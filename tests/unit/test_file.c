@@ -165,6 +165,25 @@ static void keys_in_strange_files(void **state)
     assert_int_equal(v, 5);
 }
 
+static void keys_through_a_descriptor_that_stays_open(void **state)
+{
+    (void)state;
+    uint64_t v = 7;
+    put("low 1\noom_kill 3\n", 17);
+    int fd = openat(dir, "f", O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 2; i++) { // from its beginning each time
+        assert_int_equal(file_read_key(fd, "oom_kill", &v), 0);
+        assert_int_equal(v, 3);
+    }
+    put("low 1\noom_kill 44\n", 18); // as it is now
+    assert_int_equal(file_read_key(fd, "oom_kill", &v), 0);
+    assert_int_equal(v, 44);
+    assert_int_equal(file_read_key(fd, "oom", &v), -ENOENT);
+    fd_close(&fd);
+    assert_int_equal(file_read_key(-1, "low", &v), -EBADF);
+    assert_int_equal(v, 44);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +193,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(keys),
         cmocka_unit_test(keys_in_strange_files),
+        cmocka_unit_test(keys_through_a_descriptor_that_stays_open),
     };
     return cmocka_run_group_tests_name("file", tests, make_dir, remove_dir);
 }
