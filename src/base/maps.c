@@ -9,13 +9,22 @@
 
 #include "base/sys.h"
 
-int maps_open(struct maps *m)
+static int start(struct maps *m, int dir, const char *path)
 {
     m->have = m->at = 0;
     m->failed = false;
-    m->fd =
-        (int)sys_raw(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    m->fd = (int)sys_raw(SYS_openat, dir, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
     return m->fd < 0 ? m->fd : 0;
+}
+
+int maps_open(struct maps *m)
+{
+    return start(m, AT_FDCWD, "/proc/self/maps");
+}
+
+int maps_open_at(struct maps *m, int proc)
+{
+    return start(m, proc, "self/maps");
 }
 
 // What does not fit is cut: the end of a name.

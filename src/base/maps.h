@@ -26,8 +26,9 @@ struct maps {
     char text[4096], line[512];
 };
 
-// 0 or a negative errno.
+// 0 or a negative errno.  The second one finds a /proc that has no name, or another.
 int maps_open(struct maps *m);
+int maps_open_at(struct maps *m, int proc);
 
 // False at the end, which closes.
 bool maps_next(struct maps *m, struct mapping *ret);

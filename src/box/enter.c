@@ -146,9 +146,8 @@ int box_limit_all(void)
         rlim_t value;
     } table[] = {
         // 1, not 0: a core_pattern that is a pipe ignores 0, and would start a helper on the host.
-        {RLIMIT_CORE, 1},          {RLIMIT_MEMLOCK, 0}, {RLIMIT_MSGQUEUE, 0},
-        {RLIMIT_SIGPENDING, 1024}, // queued signals are kernel memory
-        {RLIMIT_STACK, 8 << 20},   {RLIMIT_NICE, 0},    {RLIMIT_RTPRIO, 0},
+        {RLIMIT_CORE, 1},        {RLIMIT_MEMLOCK, 0}, {RLIMIT_MSGQUEUE, 0},
+        {RLIMIT_STACK, 8 << 20}, {RLIMIT_NICE, 0},    {RLIMIT_RTPRIO, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (limit_set(table[i].resource, table[i].value) < 0)
@@ -164,6 +163,9 @@ static int step_rlimits(const struct box_plan *plan)
         rlim_t value;
         uint32_t only_with; // flag that must be set, 0: always
     } table[] = {
+        // Queued signals are kernel memory.  SECURITY: not the zygote's, as the others: the kernel would take its limit for
+        // the sum over all user namespaces that it makes, and without uid slots one box could use up everybody's.
+        {RLIMIT_SIGPENDING, 1024, 0},
         {RLIMIT_NOFILE, plan->limits.open_files, 0},
         {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The

@@ -261,7 +261,8 @@ static void attach(const struct part *p)
 
 static void build(const struct jail_plan *plan)
 {
-    static const char *const folders[] = {"etc", "etc/fonts", "dev", "proc", "mnt", "opt"};
+    static const char *const folders[] = {"etc", "etc/fonts", "dev",     "proc",
+                                          "mnt", "mnt/tmp",   "mnt/shm", "opt"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (mkdir(folders[i], 0755) < 0)
             die(JAIL_ROOT, folders[i]);
@@ -283,10 +284,10 @@ static void build(const struct jail_plan *plan)
     }
     for (size_t i = 0; i < part_count; i++)
         attach(&parts[i]);
-    // For what preloads write while they are imported; boxes cover it with their own.
-    if (mount("scratch", "mnt", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0755") < 0 ||
-        mkdir("mnt/tmp", 0777) < 0 || mkdir("mnt/shm", 0777) < 0)
-        die(JAIL_ROOT, "/mnt");
+    // For what preloads write while they are imported; boxes cover /mnt with their own.  SECURITY: nothing but /tmp: the
+    // link /dev/shm leads to a folder that is read-only, or locks that a preload makes would be memory that all boxes share.
+    if (mount("tmp", "mnt/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
+        die(JAIL_ROOT, "/tmp");
     // A fully visible /proc must be in the tree or the kernel refuses a box its own ("mount too
     // revealing").  It shows this zygote's pid namespace only, and boxes cover it.
     if (!plan->without_proc &&

@@ -19,11 +19,13 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/maps.h"
 #include "base/sys.h"
 #include "box/enter.h"
 #include "box/filter.h"
@@ -167,6 +169,8 @@ static int become_slot(uint32_t slot)
 static int enter_fresh_net(int *ret_fds)
 {
     enum net_step step;
+    books->own_given[SPACE_NET] =
+        true; // where the zygote will be after this is not where it was born
     int r = net_enter(ZYGOTE_PROC_FD, ret_fds, &step);
     if (r < 0)
         books->reply.spawned.net = 1 + step;
@@ -354,6 +358,51 @@ int spawn_ready(const char *report, unsigned length)
     return wire_send(ZYGOTE_SOCKET_FD, WIRE_ZYGOTE_READY, &m, NULL, 0);
 }
 
+// SECURITY: what the zygote has mapped to share with others, all boxes would share: one could write what another
+// reads.  A preload may have made such memory (a value or a lock of multiprocessing); it stays, as a copy of its own.
+static int make_private(const struct mapping *m)
+{
+    const size_t length = m->end - m->start;
+    char *copy = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return -errno;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t at = 0; at < length;
+         at += page) { // behind the end of a file there is nothing to read
+        struct iovec to = {copy + at, page}, from = {(char *)m->start + at, page};
+        (void)process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    }
+    const int rights =
+        (m->mode[0] == 'r' ? PROT_READ : 0) | PROT_WRITE | (m->mode[2] == 'x' ? PROT_EXEC : 0);
+    if (mprotect(copy, length, rights) < 0 ||
+        mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)m->start) == MAP_FAILED)
+        return -errno;
+    return 0;
+}
+
+static int make_all_private(void)
+{
+    enum { SHARED_MAX = 256 }; // of one zygote; with more something is wrong
+    for (int i = 0; i < SHARED_MAX; i++) {
+        struct maps maps;
+        struct mapping m, found = {0};
+        int r = maps_open_at(&maps, ZYGOTE_PROC_FD);
+        if (r < 0)
+            return r;
+        while (maps_next(&maps, &m))
+            if (m.mode[1] == 'w' && m.mode[3] == 's')
+                found = m;
+        if (maps.failed)
+            return -EIO;
+        if (!found.end)
+            return 0;
+        r = make_private(&found);
+        if (r < 0)
+            return r;
+    }
+    return -E2BIG;
+}
+
 static int open_books(void)
 {
     void *room =
@@ -369,6 +418,8 @@ int spawn_serve(const struct spawn_hooks *hooks, bool single)
     int r = open_books();
     if (r == 0)
         books->single = single;
+    if (r == 0)
+        r = make_all_private();
     if (r == 0)
         r = box_limit_all();
     if (r == 0)

@@ -24,7 +24,12 @@
 #define PAGE_FILE_OR_SHARED (UINT64_C(1) << 61)
 #define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
 
-enum { AREAS_MAX = 1024, RANGES_MAX = 4096 };
+enum {
+    AREAS_MAX = 1024,
+    RANGES_MAX = 4096,
+    // Each makes two mappings more, of which a process may have 65,530 by default.
+    SPLITS_MAX = 24 << 10,
+};
 
 struct area {
     uintptr_t start, end;
@@ -120,10 +125,11 @@ static void forget(const struct area *a, uintptr_t page, uint64_t entry)
 // by a flag that says nothing here: whether it were in a core dump, of which there is none.
 void warm_watch(void)
 {
+    size_t splits = 0;
     (void)look(forget);
     for (const struct area *a = desk->areas; a < desk->areas + desk->area_count; a++)
         for (uintptr_t at = a->start; a->file && at < a->end; at += 2 * page_size)
-            if (madvise((void *)at, page_size, MADV_DONTDUMP) < 0)
+            if (splits++ == SPLITS_MAX || madvise((void *)at, page_size, MADV_DONTDUMP) < 0)
                 return; // there can be only so many
 }
 
@@ -188,10 +194,10 @@ static void make_own(const struct area *a, uintptr_t page)
     last = table;
 }
 
-void warm_map(void)
+static void map_what_is_read(void)
 {
     const struct range *end = sets[true].ranges + sets[true].count;
-    if (!desk || warm_begin() < 0)
+    if (warm_begin() < 0)
         return;
     for (int pass = 0; pass < 2; pass++) {
         for (const struct range *r = sets[true].ranges; r < end; r++) {
@@ -206,6 +212,14 @@ void warm_map(void)
         if (pass == 0)
             (void)look(forget);
     }
+}
+
+void warm_end(bool map)
+{
+    if (!desk)
+        return;
+    if (map)
+        map_what_is_read();
     (void)munmap(desk, sizeof *desk);
     desk = NULL;
 }

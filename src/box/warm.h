@@ -27,8 +27,9 @@ int warm_report(void);
 // those in a hurry: these copy only what every run writes to.
 void warm_take(bool hurry);
 
-// In the zygote, after the last report: maps what every run reads.
-void warm_map(void);
+// In the zygote, after the last report, and in any case before the first box: with `map` maps what every run reads.
+// Only for a zygote without other threads, which may be writing to what is mapped anew.
+void warm_end(bool map);
 
 // In a new box, as soon as it is in its cgroup.  Best effort: what is not copied now faults later.
 void warm_touch(bool hurry);

@@ -424,7 +424,8 @@ int cmd_run(const struct config *c, int argc, char **argv)
     terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
                   &job.terminal);
     // One run: one box, with just these limits, and no more than it needs in the interpreter.
-    struct keeper_plan plan = {.config = c, .cold = true, .gate = run_gate, .argument = &job};
+    struct keeper_plan plan = {
+        .config = c, .cold = true, .stock = 1, .gate = run_gate, .argument = &job};
     run_packages_add_to_plan(run_packages_needed(c, job.code, job.code_length), &plan);
     network_add_to_plan(&plan);
     if (job.collector.pid)

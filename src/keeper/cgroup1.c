@@ -104,7 +104,7 @@ static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struc
     for (int i = 0; i < FILES; i++) {
         cg->file[i] =
             openat(cg->dir[files[i].controller], files[i].name, files[i].mode | O_CLOEXEC);
-        if (cg->file[i] < 0 && !files[i].optional)
+        if (cg->file[i] < 0 && !(files[i].optional && errno == ENOENT))
             return err_set(e, ERR_SYSTEM, errno, "raise the limit of open files (ulimit -n)",
                            "open '%s' of cgroup '%s'", files[i].name, cg->name);
     }

@@ -645,7 +645,7 @@ static int start(struct keeper *k, struct err *e)
     raise_file_limit();
     if (k->plan->restart && !(k->ledger = ledger_new()))
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
-    stock_init(&k->stock, &k->caps, &standard, k->plan->cold ? 1 : c->stock,
+    stock_init(&k->stock, &k->caps, &standard, k->plan->stock ? k->plan->stock : c->stock,
                keeper_broker_first_kind(k->plan));
     int r = caps_open(&k->caps, c, e);
     if (r == 0)

@@ -50,7 +50,8 @@ enum keeper_order {
 
 struct keeper_plan {
     const struct config *config;
-    bool cold; // one run and out: import no more than that needs
+    bool cold;      // one run and out: import no more than that needs
+    uint32_t stock; // boxes made ahead; 0: as configured
     enum keeper_order order;
     bool restart;      // a gate that crashes is started again, a few times a minute
     bool watch_parent; // end when the process ends that started this one

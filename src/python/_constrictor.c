@@ -4,7 +4,7 @@
 // one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
 //
 //   ready(report)        zygote: tell the keeper that the interpreter is warm
-//   serve(on_child, rehearsals)  zygote: make boxes until the keeper goes; in a box: call on_child().
+//   serve(on_child, rehearsals, single)  zygote: make boxes until the keeper goes; in a box: call on_child().
 //                        With rehearsals of a run, () or two (for boxes made ahead of demand and behind it), boxes
 //                        are made from an image (box/image.h) and with the pages that they will need (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
@@ -130,12 +130,10 @@ static int prepare(PyObject *rehearsals, bool alone)
         alone ? image_share(areas, count) : 0; // without it boxes are as safe, and dearer to make
     if (shared < 0)
         return shared;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++) {
-        int r = learn(PyTuple_GetItem(rehearsals, i), alone, i > 0);
-        if (r < 0)
-            return r;
-    }
-    warm_map();
+    for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++)
+        (void)learn(PyTuple_GetItem(rehearsals, i), alone,
+                    i > 0); // where there is no /proc nothing is learned
+    warm_end(alone);
     return 0;
 }
 
@@ -212,15 +210,16 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     static const struct spawn_hooks no_hooks = {nothing, nothing};
     bool alone = is_alone();
     PyObject *on_child, *rehearsals;
+    int single = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO!", &on_child, &PyTuple_Type, &rehearsals))
+    if (!PyArg_ParseTuple(args, "OO!|p", &on_child, &PyTuple_Type, &rehearsals, &single))
         return NULL;
     tidy_heap();
     if (!plain_begin())
         return NULL;
     int r = PyTuple_Size(rehearsals) ? prepare(rehearsals, alone) : 0;
     if (r == 0)
-        r = spawn_serve(alone ? &no_hooks : &hooks, PyTuple_Size(rehearsals) == 0);
+        r = spawn_serve(alone ? &no_hooks : &hooks, single);
     if (r < 0)
         return fail(r);
     if (r == 0)
@@ -390,7 +389,7 @@ static PyObject *py_flush_all(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
     {"serve", py_serve, METH_VARARGS,
-     "serve(on_child, rehearsals): make boxes until the keeper goes"},
+     "serve(on_child, rehearsals[, single]): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
     {"bind_plain", py_bind_plain, METH_O, "bind_plain(kit): runs can be done in C"},

@@ -26,7 +26,7 @@ HERE = (lambda: None).__code__.co_filename.rpartition("/")[0] + "/"     # the fo
 class Box:
     """What this process knows about itself; there is one box per process."""
     scratch = "/mnt/data"   # the working directory
-    folders = "/mnt/data/", "/tmp/"     # where user code's own files are
+    folders = "/mnt/", "/tmp/", "/dev/shm/"     # where user code's own files are, also by their real names
     pid = 0                 # a child that user code forks is not the box and must not answer
     main = None             # the module that user code runs in, sys.modules["__main__"]
     modules = 0             # how many there were before user code

@@ -166,7 +166,8 @@ def main():
     # Collections in boxes then leave the shared objects, and so the shared pages, alone.
     gc.freeze()
     runner.new_main()                   # after it: what user code makes in there is to be collected
-    constrictor.serve(runner.main, rehearsals)
+    # Who makes one box, and has imported nothing that may have started helpers, can let it have its own namespaces.
+    constrictor.serve(runner.main, rehearsals, *([True] if cold and not names else []))
 
 
 if __name__ == "__main__":

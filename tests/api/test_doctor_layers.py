@@ -299,6 +299,13 @@ def test_masked_proc_can_be_given_up(cli):
     assert r.isolation["proc"].startswith("degraded: "), r
 
 
+def test_a_server_without_proc(cli):
+    """A warm zygote learns from /proc what boxes will need; it does without."""
+    prefix = nest("user", "mounts", "mask=/proc/cpuinfo")
+    r = cli.call("bench", "--soak", "20", "--allow-degraded=proc", *PYTHON, prefix=prefix)
+    assert r.status == 0 and json.loads(r.out)["failed"] == 0, r
+
+
 def test_ubuntu_takes_the_rights_of_user_namespaces(cli, without):
     """The sysctl is a file that we put there; the effect is that of Ubuntu's AppArmor profile."""
     prefix = [

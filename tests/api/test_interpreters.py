@@ -12,8 +12,10 @@ import os
 import shutil
 import subprocess
 import tempfile
+import textwrap
 
 import pytest
+from rest_client import serve
 
 ASK = (
     "import sys, json; print(json.dumps([sys.version_info[0], sys.version_info[1], sys.executable,"
@@ -178,6 +180,8 @@ def test_relative_interpreter(cli):
 # --- virtual environments -------------------------------------------------------------------------
 
 MODULES = {
+    "shared": "import mmap, tempfile\npage = mmap.mmap(-1, 5000)\nfile = tempfile.TemporaryFile()\nfile.truncate(9)\n"
+    "part = mmap.mmap(file.fileno(), 9)\npage[0] = page[4999] = part[8] = 3\n",
     "present": "x = 'from the environment'\n",
     "raises": "raise RuntimeError('on import')\n",
     "exits": "import sys\nsys.exit(3)\n",
@@ -229,6 +233,20 @@ def test_preload(cli, venv):
     assert (
         cli.run("import sys\n'preload_present' in sys.modules", "--python", venv).result == "False"
     )
+
+
+def test_memory_that_a_preload_shares_is_not_shared_by_boxes(cli, venv):
+    """What one box writes there, another must not read; what the preload wrote is there."""
+    code = """
+        import preload_shared as m
+        found = [m.page[0], m.page[4999], m.part[8]]
+        m.page[0] = m.page[4999] = m.part[8] = 99
+        modes = [line.split()[1] for line in open('/proc/self/maps')]
+        found + [[mode for mode in modes if 'w' in mode and 's' in mode]]
+    """
+    api = serve(cli, "--python", venv, "--preload", "preload_shared")
+    for _ in range(3):
+        assert api.run(textwrap.dedent(code))["result_json"] == [3, 3, 3, []]
 
 
 def test_missing_preload_is_reported(cli, venv):

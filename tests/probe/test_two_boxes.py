@@ -226,6 +226,25 @@ def test_the_holder_could_hold(inside):
     assert {"abstract", "tmp", "shm", "fifo"} <= set(inside[0])
 
 
+QUEUE = """
+import ctypes, os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+libc = ctypes.CDLL(None)
+count = 0
+while count < 5000 and libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), None) == 0:
+    count += 1
+count
+"""
+
+
+def test_queued_signals_of_one_box_leave_room_for_others(cli):
+    """The kernel adds them up over user namespaces, for whoever made these."""
+    api = serve(cli)
+    first = api.run(QUEUE, session_id="full")["result_json"]
+    assert 0 < first <= 1024
+    assert api.run(QUEUE)["result_json"] == first
+
+
 def test_scratch_starts_empty_each_time(cli):
     code = "import os; print([n for f in ('/tmp', '/dev/shm', '/mnt/data') for n in os.listdir(f)])"
     fill = "for f in ('/tmp', '/dev/shm', '/mnt/data'): open(f + '/left', 'w').close()"
