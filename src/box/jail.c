@@ -284,9 +284,9 @@ static void build(const struct jail_plan *plan)
     }
     for (size_t i = 0; i < part_count; i++)
         attach(&parts[i]);
-    // For what preloads write while they are imported; boxes cover /mnt with their own.  SECURITY: nothing but /tmp: the
+    // For what preloads write while they are imported; it goes before the first box.  SECURITY: nothing but /tmp: the
     // link /dev/shm leads to a folder that is read-only, or locks that a preload makes would be memory that all boxes share.
-    if (mount("tmp", "mnt/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
+    if (mount("tmp", JAIL_TMP + 1, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
         die(JAIL_ROOT, "/tmp");
     // A fully visible /proc must be in the tree or the kernel refuses a box its own ("mount too
     // revealing").  It shows this zygote's pid namespace only, and boxes cover it.

@@ -18,6 +18,7 @@
 
 enum { JAIL_PATHS_MAX = 32 };
 #define JAIL_WHEELS "/opt/wheels"
+#define JAIL_TMP "/mnt/tmp" // the zygote's own, until it makes boxes
 
 // Steps that can fail on the far side, with the layer each belongs to.
 #define JAIL_STEP_MAP(X)                                                                           \

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -30,6 +31,7 @@
 #include "box/enter.h"
 #include "box/filter.h"
 #include "box/init.h"
+#include "box/jail.h"
 #include "box/net.h"
 #include "wire/wire.h"
 
@@ -420,6 +422,9 @@ int spawn_serve(const struct spawn_hooks *hooks, bool single)
         books->single = single;
     if (r == 0)
         r = make_all_private();
+    // What preloads wrote while they were imported; boxes cover it, and need not copy the mount.
+    if (r == 0 && umount2(JAIL_TMP, MNT_DETACH) < 0)
+        r = -errno;
     if (r == 0)
         r = box_limit_all();
     if (r == 0)
