@@ -1090,7 +1090,7 @@ class TestZygote(unittest.TestCase):
 
     def test_cold_zygote_imports_little(self):
         fake = ("import sys; sys.modules['_constrictor'] = type('F', (), {'ready': print,"
-                "'public': 1, 'receive': 1, 'send': 1, 'serve': lambda f, r: print(*sys.modules)});"
+                "'public': 1, 'receive': 1, 'send': 1, 'serve': lambda f, r, s: print(*sys.modules)});"
                 "p = sys.argv[1]; sys.argv = [p, '--cold'];"
                 "exec(compile(open(p).read(), p, 'exec'), {'__name__': '__main__', '__file__': p})")
         python = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c"]
