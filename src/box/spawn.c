@@ -360,6 +360,20 @@ int spawn_ready(const char *report, unsigned length)
     return wire_send(ZYGOTE_SOCKET_FD, WIRE_ZYGOTE_READY, &m, NULL, 0);
 }
 
+static int rights_of(const struct mapping *m)
+{
+    return (m->mode[0] == 'r' ? PROT_READ : 0) | (m->mode[1] == 'w' ? PROT_WRITE : 0) |
+           (m->mode[2] == 'x' ? PROT_EXEC : 0);
+}
+
+// SECURITY: also what is read-only for now, if the file was open for writing: a box could change that.
+static bool is_shared(const struct mapping *m)
+{
+    void *start = (void *)m->start;
+    return m->mode[3] == 's' && (m->mode[1] == 'w' || mprotect(start, m->end - m->start,
+                                                               rights_of(m) | PROT_WRITE) == 0);
+}
+
 // SECURITY: what the zygote has mapped to share with others, all boxes would share: one could write what another
 // reads.  A preload may have made such memory (a value or a lock of multiprocessing); it stays, as a copy of its own.
 static int make_private(const struct mapping *m)
@@ -369,14 +383,11 @@ static int make_private(const struct mapping *m)
     if (copy == MAP_FAILED)
         return -errno;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t at = 0; at < length;
-         at += page) { // behind the end of a file there is nothing to read
+    for (size_t at = 0; at < length; at += page) { // behind the end of a file nothing can be read
         struct iovec to = {copy + at, page}, from = {(char *)m->start + at, page};
         (void)process_vm_readv(getpid(), &to, 1, &from, 1, 0);
     }
-    const int rights =
-        (m->mode[0] == 'r' ? PROT_READ : 0) | PROT_WRITE | (m->mode[2] == 'x' ? PROT_EXEC : 0);
-    if (mprotect(copy, length, rights) < 0 ||
+    if (mprotect(copy, length, rights_of(m)) < 0 ||
         mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)m->start) == MAP_FAILED)
         return -errno;
     return 0;
@@ -392,7 +403,7 @@ static int make_all_private(void)
         if (r < 0)
             return r;
         while (maps_next(&maps, &m))
-            if (m.mode[1] == 'w' && m.mode[3] == 's')
+            if (!found.end && is_shared(&m))
                 found = m;
         if (maps.failed)
             return -EIO;

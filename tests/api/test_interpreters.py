@@ -181,7 +181,8 @@ def test_relative_interpreter(cli):
 
 MODULES = {
     "shared": "import mmap, tempfile\npage = mmap.mmap(-1, 5000)\nfile = tempfile.TemporaryFile()\nfile.truncate(9)\n"
-    "part = mmap.mmap(file.fileno(), 9)\npage[0] = page[4999] = part[8] = 3\n",
+    "part = mmap.mmap(file.fileno(), 9)\npage[0] = page[4999] = part[8] = 3\n"
+    "calm = mmap.mmap(file.fileno(), 9, access=mmap.ACCESS_READ)\n",
     "present": "x = 'from the environment'\n",
     "raises": "raise RuntimeError('on import')\n",
     "exits": "import sys\nsys.exit(3)\n",
@@ -241,12 +242,17 @@ def test_memory_that_a_preload_shares_is_not_shared_by_boxes(cli, venv):
         import preload_shared as m
         found = [m.page[0], m.page[4999], m.part[8]]
         m.page[0] = m.page[4999] = m.part[8] = 99
-        modes = [line.split()[1] for line in open('/proc/self/maps')]
-        found + [[mode for mode in modes if 'w' in mode and 's' in mode]]
+        import ctypes
+        libc, bad = ctypes.CDLL(None), []
+        for line in open('/proc/self/maps'):
+            start, end = (int(number, 16) for number in line.split()[0].split('-'))
+            if 's' in line.split()[1] and libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(end - start), 3) == 0:
+                bad.append(line)
+        found + [m.calm[8], bad]
     """
     api = serve(cli, "--python", venv, "--preload", "preload_shared")
     for _ in range(3):
-        assert api.run(textwrap.dedent(code))["result_json"] == [3, 3, 3, []]
+        assert api.run(textwrap.dedent(code))["result_json"] == [3, 3, 3, 3, []]
 
 
 def test_missing_preload_is_reported(cli, venv):
