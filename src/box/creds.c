@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +21,14 @@ int creds_become(uid_t id)
     return setresuid(id, id, id);
 }
 
-int creds_drop_capabilities(void)
+static int set_capabilities(uint32_t only)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[2] = {{.effective = only, .permitted = only}};
+    return (int)syscall(SYS_capset, &head, sets);
+}
+
+int creds_settle(void)
 {
     // SECURITY: the bounding set first, while CAP_SETPCAP is still there; it stops a file capability
     // from giving anything back.
@@ -36,7 +44,7 @@ int creds_drop_capabilities(void)
                   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
               0, 0, 0) < 0)
         return -1;
-    return creds_drop_effective();
+    return set_capabilities(1U << CAP_SYS_ADMIN);
 }
 
 void creds_drop_bounding(void)
@@ -49,9 +57,7 @@ int creds_drop_effective(void)
 {
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return -1;
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    return (int)syscall(SYS_capset, &head, none);
+    return set_capabilities(0);
 }
 
 bool creds_are_empty(void)

@@ -11,8 +11,9 @@
 // All three uids and gids become `id`.  0, or -1 with errno.
 int creds_become(uid_t id);
 
-// All five sets empty, secure bits locked.  0, or -1 with errno.
-int creds_drop_capabilities(void);
+// Bounding set empty, secure bits locked; CAP_SYS_ADMIN, which makes namespaces and mounts, is all that is left in the
+// other sets.  0, or -1 with errno.
+int creds_settle(void);
 
 // Effective, permitted, inheritable and ambient sets empty.  0, or -1 with errno.
 int creds_drop_effective(void);

@@ -3,18 +3,22 @@
 // enter: the recipe.  Runs in a child of the zygote, with all capabilities of a user namespace that
 // owns nothing but this box, and ends with none.  No user code runs before the last step.
 //
-// The order, and why no other:
-//   1  cgroup first, so that every later page and process is charged to the box
-//   2  cgroup namespace after the attach, so that its root is the box's own group
-//   3  uid map before mounts: a tmpfs can only be owned by a mapped uid
-//   4  mounts while there are capabilities for them; /proc after the pid namespace exists
-//   5  ids, descriptors, limits: nothing later opens a file by name except Landlock's rules, and a low
+// The order, and why no other.  First what a slot's boxes have in common, by box_settle(), in their stem (stem.h):
+//   1  uid map first: who has no mapped id owns nothing that is made later, a tmpfs for instance
+//   2  ids while there are capabilities for it
+//   3  bounding set and secure bits while there is CAP_SETPCAP; from here on CAP_SYS_ADMIN is all that is left
+//   4  no_new_privs, which Landlock and seccomp demand
+// Then, by box_enter(), in the box itself:
+//   5  cgroup first, so that every later page and process is charged to the box
+//   6  cgroup namespace after the attach, so that its root is the box's own group
+//   7  mounts while there is the capability for them; /proc after the pid namespace exists
+//   8  descriptors, limits: nothing later opens a file by name except Landlock's rules, and a low
 //      limit of open files would be in the way of moving descriptors
-//   6  capabilities after the last step that needs one
-//   7  no_new_privs before Landlock and seccomp, which demand it
-//   8  seccomp last, so that it need not allow anything that the steps above use
-//   9  the posture is asserted, not assumed: fail closed when the kernel lied
-//  10  then, and only then, the process that will run user code is split off
+//   9  capabilities after the last step that needs one
+//  10  Landlock, which forbids mounting
+//  11  seccomp last, so that it need not allow anything that the steps above use
+//  12  the posture is asserted, not assumed: fail closed when the kernel lied.  That goes for the slot's part too
+//  13  then, and only then, the process that will run user code is split off
 
 #include "box/enter.h"
 
@@ -22,6 +26,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -81,12 +86,32 @@ static _Noreturn void die_step(enum box_step step, int errnum)
 
 uint64_t box_clone_flags(uint32_t box_flags)
 {
-    // Before the clone the zygote went into the slot's network namespace, or into a fresh one (box/net.h),
-    // and into the slot's ipc namespace.
-    // SECURITY: that one is kept for the next box, so it is only for those whose filter lets them leave
-    // nothing in it.
-    return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS |
-           (box_flags & BOX_WITHOUT_SECCOMP ? CLONE_NEWIPC : 0);
+    // Network and ipc namespace are the slot's, see enter_namespaces() in spawn.c.
+    // SECURITY: sockets die with their processes, keys, objects of System V and message queues do not; what one box left, the
+    // next caller's would find.  So only boxes under the filter have a slot's ipc namespace: the half of it that the
+    // zygote loads before the first box refuses every call that could make, find or change such an object (test_filter.c
+    // names them); nobody can mount an mqueue; /proc/sys and /proc/sysvipc are not in a box's /proc.
+    return CLONE_NEWPID | CLONE_NEWNS | (box_flags & BOX_WITHOUT_SECCOMP ? CLONE_NEWIPC : 0);
+}
+
+long box_clone(const struct box_plan *plan, uint64_t flags, int *ret_pidfd)
+{
+    void *tid = init_tid_address();
+    struct sys_clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
+    if (tid) { // libc must know the child's own thread id: raise() and abort() use it
+        args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+        args.child_tid = (uint64_t)(uintptr_t)tid;
+    }
+    if (ret_pidfd) {
+        args.flags |= CLONE_PIDFD;
+        args.pidfd = (uint64_t)(uintptr_t)ret_pidfd;
+    }
+    if (ret_pidfd && plan->cgroup_kind == BOX_CGROUP_V2) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)plan->cgroup_fd[0];
+    }
+    long pid = sys_clone3(&args);
+    return pid < 0 ? -errno : pid;
 }
 
 // v2 needs nothing: clone3 made the process in its group.  On v1 a single-threaded process that
@@ -109,14 +134,14 @@ static int write_proc(int self, const char *path, const char *text)
     return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
-// One uid and one gid, mapped to this box's slot.  The zygote took the slot's ids before the clone,
+// One uid and one gid, mapped to this slot.  The zygote took the slot's ids before the clone,
 // so the kernel lets the child write its own map.
 // SECURITY: setgroups is denied first, or a group that denies access could be dropped.
 static int step_id_map(const struct box_plan *plan)
 {
     char map[64];
     // A change of uid made the memory "not dumpable", which hides /proc/self from its own process.
-    // The last step before user code turns it off again.
+    // box_settle() turns it off again.
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
         return -1;
     snprintf(map, sizeof map, "%d %u 1", BOX_UID, plan->uid_slot);
@@ -169,8 +194,8 @@ static int step_rlimits(const struct box_plan *plan)
         {RLIMIT_NOFILE, plan->limits.open_files, 0},
         {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
-        // init is one of the processes.
-        {RLIMIT_NPROC, (rlim_t)plan->limits.processes + 1, BOX_NPROC},
+        // init is one of the processes, and the stem.
+        {RLIMIT_NPROC, (rlim_t)plan->limits.processes + 1 + plan->has_stem, BOX_NPROC},
         // Stacks of threads are reserved, not used; what is used is summed by the keeper.
         {RLIMIT_AS,
          plan->base_as_bytes + plan->limits.memory_bytes +
@@ -284,33 +309,40 @@ static int step_posture(const struct box_plan *plan)
     return holds ? 0 : -1;
 }
 
+void box_settle(const struct box_plan *plan)
+{
+    control = plan->control_fd;
+    STEP(STEP_ID_MAP, step_id_map(plan));
+    STEP(STEP_IDS, creds_become(BOX_UID));
+    STEP(STEP_BOUNDING, creds_settle());
+    STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    // SECURITY: a stem has a capability, and the init of a box shares the memory of user code: neither may be read or
+    // traced by others, and nothing here may dump core.
+    STEP(STEP_POSTURE, prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+}
+
 void box_enter(const struct box_plan *plan)
 {
     control = plan->control_fd;
     (void)umask(0);
     STEP(STEP_CGROUP, step_cgroup(plan));
-    warm_touch(plan->flags &
-               BOX_HURRY); // not a layer: pages that the run will need, charged to the box
+    // Not a layer: pages that the run will need, charged to the box.
+    warm_touch(plan->flags & BOX_HURRY, plan->has_stem);
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
-    STEP(STEP_ID_MAP, step_id_map(plan));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
     STEP(STEP_SCRATCH, step_freeze(plan));
     STEP(STEP_SCRATCH, plan->flags & BOX_WHEELS ? 0 : mounts_hide_wheels());
     STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
-    STEP(STEP_IDS, creds_become(BOX_UID));
     STEP(STEP_FDS, step_fds(plan));
     STEP(STEP_RLIMITS,
          step_rlimits(plan)); // after it, or a low limit of open files would be in the way
     (void)umask(022);
-    (void)
-        setsid(); // no controlling terminal, ever (CVE-2017-5226); fails only if it is leader already
+    // SECURITY: no controlling terminal, ever (CVE-2017-5226), and a process group of its own: kill(0, ...) reaches no
+    // stem.  Fails only if it is leader already.
+    (void)setsid();
     STEP(STEP_SCRATCH, chdir("/mnt/data"));
-    STEP(STEP_CAPABILITIES, creds_drop_capabilities());
-    STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    STEP(STEP_CAPABILITIES, creds_drop_effective());
     STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi, plan->flags & BOX_NETWORK));
-    // SECURITY: the init shares this memory; other processes of the box must not read or trace it,
-    // and nothing here may dump core.
-    STEP(STEP_POSTURE, prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
     STEP(STEP_SECCOMP, step_seccomp(plan));
     STEP(STEP_POSTURE, step_posture(plan));
     branch_set_limits(plan->limits.memory_bytes, plan->limits.processes);

@@ -9,6 +9,8 @@
 #define CONSTRICTOR_BOX_ENTER_H
 
 #include <linux/filter.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/wire.h"
@@ -18,16 +20,17 @@ enum { BOX_UID = 1000, BOX_CGROUP_FDS_MAX = 4 };
 // The steps of the recipe, in order.  Each has the isolation layer that it makes, so that a failure
 // names the missing layer.
 #define BOX_STEP_MAP(X)                                                                            \
+    X(STEP_ID_MAP, "user_ns", "map the box's one uid and gid")                                     \
+    X(STEP_IDS, "uid", "become the box's user")                                                    \
+    X(STEP_BOUNDING, "capabilities", "empty the bounding set")                                     \
+    X(STEP_NO_NEW_PRIVS, "no_new_privs", "set no_new_privs")                                       \
     X(STEP_CGROUP, "cgroup", "enter the box's cgroups")                                            \
     X(STEP_CGROUP_NS, "cgroup_ns", "hide the cgroup path")                                         \
-    X(STEP_ID_MAP, "user_ns", "map the box's one uid and gid")                                     \
     X(STEP_SCRATCH, "mount_ns", "mount the scratch")                                               \
     X(STEP_PROC, "proc", "mount a private /proc")                                                  \
-    X(STEP_IDS, "uid", "become the box's user")                                                    \
     X(STEP_FDS, "fds", "close every other descriptor")                                             \
     X(STEP_RLIMITS, "rlimits", "set resource limits")                                              \
     X(STEP_CAPABILITIES, "capabilities", "drop all capabilities")                                  \
-    X(STEP_NO_NEW_PRIVS, "no_new_privs", "set no_new_privs")                                       \
     X(STEP_LANDLOCK, "landlock", "restrict with Landlock")                                         \
     X(STEP_SECCOMP, "seccomp", "load the system call filter")                                      \
     X(STEP_POSTURE, "posture", "check that every layer is up")                                     \
@@ -71,15 +74,25 @@ struct box_plan {
     int proc_fd;            // a procfs in which the new process is visible
     uint64_t base_as_bytes; // address space of the zygote, on top of which RLIMIT_AS counts
     struct sock_fprog filter, telling_filter; // the last half; the second for a listener
+    bool has_stem; // a stem made its slot's part, and counts as a process
 };
 
 // In the zygote, once: rlimits that are the same in all boxes, which inherit them.  0 or a negative errno.
 int box_limit_all(void);
 
-// Flags for clone3 that make the namespaces of a box.
+// Flags for clone3: the namespaces of a slot that its boxes have one after the other, besides those that the zygote
+// is in at the moment; and the namespaces of a box.
+enum { BOX_CLONE_SLOT = CLONE_NEWUSER | CLONE_NEWUTS };
 uint64_t box_clone_flags(uint32_t box_flags);
 
-// Makes the calling process a box.  Returns in the user process only, with descriptors 0, 1 and 2
+// A child with these namespaces; ret_pidfd: NULL for a stem, else a box, born in its group where that can be.
+// Its pid, 0 in the child, or a negative errno.
+long box_clone(const struct box_plan *plan, uint64_t flags, int *ret_pidfd);
+
+// The slot's part of the recipe: in a stem, or in a box that has none.  A failed step ends the process, see below.
+void box_settle(const struct box_plan *plan);
+
+// Makes the calling process, which is settled, a box.  Returns in the user process only, with descriptors 0, 1 and 2
 // open and nothing else.  A failed step is reported on the control socket and ends the process.
 void box_enter(const struct box_plan *plan);
 

@@ -24,6 +24,11 @@
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
+// Bits of /proc/self/pagemap that need no privilege.
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+#define PAGE_SWAPPED (UINT64_C(1) << 62)
+#define PAGE_OF_FILE (UINT64_C(1) << 61)
+
 enum {
     PIECES_MAX = 1024,
     OBJECTS_MAX = 1024,
@@ -225,27 +230,86 @@ static bool may_be_whole(const struct backing *b)
     return there != MAP_FAILED && munmap(there, page) == 0;
 }
 
+// Between the two calls of image_share() and image_renew().
+static struct backing file = {-1, -1};
+static bool moved[PIECES_MAX];
+static int rights;
+
 int image_share(const struct image_area *areas, size_t count)
 {
-    struct backing b;
     sigset_t all, before;
     off_t at = 0;
     int r = 0;
-    if (open_large(&b) < 0 && open_small(&b) < 0)
+    piece_count = 0;
+    if (open_large(&file) < 0 && open_small(&file) < 0)
         return 0;
-    const bool whole = may_be_whole(&b);
+    const bool whole = may_be_whole(&file);
     if (find_pieces(areas, count, whole) < 0) {
-        backing_close(&b);
+        piece_count = 0;
+        backing_close(&file);
         return 0;
     }
-    const int rights = PROT_READ | PROT_WRITE | (whole ? PROT_EXEC : 0);
+    rights = PROT_READ | PROT_WRITE | (whole ? PROT_EXEC : 0);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < piece_count && r >= 0; i++) {
-        r = move_piece(&b, &pieces[i], at, rights);
+        r = move_piece(&file, &pieces[i], at, rights);
+        moved[i] = r == 0;
         at += (off_t)(pieces[i].end - pieces[i].start);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    int shut_well = shut(&b);
+    return r < 0 ? r : 0;
+}
+
+// Writes those pages of a piece to the file that are no longer the file's.
+static int renew_piece(int pagemap, const struct image_area *p, off_t at)
+{
+    uint64_t entries[512];
+    for (uintptr_t from = p->start; from < p->end;) {
+        size_t want = (p->end - from) / page_size;
+        ssize_t n = pread(pagemap, entries, (want < 512 ? want : 512) * sizeof *entries,
+                          (off_t)(from / page_size * sizeof *entries));
+        if (n < (ssize_t)sizeof *entries)
+            return n < 0 ? -errno : -EIO;
+        for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, from += page_size) {
+            const struct image_area page = {from, from + page_size};
+            if ((entries[i] & (PAGE_PRESENT | PAGE_SWAPPED)) && !(entries[i] & PAGE_OF_FILE) &&
+                write_piece(file.write, &page, at + (off_t)(from - p->start)) < 0)
+                return -EIO;
+        }
+    }
+    return 0;
+}
+
+// Nothing may write to a piece from the look at its pages on.
+static int renew_all(int pagemap)
+{
+    off_t at = 0;
+    int r = 0;
+    for (size_t i = 0; i < piece_count && r == 0; i++) {
+        const struct image_area *p = &pieces[i];
+        const size_t length = p->end - p->start;
+        if (moved[i] && renew_piece(pagemap, p, at) == 0 &&
+            mmap((void *)p->start, length, rights, MAP_PRIVATE | MAP_FIXED, file.map, at) ==
+                MAP_FAILED)
+            r = -errno;
+        at += (off_t)length;
+    }
+    return r;
+}
+
+int image_renew(void)
+{
+    sigset_t all, before;
+    int r = 0;
+    if (file.write < 0)
+        return 0;
+    _cleanup_close_ int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    if (pagemap >= 0)
+        r = renew_all(pagemap);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    int shut_well = shut(&file);
     return r < 0 ? r : shut_well;
 }

@@ -22,7 +22,11 @@ struct image_area {
 // are still what they were into the file.  Other memory stays as it is: an allocator of its own may give pages back
 // with madvise() and count on zeroes, or grow them with mremap(), which a file cannot do.
 // The caller has one thread and may mount.  0: all, some or nothing of it is in the file.  A negative errno: memory is
-// lost or the file is not shut, and the caller must end.
+// lost, and the caller must end.
 int image_share(const struct image_area *areas, size_t count);
+
+// Once more, for what was written to since: then none of these pages is the caller's own.  The file is shut now.  0, or
+// a negative errno: memory is lost or the file is not shut, and the caller must end.
+int image_renew(void);
 
 #endif

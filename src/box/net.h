@@ -20,7 +20,7 @@
     X(NET_ROUTES, "net_ns", "make every address of it local (netlink)")                            \
     X(NET_PORTS, "net_ns", "open all ports of it (net.ipv4.ip_unprivileged_port_start)")           \
     X(NET_SOCKETS, "net_ns", "make the broker's sockets in it")                                    \
-    X(NET_IPC, "ipc_ns", "go into the ipc namespace of the box's slot")
+    X(NET_IPC, "ipc_ns", "make an ipc namespace")
 
 enum { NET_DNS_PORT = 53, NET_ASK_PORT = 54 }; // see broker/ask.h
 

@@ -5,7 +5,7 @@
 // A box begins as a copy of the zygote whose pages are shared until they are written to, and each
 // first write is a page fault.  So the zygote lets a throw-away child rehearse a run, asks the kernel
 // which pages that made its own, and every box copies just these, before it is needed and without a fault
-// for each.  What a run only reads is mapped in the zygote, page by page, and a fork brings it along:
+// for each.  What a run only reads is mapped in the stem, page by page, and a fork brings it along:
 // left to itself the kernel maps sixteen pages where one is read, and all of them are copied by each fork
 // and dropped by each exit.
 
@@ -27,11 +27,16 @@ int warm_report(void);
 // those in a hurry: these copy only what every run writes to.
 void warm_take(bool hurry);
 
-// In the zygote, after the last report, and in any case before the first box: with `map` maps what every run reads.
-// Only for a zygote without other threads, which may be writing to what is mapped anew.
-void warm_end(bool map);
+// In the zygote, after the last report, and in any case before the first box.
+void warm_end(void);
 
-// In a new box, as soon as it is in its cgroup.  Best effort: what is not copied now faults later.
-void warm_touch(bool hurry);
+// In a stem, before its first box: maps what every run reads.  The caller has one thread.
+// Not in the zygote: the kernel keeps, for all that is copied from one mapping, one list with one lock, and every page
+// that a fork copies and an exit drops takes that; so it is one for each slot and not one for all.
+void warm_map(void);
+
+// In a new box, as soon as it is in its cgroup.  mapped: it comes from a stem that did the above.
+// Best effort: what is not copied now faults later.
+void warm_touch(bool hurry, bool mapped);
 
 #endif

@@ -196,24 +196,44 @@ static int open_files(pid_t pid)
     return d ? n - 2 : -1;
 }
 
-// The zygote and the inits below it; an init shares its memory with the user process, so it counts
-// for both.
-static void weigh(pid_t zygote, struct bench_memory *ret)
+// Pid 1 of a namespace in the zygote's: "NSpid: 4711 23 1".
+static bool is_init(pid_t pid)
 {
-    static char text[65536];
-    char path[64];
-    ret->pss_kb = pss_kb(zygote);
-    ret->boxes = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", zygote, zygote);
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return false;
+    char *line = strstr(text, "\nNSpid:");
+    char *end = line ? strchr(line + 1, '\n') : NULL;
+    return end && end[-1] == '1' && end[-2] == '\t';
+}
+
+// What is below the zygote: boxes, and stems with theirs.  An init shares its memory with the user process, so it
+// counts for both.
+static void weigh_children(pid_t pid, struct bench_memory *ret)
+{
+    char path[64];
+    _cleanup_free_ char *text = malloc(65536);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    if (!text || file_read_at(AT_FDCWD, path, text, 65536) <= 0)
         return;
     for (char *p = text, *end; *p; p = end) {
-        long pid = strtol(p, &end, 10);
+        pid_t child = (pid_t)strtol(p, &end, 10);
         if (end == p)
             break;
-        ret->pss_kb += pss_kb((pid_t)pid);
-        ret->boxes++;
+        ret->pss_kb += pss_kb(child);
+        if (is_init(child))
+            ret->boxes++;
+        else
+            weigh_children(child, ret);
     }
+}
+
+static void weigh(pid_t zygote, struct bench_memory *ret)
+{
+    ret->pss_kb = pss_kb(zygote);
+    ret->boxes = 0;
+    weigh_children(zygote, ret);
 }
 
 pid_t bench_observe(struct bench_shared *shared)

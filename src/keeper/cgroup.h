@@ -15,7 +15,7 @@
 #include "box/enter.h"
 #include "wire/wire.h"
 
-enum { CGROUP_DIRS_MAX = 3, CGROUP_FILES_MAX = 10, CGROUP_SPARES_MAX = 16 };
+enum { CGROUP_DIRS_MAX = 3, CGROUP_FILES_MAX = 10, CGROUP_SPARES_MAX = 32 };
 
 struct cgroup_driver;
 

@@ -277,32 +277,25 @@ static void zygote_lost(struct keeper *k)
     zygote_try(k);
 }
 
+// What the zygote says or, about the box of its slot, a stem.
+static void on_maker(struct keeper *k, int slot)
+{
+    // A bound, as for the gate.
+    for (int i = 0; i < 64 && k->state == KEEPER_READY; i++) {
+        int r = stock_hear(&k->stock, slot);
+        if (r < 0)
+            zygote_lost(k);
+        if (r <= 0)
+            return;
+    }
+}
+
 static void on_zygote(struct keeper *k)
 {
-    if (k->state == KEEPER_WARMING && k->zygote.sock >= 0) {
+    if (k->state == KEEPER_WARMING && k->zygote.sock >= 0)
         look_at_zygote(k);
-        return;
-    }
-    for (int i = 0; i < 64 && k->state == KEEPER_READY; i++) {
-        union wire_message m;
-        int fds[FD_PASS_MAX];
-        size_t count = 0;
-        int r = wire_recv(k->zygote.sock, &m, fds, 1 + WIRE_NET_FDS, &count);
-        if (r == -EAGAIN)
-            return;
-        if (r <= 0) {
-            zygote_lost(k);
-            return;
-        }
-        if (m.h.type == WIRE_SPAWNED) {
-            stock_spawned(&k->stock, &m.spawned, fds, count);
-            continue;
-        }
-        for (size_t f = 0; f < count; f++)
-            fd_close(&fds[f]);
-        if (m.h.type == WIRE_EXITED)
-            stock_exited(&k->stock, &m.exited);
-    }
+    else
+        on_maker(k, STOCK_NO_SLOT);
 }
 
 static void on_log(struct keeper *k)
@@ -381,6 +374,8 @@ static void on_timer(struct keeper *k)
         zygote_try(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
+    if (k->stock.stuck)
+        zygote_lost(k);
     try_helpers(k);
 }
 
@@ -550,6 +545,12 @@ static void loop(struct keeper *k)
                     on_gate(k);
                 break;
             case TAG_ZYGOTE: on_zygote(k); break;
+            case TAG_STEM:
+                on_zygote(
+                    k); // what kept it from making the stem was said there before this one ended
+                on_maker(k, (int)value);
+                break;
+            case TAG_ORPHAN: stock_orphan_ended(&k->stock, value); break;
             case TAG_LOG: on_log(k); break;
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;
@@ -558,7 +559,9 @@ static void loop(struct keeper *k)
             case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
             case TAG_DENIED: denied_hear(&k->stock, value, events[i].events); break;
             case TAG_BOX:
-                on_zygote(k); // SPAWNED, with the pidfd, was sent before the box could speak
+                // SPAWNED, with the pidfd, was sent before the box could speak.
+                on_zygote(k);
+                on_maker(k, (int)(value % SLOTS));
                 stock_box_speaks(&k->stock, value);
                 break;
             }
@@ -647,6 +650,7 @@ static int start(struct keeper *k, struct err *e)
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
     stock_init(&k->stock, &k->caps, &standard, k->plan->stock ? k->plan->stock : c->stock,
                keeper_broker_first_kind(k->plan));
+    k->stock.stemless = k->plan->cold;
     int r = caps_open(&k->caps, c, e);
     if (r == 0)
         r = open_loop(k, e);

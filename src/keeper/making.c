@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// making: the order for a new box, from its descriptors and groups to the message to the zygote: part of
-// stock.h.  Runs in the keeper.
+// making: the order for a new box, from its descriptors and groups to the message to its stem or to the zygote, and
+// what these say: part of stock.h.  Runs in the keeper.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "keeper/stock.h"
 
 // What boxes in the making will bring, this one included: a pidfd, a scratch folder, a listener, the broker's
-// sockets.
+// sockets.  A stem's socket is there before its box.
 static int fds_to_come(const struct stock *s)
 {
     return STOCK_FDS_SPARE + 3 * (int)s->counts[BOX_MAKING] +
@@ -23,7 +23,69 @@ static int fds_to_come(const struct stock *s)
                (int)(s->kinds[KIND_NETWORK].making + s->kinds[KIND_READONLY_NETWORK].making);
 }
 
-// Descriptors and groups of a new box, and the order to the zygote.
+// The far end of the socket of a new stem for this slot, or a negative errno.
+static int make_stem(struct stock *s, int slot)
+{
+    int sock[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
+        return -errno;
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_STEM, (uint64_t)slot)};
+    int r = fd_set_nonblock(sock[0], true);
+    if (r == 0 && epoll_ctl(s->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0)
+        r = -errno;
+    if (r < 0) {
+        fd_close(&sock[0]);
+        fd_close(&sock[1]);
+        return r;
+    }
+    stems_add(&s->stems, slot, sock[0]);
+    return sock[1];
+}
+
+// `fds` has room for the socket of a stem.
+static int order_from_zygote(struct stock *s, const struct box *b, int slot, union wire_message *m,
+                             int *fds, size_t count)
+{
+    if (!b->has_stem)
+        return wire_send(s->zygote_sock, WIRE_SPAWN, m, fds, count);
+    int far = make_stem(s, slot);
+    if (far < 0)
+        return far;
+    fds[count] = far;
+    m->spawn.stem = 1;
+    int r = wire_send(s->zygote_sock, WIRE_SPAWN, m, fds, count + 1);
+    fd_close(&far);
+    if (r < 0)
+        stems_end(&s->stems, slot);
+    return r;
+}
+
+// To the slot's stem, or to the zygote.
+static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned groups, struct err *e)
+{
+    union wire_message m;
+    m.spawn = (struct wire_spawn){
+        .box = b->id,
+        .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
+        .cgroup_fds = groups,
+        .cgroup_kind = b->cg.root->driver->kind,
+        .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
+                 (b->limits.readonly ? BOX_READONLY : 0) | (b->terms.wheels ? BOX_WHEELS : 0) |
+                 (s->kinds[b->kind].order_count || b->ticket ? BOX_HURRY : 0),
+        .landlock_abi = s->caps->landlock_abi,
+        .slot = (uint32_t)slot,
+        .limits = b->limits,
+    };
+    b->has_stem =
+        !s->stemless && !(b->kind & KIND_NETWORK) && !(m.spawn.flags & BOX_WITHOUT_SECCOMP);
+    int stem = b->has_stem ? stems_wake(&s->stems, slot) : -1;
+    int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 3 + groups);
+    if (r == -EPIPE || r == -ECONNRESET) // there is none, or it has just died
+        r = order_from_zygote(s, b, slot, &m, fds, 3 + groups);
+    return r < 0 ? err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box") : 0;
+}
+
+// Descriptors and groups of a new box, and the order for it.
 static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 {
     int sock[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
@@ -63,26 +125,14 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
         return r;
     }
 
-    int fds[3 + BOX_CGROUP_FDS_MAX] = {sock[1], out[1], err[1]};
+    int fds[3 + BOX_CGROUP_FDS_MAX + 1] = {sock[1], out[1], err[1]};
     int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
-    union wire_message m;
-    m.spawn = (struct wire_spawn){
-        .box = b->id,
-        .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
-        .cgroup_fds = groups < 0 ? 0 : (uint32_t)groups,
-        .cgroup_kind = b->cg.root->driver->kind,
-        .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
-                 (b->limits.readonly ? BOX_READONLY : 0) | (b->terms.wheels ? BOX_WHEELS : 0) |
-                 (s->kinds[b->kind].order_count || b->ticket ? BOX_HURRY : 0),
-        .landlock_abi = s->caps->landlock_abi,
-        .net_slot = (uint32_t)slot,
-        .limits = b->limits,
-    };
-    r = groups < 0 ? groups : wire_send(s->zygote_sock, WIRE_SPAWN, &m, fds, 3 + (size_t)groups);
+    r = groups < 0 ? err_set(e, ERR_SYSTEM, -groups, NULL, "enter cgroup '%s'", b->cg.name)
+                   : order(s, b, slot, fds, (unsigned)groups, e);
     for (int i = 0; i < 3; i++)
         fd_close(&fds[i]);
     if (r < 0)
-        return err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box");
+        return r;
     b->since_ms = clock_ms();
     return 0;
 }
@@ -122,4 +172,50 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
     if (r < 0)
         stock_forget(s, b);
     return r;
+}
+
+// False: it left a box behind that we have no hold of.
+static bool stem_is_gone(struct stock *s, int slot)
+{
+    struct box *b = s->by_slot[slot];
+    stems_end(&s->stems, slot);
+    if (!b || !b->has_stem) // one with network does not come from it
+        return true;
+    if (b->pidfd >= 0)
+        return stock_orphan(s, b);
+    // The reason, if it gave one, waits on the box's control socket; and if nobody has its other end, there is no box.
+    stock_box_speaks(s, b->id);
+    if (b->state == BOX_MAKING)
+        return false;
+    const struct wire_spawned none = {.box = b->id, .error = EPROTO};
+    stock_spawned(s, &none, NULL, 0);
+    return true;
+}
+
+int stock_hear(struct stock *s, int slot)
+{
+    union wire_message m;
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    int sock = slot == STOCK_NO_SLOT ? s->zygote_sock : s->stems.by_slot[slot].sock;
+    if (sock <= 0)
+        return 0;
+    int r = wire_recv(sock, &m, fds, 1 + WIRE_NET_FDS, &count);
+    if (r == -EAGAIN)
+        return 0;
+    if (r <= 0)
+        return slot != STOCK_NO_SLOT && stem_is_gone(s, slot) ? 0 : -1;
+    // SECURITY: a stem speaks for its own box only.
+    const uint64_t box = m.h.type == WIRE_EXITED ? m.exited.box : m.spawned.box;
+    if (slot != STOCK_NO_SLOT && box % SLOTS != (uint64_t)slot)
+        m.h.type = 0;
+    if (m.h.type == WIRE_SPAWNED) {
+        stock_spawned(s, &m.spawned, fds, count);
+        return 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        fd_close(&fds[i]);
+    if (m.h.type == WIRE_EXITED)
+        stock_exited(s, &m.exited);
+    return 1;
 }

@@ -53,8 +53,11 @@ static int fds_of(void *argument, const union wire_message *m, int *ret_fds)
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
                 uint32_t target, enum box_kind first)
 {
-    *s = (struct stock){
-        .caps = caps, .standard = *standard, .target = target, .zygote_sock = -1, .epoll = -1};
+    // Field by field: the rest, which is large, is zero already.
+    s->caps = caps;
+    s->standard = *standard;
+    s->target = target;
+    s->zygote_sock = s->epoll = -1;
     for (int i = 0; i < BOX_STATE_MAX; i++)
         TAILQ_INIT(&s->lists[i]);
     for (int i = 0; i < KIND_MAX; i++) {
@@ -64,6 +67,7 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
     s->kinds[first].target = target;
     TAILQ_INIT(&s->busy_groups);
     TAILQ_INIT(&s->resting);
+    stems_init(&s->stems);
     mail_init(&s->gate, stock_tag(TAG_GATE, 0));
     mail_init(&s->broker, stock_tag(TAG_BROKER, 0));
     s->gate.fds_of = s->broker.fds_of = fds_of;
@@ -156,6 +160,7 @@ void stock_forget(struct stock *s, struct box *b)
         stock_refuse_cancelled(s, b->ticket);
     int slot = (int)(b->id % SLOTS);
     s->by_slot[slot] = NULL;
+    stems_rest(&s->stems, slot);
     slots_give(&s->caps->slots, slot);
     for (int i = 0; i < KIND_MAX; i++)
         s->kinds[i].failing = false; // something is free again: whoever waits gets another try
@@ -459,7 +464,8 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
         if (b->state != BOX_DYING)
             stock_fail(s, b, &e);
         enum box_kind kind = b->kind;
-        stock_forget(s, b); // there is no process
+        stems_end(&s->stems, (int)(b->id % SLOTS)); // whichever part of it failed
+        stock_forget(s, b);                         // there is no process
         s->kinds[kind].failing = true;
         return;
     }
@@ -643,12 +649,47 @@ static void lose(struct stock *s, struct box *b, const struct err *e)
     stock_forget(s, b);
 }
 
+// Nobody will say how it ended: whoever waits is told now, and it is forgotten when its init is gone, which the
+// zygote reaps.
+bool stock_orphan(struct stock *s, struct box *b)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_ORPHAN, b->id)};
+    struct wire_usage usage;
+    struct err e;
+    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd, &ev) < 0)
+        return false;
+    if (b->state == BOX_MAKING) {
+        err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
+                "the process that makes boxes ended");
+        if (b->ticket)
+            stock_refuse(s, b->ticket, &e);
+        give_up(s, b);
+        return true;
+    }
+    stock_look(b, &usage);
+    if ((is_handed_out(b) || b->state == BOX_DYING) && !b->answered)
+        answer(s, b, &usage);
+    b->answered = true;
+    (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+    stock_move(s, b, BOX_DYING);
+    return true;
+}
+
+void stock_orphan_ended(struct stock *s, uint64_t id)
+{
+    struct box *b = stock_find(s, id);
+    if (b)
+        stock_forget(s, b);
+}
+
 void stock_zygote_lost(struct stock *s)
 {
     struct err e;
     err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
             "the zygote ended");
     s->zygote_sock = -1;
+    s->stuck = false;
+    stems_end_all(&s->stems);
     for (int i = 0; i < KIND_MAX; i++) {
         refuse_orders(s, (enum box_kind)i, &e);
         for (struct box *b; (b = TAILQ_FIRST(&s->kinds[i].parked));)

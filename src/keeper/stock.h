@@ -28,11 +28,13 @@
 #include "keeper/caps.h"
 #include "keeper/cgroup.h"
 #include "keeper/mail.h"
+#include "keeper/stems.h"
 #include "wire/wire.h"
 
 enum {
     STOCK_TICKETS = 8192, // places in the table of orders; a gate that behaves has no two in one
     STOCK_FAREWELLS = 256,
+    STOCK_NO_SLOT = -1,
     STOCK_FDS_SPARE = 64, // descriptors besides those of boxes: without them all would end
 };
 
@@ -70,6 +72,7 @@ struct box {
     int net[WIRE_NET_FDS]; // KIND_NETWORK, once it is made: for this broker and for the next
     bool has_net, told;    // told: the broker knows it
     bool released;         // the gate wanted its end
+    bool has_stem;         // which sees its end, and not the zygote
     int64_t since_ms;      // MAKING: when the order went out
     struct cgroup cg;
     enum wire_end end;
@@ -106,6 +109,10 @@ struct stock {
     struct wire_limits standard; // limits of the boxes that are made ahead
     uint32_t target;             // of a kind that somebody asked for
     int zygote_sock, epoll;
+    struct stems stems;
+    bool
+        stemless; // no box has a stem: there will be one or two, and a stem takes longer to make than it saves
+    bool stuck; // a stem does not answer: the zygote has to be ended
     uint64_t generation;
     struct box *by_slot[SLOTS];
     struct box_list lists[BOX_STATE_MAX]; // but for BOX_PARKED
@@ -135,6 +142,8 @@ struct stock {
 enum stock_tag {
     TAG_GATE = 1,
     TAG_ZYGOTE,
+    TAG_STEM,
+    TAG_ORPHAN,
     TAG_LOG,
     TAG_TIMER,
     TAG_SIGNAL,
@@ -149,7 +158,7 @@ static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
     return (uint64_t)tag << 56 | value;
 }
 
-// `first` is the kind that is made before anybody asks.
+// *s is zero.  `first` is the kind that is made before anybody asks.
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
                 uint32_t target, enum box_kind first);
 void stock_set_epoll(struct stock *s, int epoll);
@@ -174,6 +183,11 @@ void stock_measure(struct stock *s, const struct wire_measure *m);
 void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size_t count);
 void stock_exited(struct stock *s, const struct wire_exited *m);
 void stock_box_speaks(struct stock *s, uint64_t id);
+// One message of the stem of this slot, or of the zygote.  1: there was one, 0: there is none, -1: the zygote is gone,
+// or a stem that left a box behind, whose end nobody would see.
+int stock_hear(struct stock *s, int slot);
+// The init of a box whose stem was lost has ended.
+void stock_orphan_ended(struct stock *s, uint64_t id);
 
 // Makes boxes until the target is met.
 void stock_refill(struct stock *s);
@@ -195,6 +209,7 @@ void stock_move(struct stock *s, struct box *b, enum box_state state);
 void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills it; ENDED follows
 void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up
 void stock_retry_groups(struct stock *s);
+bool stock_orphan(struct stock *s, struct box *b); // its stem is gone; false: so must the zygote be
 void stock_introduce(struct stock *s, struct box *b); // to the broker, before the gate has it
 void stock_bid_farewell(struct stock *s, const struct box *b);
 void stock_bid_farewells(struct stock *s, int64_t now_ms); // those that are due

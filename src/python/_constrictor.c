@@ -38,6 +38,7 @@
 #include "box/branch.h"
 #include "box/image.h"
 #include "box/init.h"
+#include "box/order.h"
 #include "box/spawn.h"
 #include "box/text.h"
 #include "box/warm.h"
@@ -133,8 +134,8 @@ static int prepare(PyObject *rehearsals, bool alone)
     for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++)
         (void)learn(PyTuple_GetItem(rehearsals, i), alone,
                     i > 0); // where there is no /proc nothing is learned
-    warm_end(alone);
-    return 0;
+    warm_end();
+    return alone ? image_renew() : 0; // with what the fork and the reports wrote
 }
 
 static PyObject *py_receive(PyObject *self, PyObject *args)
@@ -217,7 +218,9 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     tidy_heap();
     if (!plain_begin())
         return NULL;
-    int r = PyTuple_Size(rehearsals) ? prepare(rehearsals, alone) : 0;
+    int r = order_prepare();
+    if (r == 0 && PyTuple_Size(rehearsals))
+        r = prepare(rehearsals, alone);
     if (r == 0)
         r = spawn_serve(alone ? &no_hooks : &hooks, single);
     if (r < 0)

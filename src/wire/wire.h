@@ -11,7 +11,9 @@
 //   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  DENIED  ENDED  MEASURED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
 //                     NET_LINK (+ a socket to the broker)  PORTER_LINK (+ one to the porter)
-//   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors)
+//   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors, and a socket for the slot's new stem)
+//   keeper -> stem    SPAWN (+ control, stdout, stderr, cgroup descriptors)
+//   stem -> keeper    SPAWNED (+ pidfd)  EXITED
 //   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)  EXITED
 //   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
 //   keeper -> porter  NET_LINK (+ a socket to the gate)
@@ -31,7 +33,7 @@ enum {
     WIRE_PATH_MAX = 4096,
     WIRE_VERSION_MAX = 64,
     WIRE_REPORT_MAX = 16384,
-    WIRE_NET_SLOTS = 4096,
+    WIRE_SLOTS = 4096,
     WIRE_FILES_MAX = 3,
     WIRE_NET_FDS = 14, // dns, ask, and a dozen for ports: see broker/broker.h
     WIRE_METER_FDS = 4,
@@ -233,7 +235,9 @@ struct wire_spawn {
     uint32_t cgroup_kind;  // enum box_cgroup_kind
     uint32_t flags;        // enum box_flags
     uint32_t landlock_abi; // 0: none
-    uint32_t net_slot;     // which of the zygote's network and ipc namespaces, below WIRE_NET_SLOTS
+    uint32_t slot;         // below WIRE_SLOTS
+    uint32_t stem; // 1, to the zygote only: with a stem for the slot, whose socket comes last
+    uint32_t reserved;
     struct wire_limits limits;
 };
 

@@ -43,11 +43,13 @@ def is_well(rest):
 
 
 def test_a_client_that_leaves_while_its_session_is_opened(cli, tools):
-    """The zygote stands still meanwhile, so that no box can be there before the client has left."""
+    """The zygote and its stems stand still meanwhile, so that no box can be there before the client has left."""
     rest = server(cli)
     assert rest.run("1")["success"]
     zygote = zygote_of(rest.process, tools)
-    os.kill(zygote, signal.SIGSTOP)
+    makers = [zygote, *tools.children(zygote)]
+    for pid in makers:
+        os.kill(pid, signal.SIGSTOP)
     try:
         for size in range(300, 308):  # limits of its own: no box is ready for it
             with contextlib.closing(rest.connect()) as link:
@@ -56,7 +58,8 @@ def test_a_client_that_leaves_while_its_session_is_opened(cli, tools):
                 assert is_well(rest)  # the request came before this one
         assert is_well(rest)
     finally:
-        os.kill(zygote, signal.SIGCONT)
+        for pid in makers:
+            os.kill(pid, signal.SIGCONT)
     assert rest.run("1", memory_mb=310)["success"]  # behind all of them
     assert tools.wait_until(lambda: is_well(rest)["total"] == 0), is_well(rest)
 

@@ -314,8 +314,7 @@ static int fds_of(pid_t pid)
     for (const struct dirent *one; (one = readdir(d));) {
         ssize_t length = readlinkat(dirfd(d), one->d_name, target, sizeof target - 1);
         target[length < 0 ? 0 : length] = '\0';
-        // Nor the ipc namespaces, of which the zygote keeps one for each slot that had a box (box/spawn.c).
-        n += strncmp(target, "/sys/fs/cgroup", 14) != 0 && strncmp(target, "ipc:", 4) != 0;
+        n += strncmp(target, "/sys/fs/cgroup", 14) != 0;
     }
     (void)closedir(d);
     return n;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// order: see order.h.
+
+#include "box/order.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "box/filter.h"
+#include "box/spawn.h"
+
+static struct sock_fprog filters[FILTER_PARTS];
+static uint64_t base_as_bytes;
+
+// The halves of the filter, see box/filter.h.
+static int read_filter(void)
+{
+    struct filter_head head;
+    struct stat st;
+    if (fstat(ZYGOTE_FILTER_FD, &st) < 0)
+        return -errno;
+    if (pread(ZYGOTE_FILTER_FD, &head, sizeof head, 0) != (ssize_t)sizeof head)
+        return -EIO;
+    size_t all = 0;
+    for (size_t i = 0; i < FILTER_PARTS; i++) {
+        if (!head.counts[i] || head.counts[i] > FILTER_MAX)
+            return -EINVAL;
+        all += head.counts[i];
+    }
+    size_t bytes = all * sizeof(struct sock_filter);
+    if (st.st_size != (off_t)(sizeof head + bytes))
+        return -EINVAL;
+    struct sock_filter *code = malloc(bytes);
+    if (!code)
+        return -ENOMEM;
+    if (pread(ZYGOTE_FILTER_FD, code, bytes, sizeof head) != (ssize_t)bytes) {
+        free(code);
+        return -EIO;
+    }
+    for (size_t i = 0; i < FILTER_PARTS; i++) {
+        filters[i] = (struct sock_fprog){(unsigned short)head.counts[i], code};
+        code += head.counts[i];
+    }
+    (void)close(ZYGOTE_FILTER_FD);
+    return 0;
+}
+
+static int measure_address_space(void)
+{
+    char text[128];
+    ssize_t n = file_read_at(ZYGOTE_PROC_FD, "self/statm", text, sizeof text);
+    if (n < 0)
+        return (int)n;
+    base_as_bytes = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return 0;
+}
+
+int order_prepare(void)
+{
+    int r = read_filter();
+    return r < 0 ? r : measure_address_space();
+}
+
+const struct sock_fprog *order_first_filter(void)
+{
+    return &filters[FILTER_PART_FIRST];
+}
+
+int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret)
+{
+    const bool network = m->flags & BOX_NETWORK;
+    if (m->cgroup_fds > BOX_CGROUP_FDS_MAX || count != 3 + m->cgroup_fds + (m->stem ? 1 : 0) ||
+        m->slot >= WIRE_SLOTS)
+        return -EPROTO;
+    *ret = (struct box_plan){
+        .limits = m->limits,
+        .uid_slot = m->uid_slot,
+        .flags = m->flags,
+        .landlock_abi = m->landlock_abi,
+        .cgroup_kind = m->cgroup_kind,
+        .cgroup_fds = m->cgroup_fds,
+        .control_fd = fds[0],
+        .stdout_fd = fds[1],
+        .stderr_fd = fds[2],
+        .proc_fd = ZYGOTE_PROC_FD,
+        .base_as_bytes = base_as_bytes,
+        .filter = filters[network ? FILTER_PART_LAST_NETWORK : FILTER_PART_LAST],
+        .telling_filter = filters[network ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
+    };
+    memcpy(ret->cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
+    return 0;
+}
+
+static uint64_t microseconds(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+struct wire_exited order_exited(uint64_t box, int status, const struct rusage *usage)
+{
+    return (struct wire_exited){
+        .box = box,
+        .status = status,
+        .cpu_user_us = microseconds(usage->ru_utime),
+        .cpu_system_us = microseconds(usage->ru_stime),
+        .max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024,
+    };
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// order: a SPAWN of the keeper as the plan of a box, for whoever makes it: the zygote (spawn.c) or the stem of a
+// slot (stem.c).
+
+#ifndef CONSTRICTOR_BOX_ORDER_H
+#define CONSTRICTOR_BOX_ORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "box/enter.h"
+#include "wire/wire.h"
+
+// In the zygote, once: what goes into every plan.  0 or a negative errno.
+int order_prepare(void);
+
+// What the zygote loads before the first box, see box/filter.h.
+const struct sock_fprog *order_first_filter(void);
+
+// Borrows the descriptors: control, stdout, stderr, those of the groups, and the socket of a new stem.  0 or -EPROTO.
+int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret);
+
+struct wire_exited order_exited(uint64_t box, int status, const struct rusage *usage);
+
+#endif

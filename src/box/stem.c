@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// stem: see stem.h.
+
+#include "box/stem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "box/order.h"
+#include "box/spawn.h"
+#include "box/warm.h"
+
+// In memory that a fork leaves out, as the zygote's books: a page that is shared with a box is copied for each.
+static struct books {
+    union wire_message order, reply;
+} * books;
+
+static int open_books(void)
+{
+    void *room =
+        mmap(NULL, sizeof *books, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || madvise(room, sizeof *books, MADV_DONTFORK) < 0)
+        return -errno;
+    books = room;
+    return 0;
+}
+
+bool stem_may_make(uint32_t box_flags)
+{
+    return !(box_flags & (BOX_NETWORK | BOX_WITHOUT_SECCOMP));
+}
+
+static void tell(enum wire_type type, const int *fds, size_t count)
+{
+    if (wire_send(ZYGOTE_SOCKET_FD, type, &books->reply, fds, count) < 0)
+        _exit(0); // nobody is left to work for
+}
+
+// One box, from its clone to its end.  Returns 1 in the box.
+static int make(const struct box_plan *plan, uint64_t box)
+{
+    int pidfd = -1, status;
+    struct rusage usage;
+    long pid = box_clone(plan, box_clone_flags(plan->flags), &pidfd);
+    if (pid == 0) {
+        box_enter(plan);
+        return 1;
+    }
+    books->reply.spawned = (struct wire_spawned){.box = box, .error = pid < 0 ? (int)-pid : 0};
+    tell(WIRE_SPAWNED, &pidfd, pid < 0 ? 0 : 1);
+    if (sys_close_range(ZYGOTE_SOCKET_FD + 1, ~0U) < 0)
+        _exit(1);
+    if (pid < 0)
+        return 0;
+    while (wait4((pid_t)pid, &status, 0, &usage) < 0)
+        if (errno != EINTR)
+            _exit(1);
+    books->reply.exited = order_exited(box, status, &usage);
+    tell(WIRE_EXITED, NULL, 0);
+    return 0;
+}
+
+int stem_serve(const struct box_plan *first, uint64_t box, int sock)
+{
+    struct box_plan plan = *first;
+    plan.has_stem = true;
+    box_settle(&plan);
+    // SECURITY: to look at its own memory it must be dumpable for a moment, in which its slot has no box.
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0)
+        warm_map();
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        _exit(1);
+    // In the place of the zygote's, so that it is not ours any more.
+    if (open_books() < 0 || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
+        _exit(1);
+    for (int r = make(&plan, box);;) {
+        int fds[FD_PASS_MAX];
+        size_t count = 0;
+        if (r == 1)
+            return 1;
+        union wire_message *m = &books->order;
+        if (wire_recv(ZYGOTE_SOCKET_FD, m, fds, ARRAY_LEN(fds), &count) <= 0 ||
+            m->h.type != WIRE_SPAWN || m->spawn.stem || m->spawn.uid_slot != first->uid_slot ||
+            !stem_may_make(m->spawn.flags) || order_plan(&m->spawn, fds, count, &plan) < 0)
+            _exit(0);
+        plan.has_stem = true;
+        r = make(&plan, m->spawn.box);
+    }
+}
