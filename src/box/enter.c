@@ -87,10 +87,11 @@ static _Noreturn void die_step(enum box_step step, int errnum)
 uint64_t box_clone_flags(uint32_t box_flags)
 {
     // Network and ipc namespace are the slot's, see enter_namespaces() in spawn.c.
-    // SECURITY: sockets die with their processes, keys, objects of System V and message queues do not; what one box left, the
-    // next caller's would find.  So only boxes under the filter have a slot's ipc namespace: the half of it that the
-    // zygote loads before the first box refuses every call that could make, find or change such an object (test_filter.c
-    // names them); nobody can mount an mqueue; /proc/sys and /proc/sysvipc are not in a box's /proc.
+    // SECURITY: sockets die with their processes; objects of System V, message queues and keys do not, and what one box
+    // left, the next caller's would find.  So only boxes under the filter have a slot's namespaces.  The half of it that
+    // the zygote loads before the first box refuses every call that could make, find or change an object of the first two
+    // kinds (test_filter.c names them), and each box's own half those for keys; the posture asks for both halves.  Nobody
+    // can mount an mqueue; /proc/sys, /proc/sysvipc and /proc/keys are not in a box's /proc.
     return CLONE_NEWPID | CLONE_NEWNS | (box_flags & BOX_WITHOUT_SECCOMP ? CLONE_NEWIPC : 0);
 }
 

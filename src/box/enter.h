@@ -63,6 +63,8 @@ enum box_flags {
 };
 
 struct box_plan {
+    uint64_t box;
+    uint32_t slot;
     struct wire_limits limits;
     uint32_t uid_slot; // uid in the zygote's namespace that becomes BOX_UID
     uint32_t flags;    // enum box_flags

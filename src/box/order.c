@@ -78,6 +78,8 @@ int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct 
         m->slot >= WIRE_SLOTS)
         return -EPROTO;
     *ret = (struct box_plan){
+        .box = m->box,
+        .slot = m->slot,
         .limits = m->limits,
         .uid_slot = m->uid_slot,
         .flags = m->flags,
@@ -101,13 +103,12 @@ static uint64_t microseconds(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
-struct wire_exited order_exited(uint64_t box, int status, const struct rusage *usage)
+void order_exited(uint64_t box, int status, const struct rusage *usage, struct wire_exited *ret)
 {
-    return (struct wire_exited){
-        .box = box,
-        .status = status,
-        .cpu_user_us = microseconds(usage->ru_utime),
-        .cpu_system_us = microseconds(usage->ru_stime),
-        .max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024,
-    };
+    ret->box = box;
+    ret->status = status;
+    ret->reserved = 0;
+    ret->cpu_user_us = microseconds(usage->ru_utime);
+    ret->cpu_system_us = microseconds(usage->ru_stime);
+    ret->max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;
 }

@@ -22,6 +22,6 @@ const struct sock_fprog *order_first_filter(void);
 // Borrows the descriptors: control, stdout, stderr, those of the groups, and the socket of a new stem.  0 or -EPROTO.
 int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret);
 
-struct wire_exited order_exited(uint64_t box, int status, const struct rusage *usage);
+void order_exited(uint64_t box, int status, const struct rusage *usage, struct wire_exited *ret);
 
 #endif

@@ -141,8 +141,7 @@ static void close_all(const int *fds, size_t count)
 }
 
 // The stem of a slot, with the order for its first box: it says itself what becomes of that.
-static int make_stem(const struct box_plan *plan, uint64_t box, int sock,
-                     const struct spawn_hooks *hooks)
+static int make_stem(const struct box_plan *plan, int sock, const struct spawn_hooks *hooks)
 {
     pid_t pid;
     int r = stem_may_make(plan->flags) ? load_filter(plan->flags) : -EPROTO;
@@ -150,16 +149,16 @@ static int make_stem(const struct box_plan *plan, uint64_t box, int sock,
         r = enter_namespaces(plan->flags, NULL);
     if (r == 0)
         r = clone_for_slot(plan, BOX_CLONE_SLOT, hooks, &pid, NULL);
-    return r == 1 ? stem_serve(plan, box, sock) : r;
+    return r == 1 ? stem_serve(plan, sock) : r;
 }
 
 // A box that nothing is kept of.  ret_fds: the pidfd and the broker's sockets.
-static int make_box(const struct box_plan *plan, const struct wire_spawn *m,
-                    const struct spawn_hooks *hooks, int *ret_fds, size_t *ret_count)
+static int make_box(const struct box_plan *plan, const struct spawn_hooks *hooks, int *ret_fds,
+                    size_t *ret_count)
 {
     const bool network = plan->flags & BOX_NETWORK;
     pid_t pid;
-    int r = books->by_slot[m->slot].pid ? -EPROTO : load_filter(plan->flags);
+    int r = books->by_slot[plan->slot].pid ? -EPROTO : load_filter(plan->flags);
     if (r == 0)
         r = enter_namespaces(plan->flags, ret_fds + 1);
     if (r < 0) {
@@ -176,7 +175,7 @@ static int make_box(const struct box_plan *plan, const struct wire_spawn *m,
     if (network)
         net_leave(); // or it would outlive its box, in us
     if (r == 0) {
-        child_add(&books->by_slot[m->slot], pid, m->box);
+        child_add(&books->by_slot[plan->slot], pid, plan->box);
         *ret_count = network ? 1 + WIRE_NET_FDS : 1;
     } else if (network) {
         net_close(ret_fds + 1);
@@ -194,8 +193,8 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
     books->reply.spawned = (struct wire_spawned){.box = m->box};
     int r = order_plan(m, fds, count, &plan);
     if (r == 0)
-        r = m->stem ? make_stem(&plan, m->box, fds[count - 1], hooks)
-                    : make_box(&plan, m, hooks, out, &out_count);
+        r = m->stem ? make_stem(&plan, fds[count - 1], hooks)
+                    : make_box(&plan, hooks, out, &out_count);
     if (r == 1)
         return 1;
     books->reply.spawned.error = -r;
@@ -218,7 +217,7 @@ static int report_exits(void)
         struct child *c = child_take(pid);
         if (!c)
             continue; // a stem, or a helper that a preload started and that was handed to us
-        books->reply.exited = order_exited(c->box, status, &usage);
+        order_exited(c->box, status, &usage, &books->reply.exited);
         c->pid = 0;
         int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &books->reply, NULL, 0);
         if (r < 0)

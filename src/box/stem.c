@@ -19,8 +19,11 @@
 #include "box/warm.h"
 
 // In memory that a fork leaves out, as the zygote's books: a page that is shared with a box is copied for each.
+// SECURITY: and so no box finds what is said here about the one before it, which was another caller's.
 static struct books {
     union wire_message order, reply;
+    struct rusage usage;
+    int status;
 } * books;
 
 static int open_books(void)
@@ -45,30 +48,30 @@ static void tell(enum wire_type type, const int *fds, size_t count)
 }
 
 // One box, from its clone to its end.  Returns 1 in the box.
-static int make(const struct box_plan *plan, uint64_t box)
+static int make(const struct box_plan *plan)
 {
-    int pidfd = -1, status;
-    struct rusage usage;
+    int pidfd = -1;
     long pid = box_clone(plan, box_clone_flags(plan->flags), &pidfd);
     if (pid == 0) {
         box_enter(plan);
         return 1;
     }
-    books->reply.spawned = (struct wire_spawned){.box = box, .error = pid < 0 ? (int)-pid : 0};
+    books->reply.spawned =
+        (struct wire_spawned){.box = plan->box, .error = pid < 0 ? (int)-pid : 0};
     tell(WIRE_SPAWNED, &pidfd, pid < 0 ? 0 : 1);
     if (sys_close_range(ZYGOTE_SOCKET_FD + 1, ~0U) < 0)
         _exit(1);
     if (pid < 0)
         return 0;
-    while (wait4((pid_t)pid, &status, 0, &usage) < 0)
+    while (wait4((pid_t)pid, &books->status, 0, &books->usage) < 0)
         if (errno != EINTR)
             _exit(1);
-    books->reply.exited = order_exited(box, status, &usage);
+    order_exited(plan->box, books->status, &books->usage, &books->reply.exited);
     tell(WIRE_EXITED, NULL, 0);
     return 0;
 }
 
-int stem_serve(const struct box_plan *first, uint64_t box, int sock)
+int stem_serve(const struct box_plan *first, int sock)
 {
     struct box_plan plan = *first;
     plan.has_stem = true;
@@ -81,17 +84,18 @@ int stem_serve(const struct box_plan *first, uint64_t box, int sock)
     // In the place of the zygote's, so that it is not ours any more.
     if (open_books() < 0 || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
         _exit(1);
-    for (int r = make(&plan, box);;) {
+    for (int r = make(&plan);;) {
         int fds[FD_PASS_MAX];
         size_t count = 0;
         if (r == 1)
             return 1;
         union wire_message *m = &books->order;
         if (wire_recv(ZYGOTE_SOCKET_FD, m, fds, ARRAY_LEN(fds), &count) <= 0 ||
-            m->h.type != WIRE_SPAWN || m->spawn.stem || m->spawn.uid_slot != first->uid_slot ||
-            !stem_may_make(m->spawn.flags) || order_plan(&m->spawn, fds, count, &plan) < 0)
+            m->h.type != WIRE_SPAWN || m->spawn.stem || m->spawn.slot != first->slot ||
+            m->spawn.uid_slot != first->uid_slot || !stem_may_make(m->spawn.flags) ||
+            order_plan(&m->spawn, fds, count, &plan) < 0)
             _exit(0);
         plan.has_stem = true;
-        r = make(&plan, m->spawn.box);
+        r = make(&plan);
     }
 }

@@ -29,6 +29,6 @@ bool stem_may_make(uint32_t box_flags);
 // The life of a stem, from its clone on: settles, makes the box of the first plan, then those that SPAWN messages on
 // `sock` ask for, one at a time, and reports them there as the zygote would.  Returns 1 in the user process of a box; the
 // stem itself ends when the keeper closes the socket.
-int stem_serve(const struct box_plan *first, uint64_t box, int sock);
+int stem_serve(const struct box_plan *first, int sock);
 
 #endif

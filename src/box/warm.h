@@ -4,8 +4,7 @@
 //
 // A box begins as a copy of the zygote whose pages are shared until they are written to, and each
 // first write is a page fault.  So the zygote lets a throw-away child rehearse a run, asks the kernel
-// which pages that made its own, and every box copies just these, before it is needed and without a fault
-// for each.  What a run only reads is mapped in the stem, page by page, and a fork brings it along:
+// which pages that made its own, and every box copies just these, before it is needed.  What a run only reads is mapped in the stem, page by page, and a fork brings it along:
 // left to itself the kernel maps sixteen pages where one is read, and all of them are copied by each fork
 // and dropped by each exit.
 
@@ -36,7 +35,7 @@ void warm_end(void);
 void warm_map(void);
 
 // In a new box, as soon as it is in its cgroup.  mapped: it comes from a stem that did the above.
-// Best effort: what is not copied now faults later.
+// What was learned must be there still: the caller's memory is a copy of the zygote's, which has had one thread all the time.
 void warm_touch(bool hurry, bool mapped);
 
 #endif

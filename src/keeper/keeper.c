@@ -374,8 +374,6 @@ static void on_timer(struct keeper *k)
         zygote_try(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
-    if (k->stock.stuck)
-        zygote_lost(k);
     try_helpers(k);
 }
 
@@ -550,7 +548,7 @@ static void loop(struct keeper *k)
                     k); // what kept it from making the stem was said there before this one ended
                 on_maker(k, (int)value);
                 break;
-            case TAG_ORPHAN: stock_orphan_ended(&k->stock, value); break;
+            case TAG_ORPHAN: stock_orphan_speaks(&k->stock, value); break;
             case TAG_LOG: on_log(k); break;
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -13,6 +14,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "keeper/stock.h"
+
+#define MORE_FILES                                                                                 \
+    "close sessions that are not needed, or raise the limit of open files (ulimit -n)"
 
 // What boxes in the making will bring, this one included: a pidfd, a scratch folder, a listener, the broker's
 // sockets.  A stem's socket is there before its box.
@@ -82,6 +86,8 @@ static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned gr
     int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 3 + groups);
     if (r == -EPIPE || r == -ECONNRESET) // there is none, or it has just died
         r = order_from_zygote(s, b, slot, &m, fds, 3 + groups);
+    if (r == -EMFILE || r == -ENFILE)
+        return err_set(e, ERR_BUSY, -r, MORE_FILES, "make a box");
     return r < 0 ? err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box") : 0;
 }
 
@@ -95,10 +101,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 ||
         pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
         fd_is_scarce(err[1], fds_to_come(s))) {
-        r = err_set(
-            e, ERR_BUSY, errno,
-            "close sessions that are not needed, or raise the limit of open files (ulimit -n)",
-            "make a box");
+        r = err_set(e, ERR_BUSY, errno, MORE_FILES, "make a box");
         for (int i = 0; i < 2; i++) {
             fd_close(&sock[i]);
             fd_close(&out[i]);
@@ -174,22 +177,23 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
     return r;
 }
 
-// False: it left a box behind that we have no hold of.
-static bool stem_is_gone(struct stock *s, int slot)
+static bool has_something(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+// What its box was told last is all that is known about it.
+static void stem_is_gone(struct stock *s, int slot)
 {
     struct box *b = s->by_slot[slot];
     stems_end(&s->stems, slot);
     if (!b || !b->has_stem) // one with network does not come from it
-        return true;
-    if (b->pidfd >= 0)
-        return stock_orphan(s, b);
-    // The reason, if it gave one, waits on the box's control socket; and if nobody has its other end, there is no box.
-    stock_box_speaks(s, b->id);
-    if (b->state == BOX_MAKING)
-        return false;
-    const struct wire_spawned none = {.box = b->id, .error = EPROTO};
-    stock_spawned(s, &none, NULL, 0);
-    return true;
+        return;
+    // The reason, if it gave one, waits on the box's control socket.
+    if (b->state == BOX_MAKING && has_something(b->control))
+        stock_box_speaks(s, b->id);
+    stock_orphan(s, b);
 }
 
 int stock_hear(struct stock *s, int slot)
@@ -203,8 +207,12 @@ int stock_hear(struct stock *s, int slot)
     int r = wire_recv(sock, &m, fds, 1 + WIRE_NET_FDS, &count);
     if (r == -EAGAIN)
         return 0;
-    if (r <= 0)
-        return slot != STOCK_NO_SLOT && stem_is_gone(s, slot) ? 0 : -1;
+    if (r <= 0 && slot == STOCK_NO_SLOT)
+        return -1;
+    if (r <= 0) {
+        stem_is_gone(s, slot);
+        return 0;
+    }
     // SECURITY: a stem speaks for its own box only.
     const uint64_t box = m.h.type == WIRE_EXITED ? m.exited.box : m.spawned.box;
     if (slot != STOCK_NO_SLOT && box % SLOTS != (uint64_t)slot)

@@ -410,6 +410,11 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     ssize_t n = fd_recv(b->control, &m, sizeof m, fds, 2, &count);
     if (n == -EAGAIN)
         return;
+    if (n == 0 && b->has_stem && b->pidfd < 0) {
+        // Of a box that its stem has not told of yet: either it will, and then of its end, or it has ended itself.
+        (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+        return;
+    }
     if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count >= 1 && b->scratch < 0) {
         b->scratch = b->cg.scratch = fds[0];
         b->listener = count > 1 ? fds[1] : -1;
@@ -649,37 +654,51 @@ static void lose(struct stock *s, struct box *b, const struct err *e)
     stock_forget(s, b);
 }
 
-// Nobody will say how it ended: whoever waits is told now, and it is forgotten when its init is gone, which the
-// zygote reaps.
-bool stock_orphan(struct stock *s, struct box *b)
+// Nobody will say how it ended.  Its init is killed, and reaped by the zygote; or, where nobody has said that there is one,
+// it ends when it finds its socket shut: then no code has run in it.  Until that is seen, by the pidfd or by the end of the
+// socket, its slot is taken.
+void stock_orphan(struct stock *s, struct box *b)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_ORPHAN, b->id)};
     struct wire_usage usage;
     struct err e;
-    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd, &ev) < 0)
-        return false;
     if (b->state == BOX_MAKING) {
         err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
                 "the process that makes boxes ended");
         if (b->ticket)
             stock_refuse(s, b->ticket, &e);
         give_up(s, b);
-        return true;
+    } else if (b->state != BOX_DYING) {
+        stock_look(b, &usage); // before the end: without cgroups there is nothing to see afterwards
+        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+        if (is_handed_out(b) && !b->answered)
+            answer(s, b, &usage);
+        b->answered = true;
+        stock_move(s, b, BOX_DYING);
     }
-    stock_look(b, &usage);
-    if ((is_handed_out(b) || b->state == BOX_DYING) && !b->answered)
-        answer(s, b, &usage);
-    b->answered = true;
-    (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
-    stock_move(s, b, BOX_DYING);
-    return true;
+    if (b->pidfd < 0)
+        (void)shutdown(b->control, SHUT_WR);
+    // Should that fail, which takes a kernel out of memory, nobody gets its slot again.
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd < 0 ? b->control : b->pidfd, &ev);
 }
 
-void stock_orphan_ended(struct stock *s, uint64_t id)
+void stock_orphan_speaks(struct stock *s, uint64_t id)
 {
     struct box *b = stock_find(s, id);
-    if (b)
-        stock_forget(s, b);
+    struct wire_usage usage;
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    char frame[64];
+    if (!b)
+        return;
+    if (b->pidfd < 0 && fd_recv(b->control, frame, sizeof frame, fds, 2, &count) > 0) {
+        close_fds(fds, count); // it was ready, and will find that it is not wanted
+        return;
+    }
+    stock_look(b, &usage);
+    if (!b->answered)
+        answer(s, b, &usage);
+    stock_forget(s, b);
 }
 
 void stock_zygote_lost(struct stock *s)
@@ -688,7 +707,6 @@ void stock_zygote_lost(struct stock *s)
     err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
             "the zygote ended");
     s->zygote_sock = -1;
-    s->stuck = false;
     stems_end_all(&s->stems);
     for (int i = 0; i < KIND_MAX; i++) {
         refuse_orders(s, (enum box_kind)i, &e);

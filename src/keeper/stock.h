@@ -11,7 +11,7 @@
 // Invariants:
 //   (1) a box is in exactly one of the five lists, and its slot is taken as long as it is.
 //   (2) a LIVE or IDLE box leaves by exactly one ENDED message to the gate.
-//   (3) a slot is given back only after the box's init was reaped: then no process of it exists.
+//   (3) a slot is given back only after the box's init was reaped, or has ended after its stem did: then no process of it exists.
 //   (4) a box with network is known to the broker from the moment when it is handed out until it is gone.
 //
 // Boxes are of four kinds, with and without network, with a scratch for writing or for reading only: how they
@@ -112,7 +112,6 @@ struct stock {
     struct stems stems;
     bool
         stemless; // no box has a stem: there will be one or two, and a stem takes longer to make than it saves
-    bool stuck; // a stem does not answer: the zygote has to be ended
     uint64_t generation;
     struct box *by_slot[SLOTS];
     struct box_list lists[BOX_STATE_MAX]; // but for BOX_PARKED
@@ -183,11 +182,10 @@ void stock_measure(struct stock *s, const struct wire_measure *m);
 void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size_t count);
 void stock_exited(struct stock *s, const struct wire_exited *m);
 void stock_box_speaks(struct stock *s, uint64_t id);
-// One message of the stem of this slot, or of the zygote.  1: there was one, 0: there is none, -1: the zygote is gone,
-// or a stem that left a box behind, whose end nobody would see.
+// One message of the stem of this slot, or of the zygote.  1: there was one, 0: there is none, -1: the zygote is gone.
 int stock_hear(struct stock *s, int slot);
-// The init of a box whose stem was lost has ended.
-void stock_orphan_ended(struct stock *s, uint64_t id);
+// A box whose stem was lost has ended, or says something.
+void stock_orphan_speaks(struct stock *s, uint64_t id);
 
 // Makes boxes until the target is met.
 void stock_refill(struct stock *s);
@@ -209,7 +207,7 @@ void stock_move(struct stock *s, struct box *b, enum box_state state);
 void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills it; ENDED follows
 void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up
 void stock_retry_groups(struct stock *s);
-bool stock_orphan(struct stock *s, struct box *b); // its stem is gone; false: so must the zygote be
+void stock_orphan(struct stock *s, struct box *b);    // its stem is gone
 void stock_introduce(struct stock *s, struct box *b); // to the broker, before the gate has it
 void stock_bid_farewell(struct stock *s, const struct box *b);
 void stock_bid_farewells(struct stock *s, int64_t now_ms); // those that are due

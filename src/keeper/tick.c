@@ -68,18 +68,11 @@ static void check_idle(struct stock *s)
     }
 }
 
-// Its stem has not even said that it made it.  We have no hold of a stem but through the zygote.
-static bool is_stuck(const struct box *b)
-{
-    return b && b->has_stem && b->pidfd < 0 && clock_ms() - b->since_ms >= MAKING_DEADLINE_MS;
-}
-
 // A box that is not ready after so long never will be.  The list is in order of age.
 static void check_making(struct stock *s)
 {
     struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]);
     struct err e;
-    s->stuck |= is_stuck(b) || is_stuck(TAILQ_FIRST(&s->lists[BOX_DYING]));
     if (!b || clock_ms() - b->since_ms < MAKING_DEADLINE_MS)
         return;
     err_set(&e, ERR_BOX_SETUP, ETIMEDOUT, "the machine may be overloaded: run it again",

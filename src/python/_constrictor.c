@@ -92,17 +92,13 @@ static void tidy_heap(void)
 }
 
 // Calls rehearsal() in a throw-away child and remembers the pages that it used.
-static int learn(PyObject *rehearsal, bool alone, bool hurry)
+static void learn(PyObject *rehearsal, bool hurry)
 {
-    int status = 0, r = warm_begin();
-    if (r < 0)
-        return r;
-    if (!alone)
-        PyOS_BeforeFork();
+    int status = 0;
+    if (warm_begin() < 0)
+        return;
     pid_t pid = fork();
     if (pid == 0) {
-        if (!alone)
-            PyOS_AfterFork_Child();
         warm_watch();
         PyObject *done = PyObject_CallObject(rehearsal, NULL);
         int reported = warm_report();
@@ -110,32 +106,28 @@ static int learn(PyObject *rehearsal, bool alone, bool hurry)
             PyErr_Print();
         _exit(done && reported == 0 ? 0 : 1);
     }
-    r = pid < 0 ? -errno : 0;
-    if (!alone)
-        PyOS_AfterFork_Parent();
     if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
         warm_take(hurry);
-    return r;
 }
 
 // From here on this process does nothing in Python, which would make pages its own that every box copies:
 // its memory becomes the image, and what runs do with that is tried out in children.
-static int prepare(PyObject *rehearsals, bool alone)
+// Only without other threads, which may be writing to what is moved, or give back what was learned.  Without all this boxes
+// are as safe, and dearer to make.
+static int prepare(PyObject *rehearsals)
 {
     const struct image_area *areas;
     size_t count = arenas_known(&areas);
     void *inside = dlsym(RTLD_DEFAULT, "Py_Initialize");
-    if (alone && inside)
+    if (inside)
         text_prepare(inside);
-    int shared =
-        alone ? image_share(areas, count) : 0; // without it boxes are as safe, and dearer to make
+    int shared = image_share(areas, count);
     if (shared < 0)
         return shared;
     for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++)
-        (void)learn(PyTuple_GetItem(rehearsals, i), alone,
-                    i > 0); // where there is no /proc nothing is learned
+        learn(PyTuple_GetItem(rehearsals, i), i > 0); // where there is no /proc nothing is learned
     warm_end();
-    return alone ? image_renew() : 0; // with what the fork and the reports wrote
+    return image_renew(); // with what the fork and the reports wrote
 }
 
 static PyObject *py_receive(PyObject *self, PyObject *args)
@@ -219,8 +211,8 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     if (!plain_begin())
         return NULL;
     int r = order_prepare();
-    if (r == 0 && PyTuple_Size(rehearsals))
-        r = prepare(rehearsals, alone);
+    if (r == 0 && alone && PyTuple_Size(rehearsals))
+        r = prepare(rehearsals);
     if (r == 0)
         r = spawn_serve(alone ? &no_hooks : &hooks, single);
     if (r < 0)

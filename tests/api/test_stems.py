@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stems, the processes between the zygote and the boxes of a slot (src/box/stem.h)."""
 
+import concurrent.futures
 import contextlib
 import os
 import pathlib
 import re
 import signal
+import time
 
 import pytest
 from rest_client import serve
@@ -50,18 +52,83 @@ def test_the_boxes_of_a_slot_have_the_same_stem(tree):
     assert len(tree.stems()) <= 4       # one box at a time, one parked, one that ends
 
 
-def test_what_a_stem_may(tree):
+def test_what_a_stem_may(tree, tools):
     """One capability of a user namespace of its own, and no way to more; nobody may look into it."""
+    assert tools.wait_until(lambda: all(tools.children(stem) or is_settled(stem) for stem in tree.stems()))
     for stem in tree.stems():
         now = status(stem)
         assert now["CapPrm"] == now["CapEff"] == f"{1 << 21:016x}"      # CAP_SYS_ADMIN
         assert {now["CapBnd"], now["CapInh"], now["CapAmb"]} == {"0" * 16}
         assert now["NoNewPrivs"] == "1" and now["Seccomp"] == "2"
+        if os.getuid() == 0:        # else all have one uid; not dumpable: its files are not its own user's
+            assert os.stat(f"/proc/{stem}/mem").st_uid != os.stat(f"/proc/{stem}").st_uid
         assert os.readlink(f"/proc/{stem}/ns/user") != os.readlink(f"/proc/{tree.zygote}/ns/user")
         for name in "net", "ipc":
             assert os.readlink(f"/proc/{stem}/ns/{name}") != os.readlink("/proc/self/ns/" + name)
-        names = sorted(os.readlink(f"/proc/{stem}/fd/{fd}") for fd in os.listdir(f"/proc/{stem}/fd"))
-        assert len(names) == 4 and len([name for name in names if name.startswith("socket:")]) == 1, names
+        assert is_settled(stem)
+
+
+def is_settled(stem):
+    """It has its socket to the keeper and nothing that belongs to a box."""
+    with contextlib.suppress(OSError):
+        names = [os.readlink(f"/proc/{stem}/fd/{fd}") for fd in os.listdir(f"/proc/{stem}/fd")]
+        return len(names) == 4 and len([name for name in names if name.startswith("socket:")]) == 1
+    return False
+
+
+HOSTILE = """
+import ctypes, os, signal, resource, socket
+libc = ctypes.CDLL(None, use_errno=True)
+for which, who in (os.PRIO_PROCESS, 0), (os.PRIO_PGRP, 0), (os.PRIO_USER, 0):
+    try:
+        os.setpriority(which, who, 19)
+    except OSError:
+        pass
+libc.sethostname(b"mine", 4)
+s = socket.socket(socket.AF_UNIX)
+try:
+    s.bind("\\0left behind")
+except OSError:
+    pass
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+os.umask(0o777)
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for pid in 1, os.getpgid(1), -1, 0:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+os.wait()
+"""
+
+LOOK = """
+import os, resource, signal, socket
+s = socket.socket(socket.AF_UNIX)
+try:
+    s.bind("\\0left behind")
+    name = "free"
+except OSError as e:
+    name = e.errno
+mask = os.umask(0o22)
+print(os.getpriority(os.PRIO_PROCESS, 0), os.uname().nodename, name, resource.getrlimit(resource.RLIMIT_NOFILE), oct(mask),
+      sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), os.sched_getaffinity(0) == set(range(os.cpu_count())))
+"""
+
+
+def test_a_box_leaves_nothing_to_its_slot(tree):
+    """What code can do to whoever has its uid does not reach its stem, nor the box after it."""
+    before = tree.api.run(LOOK)["stdout"]
+    stems = set(tree.stems())
+    for _ in range(4):
+        tree.api.run(HOSTILE)
+        assert tree.api.run(LOOK)["stdout"] == before
+    assert set(tree.stems()) >= stems       # none of them was killed, stopped, or slowed down
+    for stem in stems:
+        stat = pathlib.Path(f"/proc/{stem}/stat").read_text().rpartition(")")[2].split()
+        assert (stat[0] in "SR", stat[16]) == (True, "0")      # state, nice
+        limits = pathlib.Path(f"/proc/{stem}/limits").read_text()
+        assert int(re.search(r"Max open files +(\d+)", limits).group(1)) > 32
 
 
 def test_slots_have_nothing_in_common(tree, tools):
@@ -77,6 +144,26 @@ def test_a_stem_without_a_box_is_killed(tree, tools):
     os.kill(tree.resting()[0], signal.SIGKILL)
     assert all(tree.works() for _ in range(5))
     assert os.path.exists(f"/proc/{tree.zygote}")
+
+
+@pytest.mark.parametrize("limits", [{}, {"memory_mb": 200}], ids=["parked", "to_order"])
+def test_a_stem_is_killed_that_has_an_order(tree, tools, limits):
+    """It has not said yet that it makes a box: who waits for that one is told, the others get another."""
+    assert tools.wait_until(tree.resting)
+    stopped = tree.resting()
+    for stem in stopped:
+        os.kill(stem, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(tree.api.post, "/execute", {"code": "6 * 7", "stream": False, **limits}) for _ in range(8)]
+        time.sleep(.3)
+        for stem in stopped:
+            os.kill(stem, signal.SIGKILL)
+        answers = [w.result() for w in waiting]
+    for answer in answers:
+        if answer.status != 200 or not answer.json["success"]:
+            assert limits and answer.json["error"]["code"] == "zygote_failed", answer
+    assert os.path.exists(f"/proc/{tree.zygote}")
+    assert all(tree.works() for _ in range(5))
 
 
 SLEEPS = "import os, time; print('in', os.readlink('/proc/self/ns/pid'), flush=True); time.sleep({}); print('done')"
