@@ -244,9 +244,8 @@ static int make_file(const char *path, const char *text)
     return fd_write_all(fd, text, strlen(text));
 }
 
-static void attach(const struct part *p)
+static void attach_at(const struct part *p, const char *at)
 {
-    const char *at = p->path + 1; // relative to the new root
     struct stat st;
     if (make_parents(at) < 0)
         die(JAIL_ROOT, p->path);
@@ -257,6 +256,45 @@ static void attach(const struct part *p)
     }
     if (syscall(SYS_move_mount, p->fd, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         die(JAIL_ROOT, p->path);
+}
+
+// Without links: /tmp is one to a folder of /mnt.  NULL: boxes do not cover it.
+static const char *covered_place(const char *path, char *buf, size_t cap)
+{
+    const bool tmp = strncmp(path, "/tmp/", 5) == 0;
+    if (!tmp && strncmp(path, "/mnt/", 5) != 0)
+        return NULL;
+    snprintf(buf, cap, "%s%s", tmp ? "/mnt" : "", path);
+    return buf;
+}
+
+static void attach(const struct part *p)
+{
+    static unsigned covered;
+    char place[PATH_MAX + 8], name[64];
+    if (!covered_place(p->path, place, sizeof place)) {
+        attach_at(p, p->path + 1); // relative to the new root
+        return;
+    }
+    snprintf(name, sizeof name, "%s/%u", JAIL_COVERED + 1, covered);
+    attach_at(p, name);
+    snprintf(name, sizeof name, "%s/%u.at", JAIL_COVERED + 1, covered++);
+    if (symlink(place, name) < 0)
+        die(JAIL_ROOT, p->path);
+}
+
+// The zygote's own sight of them.
+static void show_covered(void)
+{
+    char place[PATH_MAX + 8], name[64];
+    for (size_t i = 0, n = 0; i < part_count; i++) {
+        if (!covered_place(parts[i].path, place, sizeof place))
+            continue;
+        snprintf(name, sizeof name, "%s/%zu", JAIL_COVERED + 1, n++);
+        if (make_parents(place + 1) < 0 || (mkdir(place + 1, 0755) < 0 && errno != EEXIST) ||
+            mount(name, place + 1, NULL, MS_BIND | MS_REC, NULL) < 0)
+            die(JAIL_ROOT, parts[i].path);
+    }
 }
 
 static void build(const struct jail_plan *plan)
@@ -288,6 +326,7 @@ static void build(const struct jail_plan *plan)
     // link /dev/shm leads to a folder that is read-only, or locks that a preload makes would be memory that all boxes share.
     if (mount("tmp", JAIL_TMP + 1, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
         die(JAIL_ROOT, "/tmp");
+    show_covered();
     // A fully visible /proc must be in the tree or the kernel refuses a box its own ("mount too
     // revealing").  It shows this zygote's pid namespace only, and boxes cover it.
     if (!plan->without_proc &&

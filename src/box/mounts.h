@@ -8,6 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// In the zygote, once: which folders of the interpreter scratch will cover (JAIL_COVERED in box/jail.h).  0 or a
+// negative errno.
+int mounts_find_covered(void);
+
+// Puts them there again, after all else that happens to scratch.  0, or -1 with errno.
+int mounts_uncover(void);
+
 // One tmpfs with a size and an inode limit; its folders are /mnt/data, /tmp and /dev/shm, so that all
 // that a box can write counts together.  0, or -1 with errno.
 int mounts_scratch(uint64_t bytes, uint32_t inodes);

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "box/filter.h"
+#include "box/mounts.h"
 #include "box/spawn.h"
 
 static struct sock_fprog filters[FILTER_PARTS];
@@ -63,6 +64,8 @@ static int measure_address_space(void)
 int order_prepare(void)
 {
     int r = read_filter();
+    if (r == 0)
+        r = mounts_find_covered();
     return r < 0 ? r : measure_address_space();
 }
 

@@ -190,7 +190,7 @@ static void measure_live(struct bench *b)
 {
     progress(b, "runs in one live box");
     struct bench_load load = {
-        .code = "1+1", .runs = b->config->quick ? 500 : 2000, .at_once = 1, .live = true};
+        .code = "1+1", .runs = b->config->quick ? 5000 : 20000, .at_once = 1, .live = true};
     struct figure *f = add(b, "live_10", "ten runs in one live box", "us", 200);
     f->note = "ten cold python3 -c";
     if (!measure(b, 2, NULL, &load))

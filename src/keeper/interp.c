@@ -118,7 +118,9 @@ static int path_add(struct interp *in, const char *path, struct err *e)
             "interpreter '%s' has its files directly in '%s', which would show all of it to "
             "every box",
             in->executable, path);
-    static const char *const covered[] = {"/tmp", "/mnt", "/dev", "/proc", "/opt/constrictor"};
+    // Of /tmp and /mnt a box has its own, in which the interpreter's folder is shown; not among its user's files.
+    static const char *const covered[] = {"/mnt/data", "/mnt/tmp", "/mnt/shm",
+                                          "/dev",      "/proc",    "/opt/constrictor"};
     for (size_t i = 0; i < ARRAY_LEN(covered); i++)
         if (beneath(path, covered[i])) {
             int r = err_set(e, ERR_INTERPRETER, 0, "", "interpreter '%s' needs the folder '%s'",

@@ -27,6 +27,7 @@ class Box:
     """What this process knows about itself; there is one box per process."""
     scratch = "/mnt/data"   # the working directory
     folders = "/mnt/", "/tmp/", "/dev/shm/"     # where user code's own files are, also by their real names
+    installed = ()          # of these, folders of the interpreter: it may be there too
     pid = 0                 # a child that user code forks is not the box and must not answer
     main = None             # the module that user code runs in, sys.modules["__main__"]
     modules = 0             # how many there were before user code
@@ -82,6 +83,20 @@ Box = Box()                 # an instance: setting an attribute of a class empti
 # ---- The standard library, late -----------------------------------------------------------------
 
 bound = {}
+
+
+def find_installed():
+    found = {f"{prefix}/" for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)}
+    found |= {"/mnt" + prefix for prefix in found if prefix.startswith("/tmp/")}
+    return tuple(prefix for prefix in found if prefix.startswith(Box.folders))
+
+
+Box.installed = find_installed()
+
+
+def is_own_file(filename):
+    """Of user code, and not the interpreter's, which nobody in a box can write to."""
+    return filename.startswith(Box.folders) and not filename.startswith(Box.installed)
 
 
 def need(module, attribute):

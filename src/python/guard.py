@@ -22,7 +22,7 @@ import sys
 from sys import _getframe as getframe, modules
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, HERE, LINE_MAX, clip
+from base import Box, HERE, LINE_MAX, clip, is_own_file
 from policy import SENSITIVE
 
 EVENTS_MAX = 100            # different ones
@@ -63,7 +63,7 @@ def note(kind, target, line, layer, hint):
 
 
 def is_user_code(filename):
-    return filename in Box.sources or filename.startswith(Box.folders)
+    return filename in Box.sources or is_own_file(filename)
 
 
 def user_line(frame):

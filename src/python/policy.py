@@ -22,7 +22,7 @@ import sys
 from posix import stat
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, LINE_MAX, clip
+from base import Box, LINE_MAX, clip, is_own_file
 
 MODES = "open", "guarded", "restricted"
 ENTRIES_MAX = 1000          # modules in a list of a call
@@ -204,7 +204,7 @@ class Policy:
         loaded = sys.modules.get(top)
         if loaded is not None:
             file = getattr(loaded, "__file__", None)
-            return type(file) is str and file.startswith(Box.folders)
+            return type(file) is str and is_own_file(file)
         for path in f"{Box.scratch}/{top}.py", f"{Box.scratch}/{top}/__init__.py":
             try:
                 stat(path)

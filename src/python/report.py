@@ -11,7 +11,7 @@ from sys import modules
 
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, HERE, LINE_MAX, MESSAGE_MAX, TEXT_MAX
-from base import clip, fill_linecache, lines_of, need, to_json
+from base import clip, fill_linecache, is_own_file, lines_of, need, to_json
 
 FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
 NAMED_ITEMS = 101           # of a list or dict in a result for callers that get 100 of them
@@ -89,7 +89,7 @@ def user_frames(tb):
     found, frames = [], []
     while tb is not None:
         filename = tb.tb_frame.f_code.co_filename
-        if filename in Box.sources or filename.startswith(Box.folders):
+        if filename in Box.sources or is_own_file(filename):
             found.append(tb)
         tb = tb.tb_next
     if len(found) > FRAMES_MAX:

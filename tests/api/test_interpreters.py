@@ -5,6 +5,8 @@ Only what is installed is collected: Debian's interpreter, those of pyenv, those
 Too old ones and files that are no Python are refused with exit status 69.
 """
 
+import ast
+import errno
 import functools
 import glob
 import json
@@ -354,16 +356,59 @@ if uv_pythons():
         assert (result.verdict, result.stdout) == ("ok", "thread\nsmoke\n"), result
 
 
-def test_venv_below_tmp(cli):
-    """A box has a /tmp of its own: an interpreter there works, or is refused for that reason."""
-    with tempfile.TemporaryDirectory(prefix="constrictor-venv-", dir="/tmp") as folder:
+BELOW = """
+import os, sys
+import preload_below
+open("/tmp/own", "w").close()
+for folder in sys.prefix, os.path.dirname(preload_below.__file__):
+    try:
+        open(folder + "/x", "w")
+    except OSError as e:
+        print(e.errno)
+print(os.listdir("/tmp"))
+print(sys.prefix)
+preload_below.fail()
+"""
+MNT = os.access("/mnt", os.W_OK)    # root's, mostly
+
+
+@pytest.mark.parametrize("top", ["/tmp"] + ["/mnt"] * MNT)
+def test_venv_below_what_a_box_covers(cli, top):
+    """A box has a /tmp and a /mnt of its own; what it sees there of the interpreter is read-only and not its user's code."""
+    with tempfile.TemporaryDirectory(prefix="constrictor-venv-", dir=top) as folder:
         os.chmod(folder, 0o755)
-        result = cli.run("6 * 7", "--python", make_venv(NEW[0], folder))
-    if result.status != 0:
-        assert result.status == 69
-        assert "/tmp" in result.json["error"]["hint"]
-    else:
-        assert result.result == "42"
+        python = make_venv(NEW[0], folder)
+        result = cli.run("6 * 7", "--python", python)
+        assert result.result == "42", result
+        (site,) = glob.glob(f"{folder}/lib/python3*/site-packages")
+        with open(f"{site}/preload_below.py", "w") as file:
+            file.write("def fail():\n    raise TypeError('below')\n")
+        result = cli.run(BELOW, "--python", python)
+        assert (result.verdict, result.error["type"]) == ("error", "TypeError"), result
+        *errnos, listed, prefix = result.stdout.splitlines()
+        assert errnos == [str(errno.EROFS)] * 2 and prefix == folder, result
+        assert set(ast.literal_eval(listed)) == {"own"} | {os.path.basename(folder) for _ in [top] if top == "/tmp"}, result
+        assert [frame["file"] for frame in result.error["traceback"]] == ["<stdin>"], result
+        # Under a policy scratch is mounted once more, for reading only; and what is installed is not the code's own.
+        result = cli.run("import math\nmath.sqrt(49)", "--python", python, "--policy", "guarded")
+        assert result.result == "7.0", result
+        result = cli.run("__import__('preload_' + 'below')", "--python", python, "--policy", "guarded")
+        assert not result.success and "preload_below" in result.error["message"], result
+
+
+if MNT:
+    @pytest.mark.parametrize("name", ["data", "tmp", "shm"])
+    def test_venv_among_the_folders_of_scratch(cli, name):
+        made = not os.path.exists(f"/mnt/{name}")
+        os.makedirs(f"/mnt/{name}", exist_ok=True)
+        try:
+            with tempfile.TemporaryDirectory(dir=f"/mnt/{name}") as folder:
+                os.chmod(folder, 0o755)
+                result = cli.run("6 * 7", "--python", make_venv(NEW[0], folder))
+        finally:
+            if made:
+                os.rmdir(f"/mnt/{name}")
+        assert result.status == 69 and f"/mnt/{name}" in result.json["error"]["hint"], result
 
 
 def test_interpreter_that_never_answers(slow_interpreter):
