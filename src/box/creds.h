@@ -21,7 +21,9 @@ int creds_drop_effective(void);
 // Bounding set empty, for processes that may or may not have the right to change it.
 void creds_drop_bounding(void);
 
-// Asks the kernel: are all sets empty?
-bool creds_are_empty(void);
+// Asks the kernel: are these sets empty?
+bool creds_are_empty(void); // effective, permitted, inheritable; and so the ambient one
+// One call for each capability.  The set never grows, and a fork inherits it: what is empty in a stem is in its boxes.
+bool creds_bounding_is_empty(void);
 
 #endif

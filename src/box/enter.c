@@ -293,7 +293,14 @@ static bool is_frozen(void)
     return true;
 }
 
-// What the layers above promise, asked back from the kernel.
+static int expect(bool holds)
+{
+    if (!holds)
+        errno = EPROTO;
+    return holds ? 0 : -1;
+}
+
+// What the layers above promise, asked back from the kernel.  The bounding set was asked for when it was emptied.
 static int step_posture(const struct box_plan *plan)
 {
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
@@ -305,9 +312,7 @@ static int step_posture(const struct box_plan *plan)
         holds = prctl(PR_GET_SECCOMP) == 2 && nothing_nests() && leaves_nothing();
     if (holds && plan->flags & BOX_READONLY)
         holds = is_frozen();
-    if (!holds)
-        errno = EPROTO;
-    return holds ? 0 : -1;
+    return expect(holds);
 }
 
 void box_settle(const struct box_plan *plan)
@@ -316,6 +321,7 @@ void box_settle(const struct box_plan *plan)
     STEP(STEP_ID_MAP, step_id_map(plan));
     STEP(STEP_IDS, creds_become(BOX_UID));
     STEP(STEP_BOUNDING, creds_settle());
+    STEP(STEP_BOUNDING, expect(creds_bounding_is_empty()));
     STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     // SECURITY: a stem has a capability, and the init of a box shares the memory of user code: neither may be read or
     // traced by others, and nothing here may dump core.

@@ -49,7 +49,7 @@ def test_the_boxes_of_a_slot_have_the_same_stem(tree):
     before = set(tree.stems())
     assert all(tree.works() for _ in range(20))
     assert set(tree.stems()) & before
-    assert len(tree.stems()) <= 4       # one box at a time, one parked, one that ends
+    assert len(tree.stems()) <= 10      # of 40 boxes: one at a time, one parked, and those that are on their way out
 
 
 def test_what_a_stem_may(tree, tools):
