@@ -277,12 +277,15 @@ static void zygote_lost(struct keeper *k)
     zygote_try(k);
 }
 
-// What the zygote says or, about the box of its slot, a stem.
-static void on_maker(struct keeper *k, int slot)
+static void on_zygote(struct keeper *k)
 {
+    if (k->state == KEEPER_WARMING && k->zygote.sock >= 0) {
+        look_at_zygote(k);
+        return;
+    }
     // A bound, as for the gate.
     for (int i = 0; i < 64 && k->state == KEEPER_READY; i++) {
-        int r = stock_hear(&k->stock, slot);
+        int r = stock_hear(&k->stock, STOCK_NO_SLOT);
         if (r < 0)
             zygote_lost(k);
         if (r <= 0)
@@ -290,12 +293,22 @@ static void on_maker(struct keeper *k, int slot)
     }
 }
 
-static void on_zygote(struct keeper *k)
+// About the box of its slot.  One message at a time: it has seldom two.
+static void on_stem(struct keeper *k, int slot, uint32_t events)
 {
-    if (k->state == KEEPER_WARMING && k->zygote.sock >= 0)
-        look_at_zygote(k);
-    else
-        on_maker(k, STOCK_NO_SLOT);
+    if (events & EPOLLHUP)
+        on_zygote(k); // what kept it from making the stem was said there before this one ended
+    (void)stock_hear(&k->stock, slot);
+}
+
+static void on_box(struct keeper *k, uint64_t id)
+{
+    const struct box *b = stock_find(&k->stock, id);
+    if (b && b->pidfd < 0) { // SPAWNED, which brings it, was sent before the box could speak
+        on_zygote(k);
+        (void)stock_hear(&k->stock, (int)(id % SLOTS));
+    }
+    stock_box_speaks(&k->stock, id);
 }
 
 static void on_log(struct keeper *k)
@@ -543,11 +556,7 @@ static void loop(struct keeper *k)
                     on_gate(k);
                 break;
             case TAG_ZYGOTE: on_zygote(k); break;
-            case TAG_STEM:
-                on_zygote(
-                    k); // what kept it from making the stem was said there before this one ended
-                on_maker(k, (int)value);
-                break;
+            case TAG_STEM: on_stem(k, (int)value, events[i].events); break;
             case TAG_ORPHAN: stock_orphan_speaks(&k->stock, value); break;
             case TAG_LOG: on_log(k); break;
             case TAG_TIMER: on_timer(k); break;
@@ -556,12 +565,7 @@ static void loop(struct keeper *k)
             case TAG_BROKER: helper_event(&k->broker.helper, events[i].events); break;
             case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
             case TAG_DENIED: denied_hear(&k->stock, value, events[i].events); break;
-            case TAG_BOX:
-                // SPAWNED, with the pidfd, was sent before the box could speak.
-                on_zygote(k);
-                on_maker(k, (int)(value % SLOTS));
-                stock_box_speaks(&k->stock, value);
-                break;
+            case TAG_BOX: on_box(k, value); break;
             }
         }
         helper_check(&k->broker.helper);
