@@ -258,7 +258,7 @@ static void attach_at(const struct part *p, const char *at)
         die(JAIL_ROOT, p->path);
 }
 
-// Without links: /tmp is one to a folder of /mnt.  NULL: boxes do not cover it.
+// Where it belongs, without links: /tmp is one to a folder of /mnt.  NULL: boxes do not cover it.
 static const char *covered_place(const char *path, char *buf, size_t cap)
 {
     const bool tmp = strncmp(path, "/tmp/", 5) == 0;
@@ -290,9 +290,8 @@ static void show_covered(void)
     for (size_t i = 0, n = 0; i < part_count; i++) {
         if (!covered_place(parts[i].path, place, sizeof place))
             continue;
-        snprintf(name, sizeof name, "%s/%zu", JAIL_COVERED + 1, n++);
-        if (make_parents(place + 1) < 0 || (mkdir(place + 1, 0755) < 0 && errno != EEXIST) ||
-            mount(name, place + 1, NULL, MS_BIND | MS_REC, NULL) < 0)
+        snprintf(name, sizeof name, "%s/%zu", JAIL_COVERED, n++);
+        if (make_parents(place + 1) < 0 || symlink(name, place + 1) < 0)
             die(JAIL_ROOT, parts[i].path);
     }
 }

@@ -24,6 +24,20 @@ static struct {
 static size_t covered_count;
 static uint64_t covered_inodes;
 
+// The folders above it that no earlier one has, and its own link.  /mnt and /mnt/tmp are there anyway.
+static uint64_t inodes_of(size_t i)
+{
+    uint64_t count = 1;
+    const char *at = covered[i].at, *first = strncmp(at, "/mnt/tmp/", 9) == 0 ? at + 9 : at + 5;
+    for (const char *p = strchr(first, '/'); p; p = strchr(p + 1, '/')) {
+        size_t length = (size_t)(p - at) + 1, j = 0;
+        while (j < i && strncmp(covered[j].at, at, length) != 0)
+            j++;
+        count += j == i;
+    }
+    return count;
+}
+
 int mounts_find_covered(void)
 {
     covered_count = covered_inodes = 0;
@@ -36,31 +50,24 @@ int mounts_find_covered(void)
             return errno == ENOENT ? 0 : -errno;
         covered[i].at[n] = '\0';
         covered_count++;
-        for (const char *p = covered[i].at; *p; p++)
-            covered_inodes += *p == '/';
+        covered_inodes += inodes_of(i);
     }
     return 0;
 }
 
-static int make_folders(char *path)
+// SECURITY: a link, and not a mount: Landlock's rule that scratch can be written would hold for what is mounted there too, and a
+// pipe in a read-only folder can be written to.
+static int link_covered(size_t i)
 {
-    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+    char *at = covered[i].at;
+    for (char *p = strchr(at + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = '\0';
-        int r = mkdir(path, 0755);
+        int r = mkdir(at, 0755);
         *p = '/';
         if (r < 0 && errno != EEXIST)
             return -1;
     }
-    return mkdir(path, 0755) < 0 && errno != EEXIST ? -1 : 0;
-}
-
-// SECURITY: the same mounts, read-only as they are; the box has no right to change that.
-int mounts_uncover(void)
-{
-    for (size_t i = 0; i < covered_count; i++)
-        if (mount(covered[i].from, covered[i].at, NULL, MS_BIND | MS_REC, NULL) < 0)
-            return -1;
-    return 0;
+    return symlink(covered[i].from, at);
 }
 
 int mounts_scratch(uint64_t bytes, uint32_t inodes)
@@ -77,7 +84,7 @@ int mounts_scratch(uint64_t bytes, uint32_t inodes)
     if (mkdir("/mnt/shm", 01777) < 0) // /tmp and /dev/shm are links to these two
         return -1;
     for (size_t i = 0; i < covered_count; i++)
-        if (make_folders(covered[i].at) < 0)
+        if (link_covered(i) < 0)
             return -1;
     return 0;
 }

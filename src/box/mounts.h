@@ -12,11 +12,8 @@
 // negative errno.
 int mounts_find_covered(void);
 
-// Puts them there again, after all else that happens to scratch.  0, or -1 with errno.
-int mounts_uncover(void);
-
 // One tmpfs with a size and an inode limit; its folders are /mnt/data, /tmp and /dev/shm, so that all
-// that a box can write counts together.  0, or -1 with errno.
+// that a box can write counts together.  In it links to what it covers of the interpreter.  0, or -1 with errno.
 int mounts_scratch(uint64_t bytes, uint32_t inodes);
 
 // Nobody in the box can write there any more, by whatever name or trick, but through the descriptor that this

@@ -90,7 +90,13 @@ static bool is_plain(const char *path)
     return path[0] == '/';
 }
 
-// SECURITY: a prefix that is a whole home folder, or holds the system, would put everybody's files
+static bool is_volume(const char *path)
+{
+    struct stat st, above;
+    return stat(path, &st) == 0 && stat("/mnt", &above) == 0 && st.st_dev != above.st_dev;
+}
+
+// SECURITY: a prefix that is a whole home folder, a disk, or holds the system, would put everybody's files
 // into every box.
 static bool is_too_wide(const char *path)
 {
@@ -102,6 +108,8 @@ static bool is_too_wide(const char *path)
             return true;
     if (home && home[0] == '/' && beneath(home, path))
         return true;
+    if (beneath(path, "/mnt") && !strchr(path + strlen("/mnt/"), '/'))
+        return is_volume(path);
     return beneath(path, "/home") && !strchr(path + strlen("/home/"), '/');
 }
 
@@ -119,8 +127,9 @@ static int path_add(struct interp *in, const char *path, struct err *e)
             "every box",
             in->executable, path);
     // Of /tmp and /mnt a box has its own, in which the interpreter's folder is shown; not among its user's files.
-    static const char *const covered[] = {"/mnt/data", "/mnt/tmp", "/mnt/shm",
-                                          "/dev",      "/proc",    "/opt/constrictor"};
+    static const char *const covered[] = {"/mnt/data",    "/mnt/tmp",    "/mnt/shm",
+                                          "/dev",         "/proc",       "/opt/constrictor",
+                                          "/opt/covered", "/opt/wheels", "/opt/layers"};
     for (size_t i = 0; i < ARRAY_LEN(covered); i++)
         if (beneath(path, covered[i])) {
             int r = err_set(e, ERR_INTERPRETER, 0, "", "interpreter '%s' needs the folder '%s'",
@@ -391,27 +400,73 @@ static void cache_store(const char *file, const char *answer)
         (void)unlink(temporary);
 }
 
-// SECURITY: root must not start what another user could have put there, not even to ask a question.
+// Could a user who is not root have put something else there?  Every folder on the way to it counts: who may write to one
+// may put another in the place of the next, unless that is root's and the folder sticky, as /tmp.
+static bool is_roots(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat st;
+    snprintf(part, sizeof part, "%s", path);
+    for (char *p = part; p; p = strchr(p + 1, '/')) {
+        char *end = p == part ? p + 1 : p, next = *end;
+        *end = '\0';
+        if (lstat(part, &st) < 0 || st.st_uid != 0 ||
+            (!S_ISLNK(st.st_mode) && (st.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH))
+            return false;
+        *end = next;
+    }
+    // And itself: a file that all may write to is not saved by a sticky bit.
+    return lstat(path, &st) == 0 && st.st_uid == 0 &&
+           (S_ISLNK(st.st_mode) || !(st.st_mode & S_IWOTH));
+}
+
+// The file beside an interpreter that says where its library is, in its folder or above; `path` has a slash.
+static bool home_is_roots(const char *path)
+{
+    char file[PATH_MAX + 16], text[4096], real[PATH_MAX];
+    for (int up = 0; up < 2; up++) {
+        const char *end = strrchr(path, '/');
+        for (int i = 0; i < up && end && end > path; i++)
+            end = memrchr(path, '/', (size_t)(end - path));
+        snprintf(file, sizeof file, "%.*s/pyvenv.cfg", end ? (int)(end - path) : 0, path);
+        ssize_t n = file_read_at(AT_FDCWD, file, text, sizeof text);
+        if (n == -ENOENT)
+            continue;
+        if (n < 0 || !is_roots(file))
+            return false;
+        for (char *save, *line = strtok_r(text, "\n", &save); line;
+             line = strtok_r(NULL, "\n", &save)) {
+            char *value = strchr(line, '=');
+            line += strspn(line, " \t");
+            if (!value || strncmp(line, "home", 4) != 0)
+                continue;
+            value += 1 + strspn(value + 1, " \t");
+            value[strcspn(value, "\r")] = '\0';
+            if (realpath(value, real) && (!is_roots(value) || !is_roots(real)))
+                return false;
+        }
+    }
+    return true;
+}
+
+// SECURITY: root must not start what another user could have put there, not even to ask a question: that is outside every wall.
 static int check_owner(const char *path, struct err *e)
 {
-    char real[PATH_MAX], folder[PATH_MAX];
-    struct stat file, dir;
+    char real[PATH_MAX], given[PATH_MAX];
     if (geteuid() != 0)
         return 0;
-    if (stat(path, &file) == 0 && lstat(path, &dir) == 0 && S_ISLNK(dir.st_mode) && dir.st_uid != 0)
-        return err_set(e, ERR_INTERPRETER, 0,
-                       "start constrictor as the user who owns it, or use an interpreter of root's",
-                       "interpreter '%s' is a link of a user who is not root", path);
     if (!realpath(path, real))
         return err_set(e, ERR_INTERPRETER, errno, fix, "interpreter '%s'", path);
-    snprintf(folder, sizeof folder, "%s", real);
-    *strrchr(folder, '/') = '\0';
-    if (stat(real, &file) < 0 || stat(folder[0] ? folder : "/", &dir) < 0)
-        return err_set(e, ERR_INTERPRETER, errno, fix, "interpreter '%s'", path);
-    if (file.st_uid != 0 || dir.st_uid != 0 || (file.st_mode & S_IWOTH) || (dir.st_mode & S_IWOTH))
+    if (path[0] == '/')
+        snprintf(given, sizeof given, "%s", path);
+    else if (!getcwd(given, sizeof given) || strlen(given) + strlen(path) + 2 > sizeof given)
+        return err_set(e, ERR_INTERPRETER, ENAMETOOLONG, fix, "interpreter '%s'", path);
+    else
+        snprintf(given + strlen(given), sizeof given - strlen(given), "/%s", path);
+    if (!is_roots(given) || !is_roots(real) || !home_is_roots(given) || !home_is_roots(real))
         return err_set(e, ERR_INTERPRETER, 0,
                        "start constrictor as the user who owns it, or use an interpreter of root's",
-                       "interpreter '%s' can be changed by a user who is not root", real);
+                       "interpreter '%s' can be changed by a user who is not root", path);
     return 0;
 }
 

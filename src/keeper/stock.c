@@ -343,6 +343,7 @@ void stock_refill(struct stock *s)
 static void park(struct stock *s, struct box *b)
 {
     cgroup_begin(&b->cg); // what making it cost is not the run's
+    s->kinds[b->kind].lost = 0;
     struct order *o = TAILQ_FIRST(&s->kinds[b->kind].orders);
     if (b->ticket) {
         deliver(s, b, b->ticket, &b->terms, false);
@@ -360,9 +361,12 @@ static void give_up(struct stock *s, struct box *b)
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     b->answered = true;
     stock_move(s, b, BOX_DYING);
-    // Without a pidfd the zygote has not said yet that it made one: SPAWNED comes and ends it.
+    // Without a pidfd nobody has said yet that it is there: it ends when it finds its socket shut, or SPAWNED comes and
+    // ends it.
     if (b->pidfd >= 0)
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
+    else
+        (void)shutdown(b->control, SHUT_WR);
 }
 
 // SECURITY: a box in the making is work that goes on, so the gate gets its answer, and with it the place
@@ -665,9 +669,13 @@ void stock_orphan(struct stock *s, struct box *b)
     if (b->state == BOX_MAKING) {
         err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
                 "the process that makes boxes ended");
-        if (b->ticket)
-            stock_refuse(s, b->ticket, &e);
-        give_up(s, b);
+        // Once is an accident, and whoever waits gets another.  If it goes on, nobody waits for ever.
+        if (b->ticket || ++s->kinds[b->kind].lost >= STOCK_LOST_MAX) {
+            log_err(LOG_WARN, &e);
+            stock_fail(s, b, &e);
+        } else {
+            give_up(s, b);
+        }
     } else if (b->state != BOX_DYING) {
         stock_look(b, &usage); // before the end: without cgroups there is nothing to see afterwards
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
@@ -676,8 +684,6 @@ void stock_orphan(struct stock *s, struct box *b)
         b->answered = true;
         stock_move(s, b, BOX_DYING);
     }
-    if (b->pidfd < 0)
-        (void)shutdown(b->control, SHUT_WR);
     // Should that fail, which takes a kernel out of memory, nobody gets its slot again.
     (void)epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd < 0 ? b->control : b->pidfd, &ev);
 }
@@ -698,7 +704,9 @@ void stock_orphan_speaks(struct stock *s, uint64_t id)
     stock_look(b, &usage);
     if (!b->answered)
         answer(s, b, &usage);
+    struct stock_kind *kind = &s->kinds[b->kind];
     stock_forget(s, b);
+    kind->failing |= kind->lost >= STOCK_LOST_MAX; // until somebody asks again
 }
 
 void stock_zygote_lost(struct stock *s)

@@ -35,6 +35,7 @@ enum {
     STOCK_TICKETS = 8192, // places in the table of orders; a gate that behaves has no two in one
     STOCK_FAREWELLS = 256,
     STOCK_NO_SLOT = -1,
+    STOCK_LOST_MAX = 3,   // boxes of a kind that are lost with their stems before somebody is told
     STOCK_FDS_SPARE = 64, // descriptors besides those of boxes: without them all would end
 };
 
@@ -96,6 +97,7 @@ struct order {
 struct stock_kind {
     uint32_t target;        // how many to keep parked
     bool failing;           // they do not come up: make none ahead until somebody asks again
+    unsigned lost;          // one after the other, with their stems, before they were ready
     struct box_list parked; // the list of BOX_PARKED
     uint32_t parked_count;
     uint32_t making;           // MAKING

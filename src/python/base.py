@@ -95,7 +95,8 @@ Box.installed = find_installed()
 
 
 def is_own_file(filename):
-    """Of user code, and not the interpreter's, which nobody in a box can write to."""
+    """Of user code, and not the interpreter's. Code that moves the interpreter away and puts its own files there is
+    taken at its word: what depends on this is advice."""
     return filename.startswith(Box.folders) and not filename.startswith(Box.installed)
 
 

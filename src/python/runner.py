@@ -30,7 +30,7 @@ from sys import setprofile, setrecursionlimit, settrace
 from _constrictor import receive, send
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, HERE, ImportHook, KnownSources, LINE_MAX, MESSAGE_MAX, PAYLOAD_MAX
-from base import clip, need, quote, remember, scan_json, to_json
+from base import clip, is_own_file, need, quote, remember, scan_json, to_json
 from report import complain, describe_error, describe_value, message_of, type_name
 from session import begin, evaluate, forget_history, keep
 from source import compile_body, recoded, to_steps
@@ -205,7 +205,7 @@ def drop_namespace():
     for name in list(islice(reversed(modules), max(0, len(modules) - Box.modules + 1))):
         module = modules[name]
         file = module.__dict__.get("__file__") if type(module) is type(sys) else None
-        if type(file) is str and file.startswith(Box.folders):
+        if type(file) is str and is_own_file(file):
             del modules[name]
     module = None
     collect_new()

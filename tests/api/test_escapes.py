@@ -25,10 +25,10 @@ def attempt(name, action):
     try:
         action()
         print('OUT', name)
-    except (OSError, ValueError):
+    except (OSError, ValueError, IndexError):
         print('held', name)
 attempt('shadow', lambda: got.open('/etc/shadow', 0))
-attempt('home of root', lambda: got.stat('/root/.bashrc'))    # the interpreter may be below it, and shown
+attempt('home of root', lambda: [name for name in got.listdir('/root') if name not in FOLDER][0])    # or the interpreter is there
 attempt('folder of the tests', lambda: got.listdir(FOLDER))
 attempt('init of the host', lambda: got.listdir('/proc/1/root/etc'))
 attempt('write to /etc', lambda: got.open('/etc/x', 65))

@@ -365,6 +365,10 @@ for folder in sys.prefix, os.path.dirname(preload_below.__file__):
         open(folder + "/x", "w")
     except OSError as e:
         print(e.errno)
+try:
+    os.open(sys.prefix + "/pipe", os.O_RDWR | os.O_NONBLOCK)    # which a file system that is read-only allows
+except OSError as e:
+    print(e.errno)
 print(os.listdir("/tmp"))
 print(sys.prefix)
 preload_below.fail()
@@ -380,13 +384,15 @@ def test_venv_below_what_a_box_covers(cli, top):
         python = make_venv(NEW[0], folder)
         result = cli.run("6 * 7", "--python", python)
         assert result.result == "42", result
+        os.mkfifo(f"{folder}/pipe")
+        os.chmod(f"{folder}/pipe", 0o666)
         (site,) = glob.glob(f"{folder}/lib/python3*/site-packages")
         with open(f"{site}/preload_below.py", "w") as file:
             file.write("def fail():\n    raise TypeError('below')\n")
         result = cli.run(BELOW, "--python", python)
         assert (result.verdict, result.error["type"]) == ("error", "TypeError"), result
         *errnos, listed, prefix = result.stdout.splitlines()
-        assert errnos == [str(errno.EROFS)] * 2 and prefix == folder, result
+        assert set(errnos) <= {str(errno.EROFS), str(errno.EACCES)} and len(errnos) == 3 and prefix == folder, result
         assert set(ast.literal_eval(listed)) == {"own"} | {os.path.basename(folder) for _ in [top] if top == "/tmp"}, result
         assert [frame["file"] for frame in result.error["traceback"]] == ["<stdin>"], result
         # Under a policy scratch is mounted once more, for reading only; and what is installed is not the code's own.
@@ -394,6 +400,49 @@ def test_venv_below_what_a_box_covers(cli, top):
         assert result.result == "7.0", result
         result = cli.run("__import__('preload_' + 'below')", "--python", python, "--policy", "guarded")
         assert not result.success and "preload_below" in result.error["message"], result
+
+
+if os.getuid() == 0:
+    NOBODY = 65534
+
+    def evil_folder(folder):
+        """Another user's: its library would be taken from a place of his."""
+        os.symlink(os.path.dirname(os.path.realpath(NEW[0])), f"{folder}/bin")
+        with open(f"{folder}/pyvenv.cfg", "w") as file:
+            file.write(f"home = {folder}/bin\n")
+        os.chown(folder, NOBODY, NOBODY)
+        return f"{folder}/bin/{os.path.basename(os.path.realpath(NEW[0]))}"
+
+    def evil_home(folder):
+        python = make_venv(NEW[0], folder)
+        os.mkdir(f"{folder}/theirs")
+        os.chown(f"{folder}/theirs", NOBODY, NOBODY)
+        with open(f"{folder}/pyvenv.cfg", "a") as file:
+            file.write(f"home = {folder}/theirs\n")
+        return python
+
+    def evil_file(folder):
+        python = make_venv(NEW[0], folder)
+        os.chown(f"{folder}/pyvenv.cfg", NOBODY, NOBODY)
+        return python
+
+    def evil_parent(folder):
+        os.mkdir(f"{folder}/in")
+        python = make_venv(NEW[0], f"{folder}/in")
+        os.chmod(folder, 0o777)
+        return python
+
+    def evil_link(folder):
+        python = make_venv(NEW[0], folder)
+        os.chown(python, NOBODY, NOBODY, follow_symlinks=False)
+        return python
+
+    @pytest.mark.parametrize("make", [evil_folder, evil_home, evil_file, evil_parent, evil_link], ids=lambda f: f.__name__)
+    def test_root_asks_nothing_of_what_another_user_can_change(cli, make):
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            os.chmod(folder, 0o755)
+            result = cli.run("6 * 7", "--python", make(folder))
+        assert result.status == 69 and "not root" in result.json["error"]["message"], result
 
 
 if MNT:
