@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,6 +100,12 @@ int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct 
     };
     memcpy(ret->cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
     return 0;
+}
+
+void *order_books(size_t size)
+{
+    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room == MAP_FAILED || madvise(room, size, MADV_DONTFORK) < 0 ? NULL : room;
 }
 
 static uint64_t microseconds(struct timeval t)

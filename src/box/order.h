@@ -22,6 +22,9 @@ const struct sock_fprog *order_first_filter(void);
 // Borrows the descriptors: control, stdout, stderr, those of the groups, and the socket of a new stem.  0 or -EPROTO.
 int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret);
 
+// For what whoever makes boxes writes to for each of them: memory that a fork leaves out, of zeroes.  NULL with errno.
+void *order_books(size_t size);
+
 void order_exited(uint64_t box, int status, const struct rusage *usage, struct wire_exited *ret);
 
 #endif

@@ -307,19 +307,10 @@ static int make_all_private(void)
     return -E2BIG;
 }
 
-static int open_books(void)
-{
-    void *room =
-        mmap(NULL, sizeof *books, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED || madvise(room, sizeof *books, MADV_DONTFORK) < 0)
-        return -errno;
-    books = room;
-    return 0;
-}
-
 int spawn_serve(const struct spawn_hooks *hooks, bool single)
 {
-    int r = open_books();
+    books = order_books(sizeof *books);
+    int r = books ? 0 : -errno;
     if (r == 0)
         books->single = single;
     if (r == 0)

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,16 +24,6 @@ static struct books {
     struct rusage usage;
     int status;
 } * books;
-
-static int open_books(void)
-{
-    void *room =
-        mmap(NULL, sizeof *books, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED || madvise(room, sizeof *books, MADV_DONTFORK) < 0)
-        return -errno;
-    books = room;
-    return 0;
-}
 
 bool stem_may_make(uint32_t box_flags)
 {
@@ -82,7 +71,8 @@ int stem_serve(const struct box_plan *first, int sock)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         _exit(1);
     // In the place of the zygote's, so that it is not ours any more.
-    if (open_books() < 0 || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
+    books = order_books(sizeof *books);
+    if (!books || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
         _exit(1);
     for (int r = make(&plan);;) {
         int fds[FD_PASS_MAX];

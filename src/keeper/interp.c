@@ -429,10 +429,11 @@ static bool home_is_roots(const char *path)
         for (int i = 0; i < up && end && end > path; i++)
             end = memrchr(path, '/', (size_t)(end - path));
         snprintf(file, sizeof file, "%.*s/pyvenv.cfg", end ? (int)(end - path) : 0, path);
-        ssize_t n = file_read_at(AT_FDCWD, file, text, sizeof text);
-        if (n == -ENOENT)
+        if (!realpath(file, real) && errno == ENOENT)
             continue;
-        if (n < 0 || !is_roots(file))
+        // Before it is read: what is another's could also be a pipe that never ends.
+        if (!is_roots(file) || !is_roots(real) ||
+            file_read_at(AT_FDCWD, real, text, sizeof text) < 0)
             return false;
         for (char *save, *line = strtok_r(text, "\n", &save); line;
              line = strtok_r(NULL, "\n", &save)) {
@@ -442,7 +443,7 @@ static bool home_is_roots(const char *path)
                 continue;
             value += 1 + strspn(value + 1, " \t");
             value[strcspn(value, "\r")] = '\0';
-            if (realpath(value, real) && (!is_roots(value) || !is_roots(real)))
+            if (!realpath(value, real) || !is_roots(value) || !is_roots(real))
                 return false;
         }
     }

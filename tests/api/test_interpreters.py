@@ -426,6 +426,14 @@ if os.getuid() == 0:
         os.chown(f"{folder}/pyvenv.cfg", NOBODY, NOBODY)
         return python
 
+    def evil_pipe(folder):
+        python = make_venv(NEW[0], folder)
+        os.unlink(f"{folder}/pyvenv.cfg")
+        os.mkfifo(f"{folder}/theirs")
+        os.chown(f"{folder}/theirs", NOBODY, NOBODY)
+        os.symlink("theirs", f"{folder}/pyvenv.cfg")
+        return python
+
     def evil_parent(folder):
         os.mkdir(f"{folder}/in")
         python = make_venv(NEW[0], f"{folder}/in")
@@ -437,7 +445,7 @@ if os.getuid() == 0:
         os.chown(python, NOBODY, NOBODY, follow_symlinks=False)
         return python
 
-    @pytest.mark.parametrize("make", [evil_folder, evil_home, evil_file, evil_parent, evil_link], ids=lambda f: f.__name__)
+    @pytest.mark.parametrize("make", [evil_folder, evil_home, evil_file, evil_pipe, evil_parent, evil_link], ids=lambda f: f.__name__)
     def test_root_asks_nothing_of_what_another_user_can_change(cli, make):
         with tempfile.TemporaryDirectory(dir="/tmp") as folder:
             os.chmod(folder, 0o755)
