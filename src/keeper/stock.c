@@ -132,11 +132,6 @@ void stock_move(struct stock *s, struct box *b, enum box_state state)
     stock_enlist(s, b, state);
 }
 
-static bool is_handed_out(const struct box *b)
-{
-    return b->state == BOX_LIVE || b->state == BOX_IDLE;
-}
-
 static void close_all(struct box *b)
 {
     fd_close(&b->control);
@@ -237,7 +232,7 @@ static void drop_order(struct stock *s, struct order *o)
     free(o);
 }
 
-static void refuse_orders(struct stock *s, enum box_kind kind, const struct err *e)
+void stock_refuse_orders(struct stock *s, enum box_kind kind, const struct err *e)
 {
     for (struct order *o; (o = TAILQ_FIRST(&s->kinds[kind].orders));) {
         stock_refuse(s, o->ticket, e);
@@ -326,8 +321,8 @@ static void refill(struct stock *s, enum box_kind kind, bool ahead)
     while (wants(s, kind, ahead))
         if (stock_make(s, kind, &s->standard, 0, &nobodys, &e) < 0) {
             if (s->kinds[kind].making_for_stock == 0)
-                refuse_orders(s, kind, &e); // nothing is on its way that could serve them
-            s->kinds[kind].failing = true;  // until the next order
+                stock_refuse_orders(s, kind, &e); // nothing is on its way that could serve them
+            s->kinds[kind].failing = true;        // until the next order
             return;
         }
 }
@@ -356,7 +351,7 @@ static void park(struct stock *s, struct box *b)
 }
 
 // Ends a box that is not ready yet.
-static void give_up(struct stock *s, struct box *b)
+void stock_give_up(struct stock *s, struct box *b)
 {
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     b->answered = true;
@@ -380,7 +375,7 @@ void stock_cancel(struct stock *s, uint64_t ticket)
         stock_refuse_cancelled(s, ticket);
     } else if (b && b->ticket == ticket && b->state == BOX_MAKING) {
         b->cancelled = true;
-        give_up(s, b);
+        stock_give_up(s, b);
     }
 }
 
@@ -390,9 +385,9 @@ void stock_fail(struct stock *s, struct box *b, const struct err *e)
     if (b->ticket)
         stock_refuse(s, b->ticket, e);
     else
-        refuse_orders(s, b->kind, e);
+        stock_refuse_orders(s, b->kind, e);
     log_err(LOG_DEBUG, e);
-    give_up(s, b);
+    stock_give_up(s, b);
     s->kinds[b->kind].failing = true; // the next would fail too: wait until somebody asks
 }
 
@@ -522,7 +517,7 @@ void stock_subtract_earlier(const struct box *b, struct wire_usage *u)
     u->process_hits -= b->process_hits < u->process_hits ? b->process_hits : u->process_hits;
 }
 
-static void answer(struct stock *s, struct box *b, const struct wire_usage *usage)
+void stock_answer(struct stock *s, struct box *b, const struct wire_usage *usage)
 {
     union wire_message m;
     m.ended = (struct wire_ended){
@@ -546,8 +541,8 @@ void stock_release(struct stock *s, const struct wire_release *m)
     stock_look(b, &usage); // before the end: without cgroups there is nothing to see afterwards
     // The answer first: the end of a box keeps a core busy for half a millisecond.
     if (!b->wait_reaped)
-        answer(s, b, &usage);
-    if (is_handed_out(b)) {
+        stock_answer(s, b, &usage);
+    if (stock_is_handed_out(b)) {
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
         stock_move(s, b, BOX_DYING);
     }
@@ -580,7 +575,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     }
     b->reaped = true;
     b->status = m->status;
-    if ((is_handed_out(b) || b->state == BOX_DYING) && !b->answered) {
+    if ((stock_is_handed_out(b) || b->state == BOX_DYING) && !b->answered) {
         struct wire_usage usage;
         stock_look(b, &usage);
         if (s->caps->cgroups.driver == &watch_driver) {
@@ -592,7 +587,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
             if (usage.peak_memory_bytes < m->max_rss_bytes)
                 usage.peak_memory_bytes = m->max_rss_bytes;
         }
-        answer(s, b, &usage);
+        stock_answer(s, b, &usage);
     }
     stock_forget(s, b);
 }
@@ -616,7 +611,7 @@ void stock_gate_lost(struct stock *s)
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
         if (b->ticket)
-            give_up(s, b);
+            stock_give_up(s, b);
     }
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
@@ -645,85 +640,6 @@ void stock_adopt(struct stock *s)
         }
     m.adopt = (struct wire_adopt){.box = 0};
     stock_send(s, WIRE_ADOPT, &m, NULL, 0);
-}
-
-static void lose(struct stock *s, struct box *b, const struct err *e)
-{
-    struct wire_usage usage;
-    if (b->state == BOX_MAKING && b->ticket)
-        stock_refuse(s, b->ticket, e);
-    stock_look(b, &usage);
-    if ((is_handed_out(b) || b->state == BOX_DYING) && !b->answered)
-        answer(s, b, &usage);
-    stock_forget(s, b);
-}
-
-// Nobody will say how it ended.  Its init is killed, and reaped by the zygote; or, where nobody has said that there is one,
-// it ends when it finds its socket shut: then no code has run in it.  Until that is seen, by the pidfd or by the end of the
-// socket, its slot is taken.
-void stock_orphan(struct stock *s, struct box *b)
-{
-    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_ORPHAN, b->id)};
-    struct wire_usage usage;
-    struct err e;
-    if (b->state == BOX_MAKING) {
-        err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
-                "the process that makes boxes ended");
-        // Once is an accident, and whoever waits gets another.  If it goes on, nobody waits for ever.
-        if (b->ticket || ++s->kinds[b->kind].lost >= STOCK_LOST_MAX) {
-            log_err(LOG_WARN, &e);
-            stock_fail(s, b, &e);
-        } else {
-            give_up(s, b);
-        }
-    } else if (b->state != BOX_DYING) {
-        stock_look(b, &usage); // before the end: without cgroups there is nothing to see afterwards
-        (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
-        if (is_handed_out(b) && !b->answered)
-            answer(s, b, &usage);
-        b->answered = true;
-        stock_move(s, b, BOX_DYING);
-    }
-    // Should that fail, which takes a kernel out of memory, nobody gets its slot again.
-    (void)epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd < 0 ? b->control : b->pidfd, &ev);
-}
-
-void stock_orphan_speaks(struct stock *s, uint64_t id)
-{
-    struct box *b = stock_find(s, id);
-    struct wire_usage usage;
-    int fds[FD_PASS_MAX];
-    size_t count = 0;
-    char frame[64];
-    if (!b)
-        return;
-    if (b->pidfd < 0 && fd_recv(b->control, frame, sizeof frame, fds, 2, &count) > 0) {
-        close_fds(fds, count); // it was ready, and will find that it is not wanted
-        return;
-    }
-    stock_look(b, &usage);
-    if (!b->answered)
-        answer(s, b, &usage);
-    struct stock_kind *kind = &s->kinds[b->kind];
-    stock_forget(s, b);
-    kind->failing |= kind->lost >= STOCK_LOST_MAX; // until somebody asks again
-}
-
-void stock_zygote_lost(struct stock *s)
-{
-    struct err e;
-    err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
-            "the zygote ended");
-    s->zygote_sock = -1;
-    stems_end_all(&s->stems);
-    for (int i = 0; i < KIND_MAX; i++) {
-        refuse_orders(s, (enum box_kind)i, &e);
-        for (struct box *b; (b = TAILQ_FIRST(&s->kinds[i].parked));)
-            lose(s, b, &e);
-    }
-    for (int state = 0; state < BOX_STATE_MAX; state++)
-        for (struct box *b; (b = TAILQ_FIRST(&s->lists[state]));)
-            lose(s, b, &e);
 }
 
 void stock_done(struct stock *s)

@@ -196,7 +196,12 @@ bool stock_wants_boxes(const struct stock *s);
 // To a broker that is new: the boxes that it serves from here on.
 void stock_tell_broker(struct stock *s);
 
-// Between stock.c, making.c, netbox.c and tick.c.
+static inline bool stock_is_handed_out(const struct box *b)
+{
+    return b->state == BOX_LIVE || b->state == BOX_IDLE;
+}
+
+// Between stock.c, making.c, losses.c, netbox.c and tick.c.
 int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *limits,
                uint64_t ticket, const struct box_terms *terms, struct err *e);
 void stock_enlist(struct stock *s, struct box *b, enum box_state state); // it is in no list yet
@@ -208,6 +213,9 @@ void stock_subtract_earlier(const struct box *b, struct wire_usage *u);
 void stock_move(struct stock *s, struct box *b, enum box_state state);
 void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills it; ENDED follows
 void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up
+void stock_give_up(struct stock *s, struct box *b); // ends one that is not ready yet
+void stock_answer(struct stock *s, struct box *b, const struct wire_usage *usage); // ENDED
+void stock_refuse_orders(struct stock *s, enum box_kind kind, const struct err *e);
 void stock_retry_groups(struct stock *s);
 void stock_orphan(struct stock *s, struct box *b);    // its stem is gone
 void stock_introduce(struct stock *s, struct box *b); // to the broker, before the gate has it
