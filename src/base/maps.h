@@ -19,6 +19,12 @@ struct mapping {
     const char *name; // "" where there is none; cut when long; valid until the next call
 };
 
+// Bits of /proc/self/pagemap that need no privilege.
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+#define PAGE_SWAPPED (UINT64_C(1) << 62)
+#define PAGE_FILE_OR_SHARED (UINT64_C(1) << 61)
+#define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
+
 struct maps {
     int fd;
     bool failed; // the last maps_next() was not the end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// enter: the recipe.  Runs in a child of the zygote, with all capabilities of a user namespace that
-// owns nothing but this box, and ends with none.  No user code runs before the last step.
+// enter: the recipe.  Begins in a child of the zygote, with all capabilities of a user namespace that
+// owns nothing but this slot, and ends in a box with none.  No user code runs before the last step.
 //
 // The order, and why no other.  First what a slot's boxes have in common, by box_settle(), in their stem (stem.h):
 //   1  uid map first: who has no mapped id owns nothing that is made later, a tmpfs for instance

@@ -24,11 +24,6 @@
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
-// Bits of /proc/self/pagemap that need no privilege.
-#define PAGE_PRESENT (UINT64_C(1) << 63)
-#define PAGE_SWAPPED (UINT64_C(1) << 62)
-#define PAGE_OF_FILE (UINT64_C(1) << 61)
-
 enum {
     PIECES_MAX = 1024,
     OBJECTS_MAX = 1024,
@@ -273,7 +268,8 @@ static int renew_piece(int pagemap, const struct image_area *p, off_t at)
             return n < 0 ? -errno : -EIO;
         for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, from += page_size) {
             const struct image_area page = {from, from + page_size};
-            if ((entries[i] & (PAGE_PRESENT | PAGE_SWAPPED)) && !(entries[i] & PAGE_OF_FILE) &&
+            if ((entries[i] & (PAGE_PRESENT | PAGE_SWAPPED)) &&
+                !(entries[i] & PAGE_FILE_OR_SHARED) &&
                 write_piece(file.write, &page, at + (off_t)(from - p->start)) < 0)
                 return -EIO;
         }

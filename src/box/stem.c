@@ -25,11 +25,6 @@ static struct books {
     int status;
 } * books;
 
-bool stem_may_make(uint32_t box_flags)
-{
-    return !(box_flags & (BOX_NETWORK | BOX_WITHOUT_SECCOMP));
-}
-
 static void tell(enum wire_type type, const int *fds, size_t count)
 {
     if (wire_send(ZYGOTE_SOCKET_FD, type, &books->reply, fds, count) < 0)

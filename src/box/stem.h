@@ -24,7 +24,10 @@
 #include "box/enter.h"
 
 // SECURITY: asked by whoever makes a box, not only by whoever orders it.
-bool stem_may_make(uint32_t box_flags);
+static inline bool stem_may_make(uint32_t box_flags)
+{
+    return !(box_flags & (BOX_NETWORK | BOX_WITHOUT_SECCOMP));
+}
 
 // The life of a stem, from its clone on: settles, makes the box of the first plan, then those that SPAWN messages on
 // `sock` ask for, one at a time, and reports them there as the zygote would.  Returns 1 in the user process of a box; the

@@ -14,11 +14,6 @@
 #include "base/fd.h"
 #include "base/maps.h"
 
-// Bits of /proc/self/pagemap that need no privilege.
-#define PAGE_PRESENT (UINT64_C(1) << 63)
-#define PAGE_FILE_OR_SHARED (UINT64_C(1) << 61)
-#define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
-
 enum {
     AREAS_MAX = 1024,
     RANGES_MAX = 4096,

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -429,8 +430,11 @@ static bool home_is_roots(const char *path)
         for (int i = 0; i < up && end && end > path; i++)
             end = memrchr(path, '/', (size_t)(end - path));
         snprintf(file, sizeof file, "%.*s/pyvenv.cfg", end ? (int)(end - path) : 0, path);
-        if (!realpath(file, real) && errno == ENOENT)
-            continue;
+        if (!realpath(file, real)) {
+            if (errno == ENOENT)
+                continue;
+            return false;
+        }
         // Before it is read: what is another's could also be a pipe that never ends.
         if (!is_roots(file) || !is_roots(real) ||
             file_read_at(AT_FDCWD, real, text, sizeof text) < 0)
@@ -439,7 +443,7 @@ static bool home_is_roots(const char *path)
              line = strtok_r(NULL, "\n", &save)) {
             char *value = strchr(line, '=');
             line += strspn(line, " \t");
-            if (!value || strncmp(line, "home", 4) != 0)
+            if (!value || strncasecmp(line, "home", 4) != 0)
                 continue;
             value += 1 + strspn(value + 1, " \t");
             value[strcspn(value, "\r")] = '\0';

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "box/stem.h"
 #include "keeper/stock.h"
 
 #define MORE_FILES                                                                                 \
@@ -80,8 +81,7 @@ static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned gr
         .slot = (uint32_t)slot,
         .limits = b->limits,
     };
-    b->has_stem =
-        !s->stemless && !(b->kind & KIND_NETWORK) && !(m.spawn.flags & BOX_WITHOUT_SECCOMP);
+    b->has_stem = !s->stemless && stem_may_make(m.spawn.flags);
     int stem = b->has_stem ? stems_wake(&s->stems, slot) : -1;
     int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 3 + groups);
     if (r == -EPIPE || r == -ECONNRESET) // there is none, or it has just died
