@@ -222,18 +222,25 @@ static int step_freeze(const struct box_plan *plan)
     return extras.frozen ? 0 : -1;
 }
 
-// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 the scratch folder (for the keeper), 5 the
-// way to write to a frozen one; all from 3 on are closed again before user code.  SECURITY: whatever the zygote had open ends here
-// (CVE-2024-21626: a leaked directory descriptor is a way out).
+static int make_output(int ret[2])
+{
+    // Init must not wait in a read: the code can open its end of a pipe for reading and be there first.
+    return pipe2(ret, O_CLOEXEC) < 0 ? -1 : fcntl(ret[0], F_SETFL, O_NONBLOCK);
+}
+
+// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 and 5 the read ends of the pipes (for init), 6 the
+// scratch folder (for the keeper), 7 the way to write to a frozen one; user code has none of those from 3 on.
+// The pipes are made here, so that they belong to the box's user and are charged to its group.
+// SECURITY: whatever the zygote had open ends here (CVE-2024-21626: a leaked directory descriptor is a way out).
 static int step_fds(const struct box_plan *plan)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int scratch = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (null < 0 || scratch < 0)
+    int out[2], err[2];
+    if (null < 0 || scratch < 0 || make_output(out) < 0 || make_output(err) < 0)
         return -1;
     // Move what is in the way above the target numbers first, so that no dup3 hits a source.
-    int from[] = {null,    plan->stdout_fd, plan->stderr_fd, plan->control_fd,
-                  scratch, scratch_writer};
+    int from[] = {null, out[1], err[1], plan->control_fd, out[0], err[0], scratch, scratch_writer};
     const size_t count = ARRAY_LEN(from) - (scratch_writer < 0);
     for (size_t i = 0; i < count; i++) {
         if (from[i] < (int)ARRAY_LEN(from))
@@ -306,7 +313,7 @@ static int step_posture(const struct box_plan *plan)
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
                  getpid() == 1 && creds_are_empty() &&
                  prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && prctl(PR_GET_DUMPABLE) == 0 &&
-                 fcntl(5 + extras.frozen + (extras.listener >= 0), F_GETFD) < 0;
+                 fcntl(BOX_WRITER_FD + extras.frozen + (extras.listener >= 0), F_GETFD) < 0;
     if (holds && !(plan->flags & BOX_WITHOUT_SECCOMP))
         // The filter is really there.
         holds = prctl(PR_GET_SECCOMP) == 2 && nothing_nests() && leaves_nothing();

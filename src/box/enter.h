@@ -72,7 +72,7 @@ struct box_plan {
     uint32_t cgroup_kind; // enum box_cgroup_kind
     uint32_t cgroup_fds;
     int cgroup_fd[BOX_CGROUP_FDS_MAX];
-    int control_fd, stdout_fd, stderr_fd;
+    int control_fd;
     int proc_fd;            // a procfs in which the new process is visible
     uint64_t base_as_bytes; // address space of the zygote, on top of which RLIMIT_AS counts
     struct sock_fprog filter, telling_filter; // the last half; the second for a listener

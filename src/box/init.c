@@ -16,7 +16,11 @@
 //       that `request` is set EMPTY when a run is answered: see (5) of box/branch.h.
 //   (5) where no code will ever run (FRAME_DIRECT) nothing is handed over: the user process goes on reading the
 //       socket and writes to it itself, two hand-overs fewer for each answer.  Init only waits for its end.
-//   (6) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it is
+//   (6) init sends output on only between a run and its answer, so that what threads print between two runs waits
+//       in the pipe for the next one; and only once the control socket is init's alone: before that the keeper reads
+//       it.  What it sees in a pipe too early it leaves there and sets `early`; the user process wakes it later.
+//   (7) all that was printed before an answer is sent before the answer.
+//   (8) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it is
 //       looking at the mailbox is not lost, the next ppoll returns at once.
 
 #include "box/init.h"
@@ -63,11 +67,12 @@ static struct {
 
 // Two, because the user process may still be reading its run in one of them when the next comes.
 static char datagrams[2][sizeof(struct frame_header) + FRAME_CHUNK];
-static unsigned current;      // the one that is received into
-static size_t stalled_length; // of the run that waits in it
-static bool kept;             // FRAME_KEPT
-static bool direct;           // FRAME_DIRECT; set before init could hear of a run
-static bool running;          // a run was taken, and its result is not out yet
+static unsigned current;       // the one that is received into
+static size_t stalled_length;  // of the run that waits in it
+static bool kept;              // FRAME_KEPT
+static bool direct;            // FRAME_DIRECT; set before init could hear of a run
+static bool running;           // a run was taken, and its result is not out yet
+static _Atomic uint32_t early; // invariant 6
 static struct files_usage usage_before;
 static _Alignas(64) char init_stack[64 * 1024];
 static _Alignas(64) char split_stack[16 * 1024];
@@ -110,6 +115,31 @@ static void publish(const char *data, size_t length)
     (void)futex(&mailbox->request, FUTEX_WAKE, 1);
 }
 
+// ---- output ----------------------------------------------------------------------------------------
+
+enum { OUTPUT_STREAMS = 2, PIPE_MAX = 1 << 20 }; // PIPE_MAX: the most that a pipe holds
+
+static char output[FRAME_CHUNK];
+static bool closed[OUTPUT_STREAMS]; // no process has the other end any more
+
+// Reads one piece; 0: there is none.
+static size_t read_output(int stream)
+{
+    long n = closed[stream]
+                 ? 0
+                 : sys_raw(SYS_read, BOX_STDOUT_FD + stream, (long)output, sizeof output, 0, 0, 0);
+    if (n == 0)
+        closed[stream] = true;
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void discard_output(void)
+{
+    for (int stream = 0; stream < OUTPUT_STREAMS; stream++)
+        for (size_t all = 0, n = 1; n && all < PIPE_MAX; all += n)
+            n = read_output(stream);
+}
+
 // Takes one datagram of a RUN frame; the frame is published when it is complete.  One that begins anew
 // takes the place of an unfinished one, whose gate was killed while it sent it.
 static void take_run(const struct frame_header *h, const char *payload, size_t length)
@@ -125,6 +155,8 @@ static void take_run(const struct frame_header *h, const char *payload, size_t l
             (void)sys_raw(SYS_munmap, (long)assembly, total, 0, 0, 0, 0);
         assembly = NULL;
         kept = h->flags & FRAME_KEPT;
+        if (h->flags & FRAME_DISCARD)
+            discard_output();
         direct = direct || (!atomic_load(&mailbox->handed_over) && h->flags & FRAME_DIRECT);
         if (h->total <= FRAME_CHUNK) {
             if (length != h->total)
@@ -230,6 +262,15 @@ static long send_frame(uint32_t kind, uint16_t flags, const char *data, size_t l
     return 0;
 }
 
+// Up to `most` bytes of each stream.
+static void send_output(size_t most)
+{
+    for (int stream = 0; stream < OUTPUT_STREAMS; stream++)
+        for (size_t all = 0, n = 1; n && all < most; all += n)
+            if ((n = read_output(stream)))
+                (void)send_frame(FRAME_OUTPUT, (uint16_t)stream, output, n);
+}
+
 // ---- the user process's side ---------------------------------------------------------------------
 
 static void wake_init(void)
@@ -269,6 +310,8 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
     if (!atomic_load(&mailbox->handed_over))
         while (atomic_load(&mailbox->request) == EMPTY)
             take_datagram(0);
+    if (direct && atomic_exchange(&early, 0))
+        wake_init();
     if (!direct && !atomic_load(&mailbox->handed_over)) {
         (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
         // SECURITY: the last way to write to a scratch that is read-only.  The files that came along were
@@ -277,8 +320,8 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
             (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
         writer = -1;
         atomic_store(&mailbox->handed_over, 1);
-        if (kept)
-            wake_init(); // or it would not serve files before the end of this run
+        if (kept || atomic_load(&early))
+            wake_init(); // or it would not serve files or output before the end of this run
     }
     wait_while(&mailbox->request, EMPTY);
     if (atomic_load(&mailbox->request) != FULL)
@@ -378,7 +421,8 @@ static uint16_t result_flags(void)
 {
     struct files_usage now = files_usage(FILES_ROOT);
     bool same = now.inodes == usage_before.inodes && now.blocks == usage_before.blocks;
-    return same ? 0 : FRAME_HAS_FILES;
+    return (uint16_t)((same ? 0 : FRAME_HAS_FILES) |
+                      (closed[0] || closed[1] ? FRAME_NO_OUTPUT : 0));
 }
 
 static bool answered; // since init slept last
@@ -389,6 +433,7 @@ static void serve_outgoing(void)
         return;
     size_t length = mailbox->outgoing_length;
     uint32_t kind = mailbox->outgoing_kind;
+    send_output(PIPE_MAX);
     running = running && kind != FRAME_RESULT;
     answered = kind == FRAME_RESULT;
     if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
@@ -405,6 +450,7 @@ static void serve_children(void)
     while ((pid = sys_raw(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0)) > 0) {
         if (branch_active() ? branch_reaped(pid, status) : pid != user_pid)
             continue; // an orphan that was handed to us, or somebody else goes on
+        send_output(PIPE_MAX);
         struct frame_exit gone = {.status = status};
         (void)send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone);
         leave(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
@@ -477,6 +523,26 @@ static void look_for_more(void)
     while (sys_raw(SYS_ppoll, (long)&p, 1, (long)&at_once, 0, 0, 0) == 0 && now_us() < until);
 }
 
+// What ppoll should look at: -1 is nothing.
+static int output_fd(int stream)
+{
+    bool wanted = atomic_load(&mailbox->handed_over) ? running : direct || !atomic_load(&early);
+    return wanted && !closed[stream] ? BOX_STDOUT_FD + stream : -1;
+}
+
+static void serve_output(void)
+{
+    if (direct) { // the control socket is not ours, and the warnings of a parser are not wanted
+        discard_output();
+        return;
+    }
+    if (!atomic_load(&mailbox->handed_over))
+        atomic_store(&early, 1);
+    if (atomic_load(
+            &mailbox->handed_over)) // asked after the store: one of the two sees the other's
+        send_output(sizeof output);
+}
+
 static _Noreturn void init_loop(void)
 {
     uint64_t none = 0; // signal mask while asleep: everything open
@@ -491,15 +557,22 @@ static _Noreturn void init_loop(void)
         if (answered && listening && kept)
             look_for_more();
         answered = false;
-        struct pollfd p = {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0};
-        long r = sys_raw(SYS_ppoll, (long)&p, 1, 0, (long)&none, sizeof none, 0);
+        struct pollfd p[1 + OUTPUT_STREAMS] = {
+            {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0}};
+        for (int stream = 0; stream < OUTPUT_STREAMS; stream++)
+            p[1 + stream] = (struct pollfd){.fd = output_fd(stream), .events = POLLIN};
+        long r = sys_raw(SYS_ppoll, (long)p, 1 + OUTPUT_STREAMS, 0, (long)&none, sizeof none, 0);
         if (r <= 0)
             continue; // a signal: see what it was about
+        if (p[1].revents || p[2].revents)
+            serve_output();
+        if (!p[0].revents)
+            continue;
         // ppoll prefers a datagram to a signal that was there before it; a signal is about the run before
         // the one that the datagram brings.
         if (interrupt_is_pending())
             atomic_store(&mailbox->interrupt, 1);
-        else if (p.revents & POLLIN)
+        else if (p[0].revents & POLLIN)
             take_datagram(MSG_DONTWAIT);
         else
             leave(0);
@@ -527,10 +600,10 @@ static void init_main(void)
         clone(user_main, split_stack + sizeof split_stack, flags, NULL, NULL, NULL, tid_address);
     if (user_pid < 0)
         leave(1);
-    // It keeps the control socket.  The pipes end when the user's processes end.
+    // It keeps the control socket and the read ends of the pipes, which end when the user's processes end.
     // SECURITY: nor does it keep what the user process gives away before its first run.
     if (sys_raw(SYS_close_range, 0, BOX_CONTROL_FD - 1, 0, 0, 0, 0) < 0 ||
-        sys_raw(SYS_close_range, BOX_CONTROL_FD + 1, ~0U, 0, 0, 0, 0) < 0)
+        sys_raw(SYS_close_range, BOX_SCRATCH_FD, ~0U, 0, 0, 0, 0) < 0)
         leave(1);
     atomic_store(&parted, 1);
     init_loop();
@@ -558,6 +631,8 @@ int init_split(const struct init_extras *extras)
         return -1;
 
     // Only the user process gets here, by setcontext.
+    if (sys_close_range(BOX_STDOUT_FD, BOX_STDERR_FD) < 0)
+        return -1;
     for (int i = 0; i < 3; i++)
         if (sigaction(signals[i], &before[i], NULL) < 0)
             return -1;

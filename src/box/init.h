@@ -4,13 +4,18 @@
 //
 // A box is two processes that share one memory (CLONE_VM) but not their descriptors:
 //
-//   init          pid 1; C only; holds the control socket; reaps orphans; ends when the user process
-//                 ends, and the kernel then kills whatever is left in the pid namespace
+//   init          pid 1; C only; holds the control socket and the read ends of stdout and stderr, whose
+//                 bytes it sends on as OUTPUT frames; reaps orphans; ends when the user process ends, and
+//                 the kernel then kills whatever is left in the pid namespace
 //   user process  pid 2; continues as the interpreter; has descriptors 0, 1, 2 and no other
 //
 // Sharing the memory makes init free (a second fork of a warm interpreter would cost as much as the
 // box itself) and lets the two talk through a mailbox, so that code in the box has no descriptor of
 // ours to close, copy or write to, and a forked child cannot speak for its parent.
+//
+// SECURITY: code can hold the mutex of a pipe for as long as it can starve one of its threads, and a read from
+// that pipe waits for it in the kernel.  So no process outside of the box ever touches the pipes: init reads
+// them, and may stick there without harm to anybody but its own box.
 //
 // SECURITY: init is inside the wall, with the same powers as user code.  Code that overwrites its
 // memory gains nothing: it can end its own box or say untrue things about its own result.
@@ -23,7 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BOX_CONTROL_FD = 3, BOX_SCRATCH_FD = 4, BOX_WRITER_FD = 5 };
+// Descriptors between the recipe and the split; see step_fds() in enter.c.
+enum { BOX_CONTROL_FD = 3, BOX_STDOUT_FD, BOX_STDERR_FD, BOX_SCRATCH_FD, BOX_WRITER_FD };
 
 // Address of the thread id that libc keeps for the calling thread, or NULL when this libc does
 // otherwise.  Asked in the zygote before it is needed: the child's copy must be corrected.
@@ -36,8 +42,9 @@ struct init_extras {
 };
 
 // Splits the calling process: init goes into its loop and never returns, the user process returns 0
-// with descriptor 4 and the listener closed; 3 and 5 it closes itself when it has its first run, before any
-// user code.  -1 with errno when the split failed.
+// without the read ends of its output.  The scratch folder and the listener it closes itself when it is ready,
+// the control socket and the writer when it has its first run, before any user code.  -1 with errno when the
+// split failed.
 int init_split(const struct init_extras *extras);
 
 // User process: waits for the next run.  Returns 1 and a buffer that stays valid until

@@ -78,7 +78,7 @@ const struct sock_fprog *order_first_filter(void)
 int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret)
 {
     const bool network = m->flags & BOX_NETWORK;
-    if (m->cgroup_fds > BOX_CGROUP_FDS_MAX || count != 3 + m->cgroup_fds + (m->stem ? 1 : 0) ||
+    if (m->cgroup_fds > BOX_CGROUP_FDS_MAX || count != 1 + m->cgroup_fds + (m->stem ? 1 : 0) ||
         m->slot >= WIRE_SLOTS)
         return -EPROTO;
     *ret = (struct box_plan){
@@ -91,14 +91,12 @@ int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct 
         .cgroup_kind = m->cgroup_kind,
         .cgroup_fds = m->cgroup_fds,
         .control_fd = fds[0],
-        .stdout_fd = fds[1],
-        .stderr_fd = fds[2],
         .proc_fd = ZYGOTE_PROC_FD,
         .base_as_bytes = base_as_bytes,
         .filter = filters[network ? FILTER_PART_LAST_NETWORK : FILTER_PART_LAST],
         .telling_filter = filters[network ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
     };
-    memcpy(ret->cgroup_fd, fds + 3, sizeof(int) * m->cgroup_fds);
+    memcpy(ret->cgroup_fd, fds + 1, sizeof(int) * m->cgroup_fds);
     return 0;
 }
 

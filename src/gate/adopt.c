@@ -179,10 +179,9 @@ void home_adopt(const struct wire_adopt *m, const int *fds, void *argument)
         first++;
     struct home *h = first < all->entry_count ? home_new(all) : NULL;
     if (h)
-        h->box = live_new(all->gate, m->box, &m->limits, true, fds);
+        h->box = live_new(all->gate, m->box, &m->limits, true, fds[0]);
     else
-        for (int i = 0; i < 3; i++)
-            (void)close(fds[i]);
+        (void)close(fds[0]);
     if (!h || !h->box) {
         free(h);
         link_give_back(&all->gate->link, m->box); // nobody's, or no memory

@@ -290,18 +290,9 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
         finish(c, answer); // may begin others, and have this checker make room for them
 }
 
-// Whatever it prints is of no interest, but it must not wait for a reader.
-static void on_output(struct live_box *b, enum live_stream stream)
-{
-    char nowhere[4096];
-    if (read(b->fd[stream], nowhere, sizeof nowhere) == 0)
-        live_end_stream(b, stream);
-}
-
 static const struct live_user user = {
     .on_result = on_result,
     .on_exit = on_exit_frame,
-    .on_output = on_output,
     .on_garbage = on_garbage,
     .on_ended = on_ended,
 };
@@ -365,7 +356,7 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
     struct wire_limits limits = keeper_limits(g->facts->config);
     struct err e = {0};
     if (fds)
-        k->box = live_new(g, m->box, &limits, false, fds);
+        k->box = live_new(g, m->box, &limits, false, fds[0]);
     if (k->box) {
         k->box->direct = true;
         link_hold(&g->link, k->box);

@@ -75,7 +75,7 @@ static struct link_order *take_ticket(struct link *l, uint64_t ticket, bool *ret
 
 static void on_box(struct link *l, const struct wire_box *m, const int *fds, size_t count)
 {
-    bool whole = m->box && count == 3 + (size_t)m->meter_fds, unwanted;
+    bool whole = m->box && count == 1 + (size_t)m->meter_fds, unwanted;
     l->by_box[m->box % LINK_BOX_SLOTS].told = m->told;
     struct link_order *o = take_ticket(l, m->ticket, &unwanted);
     if (o) {
@@ -134,7 +134,7 @@ static void on_denied(struct link *l, const struct wire_denied *m)
 
 static void on_adopt(struct link *l, const struct wire_adopt *m, const int *fds, size_t count)
 {
-    bool whole = m->box && count == 3;
+    bool whole = m->box && count == 1;
     l->by_box[m->box % LINK_BOX_SLOTS].told = m->told;
     if (l->on_adopt && (whole || !m->box)) {
         l->on_adopt(m, whole ? fds : NULL, l->adopt_argument);
@@ -155,7 +155,7 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
         union wire_message m;
         int fds[FD_PASS_MAX];
         size_t count = 0;
-        int r = wire_recv(sock, &m, fds, 3 + WIRE_METER_FDS, &count);
+        int r = wire_recv(sock, &m, fds, 1 + WIRE_METER_FDS, &count);
         if (r == -EAGAIN)
             return;
         if (r <= 0) {

@@ -102,6 +102,11 @@ static int take_frame(struct live_box *b, int fd)
         if (u && u->on_result)
             u->on_result(b, r->data, r->total, r->flags);
         return 0;
+    case FRAME_OUTPUT:
+        if (r->flags >= LIVE_STREAMS || !u || !u->on_output)
+            return -EBADMSG;
+        u->on_output(b, (enum live_stream)r->flags, r->data, r->total);
+        return 0;
     case FRAME_EXIT:
         if (r->total != sizeof gone)
             return -EBADMSG;
@@ -176,18 +181,7 @@ void live_read(struct live_box *b)
     read_datagrams(b, READS_AT_END, true);
 }
 
-// ---- output ------------------------------------------------------------------------------------------
-
-static void on_stream(evutil_socket_t fd, short what, void *argument)
-{
-    struct live_box *b = argument;
-    enum live_stream stream = fd == b->fd[LIVE_STDOUT] ? LIVE_STDOUT : LIVE_STDERR;
-    (void)what;
-    if (b->user && b->user->on_output)
-        b->user->on_output(b, stream);
-    else if (event_del(b->stream_event[stream]) == 0)
-        b->watched[stream] = false; // it waits for somebody who wants it
-}
+// ---- listening ----------------------------------------------------------------------------------------
 
 // What the one before had lent us may be gone with it.  Half a frame that is out already does no harm: the
 // box begins anew with the next one.
@@ -206,36 +200,25 @@ void live_listen(struct live_box *b, const struct live_user *user, void *owner)
         drop_borrowed(b);
     b->user = user;
     b->owner = owner;
-    // Who listens no more leaves the events be: most boxes say nothing until somebody listens again, and
-    // four system calls in each run would be for nothing.
-    for (int i = 0; user && user->on_output && i < LIVE_STREAMS; i++)
-        // Without it, what is in the pipe is read at the end, and code that fills it waits for its limit.
-        if (b->fd[i] >= 0 && !b->watched[i])
-            b->watched[i] = event_add(b->stream_event[i], NULL) == 0;
-}
-
-void live_end_stream(struct live_box *b, enum live_stream stream)
-{
-    if (b->stream_event[stream])
-        (void)event_del(b->stream_event[stream]);
-    b->watched[stream] = false;
-    fd_close(&b->fd[stream]);
 }
 
 // ---- sending -----------------------------------------------------------------------------------------
+
+static unsigned run_flags(const struct live_box *b)
+{
+    return (b->direct ? FRAME_DIRECT : b->kept ? FRAME_KEPT : 0) | (b->discard ? FRAME_DISCARD : 0);
+}
 
 // Sends what can be sent now.  0, or a negative errno: -EAGAIN: the socket is full.  The box may be gone.
 static int send_frames(struct live_box *b)
 {
     for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));) {
-        unsigned flags = f->kind != FRAME_RUN ? 0
-                         : b->direct          ? FRAME_DIRECT
-                         : b->kept            ? FRAME_KEPT
-                                              : 0;
+        unsigned flags = f->kind == FRAME_RUN ? run_flags(b) : 0;
         int n = frame_send_flags(b->control, f->kind, flags, f->pieces, f->count, &f->offset);
         if (n < 0)
             return n;
         bool tell = f->borrowed;
+        b->discard = b->discard && f->kind != FRAME_RUN;
         drop_frame(b, f);
         if (!tell || !b->user || !b->user->on_sent)
             continue;
@@ -319,27 +302,22 @@ static bool make_events(struct live_box *b)
     struct event_base *base = b->gate->base;
     b->control_event = event_new(base, b->control, EV_READ | EV_PERSIST, on_control, b);
     b->write_event = event_new(base, b->control, EV_WRITE | EV_PERSIST, on_writable, b);
-    for (int i = 0; i < LIVE_STREAMS; i++)
-        b->stream_event[i] = event_new(base, b->fd[i], EV_READ | EV_PERSIST, on_stream, b);
-    return b->control_event && b->write_event && b->stream_event[LIVE_STDOUT] &&
-           b->stream_event[LIVE_STDERR] && event_add(b->control_event, NULL) == 0;
+    return b->control_event && b->write_event && event_add(b->control_event, NULL) == 0;
 }
 
 struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,
-                          const int fds[3])
+                          int control)
 {
     struct live_box *b = calloc(1, sizeof *b);
     if (!b) {
-        for (int i = 0; i < 3; i++)
-            (void)close(fds[i]);
+        (void)close(control);
         return NULL;
     }
     *b = (struct live_box){.gate = g,
                            .id = id,
                            .limits = *limits,
                            .kept = kept,
-                           .control = fds[0],
-                           .fd = {fds[1], fds[2]},
+                           .control = control,
                            // A kept box may come from another gate, which was killed while it read.
                            .reader = {.max = FRAME_RESULT_MAX, .resync = kept}};
     TAILQ_INIT(&b->frames);
@@ -348,8 +326,7 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
     // And that gate may have asked things: their answers must not look like answers to us.
     if (kept && getrandom(&b->next_tag, sizeof b->next_tag, GRND_NONBLOCK) < 0)
         b->next_tag = (uint32_t)id;
-    for (int i = 0; i < 3; i++)
-        (void)fd_set_nonblock(fds[i], true);
+    (void)fd_set_nonblock(control, true);
     if (!make_events(b)) {
         live_free(b);
         return NULL;
@@ -392,14 +369,11 @@ void live_free(struct live_box *b)
     scratch_fail_all(b);
     drop_readers(b);
     drop_frames(b);
-    struct event *events[] = {b->control_event, b->write_event, b->stream_event[LIVE_STDOUT],
-                              b->stream_event[LIVE_STDERR]};
-    for (size_t i = 0; i < ARRAY_LEN(events); i++)
-        if (events[i])
-            event_free(events[i]);
+    if (b->control_event)
+        event_free(b->control_event);
+    if (b->write_event)
+        event_free(b->write_event);
     fd_close(&b->control);
-    for (int i = 0; i < LIVE_STREAMS; i++)
-        fd_close(&b->fd[i]);
     frame_reader_done(&b->reader);
     free(b);
 }

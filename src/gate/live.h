@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// live: a box that the gate holds: its control socket, its two pipes, and whoever listens to it.  A run
+// live: a box that the gate holds: its control socket, and who listens to it.  A run
 // has one for itself; a session keeps one and lends it to its runs.
 //
 // SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c; the one
@@ -31,7 +31,7 @@ enum live_stream { LIVE_STDOUT, LIVE_STDERR, LIVE_STREAMS };
 struct live_user {
     void (*on_result)(struct live_box *b, const char *data, size_t length, unsigned flags);
     void (*on_exit)(struct live_box *b, int status); // the user process is gone; ENDED follows
-    void (*on_output)(struct live_box *b, enum live_stream stream); // there is some, or its end
+    void (*on_output)(struct live_box *b, enum live_stream stream, const char *data, size_t length);
     void (*on_sent)(struct live_box *b); // a borrowed frame went out, maybe from within live_send()
     void (*on_garbage)(
         struct live_box *b);              // it said what no box says, and will not be read any more
@@ -53,10 +53,10 @@ struct live_box {
     uint64_t id;
     struct wire_limits limits;
     bool kept;
-    bool direct; // no code will ever run in it: FRAME_DIRECT
-    int control, fd[LIVE_STREAMS];
-    struct event *control_event, *write_event, *stream_event[LIVE_STREAMS];
-    bool watched[LIVE_STREAMS]; // the stream's event is added
+    bool direct;  // no code will ever run in it: FRAME_DIRECT
+    bool discard; // what waits in its output pipes is not the next run's: FRAME_DISCARD
+    int control;
+    struct event *control_event, *write_event;
     struct frame_reader reader;
     TAILQ_HEAD(, live_frame) frames; // to be sent, in order, never mixed
     unsigned frame_count;
@@ -85,23 +85,20 @@ struct live_guard {
 void live_guard_begin(struct live_guard *g, struct live_box *b);
 bool live_guard_end(struct live_guard *g); // true: the box is still there
 
-// Takes the descriptors.  NULL: no memory, and they are closed.
+// Takes the descriptor.  NULL: no memory, and it is closed.
 struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,
-                          const int fds[3]);
+                          int control);
 // Closes our ends and fails the operations that are awaited; the box itself is the keeper's.
 void live_free(struct live_box *b);
 
-// Output is read by whoever listens; without a listener it waits in the pipes.  A frame that another owner
-// had lent, and that is not out yet, is dropped.
+// A frame that another owner had lent, and that is not out yet, is dropped.  Between two runs the box's init keeps
+// output back; a box that sends some to a user without on_output breaks the protocol.
 void live_listen(struct live_box *b, const struct live_user *user, void *owner);
 
 // Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied (`copy`).
 // 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the way.
 int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
               size_t count, bool copy);
-
-// No more of this stream: it is at its end, or nobody wants it.  Closes it.
-void live_end_stream(struct live_box *b, enum live_stream stream);
 
 void live_reader_add(struct live_box *b, struct live_reader *r);
 void live_reader_drop(struct live_reader *r); // fine when the box is gone

@@ -25,8 +25,6 @@ enum {
     BACKOFF_MS = 30 * 1000,
     BACKOFF_DOUBLINGS = 7, // up to about an hour
     WAITING_CPU_MS = 1000, // of a box that waits
-    WAITING_OUTPUT = 64 << 10,
-    DRAIN_READS = 64,
 };
 
 // ---- the end of a box ----------------------------------------------------------------------------------
@@ -127,16 +125,13 @@ static void on_garbage(struct live_box *live)
 
 // SECURITY: nobody gets what a package prints while nobody has run anything; and a flood of it must not keep the
 // gate busy.
-static void on_output(struct live_box *live, enum live_stream stream)
+static void on_output(struct live_box *live, enum live_stream stream, const char *data,
+                      size_t length)
 {
     struct nursling *b = live->owner;
-    static char nowhere[16 << 10];
-    ssize_t n = read(live->fd[stream], nowhere, sizeof nowhere);
-    uint64_t most =
-        b->stage == NURSLING_READY ? WAITING_OUTPUT : b->family->all->config->output_bytes;
-    if (n == 0) // its end, which follows, or a package closes it: then it is no box to give away
-        live_end_stream(live, stream);
-    else if (n > 0 && (b->printed += (uint64_t)n) > most)
+    (void)stream;
+    (void)data;
+    if ((b->printed += length) > b->family->all->config->output_bytes)
         give_up(b, false, "they print without an end");
 }
 
@@ -181,9 +176,12 @@ static void on_result(struct live_box *live, const char *data, size_t length, un
 {
     struct nursling *b = live->owner;
     struct nursery *n = b->family->all;
-    (void)flags;
     if (b->stage != NURSLING_WARMING) {
         give_up(b, false, "the box answers what nobody asked");
+        return;
+    }
+    if (flags & FRAME_NO_OUTPUT) {
+        give_up(b, false, "they close stdout or stderr");
         return;
     }
     if (!take_report(b, data, length))
@@ -221,12 +219,7 @@ static void on_measured(struct live_box *live, const struct wire_measured *m)
         give_up(b, false, "they take more than --nursery-memory");
         return;
     }
-    if (live->fd[LIVE_STDOUT] < 0 || live->fd[LIVE_STDERR] < 0) {
-        give_up(b, false, "they close stdout or stderr");
-        return;
-    }
     b->stage = NURSLING_READY;
-    b->printed = 0;
     n->making--;
     nursery_tick_in(n, NURSERY_SOON_MS);
 }
@@ -260,15 +253,15 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
         give_up(b, true, m->error);
         return;
     }
-    b->box = live_new(g, m->box, &n->limits, true, fds);
+    b->box = live_new(g, m->box, &n->limits, true, fds[0]);
     if (!b->box) {
         for (unsigned i = 0; i < m->meter_fds; i++)
-            (void)close(fds[3 + i]);
+            (void)close(fds[1 + i]);
         link_give_back(&g->link, m->box);
         give_up(b, true, "the server is out of memory");
         return;
     }
-    meter_open(&b->box->meter, g->facts->caps->cgroups.driver->kind, fds + 3, m->meter_fds);
+    meter_open(&b->box->meter, g->facts->caps->cgroups.driver->kind, fds + 1, m->meter_fds);
     link_hold(&g->link, b->box);
     b->stage = NURSLING_WARMING;
     live_listen(b->box, &user, b);
@@ -328,36 +321,14 @@ void nursling_look(struct nursling *b)
     }
 }
 
-// What it printed since it was looked at last.  False: there is no end to it.
-static bool drain(struct live_box *live)
-{
-    static char nowhere[16 << 10];
-    for (int i = 0; i < LIVE_STREAMS; i++) {
-        int reads = 0;
-        ssize_t got;
-        if (live->fd[i] < 0)
-            return false;
-        while ((got = read(live->fd[i], nowhere, sizeof nowhere)) > 0)
-            if (++reads == DRAIN_READS)
-                return false;
-        if (got == 0)
-            return false;
-    }
-    return true;
-}
-
 struct live_box *nursling_take(struct nursling *b)
 {
-    struct nursery *n = b->family->all;
     bool asked = b->asked;
     struct live_box *live = let_go(b);
     struct wire_usage used;
-    if (drain(live)) {
-        live->late = asked; // the answer to that would be taken for the run's
-        (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
-        free(TAKE_PTR(live->refusals));                       // and what was denied before is not
-        return live;
-    }
-    end_box(n, live, false);
-    return NULL;
+    live->discard = true; // what it printed while it waited is not the run's
+    live->late = asked;   // the answer to that would be taken for the run's
+    (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
+    free(TAKE_PTR(live->refusals));                       // and what was denied before is not
+    return live;
 }

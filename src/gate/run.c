@@ -182,8 +182,6 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     stop_timer(r);
     r->state = RUN_HOLDING;
     network_settle(r->request.network); // while the box ends, or its files are looked at
-    if (r->request.session)
-        run_drain(r); // it is complete: the runner flushes before it answers
     if (r->request.on_answer && r->request.on_answer(r, flags)) {
         if (r->state == RUN_HOLDING && !set_timer(r, PREPARE_MS, on_overdue))
             release(r, END_CANCELLED);
@@ -289,8 +287,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     r->ended = *m;
     r->state = RUN_ENDING;
     network_settle(r->request.network); // before the session forgets its box
-    live_read(b);                       // an EXIT or RESULT may still be unread
-    run_drain(r);
+    live_read(b);                       // output, an EXIT or RESULT may still be unread
     take_refusals(r);
     if (r->request.session) {
         r->has_turn = false;
@@ -440,7 +437,7 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
         done(r);
         return;
     }
-    struct live_box *b = live_new(r->gate, m->box, &r->request.limits, false, fds);
+    struct live_box *b = live_new(r->gate, m->box, &r->request.limits, false, fds[0]);
     if (!b) {
         link_give_back(&r->gate->link, m->box);
         err_set(&r->error, ERR_SYSTEM, ENOMEM, "run it again later", "take a box");

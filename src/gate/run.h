@@ -90,13 +90,12 @@ struct run {
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
     uint64_t output_total[RUN_STREAMS], output_kept;
-    bool output_cut;           // what comes is not kept any more
-    bool widened[RUN_STREAMS]; // its pipe was made larger
-    bool output_lent;          // its object has "" for it: who took it writes it in there
-    enum wire_end end;         // why we released it
-    enum wire_end soft;        // why it was interrupted; END_OWN: it was not
-    json_t *result;            // what the code said, or NULL
-    unsigned flags;            // of the result's frame
+    bool output_cut;    // what comes is not kept any more
+    bool output_lent;   // its object has "" for it: who took it writes it in there
+    enum wire_end end;  // why we released it
+    enum wire_end soft; // why it was interrupted; END_OWN: it was not
+    json_t *result;     // what the code said, or NULL
+    unsigned flags;     // of the result's frame
     bool has_exit;
     int exit_status; // wait status of the user process, as its init said
     bool has_ended;  // `ended` is the keeper's last word; false: the box lives on, and `ended` says
@@ -137,8 +136,7 @@ void run_free(struct run *r);
 
 // Between run.c and output.c.
 void run_stop(struct run *r, enum wire_end end); // a limit is met, or nobody wants it any more
-void run_on_output(struct live_box *b, enum live_stream stream);
-void run_drain(struct run *r); // what is in the pipes now
+void run_on_output(struct live_box *b, enum live_stream stream, const char *data, size_t length);
 // What a box said, if it is an object and not too much of one: new, or NULL.  Also for check.c.
 json_t *run_parse_result(const char *data, size_t length);
 

@@ -289,12 +289,12 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
     struct session *s = TAILQ_FIRST(&h->mates);
     struct err e = {0};
     if (fds)
-        h->box = live_new(h->all->gate, m->box, &s->plan.limits, true, fds);
+        h->box = live_new(h->all->gate, m->box, &s->plan.limits, true, fds[0]);
     if (h->box)
-        meter_open(&h->box->meter, h->all->gate->facts->caps->cgroups.driver->kind, fds + 3,
+        meter_open(&h->box->meter, h->all->gate->facts->caps->cgroups.driver->kind, fds + 1,
                    m->meter_fds);
     for (unsigned i = 0; fds && !h->box && i < m->meter_fds; i++)
-        (void)close(fds[3 + i]);
+        (void)close(fds[1 + i]);
     if (!h->box) {
         if (fds)
             link_give_back(&h->all->gate->link, m->box);

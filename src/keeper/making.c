@@ -83,9 +83,9 @@ static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned gr
     };
     b->has_stem = !s->stemless && stem_may_make(m.spawn.flags);
     int stem = b->has_stem ? stems_wake(&s->stems, slot) : -1;
-    int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 3 + groups);
+    int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 1 + groups);
     if (r == -EPIPE || r == -ECONNRESET) // there is none, or it has just died
-        r = order_from_zygote(s, b, slot, &m, fds, 3 + groups);
+        r = order_from_zygote(s, b, slot, &m, fds, 1 + groups);
     if (r == -EMFILE || r == -ENFILE)
         return err_set(e, ERR_BUSY, -r, MORE_FILES, "make a box");
     return r < 0 ? err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box") : 0;
@@ -94,46 +94,31 @@ static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned gr
 // Descriptors and groups of a new box, and the order for it.
 static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 {
-    int sock[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+    int sock[2] = {-1, -1};
     int r = cgroup_make(&s->caps->cgroups, &b->cg, b->id, &b->limits, e);
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 ||
-        pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
-        fd_is_scarce(err[1], fds_to_come(s))) {
+        fd_is_scarce(sock[1], fds_to_come(s))) {
         r = err_set(e, ERR_BUSY, errno, MORE_FILES, "make a box");
-        for (int i = 0; i < 2; i++) {
-            fd_close(&sock[i]);
-            fd_close(&out[i]);
-            fd_close(&err[i]);
-        }
+        fd_close(&sock[0]);
+        fd_close(&sock[1]);
         return r;
     }
     b->control = sock[0];
-    b->out = out[0];
-    b->err = err[0];
-    if (slots_have_uids(&s->caps->slots)) {
-        // So that the box can open its own /dev/stdout.  Best effort: the descriptors work anyway.
-        uid_t uid = (uid_t)s->caps->slots.uid_first + (uid_t)slot;
-        (void)!fchown(out[1], uid, (gid_t)-1);
-        (void)!fchown(err[1], uid, (gid_t)-1);
-    }
     // Before the order goes out: a failure after it would leave a box that nobody knows.
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
     if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0) {
         r = err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
         fd_close(&sock[1]);
-        fd_close(&out[1]);
-        fd_close(&err[1]);
         return r;
     }
 
-    int fds[3 + BOX_CGROUP_FDS_MAX + 1] = {sock[1], out[1], err[1]};
-    int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 3);
+    int fds[1 + BOX_CGROUP_FDS_MAX + 1] = {sock[1]};
+    int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 1);
     r = groups < 0 ? err_set(e, ERR_SYSTEM, -groups, NULL, "enter cgroup '%s'", b->cg.name)
                    : order(s, b, slot, fds, (unsigned)groups, e);
-    for (int i = 0; i < 3; i++)
-        fd_close(&fds[i]);
+    fd_close(&fds[0]);
     if (r < 0)
         return r;
     b->since_ms = clock_ms();
@@ -160,8 +145,6 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
                       .ticket = ticket,
                       .terms = *terms,
                       .control = -1,
-                      .out = -1,
-                      .err = -1,
                       .scratch = -1,
                       .pidfd = -1,
                       .listener = -1,

@@ -45,9 +45,7 @@ static int fds_of(void *argument, const union wire_message *m, int *ret_fds)
     if (!b)
         return 0;
     ret_fds[0] = b->control;
-    ret_fds[1] = b->out;
-    ret_fds[2] = b->err;
-    return 3;
+    return 1;
 }
 
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
@@ -135,8 +133,6 @@ void stock_move(struct stock *s, struct box *b, enum box_state state)
 static void close_all(struct box *b)
 {
     fd_close(&b->control);
-    fd_close(&b->out);
-    fd_close(&b->err);
     fd_close(&b->scratch);
     fd_close(&b->pidfd);
     for (size_t i = 0; i < WIRE_NET_FDS && b->has_net; i++)
@@ -196,17 +192,17 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
     union wire_message m; // not {...}, which would clear 16 KiB
     m.box = (struct wire_box){
         .ticket = ticket, .box = b->id, .parked = parked, .told = b->listener >= 0};
-    int fds[3 + WIRE_METER_FDS] = {b->control, b->out, b->err};
+    int fds[1 + WIRE_METER_FDS] = {b->control};
     b->terms = *terms;
     stock_move(s, b, BOX_LIVE);
     stock_introduce(s, b); // before the gate can say anything about it
     denied_watch(s, b);
     // Without its meter a session asks us after every run, which takes longer and works as well.
-    if (b->terms.keep && !fd_is_scarce(b->err, 2 * STOCK_FDS_SPARE))
-        m.box.meter_fds = cgroup_open_meter(&b->cg, fds + 3);
-    stock_send(s, WIRE_BOX, &m, fds, 3 + m.box.meter_fds);
+    if (b->terms.keep && !fd_is_scarce(b->control, 2 * STOCK_FDS_SPARE))
+        m.box.meter_fds = cgroup_open_meter(&b->cg, fds + 1);
+    stock_send(s, WIRE_BOX, &m, fds, 1 + m.box.meter_fds);
     for (unsigned i = 0; i < m.box.meter_fds; i++)
-        fd_close(&fds[3 + i]);
+        fd_close(&fds[1 + i]);
     if (!b->terms.keep)
         stock_unkeep(b);
 }
@@ -216,8 +212,6 @@ void stock_unkeep(struct box *b)
 {
     b->terms.keep = false;
     fd_close(&b->control);
-    fd_close(&b->out);
-    fd_close(&b->err);
 }
 
 // ---- orders --------------------------------------------------------------------------------------

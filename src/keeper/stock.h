@@ -63,7 +63,7 @@ struct box {
     int64_t warned_ms; // when it was interrupted for its CPU time; 0: it was not
     uint64_t
         wait_cpu_ms; // it waits for its first run, and may use no more until then; 0: it does not
-    int control, out, err, scratch, pidfd;
+    int control, scratch, pidfd;
     int listener; // of its filter, see keeper/denied.h; -1: there is none
     struct denied *denied;
     int64_t denied_window;   // keeper/denied.c: the bound

@@ -26,9 +26,11 @@ enum {
 
 // Flags of a frame.
 enum {
-    FRAME_HAS_FILES = 1, // RESULT: scratch is not as empty as it was when the box was made
-    FRAME_KEPT = 2,      // RUN: the box lives on, and FILE frames may come while the run goes on
-    FRAME_DIRECT = 4,    // the first RUN: no code will ever run in this box (gate/check.h)
+    FRAME_HAS_FILES = 1,  // RESULT: scratch is not as empty as it was when the box was made
+    FRAME_KEPT = 2,       // RUN: the box lives on, and FILE frames may come while the run goes on
+    FRAME_DIRECT = 4,     // the first RUN: no code will ever run in this box (gate/check.h)
+    FRAME_DISCARD = 8,    // RUN: drop what waits in the output pipes, it is not this run's
+    FRAME_NO_OUTPUT = 16, // RESULT: the code has closed its stdout or stderr for good
 };
 
 // Bounds of what is said about files in scratch.
@@ -48,6 +50,7 @@ enum frame_kind {
     FRAME_FAILED,  // box -> keeper: struct frame_failed, a step of the recipe failed
     FRAME_FILE,    // gate -> box: struct frame_file, path: look at, open, write files in scratch
     FRAME_FILED, // box -> gate: struct frame_filed, entries, in one datagram; may carry one descriptor
+    FRAME_OUTPUT, // box -> gate: bytes that the code printed; the flags are 0 for stdout, 1 for stderr
     FRAME_KIND_MAX
 };
 

@@ -8,11 +8,11 @@
 // message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading it.
 //
 //   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
-//   keeper -> gate    BOX, ADOPT (+ control, stdout, stderr)  DENIED  ENDED  MEASURED  STATUS_REPLY
+//   keeper -> gate    BOX, ADOPT (+ control)  DENIED  ENDED  MEASURED  STATUS_REPLY
 //                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
 //                     NET_LINK (+ a socket to the broker)  PORTER_LINK (+ one to the porter)
-//   keeper -> zygote  SPAWN (+ control, stdout, stderr, cgroup descriptors, and a socket for the slot's new stem)
-//   keeper -> stem    SPAWN (+ control, stdout, stderr, cgroup descriptors)
+//   keeper -> zygote  SPAWN (+ control, cgroup descriptors, and a socket for the slot's new stem)
+//   keeper -> stem    SPAWN (+ control, cgroup descriptors)
 //   stem -> keeper    SPAWNED (+ pidfd)  EXITED
 //   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)  EXITED
 //   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
@@ -191,9 +191,10 @@ struct wire_box {
     uint64_t ticket;
     uint64_t box; // 0: refused, see the error
     uint32_t error_code;
-    uint32_t parked;    // 1: it was waiting; 0: made to order
-    uint32_t meter_fds; // of a kept box: how many descriptors for gate/meter.h follow the three
-    uint32_t told;      // 1: there will be a DENIED for what policy.def wants told
+    uint32_t parked; // 1: it was waiting; 0: made to order
+    uint32_t
+        meter_fds; // of a kept box: how many descriptors for gate/meter.h follow the control socket
+    uint32_t told; // 1: there will be a DENIED for what policy.def wants told
     char error[WIRE_TEXT_MAX];
     char hint[WIRE_TEXT_MAX];
 };
@@ -231,7 +232,7 @@ struct wire_spawn {
     struct wire_header h;
     uint64_t box;
     uint32_t uid_slot;     // uid inside the zygote's user namespace
-    uint32_t cgroup_fds;   // how many cgroup descriptors follow the three others
+    uint32_t cgroup_fds;   // how many cgroup descriptors follow the control socket
     uint32_t cgroup_kind;  // enum box_cgroup_kind
     uint32_t flags;        // enum box_flags
     uint32_t landlock_abi; // 0: none

@@ -181,7 +181,7 @@ static struct wire_limits limits;
 
 struct box {
     uint64_t id;
-    int control, out, err;
+    int control;
     uint32_t error_code;
     char error[WIRE_TEXT_MAX];
 };
@@ -220,14 +220,12 @@ static struct box acquire(bool network)
     MUST(wire_send(keeper_sock, WIRE_ACQUIRE, &m, NULL, 0) == 0);
     expect(WIRE_BOX, &m, fds, &count);
     MUST(m.box.ticket == next_ticket++);
-    struct box b = {.id = m.box.box, .control = -1, .out = -1, .err = -1};
+    struct box b = {.id = m.box.box, .control = -1};
     b.error_code = m.box.error_code;
     snprintf(b.error, sizeof b.error, "%s", m.box.error);
     if (b.id) {
-        MUST(count == 3);
+        MUST(count == 1);
         b.control = fds[0];
-        b.out = fds[1];
-        b.err = fds[2];
     }
     return b;
 }
@@ -243,20 +241,10 @@ static void start_code(const struct box *b, const char *code)
 // A line of what the code prints.
 static void read_line(const struct box *b, char *ret, size_t cap)
 {
-    size_t n = 0;
-    for (char c; n + 1 < cap; ret[n++] = c) {
-        if (!readable(b->out, GUARD_MS)) { // what it says about that
-            static char why[4096];
-            if (readable(b->err, 0) && read(b->err, why, sizeof why - 1) > 0)
-                fprintf(stderr, "%s\n", why);
-            if (recv(b->control, why, sizeof why - 1, MSG_DONTWAIT) > 16)
-                fprintf(stderr, "%s\n", why + sizeof(struct frame_header));
-            MUST(!"the code prints a line");
-        }
-        if (read(b->out, &c, 1) != 1 || c == '\n')
-            break;
+    if (unit_read_line(b->control, ret, cap, GUARD_MS) < 0) {
+        fprintf(stderr, "%s\n", ret); // what it says about that
+        MUST(!"the code prints a line");
     }
-    ret[n] = '\0';
 }
 
 static void release(struct box *b)
@@ -269,8 +257,6 @@ static void release(struct box *b)
     expect(WIRE_ENDED, &m, fds, &count);
     MUST(m.ended.box == b->id && m.ended.reaped);
     fd_close(&b->control);
-    fd_close(&b->out);
-    fd_close(&b->err);
 }
 
 static int number_of(const char *text)

@@ -130,15 +130,14 @@ static struct exec *execute(struct ran *w, const char *session, const char *netw
 static struct fake_box *give(bool network, bool keep)
 {
     union wire_message m;
-    int fds[3];
+    int control;
     assert_true(hear(WIRE_ACQUIRE, &m));
     assert_int_equal(m.acquire.network, network);
     assert_int_equal(m.acquire.keep, keep);
-    struct fake_box *b = make_box(fds);
+    struct fake_box *b = make_box(&control);
     m = (union wire_message){.box = {.ticket = m.acquire.ticket, .box = b->id, .parked = 1}};
-    assert_int_equal(wire_send(keeper, WIRE_BOX, &m, fds, 3), 0);
-    for (size_t i = 0; i < 3; i++)
-        fd_close(&fds[i]);
+    assert_int_equal(wire_send(keeper, WIRE_BOX, &m, &control, 1), 0);
+    fd_close(&control);
     turn();
     if (keep)
         keeper_measures(b);

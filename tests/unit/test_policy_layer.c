@@ -293,14 +293,13 @@ static void assert_told(struct fake_box *b, const char *text, bool is)
 static struct fake_box *give_any(void)
 {
     union wire_message m;
-    int fds[3];
+    int control;
     if (!hear(WIRE_ACQUIRE, &m))
         return NULL;
-    struct fake_box *b = make_box(fds);
+    struct fake_box *b = make_box(&control);
     m = (union wire_message){.box = {.ticket = m.acquire.ticket, .box = b->id, .parked = 1}};
-    assert_int_equal(wire_send(keeper, WIRE_BOX, &m, fds, 3), 0);
-    for (size_t i = 0; i < 3; i++)
-        fd_close(&fds[i]);
+    assert_int_equal(wire_send(keeper, WIRE_BOX, &m, &control, 1), 0);
+    fd_close(&control);
     turn();
     return b;
 }

@@ -112,30 +112,23 @@ static void run_in_box(const char *code, char *ret, size_t cap)
 {
     static union wire_message m;
     int fds[FD_PASS_MAX];
-    size_t count = 0, offset = 0, n = 0;
+    size_t count = 0, offset = 0;
     m.acquire = (struct wire_acquire){.ticket = 1, .cpu_ms = 60000, .limits = limits};
     MUST(wire_send(keeper_sock, WIRE_ACQUIRE, &m, NULL, 0) == 0);
     expect(WIRE_BOX, &m, fds, &count);
     if (!m.box.box)
         fprintf(stderr, "%s\n", m.box.error);
-    MUST(m.box.box && count == 3);
+    MUST(m.box.box && count == 1);
     struct frame_run head = {.code_length = (uint32_t)strlen(code)};
     struct frame_piece pieces[] = {{&head, sizeof head}, {code, head.code_length}};
     MUST(frame_send(fds[0], FRAME_RUN, pieces, 2, &offset) == 0);
-    for (char c; n + 1 < cap; ret[n++] = c) {
-        struct pollfd p = {.fd = fds[1], .events = POLLIN};
-        MUST(poll(&p, 1, GUARD_MS) == 1);
-        if (read(fds[1], &c, 1) != 1 || c == '\n')
-            break;
-    }
-    ret[n] = '\0';
+    MUST(unit_read_line(fds[0], ret, cap, GUARD_MS) == 0);
     uint64_t box = m.box.box;
     m.release = (struct wire_release){.box = box, .end = END_DONE, .wait_reaped = 1};
     MUST(wire_send(keeper_sock, WIRE_RELEASE, &m, NULL, 0) == 0);
     int rest[FD_PASS_MAX];
     expect(WIRE_ENDED, &m, rest, &count);
-    for (int i = 0; i < 3; i++)
-        (void)close(fds[i]);
+    (void)close(fds[0]);
 }
 
 static const char look[] =

@@ -15,9 +15,12 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "wire/frame.h"
 
 static inline int unit_fd_count(void)
 {
@@ -56,6 +59,41 @@ static inline void unit_send_raw(int sock, const void *data, size_t len, const i
             ((int *)(void *)CMSG_DATA(c))[i] = fds[i];
     }
     assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), len);
+}
+
+// The next line that the code in a box prints to stdout, from the OUTPUT frames on its control socket.  One box at a
+// time.  -1: there is none in time, or another frame, whose text is in `ret`.
+static inline int unit_read_line(int control, char *ret, size_t cap, int guard_ms)
+{
+    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK], text[2 * FRAME_CHUNK];
+    static size_t have;
+    static int whose = -1;
+    if (whose != control)
+        have = 0;
+    whose = control;
+    while (!memchr(text, '\n', have)) {
+        struct frame_header h;
+        struct pollfd p = {.fd = control, .events = POLLIN};
+        ssize_t n = poll(&p, 1, guard_ms) == 1 ? recv(control, datagram, sizeof datagram, 0) : -1;
+        size_t length = n < (ssize_t)sizeof h ? 0 : (size_t)n - sizeof h;
+        memcpy(&h, datagram, sizeof h);
+        if (!length || h.kind != FRAME_OUTPUT || h.flags || have + length > sizeof text) {
+            length = length < cap ? length : cap - 1;
+            memcpy(ret, datagram + sizeof h, length);
+            ret[length] = '\0';
+            whose = -1;
+            return -1;
+        }
+        memcpy(text + have, datagram + sizeof h, length);
+        have += length;
+    }
+    size_t line = (size_t)((char *)memchr(text, '\n', have) - text);
+    size_t n = line < cap ? line : cap - 1;
+    memcpy(ret, text, n);
+    ret[n] = '\0';
+    have -= line + 1;
+    memmove(text, text + line + 1, have);
+    return 0;
 }
 
 #endif
