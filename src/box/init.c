@@ -337,12 +337,9 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
 
 static void give_room(void)
 {
-    if (mailbox->request_length > FRAME_CHUNK) {
-        if (room.request)
-            (void)madvise(room.request, mailbox->request_length, MADV_REMOVE);
-        else
-            (void)munmap((void *)mailbox->request_data, mailbox->request_length);
-    }
+    // Shared memory is kept for the next request: only MADV_REMOVE could free it, which no box may call (policy.def).
+    if (mailbox->request_length > FRAME_CHUNK && !room.request)
+        (void)munmap((void *)mailbox->request_data, mailbox->request_length);
     atomic_store(&mailbox->request, EMPTY);
     if (atomic_load(&mailbox->stalled))
         wake_init();
