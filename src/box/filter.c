@@ -13,7 +13,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/audit.h>
+#include <linux/falloc.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <termios.h>
@@ -37,16 +40,13 @@
 #error "add the audit architecture and check the system call table before running boxes here"
 #endif
 
-#ifndef PR_SET_VMA
-#define PR_SET_VMA 0x53564d41
-#endif
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
 #endif
 
 #include "box/filter_rules.h"
 
-enum action { ACTION_ALLOW, ACTION_EPERM, ACTION_ENOSYS, ACTION_CHECK, ACTION_TOLD };
+enum action { ACTION_ALLOW, ACTION_EPERM, ACTION_ENOSYS, ACTION_IGNORE, ACTION_CHECK, ACTION_TOLD };
 
 static const struct row {
     const char *name;
@@ -58,6 +58,7 @@ static const struct row {
 #define ALLOW(name) {#name, ACTION_ALLOW, RULE_NONE, -1, false},
 #define DENY(name) {#name, ACTION_EPERM, RULE_NONE, -1, false},
 #define HIDE(name) {#name, ACTION_ENOSYS, RULE_NONE, -1, false},
+#define IGNORE(name) {#name, ACTION_IGNORE, RULE_NONE, -1, false},
 #define TELL(name) {#name, ACTION_EPERM, RULE_NONE, -1, true},
 #define TELL_HIDE(name) {#name, ACTION_ENOSYS, RULE_NONE, -1, true},
 #define CHECK(name, rule) {#name, ACTION_CHECK, rule, -1, false},
@@ -161,6 +162,11 @@ static bool tells(enum filter_kind kind)
     return kind >= FILTER_TELL;
 }
 
+static bool is_of_box(enum filter_kind kind)
+{
+    return kind < FILTER_GATE || kind >= FILTER_ZYGOTE;
+}
+
 static bool rule_is_told(enum rule rule)
 {
     for (size_t i = 0; i < CHECKS_MAX && rules[rule][i].op != CHECK_END; i++)
@@ -177,9 +183,11 @@ static bool is_late(const struct row *row)
            (row->action == ACTION_CHECK && rule_is_told(row->rule));
 }
 
+// It never reaches the kernel, whatever its arguments are.
 static bool is_refused(const struct row *row)
 {
-    return row->action == ACTION_EPERM || row->action == ACTION_ENOSYS;
+    return row->action == ACTION_EPERM || row->action == ACTION_ENOSYS ||
+           row->action == ACTION_IGNORE;
 }
 
 struct call {
@@ -285,10 +293,20 @@ static void emit_errno(struct filter *f, int errnum)
     emit_return(f, SECCOMP_RET_ERRNO | (uint32_t)errnum);
 }
 
+// SECURITY: our own processes really make the call: a store that believes it is on the disk must be there.
+static void emit_ignored(struct filter *f)
+{
+    emit_return(f, f->ignores ? SECCOMP_RET_ERRNO | IGNORED : SECCOMP_RET_ALLOW);
+}
+
 static void emit_refusal(struct filter *f, const struct check *c)
 {
-    emit_return(f, f->tells && c->told ? SECCOMP_RET_USER_NOTIF
-                                       : SECCOMP_RET_ERRNO | (uint32_t)c->errnum);
+    if (f->tells && c->told)
+        emit_return(f, SECCOMP_RET_USER_NOTIF);
+    else if (c->errnum == IGNORED)
+        emit_ignored(f);
+    else
+        emit_errno(f, c->errnum);
 }
 
 static void emit_load(struct filter *f, unsigned argument, unsigned mask)
@@ -324,6 +342,7 @@ static void emit_judgement(struct filter *f, const struct check *c)
         emit(f, BPF_JMP | BPF_JGT | BPF_K, c->values[0], 0, 1);
         emit_refusal(f, c);
         return;
+    case CHECK_NEVER: emit_refusal(f, c); return;
     }
 }
 
@@ -349,6 +368,7 @@ static void emit_leaf(struct filter *f, const struct range *r)
     case ACTION_ALLOW: emit_return(f, SECCOMP_RET_ALLOW); return;
     case ACTION_EPERM: emit_errno(f, EPERM); return;
     case ACTION_ENOSYS: emit_errno(f, ENOSYS); return;
+    case ACTION_IGNORE: emit_ignored(f); return;
     case ACTION_TOLD: emit_return(f, SECCOMP_RET_USER_NOTIF); return;
     case ACTION_CHECK:
         for (size_t i = 0; i < CHECKS_MAX && rules[r->rule][i].op != CHECK_END; i++)
@@ -496,6 +516,7 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
 
     ret->count = 0;
     ret->tells = tells(kind);
+    ret->ignores = is_of_box(kind);
     // The last halves need not ask again: of two filters the kernel takes the stricter answer, and the first one's
     // is to kill, which nothing outranks.
     if (!is_last(kind))
@@ -521,8 +542,9 @@ static const char *errno_name(int errnum)
         const char *name;
     } names[] = {
 #define NAME(errnum) {errnum, #errnum}
-        NAME(EPERM),           NAME(ENOTTY),      NAME(EAFNOSUPPORT), NAME(ESOCKTNOSUPPORT),
-        NAME(EPROTONOSUPPORT), NAME(ENOPROTOOPT), NAME(EOPNOTSUPP),
+        NAME(EPERM),           NAME(ENOTTY),          NAME(EAFNOSUPPORT),
+        NAME(ESOCKTNOSUPPORT), NAME(EPROTONOSUPPORT), NAME(ENOPROTOOPT),
+        NAME(EOPNOTSUPP),      NAME(EINVAL),          {IGNORED, "ignored"},
 #undef NAME
     };
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -540,13 +562,14 @@ static void dump_check(FILE *out, const struct check *c)
         [CHECK_NONE_OF] = "not in",
         [CHECK_NO_BITS] = "without bits",
         [CHECK_AT_MOST] = "at most",
+        [CHECK_NEVER] = "never",
     };
     char mask[16] = "";
     if (c->mask)
         snprintf(mask, sizeof mask, "&%#x", c->mask);
-    fprintf(out, "arg%u%s %s ", c->argument, mask, words[c->op]);
+    fprintf(out, "arg%u%s %s", c->argument, mask, words[c->op]);
     for (unsigned i = 0; i < c->count; i++)
-        fprintf(out, "%s%#" PRIx32, i ? "," : "", c->values[i]);
+        fprintf(out, "%s%#" PRIx32, i ? "," : " ", c->values[i]);
     fprintf(out, " else %s%s", errno_name(c->errnum), c->told ? ", told" : "");
     if (c->when.set) {
         mask[0] = '\0';
@@ -572,7 +595,7 @@ void filter_dump(FILE *out, enum filter_kind kind)
     static const char *const actions[] = {
         [ACTION_ALLOW] = "allow",         [ACTION_EPERM] = "errno:EPERM",
         [ACTION_ENOSYS] = "errno:ENOSYS", [ACTION_CHECK] = "args",
-        [ACTION_TOLD] = "told", // of halves only
+        [ACTION_IGNORE] = "ignore",       [ACTION_TOLD] = "told", // of halves only
     };
     struct call calls[ARRAY_LEN(policy)];
     size_t n = resolve(kind, calls);
@@ -604,6 +627,7 @@ static bool holds(const struct check *c, const uint64_t args[6])
     case CHECK_NONE_OF: return !among;
     case CHECK_NO_BITS: return !(value & c->values[0]);
     case CHECK_AT_MOST: return value <= c->values[0];
+    case CHECK_NEVER: return false;
     }
     return false;
 }
@@ -628,7 +652,7 @@ int filter_errno(enum filter_kind kind, int nr, const uint64_t args[6])
     if (row && row->action == ACTION_ENOSYS)
         return ENOSYS;
     for (size_t i = 0; row && row->action == ACTION_CHECK && i < CHECKS_MAX; i++)
-        if (!holds(&rules[row->rule][i], args))
+        if (!holds(&rules[row->rule][i], args) && rules[row->rule][i].errnum != IGNORED)
             return rules[row->rule][i].errnum;
     return EPERM;
 }

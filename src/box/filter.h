@@ -23,6 +23,7 @@ enum { FILTER_MAX = 2048 }; // instructions; the kernel's own bound is 4096
 struct filter {
     size_t count;
     bool tells;
+    bool ignores; // what policy.def has ignored; else these calls are made
     struct sock_filter code[FILTER_MAX];
 };
 
@@ -64,7 +65,7 @@ struct filter_head {
 
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
 
-// The policy of a whole kind as JSON lines: {"nr": 0, "name": "read", "action": "allow"}; with the action
+// The policy of a box as JSON lines: {"nr": 0, "name": "read", "action": "allow"}; with the action
 // "args" there is also "checks", a list of texts, all of which must hold; "told": true where it is so.
 void filter_dump(FILE *out, enum filter_kind kind);
 

@@ -11,7 +11,11 @@ enum check_op {
     CHECK_NONE_OF, // the argument must be none of the values
     CHECK_NO_BITS, // none of the bits in values[0] may be set
     CHECK_AT_MOST, // unsigned: at most values[0]
+    CHECK_NEVER,   // no value passes
 };
+
+// As errnum: the call returns 0 and the kernel does nothing, see IGNORE in policy.def.
+enum { IGNORED = 0 };
 
 struct check {
     enum check_op op;
@@ -19,7 +23,7 @@ struct check {
     int errnum;    // what the caller gets when the check fails
     unsigned mask; // 0: all 32 bits
     unsigned count;
-    uint32_t values[14];
+    uint32_t values[24];
     struct { // the check holds only for calls where another argument has this value
         bool set;
         unsigned argument;
@@ -37,6 +41,12 @@ enum rule {
     RULE_EXECVEAT,
     RULE_PRCTL,
     RULE_PERSONALITY,
+    RULE_MMAP,
+    RULE_MADVISE,
+    RULE_MSYNC,
+    RULE_MEMFD,
+    RULE_FADVISE,
+    RULE_FALLOCATE,
     RULE_FCNTL,
     RULE_IOCTL,
     RULE_SOCKET,
@@ -50,6 +60,20 @@ enum rule {
     RULE_FLAGS_3,
     RULE_MAX
 };
+
+// SECURITY: flags of mmap.  The first line is the type of a mapping: MAP_SHARED, MAP_PRIVATE, MAP_SHARED_VALIDATE, and
+// MAP_DROPPABLE (libc's random numbers in the vDSO).  MAP_DENYWRITE and MAP_EXECUTABLE are what ld.so passes; the
+// kernel ignores them.  MAP_POPULATE faults pages in as touching them does, and holds the caller's mmap_lock only.
+// Without: MAP_HUGETLB (huge pages of the host are not charged to a box), MAP_LOCKED (locked pages cannot be
+// reclaimed), MAP_GROWSDOWN (a mapping that grows towards others; libc's stacks do not use it), MAP_SYNC (files on
+// persistent memory of the host), MAP_UNINITIALIZED.
+#ifndef MAP_32BIT // x86 only: JIT compilers
+#define MAP_32BIT 0
+#endif
+#define MAP_FLAGS                                                                                  \
+    (MAP_SHARED | MAP_PRIVATE | 0x8 /* MAP_DROPPABLE */ | MAP_FIXED | MAP_FIXED_NOREPLACE |        \
+     MAP_ANONYMOUS | MAP_32BIT | MAP_DENYWRITE | MAP_EXECUTABLE | MAP_NORESERVE | MAP_POPULATE |   \
+     MAP_NONBLOCK | MAP_STACK)
 
 // The type's low four bits are the type, the rest are flags; SOCK_RAW is not for boxes.
 enum { TYPE_MASK = 0xf };
@@ -92,19 +116,77 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     // Running a descriptor without a name is how code that was never in the tree would be started.
     // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
     [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}, .told = true}},
-    [RULE_PRCTL] =
-        {{CHECK_ANY_OF,
-          0,
-          EPERM,
-          0,
-          11,
-          {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
-           PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA, PR_SET_THP_DISABLE,
-           // It is set and stays so; launchers such as Chromium's set it for their children and give up.
-           PR_SET_NO_NEW_PRIVS}}},
+    // Names of threads, signals at a parent's death, what a sandboxed launcher asks, transparent huge pages.
+    // SECURITY: no PR_SET_VMA: the kernel does not charge the names of mappings to a box, and allocators that
+    // give some do not look at the answer.  No PR_SET_MM, PR_SET_DUMPABLE, PR_SET_TIMERSLACK, PR_SET_MEMORY_MERGE.
+    [RULE_PRCTL] = {{CHECK_ANY_OF,
+                     0,
+                     EPERM,
+                     0,
+                     10,
+                     {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
+                      PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_THP_DISABLE,
+                      // It is set and stays so; launchers such as Chromium's set it for their
+                      // children and give up.
+                      PR_SET_NO_NEW_PRIVS}}},
     [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
-    // Leases and directory notification on shared tree files are channels between boxes.
-    [RULE_FCNTL] = {{CHECK_NONE_OF, 1, EPERM, 0, 2, {F_SETLEASE, F_NOTIFY}}},
+    [RULE_MMAP] = {{CHECK_NO_BITS, 3, EINVAL, 0, 1, {~(uint32_t)MAP_FLAGS}}},
+    // What malloc implementations (glibc, jemalloc, mimalloc, tcmalloc), lmdb and cryptographic libraries
+    // (MADV_WIPEONFORK) call; the guards are of libc's stacks.  EINVAL is what an older kernel says.
+    // SECURITY: no MADV_REMOVE, which punches a hole into a file: other threads that touch it sleep in the kernel, with
+    // the locks that they hold, until it is done.  No MADV_COLD, MADV_PAGEOUT, MADV_COLLAPSE: reclaim and compaction
+    // under mmap_lock, also of pages that are the host's; and no library calls them.  No MADV_MERGEABLE: pages
+    // that boxes share are a channel.  No MADV_HWPOISON, MADV_SOFT_OFFLINE: they take memory from the host.
+    [RULE_MADVISE] = {{CHECK_ANY_OF,
+                       2,
+                       EINVAL,
+                       0,
+                       18,
+                       {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED,
+                        MADV_FREE, MADV_DONTFORK, MADV_DOFORK, MADV_HUGEPAGE, MADV_NOHUGEPAGE,
+                        MADV_DONTDUMP, MADV_DODUMP, MADV_WIPEONFORK, MADV_KEEPONFORK,
+                        22,     // MADV_POPULATE_READ: as MAP_POPULATE
+                        23,     // MADV_POPULATE_WRITE
+                        102,    // MADV_GUARD_INSTALL
+                        103}}}, // MADV_GUARD_REMOVE
+    // mmap.flush().  MS_ASYNC looks at the range and does nothing else; libunwind asks with it whether memory is there.
+    // SECURITY: MS_SYNC on a mapping of a host file flushes the host's disk, see fsync in policy.def.
+    [RULE_MSYNC] = {{CHECK_NO_BITS, 2, IGNORED, 0, 1, {MS_SYNC}}},
+    // SECURITY: no MFD_HUGETLB, see MAP_HUGETLB.
+    [RULE_MEMFD] = {{CHECK_NO_BITS,
+                     1,
+                     EINVAL,
+                     0,
+                     1,
+                     {~(uint32_t)(MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x8 |
+                                  0x10)}}}, // MFD_NOEXEC_SEAL, MFD_EXEC
+    // SECURITY: POSIX_FADV_DONTNEED drops a tree file from the host's page cache: the host reads it from the disk
+    // again, and other boxes can tell.  On scratch it does nothing.  Databases and copying tools call it.
+    [RULE_FADVISE] = {{CHECK_NONE_OF, 3, IGNORED, 0, 1, {POSIX_FADV_DONTNEED}},
+                      {CHECK_ANY_OF,
+                       3,
+                       EINVAL,
+                       0,
+                       5,
+                       {POSIX_FADV_NORMAL, POSIX_FADV_RANDOM, POSIX_FADV_SEQUENTIAL,
+                        POSIX_FADV_WILLNEED, POSIX_FADV_NOREUSE}}},
+    // posix_fallocate, and databases that reserve room.  EOPNOTSUPP is what a file system without a mode says.
+    // SECURITY: no FALLOC_FL_PUNCH_HOLE, see MADV_REMOVE; no mode that moves or zeroes what is there.
+    [RULE_FALLOCATE] = {{CHECK_ANY_OF, 1, EOPNOTSUPP, 0, 2, {0, FALLOC_FL_KEEP_SIZE}}},
+    // Descriptors, flags, sizes of pipes, seals; and record locks as sqlite, lmdb and lockf take them.  A thread that
+    // waits in F_SETLKW holds no lock of the kernel.  EINVAL is what an older kernel says.
+    // SECURITY: no F_OFD_SETLK and its like: record locks are not charged to a box, and these have no owner to count
+    // them by.  No leases, directory notification, write hints: channels between boxes through a shared tree file.
+    // No F_SETOWN, F_SETSIG: signals for descriptors, which no library needs.
+    [RULE_FCNTL] = {{CHECK_ANY_OF,
+                     1,
+                     EINVAL,
+                     0,
+                     13,
+                     {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK,
+                      F_SETLK, F_SETLKW, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS}}},
+    // No descriptor of a box is a terminal, so programs only ask whether one is.  How many bytes wait to be read, and
+    // two descriptor flags that fcntl can set too.  SECURITY: the rest is drivers and file systems.
     [RULE_IOCTL] = {{CHECK_ANY_OF,
                      1,
                      ENOTTY,
@@ -186,7 +268,9 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
           LEVEL_IS(IPPROTO_IPV6)}},
     [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
     [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
-    [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {19}}},
+    // SECURITY: a nice value of 0 or more is ignored, see sched_setaffinity; one below 0 is for the host to give.
+    [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {INT_MAX}},
+                          {CHECK_NEVER, 2, IGNORED, 0, 0, {0}}},
 };
 
 #endif

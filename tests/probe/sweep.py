@@ -88,6 +88,8 @@ def judge(name, action, outcome, native):
     if action.startswith("errno:"):
         wanted = action.partition(":")[2]
         return "" if outcome == wanted else f"{name}: {outcome}, the policy says {wanted}"
+    if action == "ignore":
+        return "" if outcome == "ok" else f"{name}: {outcome}, the policy says it is ignored"
     if name in NATIVE and action == "allow":
         return "" if outcome == NATIVE[name] else f"{name}: {outcome}, expected {NATIVE[name]}"
     if outcome == "SIGSYS":
