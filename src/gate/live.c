@@ -103,7 +103,8 @@ static int take_frame(struct live_box *b, int fd)
             u->on_result(b, r->data, r->total, r->flags);
         return 0;
     case FRAME_OUTPUT:
-        if (r->flags >= LIVE_STREAMS || !u || !u->on_output)
+        // SECURITY: an empty one counts for no limit, and could come for ever.
+        if (r->flags >= LIVE_STREAMS || !r->total || !u || !u->on_output)
             return -EBADMSG;
         u->on_output(b, (enum live_stream)r->flags, r->data, r->total);
         return 0;

@@ -374,6 +374,14 @@ static void a_box_that_prints_to_no_stream_is_garbage(void **state)
     assert_true(saw.garbage == 1 && b->silent);
 }
 
+static void empty_output_is_garbage(void **state)
+{
+    (void)state;
+    print(LIVE_STDOUT, "");
+    turn();
+    assert_true(saw.garbage == 1 && b->silent);
+}
+
 // SECURITY: between two runs its init keeps output back; a box that sends some all the same wants to keep us busy.
 static void output_that_nobody_listens_to_is_garbage(void **state)
 {
@@ -660,6 +668,7 @@ int main(void)
         TEST_KEPT(a_kept_box_may_be_in_the_middle_of_a_frame),
         TEST(output_reaches_who_listens_by_stream),
         TEST(a_box_that_prints_to_no_stream_is_garbage),
+        TEST(empty_output_is_garbage),
         TEST(output_that_nobody_listens_to_is_garbage),
         TEST_KEPT(one_run_is_told_to_drop_what_waits_in_the_pipes),
         TEST(inv1_frames_are_never_mixed),
