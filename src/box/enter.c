@@ -12,8 +12,8 @@
 //   5  cgroup first, so that every later page and process is charged to the box
 //   6  cgroup namespace after the attach, so that its root is the box's own group
 //   7  mounts while there is the capability for them; /proc after the pid namespace exists
-//   8  descriptors, limits: nothing later opens a file by name except Landlock's rules, and a low
-//      limit of open files would be in the way of moving descriptors
+//   8  descriptors, limits: nothing later opens a file by name except Landlock's rules.  The limit of open
+//      files comes after READY, see limit_files() in init.c
 //   9  capabilities after the last step that needs one
 //  10  Landlock, which forbids mounting
 //  11  seccomp last, so that it need not allow anything that the steps above use
@@ -154,6 +154,17 @@ static int step_id_map(const struct box_plan *plan)
     return write_proc(self, "gid_map", map);
 }
 
+// RLIMIT_NOFILE is set by the two processes of the box themselves, when their last descriptor is sent.
+static int plan_open_files(const struct box_plan *plan)
+{
+    struct rlimit now;
+    if (getrlimit(RLIMIT_NOFILE, &now) < 0)
+        return -1;
+    extras.open_files =
+        plan->limits.open_files < now.rlim_max ? plan->limits.open_files : now.rlim_max;
+    return 0;
+}
+
 static int limit_set(int resource, rlim_t value)
 {
     struct rlimit now;
@@ -192,7 +203,6 @@ static int step_rlimits(const struct box_plan *plan)
         // Queued signals are kernel memory.  SECURITY: not the zygote's, as the others: the kernel would take its limit for
         // the sum over all user namespaces that it makes, and without uid slots one box could use up everybody's.
         {RLIMIT_SIGPENDING, 1024, 0},
-        {RLIMIT_NOFILE, plan->limits.open_files, 0},
         {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
         // init is one of the processes, and the stem.
@@ -207,7 +217,7 @@ static int step_rlimits(const struct box_plan *plan)
         if ((!table[i].only_with || (plan->flags & table[i].only_with)) &&
             limit_set(table[i].resource, table[i].value) < 0)
             return -1;
-    return 0;
+    return plan_open_files(plan);
 }
 
 // What mounts_freeze_scratch() gave; step_fds() moves it to BOX_WRITER_FD.
@@ -348,8 +358,7 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_SCRATCH, plan->flags & BOX_WHEELS ? 0 : mounts_hide_wheels());
     STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
     STEP(STEP_FDS, step_fds(plan));
-    STEP(STEP_RLIMITS,
-         step_rlimits(plan)); // after it, or a low limit of open files would be in the way
+    STEP(STEP_RLIMITS, step_rlimits(plan));
     (void)umask(022);
     // SECURITY: no controlling terminal, ever (CVE-2017-5226), and a process group of its own: kill(0, ...) reaches no
     // stem.  Fails only if it is leader already.

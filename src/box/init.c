@@ -36,6 +36,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -82,6 +83,7 @@ static void *tid_address;
 static int listener = -1;       // until READY has taken it to the keeper
 static _Atomic uint32_t parted; // init has closed what is the user process's
 static int writer = -1;         // until the first run
+static uint64_t open_files;     // RLIMIT_NOFILE
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
@@ -271,6 +273,20 @@ static void send_output(size_t most)
                 (void)send_frame(FRAME_OUTPUT, (uint16_t)stream, output, n);
 }
 
+// RLIMIT_NOFILE of the calling process, hard and soft: only a capability could raise it again.
+// SECURITY: not before the last message that has descriptors.  The kernel counts descriptors in flight per user and
+// compares them with the sender's limit: where boxes share a uid, one box with 300 in flight would stop every other box
+// at its READY.  And not later: a box with our own limit could have as many in flight as stop the keeper.
+static void limit_files(void)
+{
+    const uint64_t want[2] = {open_files, open_files};
+    uint64_t now[2] = {0};
+    if (sys_raw(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)want, 0, 0, 0) < 0 ||
+        sys_raw(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)now, 0, 0) < 0 ||
+        memcmp(now, want, sizeof now) != 0)
+        leave(1);
+}
+
 // ---- the user process's side ---------------------------------------------------------------------
 
 static void wake_init(void)
@@ -297,6 +313,7 @@ static void tell_ready(void)
     if (listener >= 0)
         (void)sys_raw(SYS_close, listener, 0, 0, 0, 0, 0);
     listener = -1;
+    limit_files();
 }
 
 int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **ret_code,
@@ -602,6 +619,7 @@ static void init_main(void)
     if (sys_raw(SYS_close_range, 0, BOX_CONTROL_FD - 1, 0, 0, 0, 0) < 0 ||
         sys_raw(SYS_close_range, BOX_SCRATCH_FD, ~0U, 0, 0, 0, 0) < 0)
         leave(1);
+    limit_files();
     atomic_store(&parted, 1);
     init_loop();
 }
@@ -613,6 +631,7 @@ int init_split(const struct init_extras *extras)
     sigset_t all;
 
     listener = extras->listener;
+    open_files = extras->open_files;
     writer = extras->frozen ? BOX_WRITER_FD : -1;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

@@ -37,8 +37,9 @@ void *init_tid_address(void);
 
 // What goes through the split besides the control socket and the scratch folder.
 struct init_extras {
-    bool frozen;  // scratch is read-only but for BOX_WRITER_FD, see mounts_freeze_scratch()
-    int listener; // of the filter, for the keeper; -1: there is none
+    bool frozen;         // scratch is read-only but for BOX_WRITER_FD, see mounts_freeze_scratch()
+    int listener;        // of the filter, for the keeper; -1: there is none
+    uint64_t open_files; // RLIMIT_NOFILE of both processes, see limit_files()
 };
 
 // Splits the calling process: init goes into its loop and never returns, the user process returns 0
