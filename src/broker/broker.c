@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "broker/conn.h"
 #include "broker/login.h"
 #include "broker/nbox.h"
@@ -199,12 +200,12 @@ static void loop(struct broker *b)
     }
 }
 
-static int open_all(struct broker *b, struct err *e)
+static int open_all(struct broker *b, bool shares_uid, struct err *e)
 {
     struct timeval each = {.tv_sec = TICK_MS / 1000};
     struct rlimit files;
     b->fds_max = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (size_t)files.rlim_cur : 1024;
-    b->base = event_base_new();
+    b->base = loop_new(shares_uid);
     b->buffer = malloc(RELAY_BUFFER);
     if (!b->base || !b->buffer)
         return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
@@ -272,7 +273,7 @@ int broker_main(int sock, const struct keeper_facts *facts)
     if (r >= 0)
         r = fd_set_nonblock(b->keeper, true);
     if (r >= 0)
-        r = open_all(b, &e);
+        r = open_all(b, !slots_have_uids(&facts->caps->slots), &e);
     if (r >= 0)
         r = seal_rest(facts, &e);
     if (r < 0)

@@ -254,14 +254,42 @@ static bool has_more(const struct conn *c)
     return false;
 }
 
+static bool has_edges(const struct conn *c)
+{
+    return event_base_get_features(c->box->broker->base) & EV_FEATURE_ET;
+}
+
+// poll() has no edges (base/loop.h): an end is waited for while it is known to be not readable or not writable.
+static void arm(struct conn *c, enum side s)
+{
+    struct end *e = &c->ends[s];
+    short want = (short)((e->readable ? 0 : EV_READ) | (e->writable ? 0 : EV_WRITE));
+    if (!e->event || want == e->armed || has_edges(c))
+        return;
+    (void)event_del(e->event);
+    (void)event_assign(e->event, c->box->broker->base, e->fd, (short)(want | EV_PERSIST),
+                       event_get_callback(e->event), c);
+    e->armed = want;
+    if (want && event_add(e->event, NULL) < 0)
+        conn_finish(c, ENOMEM);
+}
+
+static void arm_both(struct conn *c)
+{
+    for (enum side s = SIDE_BOX; s < SIDES && !c->is_closed; s++)
+        arm(c, s);
+}
+
 static size_t pump_both(struct conn *c)
 {
     size_t budget = RELAY_TURN;
     c->active_ms = clock_ms();
     // Down first: it may tell that what waits to go up may go.
-    if (pump(c, WAY_DOWN, &budget) != STEP_CLOSED && pump(c, WAY_UP, &budget) != STEP_CLOSED &&
-        has_more(c))
-        relay_wake(c);
+    if (pump(c, WAY_DOWN, &budget) != STEP_CLOSED && pump(c, WAY_UP, &budget) != STEP_CLOSED) {
+        arm_both(c);
+        if (has_more(c))
+            relay_wake(c);
+    }
     return RELAY_TURN - budget;
 }
 
@@ -328,6 +356,7 @@ static void on_end(struct conn *c, enum side s, short what)
         e->readable = true;
     if (what & EV_WRITE)
         e->writable = true;
+    arm(c, s);
     relay_wake(c);
 }
 
@@ -360,9 +389,10 @@ void relay_open(struct conn *c)
         (void)setsockopt(e->fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &window, sizeof window);
         (void)setsockopt(e->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
         e->readable = e->writable = true; // to be tried
-        e->event = event_new(c->box->broker->base, e->fd, EV_READ | EV_WRITE | EV_ET | EV_PERSIST,
-                             calls[s], c);
-        if (!e->event || event_add(e->event, NULL) < 0) {
+        e->event =
+            event_new(c->box->broker->base, e->fd,
+                      has_edges(c) ? EV_READ | EV_WRITE | EV_ET | EV_PERSIST : 0, calls[s], c);
+        if (!e->event || (has_edges(c) && event_add(e->event, NULL) < 0)) {
             conn_finish(c, ENOMEM);
             return;
         }

@@ -44,6 +44,7 @@ struct end {
     int fd;
     struct event *event;
     bool readable, writable; // as far as is known: edge-triggered
+    short armed;             // without edges: what is waited for
 };
 
 // One direction: bytes [start, cleared) may be written, [cleared, end) are not judged yet.

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/sys.h"
 #include "box/creds.h"
 #include "box/filter.h"
@@ -184,7 +185,7 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
         r = drop(&g->own, &sock, e);
     if (r < 0)
         return r;
-    g->base = event_base_new();
+    g->base = loop_new(!slots_have_uids(&facts->caps->slots));
     if (g->base)
         (void)event_base_priority_init(g->base, 2); // link.c: the keeper first
     if (!g->base)

@@ -6,13 +6,13 @@
 
 #include <linux/seccomp.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/denial.h"
 #include "box/filter.h"
+#include "keeper/poller.h"
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
 
@@ -90,7 +90,7 @@ static void answer(struct stock *s, struct box *b)
 static void listen_for(struct stock *s, struct box *b, int op, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.u64 = stock_tag(TAG_DENIED, b->id)};
-    (void)epoll_ctl(s->epoll, op, b->listener, &ev);
+    (void)poller_ctl(s->epoll, op, b->listener, &ev);
 }
 
 void denied_watch(struct stock *s, struct box *b)
@@ -159,5 +159,5 @@ void denied_forget(struct stock *s, struct box *b)
 {
     if (b->rests)
         wake(s, b);
-    fd_close(&b->listener); // and epoll forgets it: nobody else has it
+    poller_close(&b->listener); // and epoll forgets it: nobody else has it
 }

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "keeper/poller.h"
 
 enum {
     SHORT_LIFE_MS = 1000,    // of one that never came to serve
@@ -55,7 +55,7 @@ int helper_start(struct helper *h, const struct keeper_facts *facts, struct err 
         child_main(h, facts, sock[1]);
     (void)close(sock[1]);
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = h->mail->tag};
-    if (pid < 0 || epoll_ctl(h->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0) {
+    if (pid < 0 || poller_ctl(h->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0) {
         int r = err_set(e, ERR_SYSTEM, errno, NULL, "start the %s", h->name);
         (void)close(sock[0]); // a helper without a keeper ends
         return r;
@@ -71,7 +71,7 @@ int helper_start(struct helper *h, const struct keeper_facts *facts, struct err 
 static void hang_up(struct helper *h)
 {
     if (h->sock >= 0)
-        (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->sock, NULL);
+        (void)poller_ctl(h->epoll, EPOLL_CTL_DEL, h->sock, NULL);
     mail_drop(h->mail);
     fd_close(&h->sock);
 }

@@ -32,6 +32,7 @@
 #include "keeper/denied.h"
 #include "keeper/held.h"
 #include "keeper/news.h"
+#include "keeper/poller.h"
 #include "keeper/porter.h"
 #include "keeper/rights.h"
 #include "keeper/state.h"
@@ -77,7 +78,7 @@ struct keeper {
 static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(tag, 0)};
-    return epoll_ctl(k->epoll, EPOLL_CTL_ADD, fd, &ev);
+    return poller_ctl(k->epoll, EPOLL_CTL_ADD, fd, &ev);
 }
 
 static void set_timer(struct keeper *k, int ms)
@@ -146,7 +147,7 @@ static void on_gate(struct keeper *k)
             return;
         if (r <= 0) {
             bool gone = r == 0 || r == -ECONNRESET; // with or without letters that it did not open
-            (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
+            (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
             if (!gone) {
                 log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
                 signal_gate(k, SIGKILL); // its end is seen as SIGCHLD
@@ -180,9 +181,9 @@ static void on_gate(struct keeper *k)
 static void zygote_close(struct keeper *k)
 {
     if (k->zygote.sock >= 0)
-        (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.sock, NULL);
+        (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.sock, NULL);
     if (k->zygote.log >= 0)
-        (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
+        (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
     zygote_stop(&k->zygote);
 }
 
@@ -316,7 +317,7 @@ static void on_log(struct keeper *k)
     char text[1024];
     if (k->state == KEEPER_WARMING) {
         if (!zygote_hear(&k->zygote))
-            (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
+            (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
         return;
     }
     ssize_t n = read(k->zygote.log, text, sizeof text - 1);
@@ -324,7 +325,7 @@ static void on_log(struct keeper *k)
         text[n] = '\0';
         log_line(LOG_INFO, "zygote: %s", text);
     } else if (n == 0) {
-        (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
+        (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
     }
 }
 
@@ -471,7 +472,7 @@ static void gate_ended(struct keeper *k, int status)
         log_line(LOG_ERROR, "the gate was ended by signal %d", WTERMSIG(status));
     if (!may_restart(k))
         return;
-    (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
+    (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
     fd_close(&k->gate_sock);
     k->held.count = 0;
     stock_gate_lost(&k->stock);
@@ -513,7 +514,7 @@ static int watch_parent(struct keeper *k, struct err *e)
 
 static void on_parent(struct keeper *k)
 {
-    (void)epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->parent, NULL);
+    (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->parent, NULL);
     k->stopping = true;
     signal_gate(k, SIGTERM);
 }
@@ -545,7 +546,7 @@ static void loop(struct keeper *k)
 {
     while (!k->gate_gone) {
         struct epoll_event events[EVENTS];
-        int n = epoll_wait(k->epoll, events, EVENTS, -1);
+        int n = poller_wait(k->epoll, events, EVENTS);
         for (int i = 0; i < n; i++) {
             uint64_t value = events[i].data.u64 & ~stock_tag((enum stock_tag)0xff, 0);
             switch ((enum stock_tag)(events[i].data.u64 >> 56)) {

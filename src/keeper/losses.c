@@ -3,12 +3,12 @@
 // losses: boxes whose maker has ended, which is the zygote or a stem: part of stock.h.  Runs in the keeper.
 
 #include <signal.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "keeper/poller.h"
 #include "keeper/stock.h"
 
 static void lose(struct stock *s, struct box *b, const struct err *e)
@@ -49,7 +49,7 @@ void stock_orphan(struct stock *s, struct box *b)
         stock_move(s, b, BOX_DYING);
     }
     // Should that fail, which takes a kernel out of memory, nobody gets its slot again.
-    (void)epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd < 0 ? b->control : b->pidfd, &ev);
+    (void)poller_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd < 0 ? b->control : b->pidfd, &ev);
 }
 
 void stock_orphan_speaks(struct stock *s, uint64_t id)

@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "keeper/poller.h"
 
 struct letter {
     STAILQ_ENTRY(letter) list;
@@ -34,7 +34,7 @@ static void want_room(struct mail *mail, bool on)
 {
     struct epoll_event ev = {.events = EPOLLIN | (on ? EPOLLOUT : 0), .data.u64 = mail->tag};
     if (mail->sock >= 0)
-        (void)epoll_ctl(mail->epoll, EPOLL_CTL_MOD, mail->sock, &ev);
+        (void)poller_ctl(mail->epoll, EPOLL_CTL_MOD, mail->sock, &ev);
 }
 
 // True: it has to wait.  Whoever is gone needs no message.

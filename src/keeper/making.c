@@ -7,13 +7,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/stem.h"
+#include "keeper/poller.h"
 #include "keeper/stock.h"
 
 #define MORE_FILES                                                                                 \
@@ -36,7 +36,7 @@ static int make_stem(struct stock *s, int slot)
         return -errno;
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_STEM, (uint64_t)slot)};
     int r = fd_set_nonblock(sock[0], true);
-    if (r == 0 && epoll_ctl(s->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0)
+    if (r == 0 && poller_ctl(s->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0)
         r = -errno;
     if (r < 0) {
         fd_close(&sock[0]);
@@ -108,7 +108,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     b->control = sock[0];
     // Before the order goes out: a failure after it would leave a box that nobody knows.
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
-    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0) {
+    if (poller_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0) {
         r = err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
         fd_close(&sock[1]);
         return r;

@@ -4,7 +4,9 @@
 
 #include "keeper/stems.h"
 
-#include <unistd.h>
+#include <stddef.h>
+
+#include "keeper/poller.h"
 
 void stems_init(struct stems *s)
 {
@@ -38,7 +40,7 @@ void stems_end(struct stems *s, int slot)
     struct stem *stem = &s->by_slot[slot];
     leave_rest(s, stem);
     if (stem->sock)
-        (void)close(stem->sock); // it sees that, and ends
+        poller_close(&stem->sock); // it sees that, and ends
     stem->sock = 0;
 }
 

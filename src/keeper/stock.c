@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "base/sys.h"
 #include "box/net.h"
 #include "keeper/denied.h"
+#include "keeper/poller.h"
 #include "wire/frame.h"
 
 enum {
@@ -132,9 +132,9 @@ void stock_move(struct stock *s, struct box *b, enum box_state state)
 
 static void close_all(struct box *b)
 {
-    fd_close(&b->control);
+    poller_close(&b->control);
     fd_close(&b->scratch);
-    fd_close(&b->pidfd);
+    poller_close(&b->pidfd);
     for (size_t i = 0; i < WIRE_NET_FDS && b->has_net; i++)
         fd_close(&b->net[i]);
     b->has_net = false;
@@ -347,7 +347,7 @@ static void park(struct stock *s, struct box *b)
 // Ends a box that is not ready yet.
 void stock_give_up(struct stock *s, struct box *b)
 {
-    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+    (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     b->answered = true;
     stock_move(s, b, BOX_DYING);
     // Without a pidfd nobody has said yet that it is there: it ends when it finds its socket shut, or SPAWNED comes and
@@ -405,7 +405,7 @@ void stock_box_speaks(struct stock *s, uint64_t id)
         return;
     if (n == 0 && b->has_stem && b->pidfd < 0) {
         // Of a box that its stem has not told of yet: either it will, and then of its end, or it has ended itself.
-        (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+        (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
         return;
     }
     if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count >= 1 && b->scratch < 0) {
@@ -413,7 +413,7 @@ void stock_box_speaks(struct stock *s, uint64_t id)
         b->listener = count > 1 ? fds[1] : -1;
         if (b->listener < 0)
             s->caps->box_flags |= BOX_QUIET; // the next need not try
-        (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+        (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
         if (b->pidfd >= 0)
             park(s, b);
         return; // on a busy machine a box is ready before the zygote has said that it made one

@@ -5,6 +5,8 @@ Boxes of an ordinary user may have that user's uid, and so has the server."""
 
 import contextlib
 
+import pytest
+
 from rest_client import serve
 
 
@@ -48,3 +50,55 @@ def test_descriptors_in_flight_do_not_stop_other_boxes(cli):
     assert all(works(api) for _ in range(20))
     assert session(api, "second", "6 * 7")["result"] == "42"
     assert api.run("len(held)", session="flight")["verdict"] == "ok"
+
+
+# Every process of the box: as many epoll instances as files, in about equal parts.
+WATCHES = """
+import os, select, time
+def take():
+    pipes = [os.pipe() for _ in range(56)]
+    total = 0
+    try:
+        while True:
+            one = select.epoll()
+            kept.append(one)
+            for pipe in pipes:
+                for fd in pipe:
+                    one.register(fd, 0)
+                    total += 1
+    except OSError as error:
+        return total, error.errno
+kept, sums, last = [], 0, 0
+for _ in range(60):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        os.write(w, ("%d %d" % take()).encode())
+        time.sleep(3600)
+    os.close(w)
+    total, last = map(int, os.read(r, 64).split())
+    os.close(r)
+    sums += total
+    if last == 28:
+        break
+(sums, last)
+"""
+
+
+@pytest.mark.user
+def test_epoll_watches_do_not_stop_the_server(cli):
+    """fs.epoll.max_user_watches is per user: boxes take all of them while others work on."""
+    with open("/proc/sys/fs/epoll/max_user_watches", encoding="ascii") as file:
+        limit = int(file.read())
+    api = serve(cli, "--stock", "1", "--memory", "1g")
+    taken, errnum = 0, 0
+    for i in range(12):
+        held = session(api, f"watches{i}", WATCHES)
+        total, errnum = eval(held["result"])
+        taken += total
+        if errnum == 28:
+            break
+    print(f"{taken} of {limit} watches")
+    assert errnum == 28, f"{taken} of {limit}"
+    assert all(works(api) for _ in range(20))
+    assert session(api, "another", "6 * 7")["result"] == "42"
+    assert api.run("1 + 1", session="another")["result"] == "2"
