@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/capability.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,35 +38,79 @@ static bool is_mapped(const char *map, uint64_t first, uint64_t count)
     return false;
 }
 
+// ---- the lock ------------------------------------------------------------------------------------
+
+static int open_lock(struct err *e)
+{
+    static const char folder[] = "/run/constrictor", path[] = "/run/constrictor/uids";
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "make '%s'", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? err_set(e, ERR_SYSTEM, errno, NULL, "open '%s'", path) : fd;
+}
+
+// The holder's pid lies in the file, at a place that two ranges without overlap never share.
+static off_t note_at(uint64_t first)
+{
+    return (off_t)(first / SLOTS * sizeof(pid_t));
+}
+
+// The bytes of the file are uids.  Ended by the close of the descriptor, or with the process.
+// 0: taken, else the first uid of the range that is in the way, or a negative errno.
+static int64_t lock_bytes(int fd, uint64_t first)
+{
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)first, .l_len = SLOTS};
+    if (fcntl(fd, F_OFD_SETLK, &range) < 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return -errno;
+        if (fcntl(fd, F_OFD_GETLK, &range) < 0)
+            return -errno;
+        return range.l_type == F_UNLCK ? (int64_t)first : (int64_t)range.l_start;
+    }
+    pid_t pid = getpid();
+    return pwrite(fd, &pid, sizeof pid, note_at(first)) == sizeof pid ? 0 : -EIO;
+}
+
+static int no_range(int fd, uint32_t uid_base, int64_t held, struct err *e)
+{
+    pid_t pid = 0;
+    char who[96] = "";
+    if (held > 0) {
+        (void)!pread(fd, &pid, sizeof pid, note_at((uint64_t)held));
+        snprintf(who, sizeof who, "; process %d has those from %lld on", pid, (long long)held);
+    }
+    return err_set(
+        e, ERR_LAYER_MISSING, 0,
+        held > 0 ? "choose another --uid-base, or end that server"
+                 : "start it as an ordinary user, whose boxes need one uid; or map more ids into "
+                   "this container and name them with --uid-base",
+        "layer 'uid': no free range of %d host uids from %u on%s", SLOTS, uid_base, who);
+}
+
 static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
 {
-    static const char folder[] = "/run/constrictor";
+    int64_t held = 0;
+    _cleanup_close_ int fd = -1;
     for (uint64_t i = 0; i < RANGES; i++) {
-        char path[64];
         uint64_t first = uid_base + i * SLOTS;
         if (first + SLOTS > UINT32_MAX || !is_mapped("/proc/self/uid_map", first, SLOTS) ||
             !is_mapped("/proc/self/gid_map", first, SLOTS))
             break;
-        // Not before: who has no ids may not be the root of this folder either.
-        if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "make '%s'", folder);
-        snprintf(path, sizeof path, "%s/uids-%" PRIu64, folder, first);
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "open '%s'", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            s->lock_fd = fd;
+        // Not before: a process without ids may not be the root of this folder either.
+        if (fd < 0 && (fd = open_lock(e)) < 0)
+            return fd;
+        held = lock_bytes(fd, first);
+        if (held < 0)
+            return err_set(e, ERR_SYSTEM, (int)-held, NULL, "lock a range of uids");
+        if (held == 0) {
+            s->lock_fd = TAKE_FD(fd);
             s->uid_first = first;
             s->uid_count = SLOTS;
             return 0;
         }
-        (void)close(fd);
     }
-    return err_set(
-        e, ERR_LAYER_MISSING, 0,
-        "start it as an ordinary user, whose boxes need one uid; or map more ids into this "
-        "container and name them with --uid-base",
-        "layer 'uid': no free range of %d host uids from %u on", SLOTS, uid_base);
+    return no_range(fd, uid_base, held, e);
 }
 
 int slots_open(struct slots *s, uint32_t uid_base, struct err *e)

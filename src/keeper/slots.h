@@ -4,7 +4,7 @@
 //
 // Kernel limits that are counted per uid (pipe pages, pending signals, inotify watches) are shared by
 // all boxes with the same uid, so a uid of one's own is a boundary.  Several keepers on one machine
-// take different ranges, locked by a file.
+// take different ranges: each locks the bytes of its uids in one file, so that any overlap is seen.
 
 #ifndef CONSTRICTOR_KEEPER_SLOTS_H
 #define CONSTRICTOR_KEEPER_SLOTS_H
@@ -15,8 +15,14 @@
 
 #include "base/err.h"
 
-// Slot 0 is the zygote, the last two are the broker and the gate; the rest are boxes.
-enum { SLOTS = 4096, SLOT_GATE = SLOTS - 1, SLOT_BROKER = SLOTS - 2, SLOT_BOXES = SLOTS - 3 };
+// Slot 0 is the zygote, the last three are the porter, the broker and the gate; the rest are boxes.
+enum {
+    SLOTS = 4096,
+    SLOT_GATE = SLOTS - 1,
+    SLOT_BROKER = SLOTS - 2,
+    SLOT_PORTER = SLOTS - 3,
+    SLOT_BOXES = SLOTS - 4
+};
 
 struct slots {
     uint64_t uid_first; // host uid of slot 0

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ static void every_slot_is_given_once(void **state)
     memset(taken, 0, sizeof taken);
     for (int i = 0; i < SLOT_BOXES; i++) {
         int slot = slots_take(&a);
-        assert_true(slot > 0 && slot < SLOT_BROKER); // not the zygote's, the broker's or the gate's
+        assert_true(slot > 0 && slot < SLOT_PORTER); // not the zygote's or a helper's
         assert_false(taken[slot]);
         taken[slot] = true;
     }
@@ -41,7 +40,7 @@ static void every_slot_is_given_once(void **state)
     assert_int_equal(slots_take(&a), -1);
     for (int slot = 1; slot <= SLOT_BOXES; slot++)
         slots_give(&a, slot);
-    assert_int_equal(a.free_count, SLOTS - 3);
+    assert_int_equal(a.free_count, SLOTS - 4);
     slots_close(&a);
 }
 
@@ -70,6 +69,35 @@ static void two_keepers_have_different_uids(void **state)
     slots_close(&a);
     slots_close(&b);
     assert_int_equal(unit_fd_count(), before);
+}
+
+static void ranges_that_overlap_are_not_taken_twice(void **state)
+{
+    (void)state;
+    const uint32_t near[] = {BASE - SLOTS + 1, BASE - 1, BASE, BASE + 1, BASE + SLOTS - 1};
+    assert_int_equal(slots_open(&a, BASE, &e), 0);
+    uint64_t first = a.uid_first;
+    for (size_t i = 0; slots_have_uids(&a) && i < ARRAY_LEN(near); i++) {
+        assert_int_equal(slots_open(&b, near[i], &e), 0);
+        assert_true(first + SLOTS <= b.uid_first || b.uid_first + SLOTS <= first);
+        slots_close(&b);
+    }
+    slots_close(&a);
+}
+
+static void an_error_names_who_has_the_range(void **state)
+{
+    (void)state;
+    char who[64];
+    const uint32_t last = UINT32_MAX - SLOTS - 8; // there is room for one
+    assert_int_equal(slots_open(&a, last, &e), 0);
+    if (slots_have_uids(&a)) {
+        snprintf(who, sizeof who, "process %d has those from %u on", getpid(), last);
+        assert_true(slots_open(&b, last + 5, &e) < 0);
+        assert_non_null(strstr(e.message, who));
+        slots_close(&b);
+    }
+    slots_close(&a);
 }
 
 // The lock goes with the process, however it ends.
@@ -132,28 +160,16 @@ static void no_slot_has_the_uid_that_means_none(void **state)
     }
 }
 
-static int remove_locks(void **state)
-{
-    (void)state;
-    const uint64_t bases[][2] = {{BASE, 2}, {UINT32_MAX - SLOTS - 8, 9}}; // first, how many
-    for (size_t i = 0; i < ARRAY_LEN(bases); i++)
-        for (uint64_t k = 0; k < bases[i][1]; k++) {
-            char path[64];
-            snprintf(path, sizeof path, "/run/constrictor/uids-%" PRIu64,
-                     bases[i][0] + k * (i ? 1 : SLOTS));
-            (void)unlink(path); // an ordinary user has none
-        }
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slot_is_given_once),
         cmocka_unit_test(two_keepers_have_different_uids),
+        cmocka_unit_test(ranges_that_overlap_are_not_taken_twice),
+        cmocka_unit_test(an_error_names_who_has_the_range),
         cmocka_unit_test(a_killed_keeper_gives_its_range_back),
         cmocka_unit_test(a_base_without_room_is_an_error_with_a_hint),
         cmocka_unit_test(no_slot_has_the_uid_that_means_none),
     };
-    return cmocka_run_group_tests_name("slots", tests, NULL, remove_locks);
+    return cmocka_run_group_tests_name("slots", tests, NULL, NULL);
 }
