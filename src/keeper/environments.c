@@ -167,17 +167,24 @@ static int open_layers(struct environments *env, struct err *e)
     return 0;
 }
 
-static int set_modes(struct environments *env, const struct slots *slots, struct err *e)
+// Nothing, when it is that slot's already.
+static int give_to(int folder, const struct slots *slots, int slot)
 {
     struct stat st;
-    uid_t uid = slots_have_uids(slots) ? (uid_t)slots->uid_first + SLOT_GATE : geteuid();
-    int r = fstat(env->folder, &st) < 0                   ? -errno
-            : !slots_have_uids(slots) && st.st_uid != uid ? -EPERM
-                                                          : 0;
-    if (r == 0 && st.st_uid != uid)
-        r = give_folder(env->folder, uid, 0);
-    if (r == 0 && fstat(env->rows, &st) == 0 && st.st_uid != uid) // it was made just now
-        r = give_folder(env->rows, uid, 0);
+    uid_t uid = slots_have_uids(slots) ? (uid_t)slots->uid_first + (uid_t)slot : geteuid();
+    if (fstat(folder, &st) < 0)
+        return -errno;
+    if (st.st_uid == uid)
+        return 0;
+    return slots_have_uids(slots) ? give_folder(folder, uid, 0) : -EPERM;
+}
+
+// SECURITY: layers are written by the porter alone, rows by the gate alone: neither has the other's uid.
+static int set_modes(struct environments *env, const struct slots *slots, struct err *e)
+{
+    int r = give_to(env->folder, slots, SLOT_PORTER);
+    if (r == 0)
+        r = give_to(env->rows, slots, SLOT_GATE);
     // SECURITY: whoever could list them could look into packages of others; see porter/shelf.h.
     if (r == 0 && (fchmod(env->folder, FOLDER_MODE) < 0 || fchmod(env->layers, LAYERS_MODE) < 0))
         r = -errno;

@@ -4,8 +4,8 @@
 // (porter/shelf.h).  The keeper opens it while it has its rights, and holds it for life.
 //
 //   STATE/environments.lock    locked by the server that has it; its pid, and in a second line where it serves
-//   STATE/environments         mode 0711, the gate's uid
-//   STATE/environments/rows    mode 0700, the gate's database; the gate gets nothing else of this folder
+//   STATE/environments         mode 0711, the porter's uid
+//   STATE/environments/rows    mode 0700, the gate's uid and database; the gate gets nothing else of this folder
 //   STATE/environments/layers  mode 0311; boxes see it as /opt/layers
 
 #ifndef CONSTRICTOR_KEEPER_ENVIRONMENTS_H

@@ -4,6 +4,7 @@
 Boxes of an ordinary user may have that user's uid, and so has the server."""
 
 import contextlib
+import os
 
 import pytest
 
@@ -102,3 +103,21 @@ def test_epoll_watches_do_not_stop_the_server(cli):
     assert all(works(api) for _ in range(20))
     assert session(api, "another", "6 * 7")["result"] == "42"
     assert api.run("1 + 1", session="another")["result"] == "2"
+
+
+@pytest.mark.root
+def test_gate_and_porter_have_uids_of_their_own(cli, tools):
+    """A gate that was taken over can neither signal nor trace the porter."""
+    api = serve(cli)
+    uids = {}
+    for pid in [api.process.pid, *tools.children(api.process.pid)]:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as comm, open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            name = "gate" if tools.is_gate(pid) and pid != api.process.pid else comm.read().strip()
+            words = next(line for line in file if line.startswith("Uid:")).split()[1:]
+        uids[name] = set(words)
+    assert len(uids["gate"]) == len(uids["constrictor-env"]) == 1
+    assert not uids["gate"] & uids["constrictor-env"]
+    with open(cli.folder / "state" / "environments.lock", encoding="utf-8") as lock:
+        assert lock.readline().strip() == str(api.process.pid)
+    owner = {name: {str(os.stat(cli.folder / "state" / "environments" / name).st_uid)} for name in ("layers", "rows")}
+    assert owner == {"layers": uids["constrictor-env"], "rows": uids["gate"]}

@@ -399,7 +399,7 @@ static void a_new_uid_gets_all_of_it_and_no_more(void **state)
 {
     (void)state;
     struct slots slots = {.lock_fd = -1, .uid_first = 70000, .uid_count = SLOTS};
-    uid_t uid = 70000 + SLOT_GATE;
+    uid_t uid = 70000 + SLOT_PORTER;
     struct environments env;
     struct err e = {0};
     struct stat st;
@@ -407,7 +407,10 @@ static void a_new_uid_gets_all_of_it_and_no_more(void **state)
     assert_int_equal(mkdirat(parent, "environments", 0700), 0);
     assert_int_equal(mkdirat(parent, "environments/layers", 0311), 0);
     assert_int_equal(mkdirat(parent, "environments/layers/a", 0755), 0);
-    int fd = openat(parent, "environments/layers/a/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    assert_int_equal(mkdirat(parent, "environments/rows", 0700), 0);
+    int fd = openat(parent, "environments/rows/list", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)close(fd);
+    fd = openat(parent, "environments/layers/a/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
     (void)close(fd);
     fd = openat(parent, "precious", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     (void)close(fd);
@@ -421,6 +424,10 @@ static void a_new_uid_gets_all_of_it_and_no_more(void **state)
             assert_int_equal(fstatat(parent, all[k], &st, 0), 0);
             assert_int_equal(st.st_uid, uid);
         }
+        assert_int_equal(fstatat(parent, "environments/rows", &st, 0), 0);
+        assert_int_equal(st.st_uid, uid - SLOT_PORTER + SLOT_GATE);
+        assert_int_equal(fstatat(parent, "environments/rows/list", &st, 0), 0);
+        assert_int_equal(st.st_uid, uid - SLOT_PORTER + SLOT_GATE);
         assert_int_equal(fstatat(parent, "precious", &st, 0), 0);
         assert_int_equal(st.st_uid, 0);
         environments_close(&env);
