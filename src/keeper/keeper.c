@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -30,6 +29,7 @@
 #include "gate/ledger.h"
 #include "keeper/broker.h"
 #include "keeper/denied.h"
+#include "keeper/fdlimit.h"
 #include "keeper/held.h"
 #include "keeper/news.h"
 #include "keeper/poller.h"
@@ -577,15 +577,6 @@ static void loop(struct keeper *k)
 
 // ---- start and end ---------------------------------------------------------------------------------
 
-static void raise_file_limit(void)
-{
-    struct rlimit l;
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &l); // fewer boxes fit, and making one too many says so
-    }
-}
-
 static int open_loop(struct keeper *k, struct err *e)
 {
     sigset_t set;
@@ -648,13 +639,15 @@ static int start(struct keeper *k, struct err *e)
     const struct config *c = k->plan->config;
     struct wire_limits standard = keeper_limits(c);
     bool gate_first = k->plan->order == KEEPER_GATE_FIRST;
-    raise_file_limit();
+    fdlimit_raise();
     if (k->plan->restart && !(k->ledger = ledger_new()))
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");
     stock_init(&k->stock, &k->caps, &standard, k->plan->stock ? k->plan->stock : c->stock,
                keeper_broker_first_kind(k->plan));
     k->stock.stemless = k->plan->cold;
     int r = caps_open(&k->caps, c, e);
+    if (r == 0)
+        r = fdlimit_check(!slots_have_uids(&k->caps.slots) && !k->plan->cold, c->files, e);
     if (r == 0)
         r = open_loop(k, e);
     if (r == 0)

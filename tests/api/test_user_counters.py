@@ -5,6 +5,7 @@ Boxes of an ordinary user may have that user's uid, and so has the server."""
 
 import contextlib
 import os
+import resource
 
 import pytest
 
@@ -121,3 +122,70 @@ def test_gate_and_porter_have_uids_of_their_own(cli, tools):
         assert lock.readline().strip() == str(api.process.pid)
     owner = {name: {str(os.stat(cli.folder / "state" / "environments" / name).st_uid)} for name in ("layers", "rows")}
     assert owner == {"layers": uids["constrictor-env"], "rows": uids["gate"]}
+
+
+@pytest.mark.parametrize("limit", [48, 64, 96, 128])
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("run", "-c", "print(6 * 7)")])
+def test_too_few_open_files_are_said_at_the_start(cli, command, limit):
+    """Not by a server that says that it is ready and can make no box."""
+    result = cli.call(*command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+    assert result.status == 70, result
+    assert f"{limit} open files are too few" in result.err and "ulimit -n" in result.err, result
+    assert "ready" not in result.out
+
+
+def test_as_many_open_files_as_it_asks_for_are_enough(cli):
+    few = cli.call("serve", "--port", "0", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+    need = int(few.err.partition("ulimit -n ")[2].partition("'")[0])
+    api = serve(cli, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (need, need)))
+    assert all(works(api) for _ in range(5))
+    assert session(api, "one", "6 * 7")["result"] == "42"
+
+
+# Soft limit of pipe pages: 64 MiB of pipes, after which every new pipe of the user has two pages.
+PIPES = """
+import fcntl, os
+held, pages = [], 0
+try:
+    for _ in range(110):
+        held.append(os.pipe())
+        pages += fcntl.fcntl(held[-1][1], 1031, 1 << 20) >> 12
+except OSError:
+    pass
+pages
+"""
+
+# Signals that wait, and message queues, locked memory: by limits of the box.
+SIGNALS = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+count = 0
+while libc.sigqueue(os.getpid(), signal.SIGRTMIN, ctypes.c_void_p(0)) == 0 and count < 100000:
+    count += 1
+count
+"""
+
+PROCESSES = """
+import os, time
+count = 0
+try:
+    while os.fork():
+        count += 1
+    else:
+        time.sleep(3600)
+except OSError:
+    pass
+count
+"""
+
+
+@pytest.mark.parametrize("code, least, boxes", [(PIPES, 1024, 3), (SIGNALS, 500, 3), (PROCESSES, 40, 3)])
+def test_other_counters_do_not_stop_the_server(cli, code, least, boxes):
+    api = serve(cli, "--stock", "1")
+    for i in range(boxes):
+        held = session(api, f"holds{i}", code)
+        assert i or int(held["result"]) >= least, held
+    assert all(works(api) for _ in range(10))
+    assert len(api.run("print('x' * 200000)")["stdout"]) == 200001
+    assert session(api, "another", "6 * 7")["result"] == "42"
