@@ -6,9 +6,11 @@
 // libevent keeps the connection, the header lists and the framing of answers.  In front of its reader stands
 // ours (head.h): a callback on the input buffer of each connection sees every byte first.
 //
-// At the limit of connections the one that has been idle for longest makes room: nobody waits for an answer
-// there, and HTTP lets either side close it.  When all are in use the new one gets 503 and ends.  Not to
-// accept would be worse: clients would hang in the queue of the kernel, monitors and all, without a word.
+// At the limit of connections an old one makes room for the new one (room.c).  Connections that have not shown
+// a valid key go first: half-sent heads cannot shut out clients with a key.  Then the connection that has been idle for
+// longest: no client waits for an answer there, and HTTP lets either side close it.  A connection with a valid key and
+// a request in progress never makes room; when all are such, the new one gets 503 and ends.  Not to accept would be
+// worse: clients would hang in the queue of the kernel, monitors and all, without a word.
 
 #include "gate/conn.h"
 
@@ -27,7 +29,6 @@
 
 enum {
     KEEP_ALIVE_MS = 75 * 1000, // a connection between two requests
-    EVICT_AFTER_MS = 1000,     // one that is idle for less than this makes no room
     LINGER_MS = 3000,          // to let a client that still sends see why it should not
     RATE_BYTES_PER_S = 8192,   // a client that is slower for long does it on purpose
     AHEAD_MAX = 64 * 1024,     // of requests that are sent before their turn; more ends it
@@ -122,17 +123,10 @@ static void conn_reset(struct conn *c)
 static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument);
 static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument);
 
-static void leave_idle(struct conn *c)
-{
-    if (c->in_idle)
-        TAILQ_REMOVE(&c->server->idle, c, idle);
-    c->in_idle = false;
-}
-
 static void conn_free(struct conn *c)
 {
     struct http *h = c->server;
-    leave_idle(c);
+    room_line(c, NULL);
     if (h->current == c)
         h->current = NULL;
     if (c->state == CONN_BUSY)
@@ -211,7 +205,7 @@ static void refuse(struct conn *c, const struct door_refusal *r, const struct ex
     _cleanup_free_ char *text =
         http_error_text(r->status, r->code, r->message, r->hint, p ? p->x.path : path, &type);
     int64_t now_ms = clock_ms();
-    leave_idle(c);
+    room_leave(c);
     c->state = CONN_REFUSED;
     bufferevent_setcb(c->bev, NULL, on_refusal_sent, on_refused_event, c);
     bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
@@ -324,6 +318,13 @@ static void send_continue(struct conn *c)
         log_line(LOG_DEBUG, "100 Continue could not be sent"); // clients send after a while anyway
 }
 
+// A request was let in.  What everybody may ask shows nothing about its client.
+static void admit(struct conn *c, const struct exchange *p)
+{
+    if (!p->options && !p->route->open)
+        room_admit(c);
+}
+
 // A head of `n` bytes is here and well formed.
 static void take_head(struct conn *c, const struct head *head, size_t n)
 {
@@ -352,7 +353,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
             return;
         }
         *p->refusal = r;
-    } else if ((spools = spool_begin(c, head, n)) < 0) {
+    } else if (admit(c, p), (spools = spool_begin(c, head, n)) < 0) {
         return;
     } else if (spools) {
         ; // memory does not bound it
@@ -419,7 +420,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
         return;
     switch (c->state) {
     case CONN_IDLE:
-        leave_idle(c);
+        room_leave(c);
         c->state = CONN_HEAD;
         c->scan = (struct head_scan){0};
         watch(c, clock_ms());
@@ -478,8 +479,8 @@ static void become_idle(struct conn *c)
     c->state = CONN_IDLE;
     c->skip_line = false;
     c->since_ms = clock_ms();
-    TAILQ_INSERT_TAIL(&h->idle, c, idle);
-    c->in_idle = true;
+    if (c->known)
+        room_line(c, &h->idle);
     bufferevent_setwatermark(c->bev, EV_READ, SIZE_MAX, 0);
 }
 
@@ -497,7 +498,7 @@ static void on_complete(struct evhttp_request *ev, void *argument)
     if (early && (c->ahead = evbuffer_new())) {
         (void)evbuffer_remove_buffer(in, c->ahead, early);
         event_active(&c->wake, EV_READ, 0);
-        leave_idle(c);
+        room_leave(c);
     }
     if (h->stopping || c->close_after || (early && !c->ahead))
         (void)evhttp_add_header(evhttp_request_get_output_headers(ev), "Connection", "close");
@@ -573,7 +574,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
         conn_kill(c);
 }
 
-// One connection more than allowed: a word, and out, without waiting for anything.
+// There is no room for this connection: a word, and out, without waiting for anything.
 static void turn_away(struct conn *c)
 {
     static const char body[] = "{\"error\":{\"code\":\"busy\",\"message\":\"too many connections\","
@@ -627,11 +628,32 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
     }
 }
 
-// The idle connection that makes room for a new one, or NULL.
-static struct conn *find_idle(const struct http *h)
+static void make_room(struct http *h)
 {
-    struct conn *c = TAILQ_FIRST(&h->idle);
-    return c && clock_ms() - c->since_ms >= EVICT_AFTER_MS ? c : NULL;
+    struct conn *c = room_find(h);
+    if (!c || !c->ev)
+        return;
+    if (c->known || c->state == CONN_BUSY || c->state == CONN_REFUSED)
+        conn_kill(c);
+    else
+        turn_away(c); // it has no other answer on its way
+}
+
+// Is there something of it that was not looked at?
+static bool is_unread(const struct conn *c)
+{
+    char byte;
+    return !c->ev ||
+           recv(bufferevent_getfd(c->bev), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+// SECURITY: many connections are accepted in one go.  The one that makes room next may have sent its key already: then
+// it is read first.
+static void keep_room(struct http *h)
+{
+    const struct conn *c = h->connections >= h->connections_max ? room_find(h) : NULL;
+    if (c && is_unread(c))
+        http_pause(h, 0);
 }
 
 // libevent has accepted a connection and asks for its buffers.
@@ -639,7 +661,7 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
 {
     struct http *h = argument;
     struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
-    struct conn *c = bev ? calloc(1, sizeof *c) : NULL, *idle = NULL;
+    struct conn *c = bev ? calloc(1, sizeof *c) : NULL;
     if (!c || !evbuffer_add_cb(bufferevent_get_input(bev), on_input, c) ||
         !evbuffer_add_cb(bufferevent_get_output(bev), on_output, c)) {
         free(c);
@@ -647,8 +669,8 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
             bufferevent_free(bev);
         return NULL; // libevent makes one of its own; conn_on_request() refuses it
     }
-    if (h->connections >= h->connections_max && (idle = find_idle(h)))
-        conn_kill(idle);
+    if (h->connections >= h->connections_max)
+        make_room(h);
     c->server = h;
     c->bev = bev;
     c->state = h->connections >= h->connections_max ? CONN_SURPLUS : CONN_IDLE;
@@ -658,6 +680,10 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
     (void)evtimer_assign(&c->timer, base, on_timer, c);
     TAILQ_INSERT_TAIL(&h->all, c, all);
     h->connections++;
+    c->accepted_ms = clock_ms();
+    if (c->state == CONN_IDLE)
+        room_line(c, &h->strangers);
     event_active(&c->wake, EV_READ, 0);
+    keep_room(h);
     return bev;
 }

@@ -36,6 +36,8 @@ struct exchange;
 
 enum { ROUTE_TABLES_MAX = 16, REQUEST_ID_SIZE = 129 };
 
+TAILQ_HEAD(conns, conn);
+
 struct http {
     struct event_base *base;
     const struct config *config;
@@ -52,9 +54,11 @@ struct http {
     unsigned connections, connections_max, exchanges;
     size_t held; // bytes in the buffers of all connections
     bool stopping;
-    uint64_t *answers;            // counts them by class: tally.h; NULL: nobody does
-    struct conn *current;         // its request is being handed to libevent
-    TAILQ_HEAD(, conn) all, idle; // the longest idle one first
+    uint64_t *answers;    // counts them by class: tally.h; NULL: nobody does
+    struct conn *current; // its request is being handed to libevent
+    struct conns all;
+    struct conns strangers; // connections that have not shown a valid key, the oldest first
+    struct conns idle;      // connections that have, between two requests, the longest idle first
 };
 
 struct conn {
@@ -64,9 +68,11 @@ struct conn {
     enum conn_state state;
     struct event wake, timer;
     int64_t timer_at_ms; // 0: not armed
-    TAILQ_ENTRY(conn) all, idle;
-    bool in_idle; // of the server's list
-    bool served;  // it had a request
+    TAILQ_ENTRY(conn) all, line;
+    struct conns *in; // `strangers` or `idle` of the server, or NULL: it does not make room
+    int64_t accepted_ms;
+    bool known;  // a request was let in that needs a key; without keys, one that would need one
+    bool served; // it had a request
     // The request that arrives.
     struct head_scan scan;
     struct chunks chunks;
@@ -139,7 +145,16 @@ void conn_release(struct conn *c);
 // An answer that ends the connection.
 void conn_turn_down(struct conn *c, int status, const char *code, const char *message);
 
+// In room.c.
+void room_line(struct conn *c,
+               struct conns *line);           // to its end; NULL: the connection makes no room
+void room_leave(struct conn *c);              // it is not idle any more
+void room_admit(struct conn *c);              // it has shown a valid key
+struct conn *room_find(const struct http *h); // the connection that makes room, or NULL
+
 // In http.c.
+// Accepts no connection for so long; 0: before everything that is here now was looked at.
+void http_pause(struct http *h, unsigned ms);
 // Everything that can be said of a request from its head.  0, or -1 and the refusal.
 int http_judge(struct http *h, struct exchange *p, const struct head *head, struct door_refusal *r);
 void http_set_refusal(struct door_refusal *r, int status, const char *code, const char *message,

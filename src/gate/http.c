@@ -117,14 +117,19 @@ static void on_accept_again(evutil_socket_t fd, short what, void *argument)
         (void)evconnlistener_enable(evhttp_bound_socket_get_listener(h->bound));
 }
 
+void http_pause(struct http *h, unsigned ms)
+{
+    struct timeval pause = {.tv_usec = ms * 1000};
+    if (h->bound && evtimer_add(h->accept_again, &pause) == 0)
+        (void)evconnlistener_disable(evhttp_bound_socket_get_listener(h->bound));
+}
+
 // Descriptors or memory are out: what waits in the queue of the kernel would wake us again at once.
 static void on_accept_error(struct evconnlistener *listener, void *argument)
 {
-    struct http *h = argument;
-    struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
+    (void)listener;
     log_line(LOG_WARN, "a connection could not be accepted: %s", strerror(errno));
-    if (evtimer_add(h->accept_again, &pause) == 0)
-        (void)evconnlistener_disable(listener);
+    http_pause(argument, ACCEPT_PAUSE_MS);
 }
 
 static void serve_metadata(struct http_exchange *x, void *argument)
@@ -227,6 +232,7 @@ struct http *http_open(struct event_base *base, const struct config *c, int list
     h->config = c;
     h->connections_max = count_max(c);
     TAILQ_INIT(&h->all);
+    TAILQ_INIT(&h->strangers);
     TAILQ_INIT(&h->idle);
     http_add_routes(h, own_routes);
     if (routes)
@@ -298,9 +304,14 @@ void http_count_answers(struct http *h, uint64_t *answers)
     h->answers = answers;
 }
 
+void http_admit(const struct http_exchange *x)
+{
+    room_admit(((const struct exchange *)x)->conn); // x is its first member
+}
+
 void http_stop(struct http *h)
 {
-    struct conn *c;
+    struct conn *c, *next;
     h->stopping = true;
     if (h->bound) {
         // The keeper has the socket too, for a gate that replaces this one: closing it here would leave whoever
@@ -309,8 +320,11 @@ void http_stop(struct http *h)
         evhttp_del_accept_socket(h->evhttp, h->bound);
     }
     h->bound = NULL;
-    while ((c = TAILQ_FIRST(&h->idle)))
-        conn_kill(c);
+    for (c = TAILQ_FIRST(&h->all); c; c = next) {
+        next = TAILQ_NEXT(c, all);
+        if (c->ev && c->state == CONN_IDLE && !c->ahead)
+            conn_kill(c);
+    }
 }
 
 void http_close(struct http *h)

@@ -87,6 +87,8 @@ const char *http_body(struct http_exchange *x, size_t *ret_length);
 void http_body_done(struct http_exchange *x);
 // The file with the body of a request that `spool` was said yes to: the caller's; -1: there is none.
 int http_spooled(struct http_exchange *x);
+// The request has shown a secret that is as good as a key: its connection is not closed to make room for others.
+void http_admit(const struct http_exchange *x);
 // Value of a query parameter, decoded, into buf; false: absent or too long.
 bool http_query(const struct http_exchange *x, const char *name, char *buf, size_t cap);
 

@@ -122,6 +122,7 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
         http_reply_error(x, 410, "artifact_gone", "run the code again", "its file is gone");
         return;
     }
+    http_admit(x); // the link is the key
     rest_file_headers(x, a->path, a->mime_type);
     // What a token stands for never changes.
     snprintf(etag, sizeof etag, "\"%" PRIx64 "-%" PRIx64 "\"", (uint64_t)a->created_ms, a->size);

@@ -30,6 +30,10 @@ POST = b"POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\n" + HOST
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 HEALTHY = GET + HOST + b"\r\n"
 LAST = GET + HOST + b"Connection: close\r\n\r\n"
+CODE = b'{"code": "1 + 1"}'
+VALIDATE = POST.replace(b"/mcp", b"/api/v1/validate") + b"Content-Length: %d\r\n" % len(CODE)
+KEY = b"correct-horse-battery"
+KEYS = {"CONSTRICTOR_API_KEY": f"a:{KEY.decode()}"}
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
@@ -267,18 +271,43 @@ def test_one_more_than_allowed(cli):
     server = Server(cli, "--request-timeout=60s", f"--connections={CONNECTIONS}")
     with contextlib.ExitStack() as stack:
         busy = [stack.enter_context(connect(server)) for _ in range(CONNECTIONS)]
-        for link in busy:
-            link.sendall(GET)
+        for link in busy:   # let in, and their bodies are on their way
+            link.sendall(VALIDATE + b"\r\n")
         answers = [talk(server, HEALTHY, quiet=GUARD_S) for _ in range(3)]
         for answer in answers:
             assert answer.startswith(b"HTTP/1.1 503 ") or answer == b"<reset>", answer
         assert any(answer.startswith(b"HTTP/1.1 503 ") for answer in answers), answers
         for link in busy:  # and they go on undisturbed
-            link.sendall(HOST + b"\r\n")
+            link.sendall(CODE)
         for link in busy:
             assert link.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
         # Those that have nothing to do any more make room after a while.
         assert wait_until(lambda: talk(server, LAST).startswith(b"HTTP/1.1 200 OK"))
+
+
+def test_half_sent_heads_do_not_shut_out_a_client_with_a_key(cli):
+    """A client without a key takes every place, and takes it again whenever it was closed."""
+    server = Server(cli, "--request-timeout=60s", f"--connections={CONNECTIONS}", env=KEYS)
+    request = VALIDATE + b"X-API-Key: %s\r\n\r\n" % KEY
+    with contextlib.ExitStack() as stack:
+        def half():
+            link = stack.enter_context(connect(server))
+            with contextlib.suppress(OSError):
+                link.sendall(GET + HOST)
+            return link
+
+        kept = stack.enter_context(connect(server))
+        kept.sendall(request)   # its body is on its way
+        for _ in range(2 * CONNECTIONS):
+            half()
+        for _ in range(5):
+            with connect(server) as link:
+                link.sendall(request + CODE)
+                assert listen(link, 0.25).startswith(b"HTTP/1.1 200 OK")
+            for _ in range(CONNECTIONS):
+                half()
+        kept.sendall(CODE)
+        assert listen(kept, 0.25).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_ten_thousand_connections(server):

@@ -192,6 +192,7 @@ static unsigned count(const char *text, const char *what)
 }
 
 #define HOST "Host: localhost\r\n"
+#define KEY "X-API-Key: correct-horse\r\n"
 
 // ---- tests ---------------------------------------------------------------------------------------
 
@@ -370,12 +371,12 @@ static void too_many_connections(void **state)
     int fds[4];
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         fds[i] = client();
-        say(fds[i], "GET /sh", 7);
+        say(fds[i], "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nab", 61);
     }
     spin(20);
     expect("GET /show HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 503 ", "}}|");
     // One of them has nothing to do any more: after a while it makes room.
-    say(fds[0], "ow HTTP/1.1\r\n" HOST "\r\n", 32);
+    say(fds[0], "c", 1);
     assert_non_null(strstr(hear(fds[0], 30), "200 OK"));
     expect("GET /show HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 503 ", "}}|");
     spin(1050);
@@ -383,11 +384,50 @@ static void too_many_connections(void **state)
     assert_string_equal(hear(fds[0], 20), "|");
     // The others were not disturbed.
     for (size_t i = 1; i < ARRAY_LEN(fds); i++) {
-        say(fds[i], "ow HTTP/1.1\r\n" HOST "\r\n", 32);
+        say(fds[i], "c", 1);
         assert_non_null(strstr(hear(fds[i], 30), "200 OK"));
     }
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         (void)close(fds[i]);
+}
+
+// Heads that never end, refusals that linger: what has not shown a key goes, the oldest first.
+static void strangers_make_room(void **state)
+{
+    (void)state;
+    config.request_ms = 60000;
+    assert_int_equal(text_list_add(&config.api_keys, "a:correct-horse"), 0);
+    start();
+    int known = client(), fds[3];
+    say(known, "POST /echo HTTP/1.1\r\n" HOST KEY "Content-Length: 3\r\n\r\nab",
+        61 + sizeof KEY - 1);
+    spin(10);
+    static const char *const words[] = {"", "GET /sh",
+                                        "GET /show HTTP/1.1\r\n" HOST "X-API-Key: wrong\r\n\r\n"};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = client();
+        say(fds[i], words[i], strlen(words[i]));
+        spin(10);
+    }
+    int next[2];
+    for (size_t i = 0; i < ARRAY_LEN(next); i++) {
+        next[i] = client();
+        say(next[i], "GET /hold HTTP/1.1\r\n" HOST KEY "\r\n", 39 + sizeof KEY - 1);
+        spin(20);
+        assert_non_null(held);
+        http_reply(TAKE_PTR(held), 200, "text/plain", "yes", 3);
+        assert_non_null(strstr(hear(next[i], 20), "200 OK"));
+        assert_int_equal(strncmp(hear(fds[i], 20), "HTTP/1.1 503 ", 13), 0);
+    }
+    const char *got = hear(fds[2], 20);
+    assert_true(strncmp(got, "HTTP/1.1 401 ", 13) == 0 && !strchr(got, '|'));
+    say(known, "c", 1);
+    assert_non_null(strstr(hear(known, 20), "200 OK"));
+    (void)close(known);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        (void)close(fds[i]);
+    for (size_t i = 0; i < ARRAY_LEN(next); i++)
+        (void)close(next[i]);
 }
 
 static void stopping_lets_exchanges_end(void **state)
@@ -448,6 +488,7 @@ int main(void)
         TEST(streams),
         TEST(slow_requests),
         TEST(too_many_connections),
+        TEST(strangers_make_room),
         TEST(stopping_lets_exchanges_end),
         TEST(closing_ends_everything),
     };
