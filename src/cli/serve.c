@@ -348,6 +348,7 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
         return;
     }
     s->has_files = !missing;
+    g->owners = http_owners(s->http);
     if (network_generation(g) != s->network_generation)
         mcp_list_changed(&s->mcp, MCP_LIST_TOOLS, NULL); // their descriptions name hosts
     s->network_generation = network_generation(g);
@@ -412,6 +413,7 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
     s->http = http_open(s->gate.base, s->config, s->gate.facts->keep[0], page_routes(&s->page), e);
     if (!s->http)
         return -1;
+    s->gate.owners = http_owners(s->http);
     int r = mcp_http_open(&s->mcp, s->http, e);
     if (r == 0 && s->config->legacy_sse)
         r = mcp_sse_open(&s->mcp, s->http, e);

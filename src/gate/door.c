@@ -15,18 +15,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "gate/door_keys.h"
 #include "gate/jwt.h"
 #include "gate/place.h"
-
-struct key {
-    unsigned char hash[SHA256_DIGEST_LENGTH];
-    char name[DOOR_OWNER_MAX + 1];
-};
-
-struct keys {
-    size_t count;
-    struct key items[DOOR_KEYS_MAX];
-};
+#include "gate/places.h"
 
 // A token that was found good is remembered by its hash, since a signature takes longer to check than
 // everything else about a request.
@@ -38,7 +30,7 @@ struct known_token {
 
 struct door {
     const struct config *config;
-    struct keys keys;
+    struct door_keys keys;
     struct jwt_keys *token_keys; // NULL: no OAuth
     char audience[CONFIG_TEXT_MAX + 8];
     char public_url[CONFIG_TEXT_MAX + 1]; // without a slash at its end; "" when not known
@@ -51,127 +43,10 @@ struct door {
 // What door_check_bind() has read before the fork, for the gate, which may not read it any more.
 static struct {
     const struct config *config; // it was read for this one; NULL: nothing was
-    struct keys keys;            // of the configuration and of the file
+    struct door_keys keys;       // of the configuration and of the file
     char *oauth_keys;
     size_t oauth_keys_length;
 } inherited;
-
-// ---- keys ----------------------------------------------------------------------------------------
-
-// No colon, which is what tells the names of keys from subjects of tokens.
-static bool is_key_name(const char *s, size_t n)
-{
-    if (n == 0 || n > DOOR_OWNER_MAX)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
-              (s[i] >= '0' && s[i] <= '9') || (i && strchr("._-", s[i]))))
-            return false;
-    return true;
-}
-
-// Names that keys without one get.
-static bool is_given_name(const char *s, size_t n)
-{
-    return n > 4 && memcmp(s, "key-", 4) == 0 && strspn(s + 4, "0123456789abcdef") >= n - 4;
-}
-
-static int key_refused(struct err *e, const char *where, const char *hint, const char *what)
-{
-    return err_set(e, ERR_BAD_VALUE, 0, hint, "%s: %s", where, what); // never the key itself
-}
-
-// "key" or "name:key".  `where` is for messages.
-static int keys_add(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
-{
-    static const char name_hint[] =
-        "write 'name:key' with a name of at most 64 letters, digits, "
-        "'.', '_' and '-'; names like key-3f are given to keys without one",
-                      key_hint[] = "make one with 'openssl rand -hex 32'";
-    const char *colon = memchr(text, ':', n);
-    if (k->count == DOOR_KEYS_MAX)
-        return key_refused(e, where, NULL, "there are more than 256 keys");
-    struct key *key = &k->items[k->count];
-    if (colon) {
-        size_t name = (size_t)(colon - text);
-        if (!is_key_name(text, name) || is_given_name(text, name))
-            return key_refused(e, where, name_hint, "the name of a key is not allowed");
-        memcpy(key->name, text, name);
-        key->name[name] = '\0';
-        text += name + 1;
-        n -= name + 1;
-    } else {
-        key->name[0] = '\0';
-    }
-    if (n < DOOR_KEY_MIN)
-        return key_refused(e, where, key_hint, "a key has fewer than 8 characters");
-    for (size_t i = 0; i < n; i++)
-        if (text[i] <= ' ' || text[i] > '~')
-            return key_refused(e, where, key_hint, "a key has a blank or a character beyond ASCII");
-    SHA256((const unsigned char *)text, n, key->hash);
-    // SECURITY: made from the key and not from its place in the file: when a line above it goes, the
-    // key must not become the owner of what was another's.
-    if (!key->name[0])
-        snprintf(key->name, sizeof key->name, "key-%02x%02x%02x%02x%02x%02x%02x%02x", key->hash[0],
-                 key->hash[1], key->hash[2], key->hash[3], key->hash[4], key->hash[5], key->hash[6],
-                 key->hash[7]);
-    for (size_t i = 0; i < k->count; i++)
-        if (memcmp(k->items[i].hash, key->hash, sizeof key->hash) == 0)
-            return key_refused(e, where, key_hint, "the same key is given twice");
-    k->count++;
-    return 0;
-}
-
-// One key a line; what begins with '#' is a comment.
-static int keys_add_lines(struct keys *k, const char *text, size_t length, struct err *e)
-{
-    char where[64];
-    unsigned line = 1;
-    for (const char *p = text, *end = text + length; p < end; line++) {
-        const char *feed = memchr(p, '\n', (size_t)(end - p));
-        size_t n = feed ? (size_t)(feed - p) : (size_t)(end - p);
-        const char *from = p;
-        p += n + 1;
-        while (n && (from[n - 1] == '\r' || from[n - 1] == ' ' || from[n - 1] == '\t'))
-            n--;
-        while (n && (*from == ' ' || *from == '\t'))
-            from++, n--;
-        snprintf(where, sizeof where, "line %u of the file of keys", line);
-        if (n && *from != '#' && keys_add(k, from, n, where, e) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int keys_read(struct keys *k, const struct config *c, const char *file, size_t length,
-                     struct err *e)
-{
-    char where[64];
-    int r = 0;
-    k->count = 0;
-    for (size_t i = 0; r == 0 && i < c->api_keys.count; i++) {
-        snprintf(where, sizeof where, "key number %zu of 'api-key'", i + 1);
-        r = keys_add(k, c->api_keys.items[i], strlen(c->api_keys.items[i]), where, e);
-    }
-    if (r == 0)
-        r = keys_add_lines(k, file, length, e);
-    // An empty file must not open the door.
-    if (r == 0 && c->api_key_file[0] && k->count == 0)
-        r = err_set(e, ERR_BAD_CONFIG_FILE, 0, "write one key or name:key a line",
-                    "the file of keys '%s' has no key", c->api_key_file);
-    return r;
-}
-
-// The name of the key, or NULL.  Takes as long for the first as for the last and for none.
-static const char *keys_find(const struct keys *k, const unsigned char *hash)
-{
-    size_t found = k->count;
-    for (size_t i = 0; i < k->count; i++) {
-        size_t same = CRYPTO_memcmp(k->items[i].hash, hash, SHA256_DIGEST_LENGTH) == 0;
-        found = same ? i : found;
-    }
-    return found < k->count ? k->items[found].name : NULL;
-}
 
 // ---- files ---------------------------------------------------------------------------------------
 
@@ -224,10 +99,10 @@ static char *read_path(const char *path, bool secret, size_t max, size_t *ret, s
 }
 
 // The keys of the configuration and of the file, whose text is wiped.
-static int keys_take(struct keys *k, const struct config *c, char *text, size_t length,
+static int keys_take(struct door_keys *k, const struct config *c, char *text, size_t length,
                      struct err *e)
 {
-    int r = keys_read(k, c, text ? text : "", length, e);
+    int r = door_keys_read(k, c, text ? text : "", length, e);
     if (text)
         OPENSSL_cleanse(text, length);
     free(text);
@@ -394,11 +269,11 @@ int door_check_bind(const struct config *c, struct err *e)
 }
 
 // What replaces the keys, new; NULL and `e` on failure.
-static struct keys *reload_keys(const struct config *c, int fd, struct err *e)
+static struct door_keys *reload_keys(const struct config *c, int fd, struct err *e)
 {
     size_t length = 0;
     _cleanup_free_ char *text = read_fd(fd, c->api_key_file, DOOR_FILE_MAX, &length, e);
-    struct keys *k = text ? malloc(sizeof *k) : NULL;
+    struct door_keys *k = text ? malloc(sizeof *k) : NULL;
     if (k && keys_take(k, c, TAKE_PTR(text), length, e) == 0)
         return k;
     if (text && !k)
@@ -419,7 +294,7 @@ static struct jwt_keys *reload_token_keys(const struct config *c, int fd, struct
 
 int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e)
 {
-    _cleanup_free_ struct keys *keys = NULL;
+    _cleanup_free_ struct door_keys *keys = NULL;
     if (key_file >= 0 && !(keys = reload_keys(d->config, key_file, e)))
         return -1;
     if (oauth_keys >= 0 && d->token_keys) {
@@ -453,6 +328,11 @@ bool door_shows_all(const struct door *d, const char *owner)
     for (size_t i = 0; i < d->keys.count; i++)
         own += strcmp(d->keys.items[i].name, owner) == 0;
     return (!d->token_keys && own == d->keys.count) || strcmp(owner, "metrics") == 0;
+}
+
+unsigned door_owners(const struct door *d)
+{
+    return d->token_keys ? PLACES_OWNERS_UNKNOWN : door_keys_owners(&d->keys);
 }
 
 // ---- Host and Origin -----------------------------------------------------------------------------
@@ -647,7 +527,7 @@ int door_check_key(struct door *d, const struct head *h, int64_t now_s,
         if (!token.p || CRYPTO_memcmp(hash, other, sizeof hash) != 0)
             return refuse_key(d, h, "key_invalid", "Authorization and X-API-Key do not agree", ret);
     }
-    const char *name = keys_find(&d->keys, hash);
+    const char *name = door_keys_find(&d->keys, hash);
     if (name) {
         snprintf(ret_owner, DOOR_OWNER_MAX + 1, "%s", name);
         return 0;

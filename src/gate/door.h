@@ -48,6 +48,9 @@ bool door_knows(const struct door *d, const char *owner);
 // named "metrics".  SECURITY: totals tell one tenant what the others do, and when.
 bool door_shows_all(const struct door *d, const char *owner);
 
+// How many owners there can be: the names of the keys; 0: there is no key, PLACES_OWNERS_UNKNOWN: tokens are taken.
+unsigned door_owners(const struct door *d);
+
 // ---- a request at the door ---------------------------------------------------------------------
 
 struct door_refusal {

@@ -501,6 +501,7 @@ bool exec_begin(struct exec *x)
     uint64_t wall_ms = s ? s->plan.wall_ms : c->wall_ms, cpu_ms = s ? s->plan.cpu_ms : c->cpu_ms,
              output = s ? s->plan.output_bytes : c->output_bytes;
     struct run_request request = {
+        .owner = x->owner,
         .code = q->code ? q->code : "",
         .code_length = q->code_length,
         .meta = x->work->meta,

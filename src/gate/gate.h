@@ -19,14 +19,18 @@
 
 struct artifact;
 TAILQ_HEAD(run_list, run);
+LIST_HEAD(place_holders, place_holder);
 
 struct gate {
     struct event_base *base;
     const struct keeper_facts *facts; // `own`, which follows what the keeper says
     struct link link;
-    unsigned running;     // runs whose answer is awaited
-    unsigned begun;       // runs that were ever begun
-    unsigned runs_max;    // more are refused; 0: no bound but the link's
+    unsigned running;  // runs whose answer is awaited
+    unsigned begun;    // runs that were ever begun
+    unsigned runs_max; // places.h: more are refused; 0: no bound but the link's
+    unsigned places;   // of them that are taken
+    unsigned owners;   // keys that the door lets in; 0: there is no key
+    struct place_holders holders;
     struct run_list held; // runs that wait until the keeper is rid of what was cancelled
     unsigned held_count;  // counted in `running` as well
     struct keeper_facts own;

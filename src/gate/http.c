@@ -275,6 +275,11 @@ bool http_shows_all(const struct http_exchange *x)
     return door_shows_all(x->server->door, x->owner);
 }
 
+unsigned http_owners(const struct http *h)
+{
+    return door_owners(h->door);
+}
+
 // SECURITY: a stream can be open for hours; a key that was taken away must not be good for that long.
 static void dismiss(struct http *h)
 {

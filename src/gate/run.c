@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gate/nursery.h"
+#include "gate/places.h"
 #include "gate/session.h"
 
 enum {
@@ -76,6 +77,7 @@ static void settled(void *argument)
     struct run *r = argument;
     r->state = RUN_DONE;
     r->gate->running--;
+    places_return(r->gate, &r->place);
     r->request.on_done(r); // may free r
 }
 
@@ -551,19 +553,12 @@ static void on_wait(evutil_socket_t fd, short what, void *argument)
     done(r);
 }
 
-// Those that run and those that wait for a box; this one is counted already.
-static int admit(const struct gate *g, struct err *e)
-{
-    if (!g->runs_max || g->running <= g->runs_max)
-        return 0;
-    return err_set(e, ERR_BUSY, 0, "run it again when others have ended, or raise --runs",
-                   "%u runs are going on already", g->runs_max);
-}
-
 static int find_place(struct run *r)
 {
     struct gate *g = r->gate;
-    int n = admit(g, &r->error);
+    const struct session *s = r->request.session;
+    const char *owner = r->request.owner ? r->request.owner : s ? s->owner : "";
+    int n = places_take(g, owner, &r->place, &r->error);
     if (n < 0)
         return n;
     if (r->request.session) {
@@ -653,6 +648,7 @@ void run_free(struct run *r)
         return;
     if (r->state != RUN_DONE) {
         r->gate->running--;
+        places_return(r->gate, &r->place);
         leave_queue(r);
         if (r->box && !r->request.session)
             link_let_go(&r->gate->link, r->box->id);

@@ -31,6 +31,7 @@
 #include "wire/wire.h"
 
 struct session;
+struct place_holder;
 
 enum run_state {
     RUN_WAITING,
@@ -48,6 +49,8 @@ enum run_stream { RUN_STDOUT = LIVE_STDOUT, RUN_STDERR = LIVE_STDERR, RUN_STREAM
 struct run;
 
 struct run_request {
+    const char
+        *owner; // whose place it takes (places.h); borrowed; NULL: the session's, or the gate's own
     const char *code; // borrowed until on_done
     size_t code_length;
     const char *meta; // JSON object for the runner, or ""; borrowed until on_done
@@ -80,12 +83,13 @@ struct run {
     struct link_order order;
     struct live_box *box; // from its turn until it is done
     bool parked;
-    bool held;      // WAITING: in gate->held, the keeper does not know of it yet
-    bool has_turn;  // in a session: its box is ours
-    bool entering;  // on_box is being called
-    bool selecting; // PREPARING: see run_select()
-    bool watched;   // in a session: the keeper knows that it runs
-    bool metered;   // ended.usage has the CPU time already
+    bool held;                  // WAITING: in gate->held, the keeper does not know of it yet
+    bool has_turn;              // in a session: its box is ours
+    bool entering;              // on_box is being called
+    bool selecting;             // PREPARING: see run_select()
+    bool watched;               // in a session: the keeper knows that it runs
+    bool metered;               // ended.usage has the CPU time already
+    struct place_holder *place; // NULL: it was refused, or is done
     TAILQ_ENTRY(run) list;
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];

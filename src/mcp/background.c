@@ -104,14 +104,12 @@ unsigned tool_runs_background_max(const struct gate *g)
 bool background_admits(struct mcp_call *c)
 {
     struct tool_runs *t = mcp_tool_runs(c->mcp);
-    unsigned most = tool_runs_background_max(c->mcp->gate), own = count_of(t, c->owner, true),
-             all = tool_runs_background(t);
-    bool too_many = own >= share_of(c->owner, most);
-    if (!too_many && all < most && make_room(t, c->owner))
+    unsigned most = tool_runs_background_max(c->mcp->gate), own = count_of(t, c->owner, true);
+    if (own < share_of(c->owner, most) && make_room(t, c->owner))
         return true;
     tool_error(c, err_code_name(ERR_BUSY),
                "wait for one of them with check_run, or run it without background",
-               "%u runs are going on in the background already", too_many ? own : all);
+               "%u of your runs are going on in the background already", own);
     return false;
 }
 

@@ -11,11 +11,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "gate/gate.h"
+#include "gate/places.h"
 #include "mcp/job_kit.h"
 #include "mcp/sandbox.h"
 #include "mcp/tools.h"
 
-enum { CODE_TOTAL_MAX = 256 * 1024 * 1024 }; // bytes of code of all runs that go on
+// Bytes of code of all runs that go on.  SECURITY: what is small always gets in, or one key could shut out all.
+enum { CODE_TOTAL_MAX = 256 * 1024 * 1024, CODE_SMALL = 64 * 1024 };
 
 // ---- the list of them ----------------------------------------------------------------------------
 
@@ -227,13 +229,13 @@ static bool is_admitted(struct mcp_call *c, const struct job_plan *plan)
 {
     struct gate *g = c->mcp->gate;
     struct tool_runs *t = mcp_tool_runs(c->mcp);
-    unsigned most = g && g->runs_max ? g->runs_max : JOBS_RUNNING_MAX;
+    struct err e;
     if (!g)
         tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
-    else if (g->running >= most)
-        tool_error(c, err_code_name(ERR_BUSY), "run it again when others have ended",
-                   "%u runs are going on already, and more are not allowed at one time", most);
-    else if (t->code_length + plan->request.code_length > CODE_TOTAL_MAX)
+    else if (places_check(g, c->owner, &e) < 0)
+        tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
+    else if (plan->request.code_length > CODE_SMALL &&
+             t->code_length + plan->request.code_length > CODE_TOTAL_MAX)
         tool_error(c, err_code_name(ERR_BUSY), "run it again when others have ended",
                    "the runs that are going on already have too much code together");
     else

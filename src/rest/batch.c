@@ -15,6 +15,7 @@
 #include "code_policy.h"
 #include "gate/dump.h"
 #include "gate/network.h"
+#include "gate/places.h"
 #include "gate/source.h"
 #include "rest/execute.h"
 #include "rest/lines.h"
@@ -53,7 +54,6 @@ struct batch {
 };
 
 struct batches {
-    unsigned running;         // items of all
     size_t held_bytes;        // results of all that wait for an earlier one
     TAILQ_HEAD(, batch) list; // the next one to get a turn first
 };
@@ -264,7 +264,6 @@ static void free_slot(struct slot *s)
     struct batch *b = s->batch;
     *s = (struct slot){0};
     b->running--;
-    b->all->running--;
 }
 
 static void look_again(struct batch *b)
@@ -336,13 +335,14 @@ static bool start(struct slot *s)
     return false;
 }
 
-static unsigned most_running(const struct batch *b)
+// Batches of a key leave it a quarter of its places for other calls.
+static bool has_place(const struct batch *b)
 {
-    unsigned runs = b->call->rest->gate->runs_max;
-    unsigned others = runs / 4 ? runs / 4 : 1;
-    if (!runs)
-        return BATCH_WINDOW_MAX;
-    return runs > others ? runs - others : 1;
+    unsigned runs = places_most(b->call->rest->gate), others = runs / 4 ? runs / 4 : 1, own = 0;
+    const struct batch *other;
+    TAILQ_FOREACH(other, &b->all->list, list)
+    own += strcmp(other->call->owner, b->call->owner) == 0 ? other->running : 0;
+    return own < (!runs ? BATCH_WINDOW_MAX : runs > others ? runs - others : 1);
 }
 
 // One item of each may always run, so all come to their end: while results are held, an earlier one is under way.
@@ -354,9 +354,8 @@ static bool has_room(const struct batch *b)
 static bool may_start(const struct batch *b)
 {
     const struct rest_call *c = b->call;
-    return b->next < b->count && !b->cancelled && b->running < b->window &&
-           b->all->running < most_running(b) && has_room(b) &&
-           !(c->x && http_stream_backlog(c->x) > BATCH_BACKLOG);
+    return b->next < b->count && !b->cancelled && b->running < b->window && has_place(b) &&
+           has_room(b) && !(c->x && http_stream_backlog(c->x) > BATCH_BACKLOG);
 }
 
 static void start_next(struct batch *b)
@@ -366,7 +365,6 @@ static void start_next(struct batch *b)
         s++;
     *s = (struct slot){.batch = b, .index = b->next++, .since_ms = clock_ms()};
     b->running++;
-    b->all->running++;
     (void)start(s);
 }
 

@@ -315,6 +315,19 @@ static void keys_and_names(void **state)
     check_keys(rows, ARRAY_LEN(rows));
 }
 
+// Those among whom the places for runs are divided.
+static void owners_are_counted_by_name(void **state)
+{
+    (void)state;
+    struct door *d = open_door();
+    assert_int_equal(door_owners(d), 0);
+    door_close(d);
+    add(&config.api_keys, "alice:secret-one,secret-two,bob:a:b:c:d:e:f,alice:secret-three");
+    d = open_door();
+    assert_int_equal(door_owners(d), 3);
+    door_close(d);
+}
+
 static void write_file(const char *name, const char *text, char path[256])
 {
     snprintf(path, 256, "%s/%s", folder, name);
@@ -643,6 +656,7 @@ int main(void)
         cmocka_unit_test_setup(on_one_address, fresh),
         cmocka_unit_test_setup(no_keys, fresh),
         cmocka_unit_test_setup(keys_and_names, fresh),
+        cmocka_unit_test_setup(owners_are_counted_by_name, fresh),
         cmocka_unit_test_setup(key_files_and_reloading, fresh),
         cmocka_unit_test_setup(what_cannot_work_is_refused_at_start, fresh),
         cmocka_unit_test_setup(public_addresses_want_a_key, fresh),
