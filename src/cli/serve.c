@@ -27,6 +27,7 @@
 #include "gate/door.h"
 #include "gate/envs.h"
 #include "gate/network.h"
+#include "gate/peer.h"
 #include "gate/policy_layer.h"
 #include "gate/session.h"
 #include "gate/store.h"
@@ -413,6 +414,7 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
     s->http = http_open(s->gate.base, s->config, s->gate.facts->keep[0], page_routes(&s->page), e);
     if (!s->http)
         return -1;
+    http_set_peers(s->http, f->keep + 1, f->keep_count - 1);
     s->gate.owners = http_owners(s->http);
     int r = mcp_http_open(&s->mcp, s->http, e);
     if (r == 0 && s->config->legacy_sse)
@@ -494,6 +496,18 @@ static int divert_log(const struct config *c, int *ret_before, struct err *e)
     return 0;
 }
 
+// What the gate needs to know users by: without a key it serves the user that started it.
+static int add_peers(struct keeper_plan *plan, struct err *e)
+{
+    struct door *d = door_open(plan->config, e);
+    int n = d && door_asks_user(d) ? peer_open(plan->keep + 1, e) : 0;
+    door_close(d);
+    if (!d || n < 0)
+        return -1;
+    plan->keep_count += (unsigned)n;
+    return 0;
+}
+
 int cmd_serve(const struct config *c, int argc, char **argv)
 {
     static struct listener l;
@@ -520,6 +534,8 @@ int cmd_serve(const struct config *c, int argc, char **argv)
         .argument = &l,
     };
     network_add_to_plan(&plan);
+    if (add_peers(&plan, &e) < 0)
+        return cli_fail(&e, false);
     int status = run_keeper(&plan);
     if (status && before >= 0)
         dprintf(before, "constrictor: the server ended with status %d; the log is in %s\n", status,

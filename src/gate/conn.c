@@ -606,6 +606,7 @@ void conn_begin(struct conn *c)
         turn_away(c);
         return;
     }
+    c->peer = http_find_peer(c->server, bufferevent_getfd(c->bev));
     become_idle(c);
     arm(c, c->since_ms + (int64_t)c->server->config->request_ms, c->since_ms);
 }

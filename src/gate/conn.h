@@ -15,6 +15,7 @@
 #include "gate/door.h"
 #include "gate/head.h"
 #include "gate/http.h"
+#include "gate/peer.h"
 
 // A connection is in one of these states:
 //
@@ -56,6 +57,9 @@ struct http {
     bool stopping;
     uint64_t *answers;    // counts them by class: tally.h; NULL: nobody does
     struct conn *current; // its request is being handed to libevent
+    int peers[PEER_FDS];  // peer.h
+    unsigned peer_count;
+    bool own_peers; // they are ours to close
     struct conns all;
     struct conns strangers; // connections that have not shown a valid key, the oldest first
     struct conns idle;      // connections that have, between two requests, the longest idle first
@@ -71,6 +75,7 @@ struct conn {
     TAILQ_ENTRY(conn) all, line;
     struct conns *in; // `strangers` or `idle` of the server, or NULL: it does not make room
     int64_t accepted_ms;
+    uid_t peer;  // the user at its other end, where the door asks for it; else PEER_UNKNOWN
     bool known;  // a request was let in that needs a key; without keys, one that would need one
     bool served; // it had a request
     // The request that arrives.
@@ -153,6 +158,8 @@ void room_admit(struct conn *c);              // it has shown a valid key
 struct conn *room_find(const struct http *h); // the connection that makes room, or NULL
 
 // In http.c.
+// The user at the other end of a socket, where the door asks for it; else PEER_UNKNOWN.
+uid_t http_find_peer(struct http *h, int sock);
 // Accepts no connection for so long; 0: before everything that is here now was looked at.
 void http_pause(struct http *h, unsigned ms);
 // Everything that can be said of a request from its head.  0, or -1 and the refusal.

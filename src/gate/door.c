@@ -9,12 +9,15 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "gate/door_keys.h"
 #include "gate/jwt.h"
 #include "gate/place.h"
@@ -35,6 +38,7 @@ struct door {
     char audience[CONFIG_TEXT_MAX + 8];
     char public_url[CONFIG_TEXT_MAX + 1]; // without a slash at its end; "" when not known
     struct place public_place;
+    uid_t starters[2];
     bool loopback, wildcard; // where the server listens
     char scopes[1024];       // joined with blanks, as far as they fit
     struct known_token *known;
@@ -46,6 +50,7 @@ static struct {
     struct door_keys keys;       // of the configuration and of the file
     char *oauth_keys;
     size_t oauth_keys_length;
+    uid_t starters[2]; // the user that started the program, and who asked sudo for it
 } inherited;
 
 // ---- files ---------------------------------------------------------------------------------------
@@ -109,6 +114,15 @@ static int keys_take(struct door_keys *k, const struct config *c, char *text, si
     return r;
 }
 
+static void find_starters(void)
+{
+    const char *sudo = getuid() == 0 ? getenv("SUDO_UID") : NULL;
+    uint64_t uid;
+    inherited.starters[0] = inherited.starters[1] = getuid();
+    if (sudo && text_parse_u64(sudo, 0, UINT32_MAX - 1, &uid) == 0)
+        inherited.starters[1] = (uid_t)uid;
+}
+
 static int inherit(const struct config *c, struct err *e)
 {
     size_t length = 0;
@@ -125,6 +139,7 @@ static int inherit(const struct config *c, struct err *e)
         !(inherited.oauth_keys =
               read_path(c->oauth_keys, false, JWT_KEYS_FILE_MAX, &inherited.oauth_keys_length, e)))
         return -1;
+    find_starters();
     inherited.config = c;
     return 0;
 }
@@ -227,6 +242,8 @@ struct door *door_open(const struct config *c, struct err *e)
         r = inherit(c, e);
     if (r == 0)
         d->keys = inherited.keys;
+    if (r == 0)
+        memcpy(d->starters, inherited.starters, sizeof d->starters);
     if (r == 0 && c->oauth_keys[0]) {
         d->known = calloc(KNOWN_TOKENS, sizeof *d->known);
         d->token_keys = jwt_keys_parse(inherited.oauth_keys, inherited.oauth_keys_length, e);
@@ -504,6 +521,30 @@ static int enter_by_token(struct door *d, const struct head *h, struct slice sho
                  jwt_result_text(r));
     challenge(d, h, "insufficient_scope", jwt_result_text(r), ret);
     return -1;
+}
+
+bool door_asks_user(const struct door *d)
+{
+    return d->loopback && d->keys.count == 0 && !d->token_keys && !d->config->allow_local_users;
+}
+
+int door_check_user(const struct door *d, uid_t peer, struct door_refusal *ret)
+{
+    char message[sizeof ret->message], who[64];
+    if (!door_asks_user(d) || peer == 0 ||
+        (peer != (uid_t)-1 && (peer == d->starters[0] || peer == d->starters[1])))
+        return 0;
+    if (peer == (uid_t)-1)
+        snprintf(who, sizeof who, "the user of this connection could not be found");
+    else
+        snprintf(who, sizeof who, "this connection is of user %u", peer);
+    snprintf(message, sizeof message,
+             "this server has no key and serves only the user that started it; %s", who);
+    return refuse(
+        ret, 403, "other_user",
+        "use a server of your own; or have its operator set a key (CONSTRICTOR_API_KEY or "
+        "--api-key-file) or start it with --allow-local-users",
+        message);
 }
 
 int door_check_key(struct door *d, const struct head *h, int64_t now_s,

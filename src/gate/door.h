@@ -14,6 +14,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "config.h"
@@ -63,6 +64,12 @@ struct door_refusal {
 
 // Host and Origin.  0, or -1 and the refusal.
 int door_check_place(const struct door *d, const struct head *h, struct door_refusal *ret);
+
+// Does it matter which user of this machine a client is?  Without keys and tokens, on loopback.
+bool door_asks_user(const struct door *d);
+// The user of the client, as peer.h finds it: the one that started the server (who may have done so by sudo), or root.
+// 0, or -1 and the refusal.
+int door_check_user(const struct door *d, uid_t peer, struct door_refusal *ret);
 
 // Key or token.  0 and the owner, or -1 and the refusal.
 int door_check_key(struct door *d, const struct head *h, int64_t now_s,

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "gate/conn.h"
 
@@ -82,6 +83,8 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
         snprintf(p->origin, sizeof p->origin, "%.*s", (int)origin.n, origin.p);
     p->route = known ? route_find(h, p->x.path) : NULL;
     bool open = p->options || (p->route && p->route->open);
+    if (!open && door_check_user(h->door, p->conn->peer, r) < 0)
+        return -1;
     if (!open && door_check_key(h->door, head, time(NULL), p->x.owner, r) < 0)
         return -1;
     if (!p->route) {
@@ -246,6 +249,26 @@ struct http *http_open(struct event_base *base, const struct config *c, int list
     return NULL;
 }
 
+void http_set_peers(struct http *h, const int *fds, unsigned count)
+{
+    h->peer_count = count;
+    memcpy(h->peers, fds, count * sizeof fds[0]);
+}
+
+// SECURITY: asked once, as soon as the connection is here: the client is there then, and cannot change.
+uid_t http_find_peer(struct http *h, int sock)
+{
+    struct err e;
+    if (!door_asks_user(h->door))
+        return (uid_t)PEER_UNKNOWN;
+    if (h->peer_count == 0) { // not in a gate, which may open nothing
+        int n = peer_open(h->peers, &e);
+        h->peer_count = n > 0 ? (unsigned)n : 0;
+        h->own_peers = true;
+    }
+    return peer_uid(h->peers, h->peer_count, sock);
+}
+
 void http_add_routes(struct http *h, const struct http_route *routes)
 {
     if (h->table_count < ROUTE_TABLES_MAX)
@@ -348,6 +371,8 @@ void http_close(struct http *h)
         evhttp_free(h->evhttp);
     if (h->accept_again)
         event_free(h->accept_again);
+    for (unsigned i = 0; h->own_peers && i < h->peer_count; i++)
+        fd_close(&h->peers[i]);
     door_close(h->door);
     free(h);
 }

@@ -55,6 +55,8 @@ struct http_exchange {
 // Starts serving on a listening socket, which is taken.  `routes` ends with a row without a path.
 struct http *http_open(struct event_base *base, const struct config *c, int listener,
                        const struct http_route *routes, struct err *e);
+// What peer.h opened, borrowed: a server that needs it and has none opens it by itself.
+void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
 // For bodies that are too large for memory.  Asked when a head was let in: a file that the body is written into (taken),
 // and how many bytes it may have; -1: not this request, below: not now.

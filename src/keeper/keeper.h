@@ -15,7 +15,7 @@
 #include "keeper/interp.h"
 #include "wire/wire.h"
 
-enum { KEEPER_KEEP_MAX = 2 };
+enum { KEEPER_KEEP_MAX = 3 };
 
 enum keeper_state { KEEPER_WARMING, KEEPER_READY, KEEPER_FAILED };
 
