@@ -59,27 +59,11 @@ void run_on_output(struct live_box *b, enum live_stream stream, const char *data
 
 // ---- the result ------------------------------------------------------------------------------------
 
-// How many values a text has if it is JSON.  What stands in a string counts for nothing.
-static size_t count_values(const char *data, size_t length)
-{
-    size_t values = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < length; i++) {
-        if (data[i] == '"')
-            in_string = !in_string;
-        else if (in_string)
-            i += data[i] == '\\';
-        else
-            values += data[i] == ',' || data[i] == '[' || data[i] == '{';
-    }
-    return values;
-}
-
 // SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
 // hundreds of megabytes.  The runner's own bounds are far below this one.
 json_t *run_parse_result(const char *data, size_t length)
 {
-    if (count_values(data, length) > RESULT_VALUES_MAX)
+    if (quick_json_measure(data, length, RESULT_VALUES_MAX, SIZE_MAX) != QUICK_JSON_FITS)
         return NULL;
     json_t *result = quick_json_load(data, length, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(result)) {

@@ -208,6 +208,32 @@ json_t *quick_json_plain(const char *data, size_t length)
     return NULL;
 }
 
+enum quick_json_fit quick_json_measure(const char *data, size_t length, size_t values_max,
+                                       size_t depth_max)
+{
+    size_t values = 0, depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = data[i];
+        if (in_string && c == '\\')
+            i++;
+        else if (c == '"')
+            in_string = !in_string;
+        if (in_string)
+            continue;
+        if (c == '{' || c == '[')
+            depth++;
+        else if ((c == '}' || c == ']') && depth)
+            depth--;
+        values += c == ',' || c == '{' || c == '[';
+        if (depth > depth_max)
+            return QUICK_JSON_TOO_DEEP;
+        if (values > values_max)
+            return QUICK_JSON_TOO_MANY;
+    }
+    return QUICK_JSON_FITS;
+}
+
 json_t *quick_json_load(const char *data, size_t length, size_t flags, json_error_t *error)
 {
     json_t *value = quick_json_plain(data, length);

@@ -67,36 +67,17 @@ json_t *rpc_refusal_json(const struct rpc_refusal *no)
 
 // ---- reading -------------------------------------------------------------------------------------
 
-// SECURITY: jansson spends memory on each value and stack on each level, so both are counted before
-// it sees the text.  What stands in strings does not count.
 static int check_bounds(const char *text, size_t length, struct rpc_refusal *no)
 {
-    size_t values = 0, depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < length; i++) {
-        char c = text[i];
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-            continue;
-        }
-        if (c == '"')
-            in_string = true;
-        else if (c == '{' || c == '[')
-            depth++;
-        else if ((c == '}' || c == ']') && depth)
-            depth--;
-        values += c == ',' || c == '{' || c == '[';
-        if (depth > RPC_DEPTH_MAX)
-            return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
-                              "the message is nested deeper than %d levels", RPC_DEPTH_MAX);
-        if (values > RPC_VALUES_MAX)
-            return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
-                              "the message has more than %d values", RPC_VALUES_MAX);
+    switch (quick_json_measure(text, length, QUICK_JSON_VALUES_MAX, QUICK_JSON_DEPTH_MAX)) {
+    case QUICK_JSON_FITS: return 0;
+    case QUICK_JSON_TOO_DEEP:
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                          "the message is nested deeper than %d levels", QUICK_JSON_DEPTH_MAX);
+    case QUICK_JSON_TOO_MANY: break;
     }
-    return 0;
+    return rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                      "the message has more than %d values", QUICK_JSON_VALUES_MAX);
 }
 
 // A number that is JSON, but more than we can hold.  The request is named, or its client would wait for ever.

@@ -54,8 +54,6 @@ enum {
 #define MCP_EXTENSION_TASKS "io.modelcontextprotocol/tasks"
 
 enum {
-    RPC_VALUES_MAX = 100000, // JSON values in one message; jansson spends about 70 bytes on each
-    RPC_DEPTH_MAX = 128,
     RPC_BATCH_MAX = 64,
     RPC_ID_MAX = 256,                     // bytes of a string id
     RPC_ID_TEXT_MAX = RPC_ID_MAX * 6 + 2, // the same in JSON: \u00XX for each byte, and quotes

@@ -257,6 +257,25 @@ static bool has_room(const struct rest_call *c, size_t length)
            (all <= HELD_MAX / 2 || held_by_owner(c, false, &ignored) + length <= HELD_MAX / 2);
 }
 
+static int check_bounds(struct rest_call *c, const char *data, size_t length)
+{
+    switch (quick_json_measure(data, length, QUICK_JSON_VALUES_MAX, QUICK_JSON_DEPTH_MAX)) {
+    case QUICK_JSON_FITS: return 0;
+    case QUICK_JSON_TOO_DEEP:
+        rest_fail(c, 400, "bad_json", "send flat values, or text that the code reads as JSON",
+                  "the body is nested deeper than %d levels", QUICK_JSON_DEPTH_MAX);
+        break;
+    case QUICK_JSON_TOO_MANY:
+        rest_fail(
+            c, 413, "too_many_values",
+            "send data as a file of the session, or as text that the code reads; or send less "
+            "at once",
+            "the body has more than %d JSON values", QUICK_JSON_VALUES_MAX);
+        break;
+    }
+    return -1;
+}
+
 // Reads and checks a JSON body.  -1: answered.
 static int read_json(struct rest_call *c)
 {
@@ -278,6 +297,8 @@ static int read_json(struct rest_call *c)
                   "too many large requests are being worked on");
         return -1;
     }
+    if (check_bounds(c, data, length) < 0)
+        return -1;
     c->body = quick_json_load(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     if (!c->body && json_error_code(&fault) == json_error_numeric_overflow) {
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE),

@@ -4,10 +4,11 @@
 import contextlib
 import json
 import socket
+import time
 
 import pytest
 from conftest import open_cli
-from rest_client import Rest, serve
+from rest_client import Answer, Rest, serve
 
 KEYS = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1"}
 TYPE = "application/problem+json"
@@ -17,6 +18,12 @@ TYPE = "application/problem+json"
 def api(program):
     with open_cli(program) as cli:
         yield Rest(serve(cli, "--body", "1M", env=KEYS).port, "key-of-ann-1")
+
+
+@pytest.fixture(scope="module")
+def large(program):
+    with open_cli(program) as cli:
+        yield serve(cli)
 
 
 def check(answer, status, code):
@@ -63,6 +70,37 @@ def test_errors_of_the_server_below_it(api):
     check(api.ask("PATCH", "/execute"), 405, "method_not_allowed")
     check(api.ask("POST", "/execute", b"x" * (2 << 20), {"Content-Type": "application/json"}), 413, "body_too_large")
     check(api.ask("POST", "/execute", b"x", {"Content-Type": "text/plain"}), 415, "unsupported_media_type")
+
+
+MANY = 15 << 20     # bytes of a body, below the largest that is read
+
+
+@pytest.mark.parametrize("path, begin, end", [
+    ("/execute", b'{"code": "1", "variables": {"a": [', b"1]}}"),
+    ("/batch", b'{"items": [', b"1]}"),
+    ("/sessions", b'{"name": [', b"1]}"),
+    ("/environments", b"[", b"1]"),
+])
+def test_a_body_of_millions_of_numbers_is_refused_before_it_is_read(large, path, begin, end):
+    """Reading them would take seconds, in which all others wait."""
+    body = begin + b"1," * ((MANY - 100) // 2) + end
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(contextlib.closing(large.connect())) for _ in range(3)]
+        for link in links:
+            link.request("POST", "/api/v1" + path, body, {"Content-Type": "application/json"})
+        begun = time.monotonic()
+        assert large.get("/health").status == 200
+        took = time.monotonic() - begun     # 6 s and more when all three are read
+        for link in links:
+            response = link.getresponse()
+            check(Answer(response, response.read()), 413, "too_many_values")
+    assert took < 3, took
+    deep = b'{"code": "1", "variables": {"a": ' + b"[" * 200 + b"]" * 200 + b"}}"
+    check(large.ask("POST", "/execute", deep, {"Content-Type": "application/json"}), 400, "bad_json")
+    # What stands in a string is one value.
+    fine = {"code": "len(a)", "stream": False, "variables": {"a": "[1," * 200000}}
+    answer = large.post("/execute", fine)
+    assert answer.status == 200 and answer.json["result"] == "600000", answer
 
 
 def raw(port, data):

@@ -153,10 +153,30 @@ static void test_pieces_and_changes(void **state)
     }
 }
 
+static enum quick_json_fit fit(const char *text)
+{
+    return quick_json_measure(text, strlen(text), 4, 2);
+}
+
+static void values_and_levels_are_counted_before_reading(void **state)
+{
+    (void)state;
+    assert_int_equal(fit(""), QUICK_JSON_FITS);
+    assert_int_equal(fit("[1,2,3,4]"), QUICK_JSON_FITS);
+    assert_int_equal(fit("[1,2,3,4,5]"), QUICK_JSON_TOO_MANY);
+    assert_int_equal(fit("[[]]"), QUICK_JSON_FITS);
+    assert_int_equal(fit("[{\"a\":[]}]"), QUICK_JSON_TOO_DEEP);
+    assert_int_equal(fit("[],[],"), QUICK_JSON_FITS);
+    assert_int_equal(fit("]]]]{}"), QUICK_JSON_FITS); // no JSON: a reader says so
+    assert_int_equal(fit("[\"[[[[,,,,,\\\"[[[,,\\\\\"]"), QUICK_JSON_FITS);
+    assert_int_equal(fit("[\"\\\\\",1,2,3,4]"), QUICK_JSON_TOO_MANY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_text_is_read),
+        cmocka_unit_test(values_and_levels_are_counted_before_reading),
         cmocka_unit_test(test_everything_else_is_left_to_jansson),
         cmocka_unit_test(test_deep_nesting_is_not_plain),
         cmocka_unit_test(test_pieces_and_changes),
