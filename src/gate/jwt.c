@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "gate/encode.h"
@@ -433,7 +434,7 @@ static enum jwt_result check_claims(const json_t *payload, const struct jwt_rule
 {
     const char *issuer = json_string_value(json_object_get(payload, "iss")),
                *sub = json_string_value(json_object_get(payload, "sub"));
-    if (!issuer || !same_url(issuer, rules->issuer))
+    if (!issuer || strcmp(issuer, rules->issuer) != 0)
         return JWT_WRONG_ISSUER;
     if (!audience_has(json_object_get(payload, "aud"), rules->audience))
         return JWT_WRONG_AUDIENCE;
@@ -492,6 +493,27 @@ static bool split(const char *token, size_t n, struct parts *ret)
     return ret->signature_n > 0; // a third dot is no base64url
 }
 
+// RFC 7519 and RFC 9068.  SECURITY: the same key may sign other things, which must not be taken for an access token.
+static bool type_is_known(const json_t *header)
+{
+    static const char prefix[] = "application/";
+    const json_t *value = json_object_get(header, "typ");
+    const char *type = json_string_value(value);
+    if (!value)
+        return true;
+    if (type && strncasecmp(type, prefix, sizeof prefix - 1) == 0)
+        type += sizeof prefix - 1;
+    return type && (strcasecmp(type, "JWT") == 0 || strcasecmp(type, "at+jwt") == 0);
+}
+
+static enum jwt_result check_header(const json_t *header)
+{
+    if (!type_is_known(header))
+        return JWT_TYPE;
+    // "crit" names extensions that must be understood; there are none that we do.
+    return json_object_get(header, "crit") ? JWT_ALGORITHM : JWT_OK;
+}
+
 enum jwt_result jwt_check(const struct jwt_keys *keys, const struct jwt_rules *rules,
                           const char *token, size_t length, int64_t now_s, struct jwt_claims *ret)
 {
@@ -507,11 +529,10 @@ enum jwt_result jwt_check(const struct jwt_keys *keys, const struct jwt_rules *r
     json_t *header = decode_object(token, p.header_n);
     if (!header)
         return JWT_MALFORMED;
-    // "crit" names extensions that must be understood; there are none that we do.
-    enum jwt_result r = json_object_get(header, "crit")
-                            ? JWT_ALGORITHM
-                            : check_signature(keys, header, token, p.header_n + 1 + p.payload_n,
-                                              signature, (size_t)n);
+    enum jwt_result r = check_header(header);
+    if (r == JWT_OK)
+        r = check_signature(keys, header, token, p.header_n + 1 + p.payload_n, signature,
+                            (size_t)n);
     json_decref(header);
     if (r != JWT_OK)
         return r;
@@ -530,6 +551,7 @@ const char *jwt_result_text(enum jwt_result result)
         [JWT_OK] = "the token is good",
         [JWT_MALFORMED] = "the token is no signed JWT with an expiry",
         [JWT_TOO_LONG] = "the token is longer than 16384 characters",
+        [JWT_TYPE] = "the token is of another type: its typ must be JWT or at+jwt",
         [JWT_ALGORITHM] =
             ("the token is signed with an algorithm that is not accepted; RS256, PS256, "
              "ES256 and EdDSA are"),

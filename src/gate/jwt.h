@@ -36,6 +36,7 @@ enum jwt_result {
     JWT_OK,
     JWT_MALFORMED,
     JWT_TOO_LONG,
+    JWT_TYPE,
     JWT_ALGORITHM,
     JWT_UNKNOWN_KEY,
     JWT_BAD_SIGNATURE,

@@ -227,6 +227,38 @@ static void the_algorithm_is_the_keys(void **state)
     assert_int_equal(check_text(critical, NULL), JWT_ALGORITHM);
 }
 
+static void the_type_is_that_of_an_access_token(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        enum jwt_result result;
+    } rows[] = {
+        {"\"JWT\"", JWT_OK},
+        {"\"jwt\"", JWT_OK},
+        {"\"at+JWT\"", JWT_OK},
+        {"\"application/at+jwt\"", JWT_OK},
+        {"\"Application/JWT\"", JWT_OK},
+        {"\"JWE\"", JWT_TYPE},
+        {"\"\"", JWT_TYPE},
+        {"\"application/\"", JWT_TYPE},
+        {"\"application/application/jwt\"", JWT_TYPE},
+        {"\"logout+jwt\"", JWT_TYPE},
+        {"\"JWT \"", JWT_TYPE},
+        {"7", JWT_TYPE},
+        {"null", JWT_TYPE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char header[96];
+        snprintf(header, sizeof header, "{\"alg\":\"EdDSA\",\"kid\":\"ed\",\"typ\":%s}",
+                 rows[i].type);
+        _cleanup_free_ char *text = token(ed, false, header, good);
+        enum jwt_result r = check_text(text, NULL);
+        if (r != rows[i].result)
+            fail_msg("%s: '%s'", header, jwt_result_text(r));
+    }
+}
+
 static void unknown_keys(void **state)
 {
     (void)state;
@@ -255,6 +287,8 @@ static void claims(void **state)
         {"{" SUB AUD SCP EXP "}", JWT_WRONG_ISSUER},
         {"{\"iss\":\"https://evil.example.org\"," SUB AUD SCP EXP "}", JWT_WRONG_ISSUER},
         {"{\"iss\":7," SUB AUD SCP EXP "}", JWT_WRONG_ISSUER},
+        {"{\"iss\":\"https://login.example.org/\"," SUB AUD SCP EXP "}", JWT_WRONG_ISSUER},
+        {"{\"iss\":\"https://login.example.orG\"," SUB AUD SCP EXP "}", JWT_WRONG_ISSUER},
         {"{" ISS SUB SCP EXP "}", JWT_WRONG_AUDIENCE},
         {"{" ISS SUB SCP "\"aud\":\"https://other.example.org\"," EXP "}", JWT_WRONG_AUDIENCE},
         {"{" ISS SUB SCP "\"aud\":[\"x\",\"https://mcp.example.org/mcp/\"]," EXP "}", JWT_OK},
@@ -385,6 +419,7 @@ int main(void)
         cmocka_unit_test(keys_for_other_uses_are_left_out),
         cmocka_unit_test(every_algorithm),
         cmocka_unit_test(the_algorithm_is_the_keys),
+        cmocka_unit_test(the_type_is_that_of_an_access_token),
         cmocka_unit_test(unknown_keys),
         cmocka_unit_test(claims),
         cmocka_unit_test(owners_differ_and_are_bounded),
