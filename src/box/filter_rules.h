@@ -61,9 +61,9 @@ enum rule {
     RULE_MAX
 };
 
-// SECURITY: flags of mmap.  The first line is the type of a mapping: MAP_SHARED, MAP_PRIVATE, MAP_SHARED_VALIDATE, and
-// MAP_DROPPABLE (libc's random numbers in the vDSO).  MAP_DENYWRITE and MAP_EXECUTABLE are what ld.so passes; the
-// kernel ignores them.  MAP_POPULATE faults pages in as touching them does, and holds the caller's mmap_lock only.
+// SECURITY: flags of mmap.  The first three are types of mappings; MAP_SHARED_VALIDATE is two of them together, and
+// libc maps its random numbers for the vDSO with MAP_DROPPABLE.  ld.so passes MAP_DENYWRITE and MAP_EXECUTABLE, which
+// the kernel ignores.  MAP_POPULATE faults pages in as touching them does, and holds the caller's mmap_lock only.
 // Without: MAP_HUGETLB (huge pages of the host are not charged to a box), MAP_LOCKED (locked pages cannot be
 // reclaimed), MAP_GROWSDOWN (a mapping that grows towards others; libc's stacks do not use it), MAP_SYNC (files on
 // persistent memory of the host), MAP_UNINITIALIZED.
@@ -171,7 +171,8 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                        {POSIX_FADV_NORMAL, POSIX_FADV_RANDOM, POSIX_FADV_SEQUENTIAL,
                         POSIX_FADV_WILLNEED, POSIX_FADV_NOREUSE}}},
     // posix_fallocate, and databases that reserve room.  EOPNOTSUPP is what a file system without a mode says.
-    // SECURITY: no FALLOC_FL_PUNCH_HOLE, see MADV_REMOVE; no mode that moves or zeroes what is there.
+    // SECURITY: no FALLOC_FL_PUNCH_HOLE, see MADV_REMOVE; no mode that moves or zeroes what is there.  No thread sleeps
+    // on room that is being reserved.
     [RULE_FALLOCATE] = {{CHECK_ANY_OF, 1, EOPNOTSUPP, 0, 2, {0, FALLOC_FL_KEEP_SIZE}}},
     // Descriptors, flags, sizes of pipes, seals; and record locks as sqlite, lmdb and lockf take them.  A thread that
     // waits in F_SETLKW holds no lock of the kernel.  EINVAL is what an older kernel says.
