@@ -336,7 +336,7 @@ static void build(const struct jail_plan *plan)
 static void become_root(const struct jail_plan *plan)
 {
     // Only a namespace with more than the caller's own id may change groups; there they must go.
-    if (plan->uid_count > 1 && setgroups(0, NULL) < 0)
+    if (plan->ids.count > 1 && setgroups(0, NULL) < 0)
         die(JAIL_MAP, "setgroups");
     // SECURITY: a server that the scheduler prefers (nice below 0, a real-time class) does not pass that
     // on to hostile code, which could starve the machine with it.  Here, so that boxes pay nothing.
@@ -441,28 +441,6 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
 
 // ---- the keeper's side ---------------------------------------------------------------------------
 
-static int write_maps(const struct jail_plan *plan, pid_t pid, struct err *e)
-{
-    char path[64], map[64];
-    int r = 0;
-    if (plan->uid_count == 1) {
-        snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
-        r = file_write_at(AT_FDCWD, path, "deny");
-    }
-    for (int i = 0; i < 2 && r == 0; i++) {
-        uint64_t first = plan->uid_count > 1 ? plan->uid_first : (i ? getegid() : geteuid());
-        snprintf(path, sizeof path, "/proc/%d/%s", pid, i ? "gid_map" : "uid_map");
-        snprintf(map, sizeof map, "0 %llu %llu", (unsigned long long)first,
-                 (unsigned long long)plan->uid_count);
-        r = file_write_at(AT_FDCWD, path, map);
-    }
-    if (r < 0)
-        return err_set(e, ERR_LAYER_MISSING, -r,
-                       "a security module may forbid it: see 'constrictor doctor'",
-                       "layer 'user_ns': write '%s' to '%s'", map, path);
-    return 0;
-}
-
 static int clone_failed(int errnum, struct err *e)
 {
     const char *hint = "see 'constrictor doctor' for the exact cause and fix";
@@ -509,7 +487,7 @@ int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err 
 
     struct failure f;
     ssize_t n = -1;
-    int r = write_maps(plan, (pid_t)pid, e);
+    int r = idmap_write(&plan->ids, (pid_t)pid, e);
     if (r == 0) {
         (void)!write(go_write, "g", 1); // a dead child shows in the read below
         do

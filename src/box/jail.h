@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "box/idmap.h"
 
 enum { JAIL_PATHS_MAX = 32 };
 #define JAIL_WHEELS "/opt/wheels"
@@ -49,8 +50,7 @@ struct jail_plan {
     const char *executable;  // interpreter, as seen inside the tree
     char *const *argv;
     char *const *envp;
-    uint64_t uid_first,
-        uid_count; // host ids 0..uid_count-1 of the namespace; 1: only the caller's own
+    struct idmap ids;
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
     int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;

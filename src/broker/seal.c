@@ -57,7 +57,7 @@ int seal_identity(const struct keeper_facts *facts, int *sock, int *network_file
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     creds_drop_bounding();
-    if (slots_have_uids(slots)) {
+    if (slots_may_give(slots)) {
         uid_t uid = (uid_t)slots->uid_first + SLOT_BROKER;
         if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
             return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);

@@ -182,14 +182,17 @@ int cmd_doctor(const struct config *c, int argc, char **argv)
         caps_probe_network(&d->network);
     visit.box = *c;
     choose_limits(&visit.box);
-    struct keeper_plan plan = {
-        .config = &visit.box, .cold = true, .gate = doctor_gate, .argument = &visit};
+    struct keeper_plan plan = {.config = &visit.box,
+                               .cold = true,
+                               .own_uids = true,
+                               .gate = doctor_gate,
+                               .argument = &visit};
     int r = keeper_run(&plan, &status, &d->error);
     if (r == 0)
         return status;
     if (d->error.code == ERR_BAD_VALUE)
         return cli_fail(&d->error, c->json);
-    (void)caps_open(&d->caps, c, &ignored); // what it could fill is filled
+    (void)caps_open(&d->caps, c, true, &ignored); // what it could fill is filled
     (void)caps_probe_deep(&d->caps);
     d->has_interp = interp_ask(c->python, &d->interp, &ignored) == 0;
     status = show_failure(d);

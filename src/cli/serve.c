@@ -523,6 +523,7 @@ int cmd_serve(const struct config *c, int argc, char **argv)
     struct keeper_plan plan = {
         .config = c,
         .order = KEEPER_JAIL_FIRST,
+        .own_uids = true,
         .restart = true,
         .state = true,
         .porter = porter_main,

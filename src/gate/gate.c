@@ -72,7 +72,7 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
     if (r < 0)
         return r;
     creds_drop_bounding(); // before the uid goes, and the right to do it with it
-    if (slots_have_uids(slots)) {
+    if (slots_may_give(slots)) {
         uid_t uid = (uid_t)slots->uid_first + SLOT_GATE;
         if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
             return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 #include "box/landlock.h"
+#include "keeper/subids.h"
 
 const struct layer_info layers[LAYER_MAX] = {
 #define X(name, mandatory, degradable, what) [LAYER_##name] = {#name, mandatory, degradable, what},
@@ -113,17 +114,39 @@ static void find_landlock(struct caps *caps)
     caps_set(caps, LAYER_net_ns, LAYER_LIVE, "own, empty", "");
 }
 
-static void find_uids(struct caps *caps)
+static void share_uid(struct caps *caps, const char *why, const char *fix)
 {
-    char text[96];
-    if (slots_have_uids(&caps->slots)) {
-        snprintf(text, sizeof text, "host uids %llu-%llu",
-                 (unsigned long long)caps->slots.uid_first + 1,
-                 (unsigned long long)caps->slots.uid_first + SLOT_BOXES);
-        caps_set(caps, LAYER_uid, LAYER_LIVE, text, "");
-    } else {
-        caps_set(caps, LAYER_uid, LAYER_PARTIAL, "all boxes have the caller's uid",
-                 "start as root to give each box a host uid of its own");
+    char text[CAPS_TEXT_MAX];
+    snprintf(text, sizeof text, "all boxes have the caller's uid%s%.400s", why[0] ? ": " : "", why);
+    caps_set(caps, LAYER_uid, LAYER_PARTIAL, text, fix);
+}
+
+static void find_uids(struct caps *caps, bool own_uids)
+{
+    char text[96], why[CAPS_TEXT_MAX] = "",
+                   fix[CAPS_TEXT_MAX] = "start as root to give each box a host uid of its own";
+    if (own_uids && !slots_have_uids(&caps->slots))
+        (void)slots_delegate(&caps->slots, why, fix, sizeof why);
+    if (!slots_have_uids(&caps->slots)) {
+        share_uid(caps, why, fix);
+        return;
+    }
+    snprintf(text, sizeof text, "host uids %llu-%llu%s",
+             (unsigned long long)caps->slots.uid_first + 1,
+             (unsigned long long)caps->slots.uid_first + SLOT_BOXES,
+             caps->slots.delegated ? " of /etc/subuid" : "");
+    caps_set(caps, LAYER_uid, LAYER_LIVE, text, "");
+}
+
+void caps_fit_uids(struct caps *caps, const char *const *paths, size_t count)
+{
+    char part[256], why[CAPS_TEXT_MAX];
+    for (size_t i = 0; caps->slots.delegated && i < count; i++) {
+        if (subids_may_read(paths[i], part, sizeof part))
+            continue;
+        slots_forgo(&caps->slots);
+        snprintf(why, sizeof why, "others may not read '%.100s' in '%.200s'", part, paths[i]);
+        share_uid(caps, why, "chmod -R o+rX that folder, or choose another interpreter");
     }
 }
 
@@ -183,7 +206,7 @@ int caps_find_seccomp(struct caps *caps, struct err *e)
                    caps->layer[LAYER_seccomp].text);
 }
 
-int caps_open(struct caps *ret, const struct config *config, struct err *e)
+int caps_open(struct caps *ret, const struct config *config, bool own_uids, struct err *e)
 {
     char why[CAPS_TEXT_MAX];
     *ret = (struct caps){
@@ -202,8 +225,9 @@ int caps_open(struct caps *ret, const struct config *config, struct err *e)
                  cause ? cause + strlen("layer 'uid': ") : e->message, e->hint);
         return r;
     }
-    find_uids(ret);
-    r = cgroup_open(&ret->cgroups, (uid_t)ret->slots.uid_first, why, sizeof why, e);
+    find_uids(ret, own_uids);
+    uid_t of_boxes = slots_have_uids(&ret->slots) ? (uid_t)ret->slots.uid_first + 1 : geteuid();
+    r = cgroup_open(&ret->cgroups, of_boxes, why, sizeof why, e);
     if (r < 0)
         return r;
     find_cgroups(ret, why);

@@ -66,8 +66,12 @@ struct caps {
 
 // Fills the struct: cheap probes and the things that boxes will use (uid range, cgroup).  Fails when
 // a mandatory layer is known to be missing already, or the configuration asks for the impossible.
-int caps_open(struct caps *ret, const struct config *config, struct err *e);
+// `own_uids`: an ordinary user's boxes get subordinate ids, where there are any.
+int caps_open(struct caps *ret, const struct config *config, bool own_uids, struct err *e);
 void caps_close(struct caps *caps);
+
+// Boxes will see these folders: gives subordinate ids back where other users cannot read them.
+void caps_fit_uids(struct caps *caps, const char *const *paths, size_t count);
 
 // Tries every namespace on its own and reads the switches that distributions, containers and security
 // modules have, so that each missing layer gets its own cause and fix.  For doctor, and for explaining

@@ -171,12 +171,12 @@ static int open_layers(struct environments *env, struct err *e)
 static int give_to(int folder, const struct slots *slots, int slot)
 {
     struct stat st;
-    uid_t uid = slots_have_uids(slots) ? (uid_t)slots->uid_first + (uid_t)slot : geteuid();
+    uid_t uid = slots_may_give(slots) ? (uid_t)slots->uid_first + (uid_t)slot : geteuid();
     if (fstat(folder, &st) < 0)
         return -errno;
     if (st.st_uid == uid)
         return 0;
-    return slots_have_uids(slots) ? give_folder(folder, uid, 0) : -EPERM;
+    return slots_may_give(slots) ? give_folder(folder, uid, 0) : -EPERM;
 }
 
 // SECURITY: layers are written by the porter alone, rows by the gate alone: neither has the other's uid.

@@ -51,6 +51,7 @@ enum keeper_order {
 struct keeper_plan {
     const struct config *config;
     bool cold;      // one run and out: import no more than that needs
+    bool own_uids;  // many boxes: ask for subordinate ids, which takes some milliseconds
     uint32_t stock; // boxes made ahead; 0: as configured
     enum keeper_order order;
     bool restart;      // a gate that crashes is started again, a few times a minute

@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/capability.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "keeper/subids.h"
 
 enum { RANGES = 1024 };
 
@@ -105,7 +108,7 @@ static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
             return err_set(e, ERR_SYSTEM, (int)-held, NULL, "lock a range of uids");
         if (held == 0) {
             s->lock_fd = TAKE_FD(fd);
-            s->uid_first = first;
+            s->uid_first = s->gid_first = first;
             s->uid_count = SLOTS;
             return 0;
         }
@@ -115,7 +118,8 @@ static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
 
 int slots_open(struct slots *s, uint32_t uid_base, struct err *e)
 {
-    *s = (struct slots){.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
+    *s = (struct slots){
+        .lock_fd = -1, .uid_first = geteuid(), .gid_first = getegid(), .uid_count = 1};
     for (int slot = SLOT_BOXES; slot > 0; slot--)
         s->free[s->free_count++] = (uint16_t)slot;
     // Asked for what is needed, not for being root.
@@ -133,9 +137,65 @@ void slots_close(struct slots *s)
     fd_close(&s->lock_fd);
 }
 
+// ---- subordinate ids -------------------------------------------------------------------------------
+
+// In a folder of this user; without one in /tmp, where the file has to be ours.
+static int open_own_lock(void)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    if (folder && folder[0] == '/')
+        snprintf(path, sizeof path, "%s/constrictor-uids", folder);
+    else
+        snprintf(path, sizeof path, "/tmp/constrictor-uids-%u", (unsigned)geteuid());
+    _cleanup_close_ int fd =
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        return -1;
+    return TAKE_FD(fd);
+}
+
+bool slots_delegate(struct slots *s, char *why, char *fix, size_t cap)
+{
+    struct subids ids;
+    if (!subids_find(&ids, SLOTS, why, fix, cap))
+        return false;
+    _cleanup_close_ int fd = open_own_lock();
+    for (uint64_t at = 0; fd >= 0 && at + SLOTS <= ids.count; at += SLOTS) {
+        if (lock_bytes(fd, ids.uid_first + at) != 0)
+            continue; // another server of this user has it
+        s->lock_fd = TAKE_FD(fd);
+        s->uid_first = ids.uid_first + at - 1; // slot 1 has the first of them
+        s->gid_first = ids.gid_first + at - 1;
+        s->uid_count = SLOTS;
+        s->delegated = true;
+        return true;
+    }
+    snprintf(why, cap,
+             fd < 0 ? "the lock of its subordinate ids cannot be opened"
+                    : "other servers of this user have all of its subordinate ids");
+    snprintf(fix, cap, fd < 0 ? "set XDG_RUNTIME_DIR" : "end one, or give this user more ids");
+    return false;
+}
+
+void slots_forgo(struct slots *s)
+{
+    fd_close(&s->lock_fd);
+    s->uid_first = geteuid();
+    s->gid_first = getegid();
+    s->uid_count = 1;
+    s->delegated = false;
+}
+
 bool slots_have_uids(const struct slots *s)
 {
     return s->uid_count > 1;
+}
+
+bool slots_may_give(const struct slots *s)
+{
+    return s->uid_count > 1 && !s->delegated;
 }
 
 int slots_take(struct slots *s)

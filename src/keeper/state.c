@@ -184,7 +184,7 @@ static int open_folder(int parent, unsigned number, const struct slots *slots, b
                        "open folder '%s' in the state folder", name);
     // SECURITY: with uids to hand out, the owner is the uid of some earlier gate: nobody else could make
     // anything in a state folder that is ours.  Without them it can only be us.
-    if (!slots_have_uids(slots) && st.st_uid != geteuid())
+    if (!slots_may_give(slots) && st.st_uid != geteuid())
         return err_set(e, ERR_STATE_FOLDER, 0, fix,
                        "folder '%s' in the state folder belongs to uid %u", name,
                        (unsigned)st.st_uid);
@@ -199,7 +199,7 @@ static int prepare_folder(int folder, const struct slots *slots, struct err *e)
     // SECURITY: artifacts are for whoever has their link, not for every user of the machine.
     if ((st.st_mode & 0777) != 0700 && fchmod(folder, 0700) < 0)
         return err_set(e, ERR_STATE_FOLDER, errno, fix, "chmod a folder in the state folder");
-    uid_t uid = slots_have_uids(slots) ? (uid_t)slots->uid_first + SLOT_GATE : geteuid();
+    uid_t uid = slots_may_give(slots) ? (uid_t)slots->uid_first + SLOT_GATE : geteuid();
     return st.st_uid == uid ? 0 : give_folder(folder, uid, e);
 }
 

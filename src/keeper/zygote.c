@@ -28,7 +28,7 @@
 enum { READY_TIMEOUT_MS = 120000 };
 
 // The folder with zygote.py: beside the program in a build tree, else where it was installed.
-static int find_python_side(char *ret, size_t cap, struct err *e)
+int zygote_find_side(char *ret, size_t cap, struct err *e)
 {
     char exe[PATH_MAX];
     struct stat st;
@@ -169,7 +169,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     int argc = 0, sock[2], log[2];
 
     *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
-    int r = find_python_side(side, sizeof side, e);
+    int r = zygote_find_side(side, sizeof side, e);
     if (r < 0)
         return r;
     bool counted = caps->cgroups.driver != &watch_driver;
@@ -207,8 +207,10 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
                              .executable = interp->executable,
                              .argv = argv,
                              .envp = environment,
-                             .uid_first = caps->slots.uid_first,
-                             .uid_count = caps->slots.uid_count,
+                             .ids = {.uid_first = caps->slots.uid_first,
+                                     .gid_first = caps->slots.gid_first,
+                                     .count = caps->slots.uid_count,
+                                     .helped = caps->slots.delegated},
                              .socket_fd = far_sock,
                              .filter_fd = filter,
                              .log_fd = far_log,

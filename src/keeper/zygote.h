@@ -44,6 +44,9 @@ int zygote_look(struct zygote *z, struct err *e);
 // Reads what it says on stderr while it is not warm.  False: it has closed it.
 bool zygote_hear(struct zygote *z);
 
+// The folder with zygote.py, which boxes see as /opt/constrictor.
+int zygote_find_side(char *ret, size_t cap, struct err *e);
+
 // Both, and the wait in between.
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
                  const struct interp *interp, const struct environments *environments, bool cold,

@@ -48,7 +48,7 @@ static int become_owner(const struct keeper_facts *facts, struct err *e)
 {
     const struct slots *slots = &facts->caps->slots;
     creds_drop_bounding();
-    if (slots_have_uids(slots)) {
+    if (slots_may_give(slots)) {
         uid_t uid = (uid_t)slots->uid_first + SLOT_PORTER;
         if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
             return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);

@@ -6,10 +6,24 @@ Boxes of an ordinary user may have that user's uid, and so has the server."""
 import contextlib
 import os
 import resource
+import subprocess
 
 import pytest
 
 from rest_client import serve
+
+
+def shared(cli, *flags):
+    """A server whose boxes have its own uid.  Where the user has subordinate ids, an interpreter that others may not read
+    keeps the boxes from having them."""
+    if os.geteuid() == 0:
+        return serve(cli, "--stock", "1", *flags)
+    folder = cli.folder / "private"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True)
+    folder.chmod(0o700)
+    api = serve(cli, "--stock", "1", "--python", folder / "bin" / "python", *flags)
+    assert "caller's uid" in api.run("1")["isolation"]["uid"]
+    return api
 
 
 def session(api, name, code, **fields):
@@ -46,7 +60,7 @@ sent
 
 def test_descriptors_in_flight_do_not_stop_other_boxes(cli):
     """They are counted per user, and the sender's limit of open files is the bound."""
-    api = serve(cli, "--stock", "1")
+    api = shared(cli)
     held = session(api, "flight", IN_FLIGHT)
     assert int(held["result"]) >= 500, held
     assert all(works(api) for _ in range(20))
@@ -91,7 +105,7 @@ def test_epoll_watches_do_not_stop_the_server(cli):
     """fs.epoll.max_user_watches is per user: boxes take all of them while others work on."""
     with open("/proc/sys/fs/epoll/max_user_watches", encoding="ascii") as file:
         limit = int(file.read())
-    api = serve(cli, "--stock", "1", "--memory", "1g")
+    api = shared(cli, "--memory", "1g")
     taken, errnum = 0, 0
     for i in range(12):
         held = session(api, f"watches{i}", WATCHES)
@@ -182,7 +196,7 @@ count
 
 @pytest.mark.parametrize("code, least, boxes", [(PIPES, 1024, 3), (SIGNALS, 500, 3), (PROCESSES, 40, 3)])
 def test_other_counters_do_not_stop_the_server(cli, code, least, boxes):
-    api = serve(cli, "--stock", "1")
+    api = shared(cli)
     for i in range(boxes):
         held = session(api, f"holds{i}", code)
         assert i or int(held["result"]) >= least, held
