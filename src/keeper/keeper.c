@@ -607,29 +607,12 @@ struct wire_limits keeper_limits(const struct config *c)
     };
 }
 
-// A box with a uid of its own reads the tree as any other user of the machine: where that is not enough, its uid is the
-// caller's.  Before the first zygote and the gate, which has to know.
-static void fit_uids(struct keeper *k)
-{
-    const char *paths[INTERP_PATHS_MAX + 2];
-    size_t count = 0;
-    char side[PATH_MAX];
-    struct err ignored;
-    for (size_t i = 0; i < k->interp.path_count; i++)
-        paths[count++] = k->interp.paths[i];
-    if (zygote_find_side(side, sizeof side, &ignored) == 0)
-        paths[count++] = side;
-    if (k->plan->config->find_links[0])
-        paths[count++] = k->plan->config->find_links;
-    caps_fit_uids(&k->caps, paths, count);
-}
-
 // The zygote, up to the point that the plan wants before the gate.
 static int start_zygote(struct keeper *k, struct err *e)
 {
     int r = find_interp(k, e);
     if (r == 0)
-        fit_uids(k);
+        zygote_fit_uids(k->plan->config, &k->caps, &k->interp); // the gate has to know
     if (r < 0 || k->plan->order == KEEPER_JAIL_FIRST)
         return r < 0 ? r : begin_zygote(k, e);
     r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp,

@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "box/idmap.h"
 
 // ---- which ids -------------------------------------------------------------------------------------
@@ -25,26 +26,23 @@
 uint64_t subids_read(FILE *file, const char *user, uid_t uid, uint64_t *ret_first)
 {
     char line[512], number[24];
-    uint64_t best = 0;
+    uint64_t best = 0, first, count;
     snprintf(number, sizeof number, "%u", (unsigned)uid);
     while (fgets(line, sizeof line, file)) {
-        char *first = strchr(line, ':'), *count = first ? strchr(first + 1, ':') : NULL, *end;
-        if (!count)
+        char *from = strchr(line, ':'), *many = from ? strchr(from + 1, ':') : NULL;
+        if (!many)
             continue;
-        *first++ = '\0';
-        *count++ = '\0';
+        *from++ = '\0';
+        *many++ = '\0';
+        many[strcspn(many, "\n")] = '\0';
         if (strcmp(line, number) != 0 && (!user[0] || strcmp(line, user) != 0))
             continue;
-        unsigned long long from = strtoull(first, &end, 10);
-        if (end == first || *end)
-            continue;
-        unsigned long long n = strtoull(count, &end, 10);
         // SECURITY: not the ids of the machine itself, and none that means "leave it as it is".
-        if (end == count || (*end && *end != '\n') || from < 1000 || n > UINT32_MAX ||
-            from + n >= UINT32_MAX || n <= best)
+        if (text_parse_u64(from, 1000, UINT32_MAX, &first) < 0 ||
+            text_parse_u64(many, best + 1, UINT32_MAX, &count) < 0 || first + count >= UINT32_MAX)
             continue;
-        best = n;
-        *ret_first = from;
+        best = count;
+        *ret_first = first;
     }
     return best;
 }

@@ -28,7 +28,7 @@
 enum { READY_TIMEOUT_MS = 120000 };
 
 // The folder with zygote.py: beside the program in a build tree, else where it was installed.
-int zygote_find_side(char *ret, size_t cap, struct err *e)
+static int find_python_side(char *ret, size_t cap, struct err *e)
 {
     char exe[PATH_MAX];
     struct stat st;
@@ -47,6 +47,21 @@ int zygote_find_side(char *ret, size_t cap, struct err *e)
         return 0;
     return err_set(e, ERR_ZYGOTE, errno, "install it again: 'make install'",
                    "the Python side of constrictor is neither beside the program nor in '%s'", ret);
+}
+
+void zygote_fit_uids(const struct config *config, struct caps *caps, const struct interp *interp)
+{
+    const char *paths[INTERP_PATHS_MAX + 2];
+    size_t count = 0;
+    char side[PATH_MAX];
+    struct err ignored;
+    for (size_t i = 0; i < interp->path_count; i++)
+        paths[count++] = interp->paths[i];
+    if (find_python_side(side, sizeof side, &ignored) == 0)
+        paths[count++] = side;
+    if (config->find_links[0])
+        paths[count++] = config->find_links;
+    caps_fit_uids(caps, paths, count);
 }
 
 // A kernel that has no IPv6 looks for its module whenever somebody asks, so boxes may not ask there.
@@ -169,7 +184,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     int argc = 0, sock[2], log[2];
 
     *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
-    int r = zygote_find_side(side, sizeof side, e);
+    int r = find_python_side(side, sizeof side, e);
     if (r < 0)
         return r;
     bool counted = caps->cgroups.driver != &watch_driver;

@@ -44,8 +44,9 @@ int zygote_look(struct zygote *z, struct err *e);
 // Reads what it says on stderr while it is not warm.  False: it has closed it.
 bool zygote_hear(struct zygote *z);
 
-// The folder with zygote.py, which boxes see as /opt/constrictor.
-int zygote_find_side(char *ret, size_t cap, struct err *e);
+// A box with a uid of its own reads the tree as any other user of the machine.  Where that is not enough its uid is the
+// caller's: caps_fit_uids().  Before the first zygote.
+void zygote_fit_uids(const struct config *config, struct caps *caps, const struct interp *interp);
 
 // Both, and the wait in between.
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
