@@ -91,7 +91,7 @@ def test_an_interpreter_that_others_may_not_read_works(cli, tools, ids):
     secret.write_text("value = 42\n")
     secret.chmod(0o600)
     api = serve(cli, "--stock", "1", "--python", folder / "bin" / "python")
-    result = api.run("import own\nown.value")
+    result = api.run("from own import value\nvalue")
     assert result["result"] == "42", result
     assert "caller's uid" in result["isolation"]["uid"] and "own.py" in result["isolation"]["uid"]
     assert {uids[0] for uids, _, _ in boxes(api, tools)} == {os.getuid()}
