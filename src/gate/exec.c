@@ -183,7 +183,8 @@ static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
     snprintf(buf, PLACE_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
 }
 
-static void note_file(struct exec *x, const struct artifact *a, bool kept)
+// `why`: it was not kept, though it should have been; NULL: it was, or nobody wanted that.
+static void note_file(struct exec *x, const struct artifact *a, bool kept, const struct err *why)
 {
     char uri[URI_MAX], url[URL_MAX] = "", place[PLACE_MAX + 1];
     place_of(x, place);
@@ -195,6 +196,10 @@ static void note_file(struct exec *x, const struct artifact *a, bool kept)
         json_pack("{s:s, s:I, s:s, s:o, s:o}", "path", a->path, "size", (json_int_t)a->size,
                   "mime_type", a->mime_type, "uri", readable ? json_string(uri) : json_null(),
                   "url", url[0] ? json_string(url) : json_null());
+    if (o && why)
+        (void)json_object_set_new(o, "error",
+                                  json_pack("{s:s, s:s, s:s}", "code", err_code_name(why->code),
+                                            "message", why->message, "hint", why->hint));
     if (o)
         (void)json_array_append_new(x->work->files, o);
     else
@@ -209,7 +214,7 @@ static void on_stored(struct store *s, const struct artifact *a, const struct er
     x->work->copy = NULL;
     if (error)
         x->work->file_error = *error;
-    note_file(x, a, !error);
+    note_file(x, a, !error, error);
     collect_next(x);
 }
 
@@ -228,7 +233,7 @@ static void keep_file(struct exec *x, const struct scratch_file *file, int fd)
     if (x->request.on_file) {
         x->request.on_file(x, file, fd);
         (void)close(fd);
-        note_file(x, &a, false);
+        note_file(x, &a, false, NULL);
         collect_next(x);
         return;
     }
@@ -239,8 +244,10 @@ static void keep_file(struct exec *x, const struct scratch_file *file, int fd)
         x->work->file_error = e;
     } else {
         (void)close(fd);
+        (void)err_set(&e, ERR_STATE_FOLDER, 0, "the server's log says why; see --state",
+                      "this server keeps no files");
     }
-    note_file(x, &a, false);
+    note_file(x, &a, false, &e);
     collect_next(x);
 }
 

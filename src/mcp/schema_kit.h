@@ -99,7 +99,8 @@
 
 #define FILE_FIELDS                                                                                \
     FIELD("path", STRING) ", " FIELD("size", INTEGER) ", " FIELD("mime_type", STRING) ", "         \
-    FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING))
+    FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING)) ", "                         \
+    FIELD("error", OBJECT("\"code\", \"message\"", FIELD("code", STRING) ", " FIELD("message", STRING) ", " FIELD("hint", STRING)))
 
 #define VARIABLE                                                                                   \
     OBJECT("\"name\", \"change\"",                                                                 \

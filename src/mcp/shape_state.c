@@ -92,14 +92,19 @@ static void write_files(FILE *f, json_t *object, size_t room)
     fputs("files in /mnt/data, new or changed:\n", f);
     for (size_t i = 0; i < shown_files(object); i++) {
         json_t *file = json_array_get(files, i);
-        char path[SCRATCH_PATH_MAX + 8], size[REACH_SIZE_MAX], line[LINE_SIZE];
-        const char *uri = string_at(file, "uri"), *url = string_at(file, "url");
+        char path[SCRATCH_PATH_MAX + 8], size[REACH_SIZE_MAX], line[LINE_SIZE], reason[256];
+        const char *uri = string_at(file, "uri"), *url = string_at(file, "url"),
+                   *why = string_at(json_object_get(file, "error"), "message");
         reach_describe_size((uint64_t)json_integer_value(json_object_get(file, "size")), size);
-        int n = snprintf(line, sizeof line, "- %s (%s): %s\n",
+        int n = snprintf(line, sizeof line, "- %s (%s): %s%s%s\n",
                          fit(string_at(file, "path"), path, sizeof path), size,
                          url   ? url
                          : uri ? uri
-                               : "not kept");
+                               : "not kept",
+                         !why  ? ""
+                         : uri ? ", has no link: "
+                               : ": ",
+                         why ? fit(why, reason, sizeof reason) : "");
         if (n < 0 || (size_t)n >= sizeof line || (size_t)n > room)
             break;
         room -= (size_t)n;

@@ -192,7 +192,8 @@ static const struct answer answers[] = {
         {"mime_type", "string", "by its name or its first bytes"},
         {"modified_at", "string", "-time"},
         {"uri", "string?", "name of it as an MCP resource"},
-        {"url", "string?", "link that needs no key and expires; null: it was not kept"}}},
+        {"url", "string?", "link that needs no key and expires; null: it was not kept"},
+        {"error", "object", "-why it was not kept: code, message, hint"}}},
     {"Files", "Files of a session", {
         {"session", "string", "handle"},
         {"live", "boolean", "false: it has ended, and these are its artifacts"},

@@ -390,3 +390,30 @@ def test_a_large_download_is_whole_fast_and_holds_no_memory(serve, tools):
     assert got < 80 << 20
     for s in stuck:
         s.close()
+
+
+LARGE = "open('big.bin', 'wb').write(bytes(%d)); open('small.txt', 'w').write('x')"
+
+
+def check_lost(server, code, size):
+    """The file that was not kept says why, in the object and in the text for a model."""
+    files = server.files(LARGE % size)
+    lost, kept = files["big.bin"], files["small.txt"]
+    assert lost["url"] is None and lost["error"]["code"] == code, lost
+    assert "big.bin" in lost["error"]["message"] and lost["error"]["hint"], lost
+    assert kept["url"] and "error" not in kept, kept
+
+
+def test_a_file_above_the_quota_says_why_it_has_no_link(serve):
+    check_lost(serve("--artifact-quota", "1M"), "quota_exceeded", 2 << 20)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
+def test_a_file_that_is_lost_to_a_full_disk_says_so(serve, cli):
+    folder = cli.folder / "small-disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], check=True)
+    try:
+        check_lost(serve("--state", folder), "disk_full", 12 << 20)
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)

@@ -72,6 +72,19 @@ static void files_have_links(void **state)
                    "- and 3 that were not kept\n");
 }
 
+static void a_file_that_was_not_kept_says_why(void **state)
+{
+    (void)state;
+    json_t *object =
+        json_pack("{s:[{s:s, s:i, s:n, s:n, s:{s:s, s:s}}, {s:s, s:i, s:s, s:n, s:{s:s, s:s}}]}",
+                  "files", "path", "c", "size", 1, "uri", "url", "error", "code", "disk_full",
+                  "message", "'c' was not kept: the disk is full", "path", "d", "size", 2, "uri",
+                  "sandbox://s/d", "url", "error", "code", "quota", "message", "too large");
+    expect(object, "files in /mnt/data, new or changed:\n"
+                   "- c (1 bytes): not kept: 'c' was not kept: the disk is full\n"
+                   "- d (2 bytes): sandbox://s/d, has no link: too large\n");
+}
+
 static void many_files_are_bounded(void **state)
 {
     (void)state;
@@ -250,11 +263,17 @@ static void bounds_of_the_configuration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_nothing),          cmocka_unit_test(files_have_links),
-        cmocka_unit_test(many_files_are_bounded),      cmocka_unit_test(variables_are_one_line),
-        cmocka_unit_test(hostile_variables),           cmocka_unit_test(checkpoints),
-        cmocka_unit_test(lost_state_is_said_first),    cmocka_unit_test(sizes_in_words),
-        cmocka_unit_test(bounds_of_the_configuration), cmocka_unit_test(refusals_are_a_line_each),
+        cmocka_unit_test(nothing_is_nothing),
+        cmocka_unit_test(files_have_links),
+        cmocka_unit_test(a_file_that_was_not_kept_says_why),
+        cmocka_unit_test(many_files_are_bounded),
+        cmocka_unit_test(variables_are_one_line),
+        cmocka_unit_test(hostile_variables),
+        cmocka_unit_test(checkpoints),
+        cmocka_unit_test(lost_state_is_said_first),
+        cmocka_unit_test(sizes_in_words),
+        cmocka_unit_test(bounds_of_the_configuration),
+        cmocka_unit_test(refusals_are_a_line_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
