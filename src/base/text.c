@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 
 /* ---- Numbers ---- */
 
@@ -316,12 +317,17 @@ static size_t utf8_length(const unsigned char *s)
 
 void text_sanitize(char *s)
 {
-    while (*s) {
-        size_t n = utf8_length((const unsigned char *)s);
-        if (n == 0)
-            *s = '?';
-        s += n ? n : 1;
+    char *to = s;
+    for (size_t n, shown; *s; s += n ? n : 1) {
+        n = utf8_length((const unsigned char *)s);
+        if (n == 0 || (n > 1 && utf8_hidden(s, n, &shown))) {
+            *to++ = '?';
+        } else {
+            memmove(to, s, n);
+            to += n;
+        }
     }
+    *to = '\0';
 }
 
 void text_format_time(int64_t ms, char buf[TEXT_TIME_MAX])

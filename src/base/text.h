@@ -67,8 +67,8 @@ bool text_list_has(const struct text_list *list, const char *item);
 // Edit distance, for "did you mean".  Texts above 63 bytes count as infinitely far.
 unsigned text_distance(const char *a, const char *b);
 
-// Makes foreign text fit for a terminal, a log line or JSON: control characters and bytes that are
-// not valid UTF-8 become '?'.
+// Makes foreign text fit for a terminal, a log line or JSON: control characters, characters
+// that cannot be seen (utf8.h) and bytes that are not valid UTF-8 become '?'.
 void text_sanitize(char *s);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,5 +82,89 @@ char *utf8_clean(const char *s, size_t len, size_t *ret_len)
     }
     if (out)
         *ret_len = at;
+    return out;
+}
+
+// ---- characters that cannot be seen ----------------------------------------------------------------
+
+static const struct {
+    uint32_t first, last;
+} hidden[] = {
+    {0x00ad, 0x00ad},   // soft hyphen
+    {0x180e, 0x180e},   // Mongolian vowel separator
+    {0x200b, 0x200b},   // space of no width
+    {0x202a, 0x202e},   // embeddings and overrides of direction
+    {0x2060, 0x2064},   // word joiner, invisible operators
+    {0x2066, 0x206f},   // isolates of direction, and format characters of old
+    {0xfeff, 0xfeff},   // byte order mark
+    {0xfff9, 0xfffb},   // interlinear annotation
+    {0xe0000, 0xe0fff}, // tags and variation selectors
+};
+
+static uint32_t code_point(const unsigned char *s, size_t n)
+{
+    uint32_t c = n == 2 ? s[0] & 0x1f : n == 3 ? s[0] & 0x0f : s[0] & 0x07;
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (s[i] & 0x3f);
+    return c;
+}
+
+// The code point of a hidden character of `*ret` bytes, or 0.
+static uint32_t hidden_at(const char *text, size_t len, size_t *ret)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    // The first bytes of all of them: most text is decided here.
+    if (len == 0 || !(s[0] == 0xc2 || s[0] == 0xe1 || s[0] == 0xe2 || s[0] == 0xef || s[0] == 0xf3))
+        return 0;
+    size_t n = utf8_sequence(s, len);
+    uint32_t c = n > 1 ? code_point(s, n) : 0;
+    for (size_t i = 0; c && i < sizeof hidden / sizeof hidden[0]; i++)
+        if (c >= hidden[i].first && c <= hidden[i].last) {
+            *ret = n;
+            return c;
+        }
+    return 0;
+}
+
+size_t utf8_hidden(const char *s, size_t len, size_t *ret_shown)
+{
+    size_t n = 0;
+    uint32_t c = hidden_at(s, len, &n);
+    *ret_shown = c > 0xffff ? 12 : 6;
+    return c ? n : 0;
+}
+
+size_t utf8_find_hidden(const char *s, size_t len)
+{
+    size_t n;
+    for (size_t i = ascii_length(s, len); i < len; i++)
+        if (hidden_at(s + i, len - i, &n))
+            return i;
+    return len;
+}
+
+char *utf8_reveal(const char *s, size_t len, size_t *ret_len)
+{
+    size_t more = 0, at = 0, n, shown;
+    for (size_t i = 0; i < len; i++)
+        if ((n = utf8_hidden(s + i, len - i, &shown)))
+            more += shown - n;
+    char *out = malloc(len + more + 1);
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < len; i += n) {
+        uint32_t c = hidden_at(s + i, len - i, &n);
+        if (!c) {
+            n = 1;
+            out[at++] = s[i];
+        } else if (c <= 0xffff) {
+            at += (size_t)snprintf(out + at, 7, "\\u%04x", c);
+        } else {
+            at += (size_t)snprintf(out + at, 13, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
+                                   0xdc00 + (c & 0x3ff));
+        }
+    }
+    out[at] = '\0';
+    *ret_len = at;
     return out;
 }

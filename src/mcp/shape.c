@@ -44,11 +44,20 @@ static bool begins_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
+// Characters that tools.c writes for the one that begins at `at`; 0: none does.
+static size_t width(const char *text, size_t length, size_t at)
+{
+    size_t shown;
+    if ((unsigned char)text[at] < 0x80)
+        return 1;
+    return utf8_hidden(text + at, length - at, &shown) ? shown : begins_character(text[at]);
+}
+
 static size_t count_characters(const char *text, size_t length)
 {
     size_t n = 0;
     for (size_t i = 0; i < length; i++)
-        n += begins_character(text[i]);
+        n += width(text, length, i);
     return n;
 }
 
@@ -56,9 +65,12 @@ static size_t count_characters(const char *text, size_t length)
 static size_t skip_characters(const char *text, size_t length, size_t count)
 {
     size_t at = 0;
-    for (; at < length; at++)
-        if (begins_character(text[at]) && count-- == 0)
+    for (size_t n; at < length; at++) {
+        n = width(text, length, at);
+        if (n > count)
             break;
+        count -= n;
+    }
     return at;
 }
 
@@ -66,8 +78,13 @@ static size_t skip_characters(const char *text, size_t length, size_t count)
 static size_t last_characters(const char *text, size_t length, size_t count)
 {
     size_t at = length;
-    while (at > 0 && count > 0)
-        count -= begins_character(text[--at]);
+    for (size_t i = length, n; i > 0 && count > 0;) {
+        n = width(text, length, --i);
+        if (n > count)
+            break;
+        count -= n;
+        at = n ? i : at;
+    }
     return at;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "gate/gate.h"
 #include "gate/network.h"
 #include "mcp/fixtures.h"
@@ -422,13 +423,31 @@ static bool is_known(json_t *block, enum mcp_version version)
     return true;
 }
 
+// SECURITY: a model and the person beside it must read the same.  Of what code says only the content is read; a program
+// finds the characters themselves in structuredContent.
+static int reveal(json_t *block)
+{
+    static const char *const keys[] = {"text", "name", "title"}; // the last two of links
+    int failed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const json_t *text = json_object_get(block, keys[i]);
+        size_t length = json_string_length(text);
+        if (!length || utf8_find_hidden(json_string_value(text), length) == length)
+            continue;
+        _cleanup_free_ char *copy = utf8_reveal(json_string_value(text), length, &length);
+        failed |= json_object_set_new_nocheck(block, keys[i],
+                                              copy ? json_stringn_nocheck(copy, length) : NULL);
+    }
+    return failed;
+}
+
 json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
 {
     json_t *blocks = json_array(), *block, *result = NULL;
     size_t i;
     int failed = !content;
     json_array_foreach(content, i, block) if (is_known(block, c->version)) failed |=
-        json_array_append(blocks, block);
+        reveal(block) | json_array_append(blocks, block);
     json_decref(content);
     result = json_object();
     failed |= json_object_set_new_nocheck(result, "content", blocks);

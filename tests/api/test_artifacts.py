@@ -399,7 +399,7 @@ def check_lost(server, code, size):
     """The file that was not kept says why, in the object and in the text for a model."""
     files = server.files(LARGE % size)
     lost, kept = files["big.bin"], files["small.txt"]
-    assert lost["url"] is None and lost["error"]["code"] == code, lost
+    assert lost["url"] is None and lost["error"]["code"] == code, lost["error"]
     assert "big.bin" in lost["error"]["message"] and lost["error"]["hint"], lost
     assert kept["url"] and "error" not in kept, kept
 
@@ -412,7 +412,7 @@ def test_a_file_above_the_quota_says_why_it_has_no_link(serve):
 def test_a_file_that_is_lost_to_a_full_disk_says_so(serve, cli):
     folder = cli.folder / "small-disk"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", folder], check=True)
     try:
         check_lost(serve("--state", folder), "disk_full", 12 << 20)
     finally:

@@ -368,6 +368,26 @@ def test_bytes_that_are_no_text(c):
 # ---- cancellation --------------------------------------------------------------------------------
 
 
+HIDDEN = "\u202e\u2066\u200b\ufeff\U000e0041"
+
+
+def test_what_cannot_be_seen_is_written_out_in_text_and_stays_in_the_object(c):
+    """A model and the person beside it read the same; a program gets the characters themselves."""
+    code = f"print({ascii('a' + HIDDEN + 'b')})\nopen({ascii('x' + HIDDEN)}, 'w').close()\n{ascii('v' + HIDDEN)}"
+    answer = c.python(code)
+    shown = json.dumps(answer["content"], ensure_ascii=False)
+    assert not any(sign in shown for sign in HIDDEN), ascii(shown)
+    assert "a\\u202e\\u2066\\u200b\\ufeff\\udb40\\udc41b" in text(answer), text(answer)
+    assert answer["structuredContent"]["stdout"] == f"a{HIDDEN}b\n"
+    needed = "\u05e9\u200f! \u061c \u0645\u06cc\u200c\u062e"     # Hebrew, Arabic, Persian
+    assert needed in text(c.python(f"print({ascii(needed)})"))
+
+
+def test_characters_that_cannot_be_seen_do_not_outgrow_the_budget(small):
+    answer = small.python("print('\\u202e' * 30000)\n'\\u202e' * 3000")
+    assert len(text(answer)) <= 2000 and "left out" in text(answer)
+
+
 @pytest.mark.parametrize("version", BOTH)
 def test_cancel_kills_the_whole_tree(fresh, version):
     c = fresh(version=version)

@@ -151,9 +151,43 @@ static void a_length_that_cannot_be_is_refused(void **state)
     assert_int_equal(n, 99);
 }
 
+static void check_reveal(const char *text, const char *wanted)
+{
+    size_t length, n = strlen(text);
+    char *found = utf8_reveal(text, n, &length);
+    assert_string_equal(found, wanted);
+    assert_int_equal(length, strlen(wanted));
+    assert_int_equal(utf8_find_hidden(text, n) == n, strcmp(text, wanted) == 0);
+    free(found);
+}
+
+static void what_cannot_be_seen_is_written_out(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"", ""},
+        {"plain text, \xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82",
+         "plain text, \xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82"},
+        {"a\xe2\x80\xae"
+         "b",
+         "a\\u202eb"},                                                       // override
+        {"\xe2\x80\xaa\xe2\x81\xa6x\xe2\x81\xa9", "\\u202a\\u2066x\\u2069"}, // embedding, isolate
+        {"\xef\xbb\xbfx\xe2\x80\x8b\xc2\xad", "\\ufeffx\\u200b\\u00ad"},
+        {"\xf3\xa0\x81\x81\xf3\xa0\x81\xbf\xf3\xa0\x84\x80",
+         "\\udb40\\udc41\\udb40\\udc7f\\udb40\\udd00"}, // tags
+        // What Hebrew, Arabic, Persian and emoji need.
+        {"\xd7\xa9\xe2\x80\x8f! \xe2\x80\x8e \xd8\x9c \xe2\x80\x8c\xe2\x80\x8d \xef\xb8\x8f",
+         "\xd7\xa9\xe2\x80\x8f! \xe2\x80\x8e \xd8\x9c \xe2\x80\x8c\xe2\x80\x8d \xef\xb8\x8f"},
+        {"\xe2\x80", "\xe2\x80"}, // half a character
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_reveal(rows[i][0], rows[i][1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_seen_is_written_out),
         cmocka_unit_test(sequences_of_up_to_three_bytes),
         cmocka_unit_test(sequences_of_four_bytes),
         cmocka_unit_test(texts),
