@@ -99,6 +99,81 @@ static int refuse_number(const char *text, size_t length, int position, struct r
     return r;
 }
 
+static size_t skip_blanks(const char *text, size_t length, size_t at)
+{
+    while (at < length && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r'))
+        at++;
+    return at;
+}
+
+// The end of the string that begins at `at`, or `length`.
+static size_t skip_string(const char *text, size_t length, size_t at)
+{
+    for (at++; at < length && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at < length ? at + 1 : length;
+}
+
+// The end of the value at `at`: where the comma or the brace behind it stands, or `length`.
+static size_t skip_value(const char *text, size_t length, size_t at)
+{
+    for (size_t depth = 0; at < length; at++) {
+        char c = text[at];
+        if (c == '"') {
+            at = skip_string(text, length, at) - 1;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (c == '}' || c == ']' || c == ',') {
+            if (depth == 0)
+                return at;
+            depth -= c != ',';
+        }
+    }
+    return length;
+}
+
+// A whole value that can be an id, or NULL.
+static json_t *read_id(const char *text, size_t length)
+{
+    json_t *id = length <= RPC_ID_TEXT_MAX ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;
+    if (json_is_integer(id) || (json_is_string(id) && json_string_length(id) <= RPC_ID_MAX))
+        return id;
+    json_decref(id);
+    return NULL;
+}
+
+json_t *rpc_peek_id(const char *text, size_t length)
+{
+    json_t *id = NULL;
+    length = length < RPC_PREFIX_MAX ? length : RPC_PREFIX_MAX;
+    size_t at = skip_blanks(text, length, 0);
+    bool doubt = at >= length || text[at] != '{', method = false;
+    for (at++; !doubt && at < length; at++) {
+        size_t key = skip_blanks(text, length, at), end;
+        if (key >= length || text[key] != '"')
+            break;
+        end = skip_string(text, length, key);
+        at = skip_blanks(text, length, end);
+        // An escape in a key may spell "id" as well.
+        doubt = memchr(text + key, '\\', end - key) != NULL || at >= length || text[at] != ':';
+        size_t value = at + 1;
+        at = skip_value(text, length, value);
+        if (doubt || at >= length)
+            break;
+        method |= end - key == 8 && memcmp(text + key, "\"method\"", 8) == 0;
+        if (end - key != 4 || memcmp(text + key, "\"id\"", 4) != 0)
+            continue;
+        doubt = id != NULL; // it is there twice
+        json_decref(id);
+        id = doubt ? NULL : read_id(text + value, at - value);
+        doubt = !id;
+    }
+    if (!doubt && method)
+        return id;
+    json_decref(id);
+    return NULL;
+}
+
 int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rpc_refusal *no)
 {
     json_error_t error;

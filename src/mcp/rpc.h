@@ -54,6 +54,7 @@ enum {
 #define MCP_EXTENSION_TASKS "io.modelcontextprotocol/tasks"
 
 enum {
+    RPC_PREFIX_MAX = 64 * 1024,
     RPC_BATCH_MAX = 64,
     RPC_ID_MAX = 256,                     // bytes of a string id
     RPC_ID_TEXT_MAX = RPC_ID_MAX * 6 + 2, // the same in JSON: \u00XX for each byte, and quotes
@@ -87,6 +88,10 @@ struct rpc_refusal {
 
 // Reads one message.  0, or -1 and the refusal.  A batch is an array that is not empty; its elements
 // are read one by one with rpc_sort().
+// The id of a request of which only the beginning is here: a string or a whole number that stands at the top, once, with
+// what follows it; and a method, which an answer to a request of ours does not have.  New; NULL: it is not there, or in doubt.  SECURITY: looks at RPC_PREFIX_MAX bytes at most.
+json_t *rpc_peek_id(const char *text, size_t length);
+
 int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rpc_refusal *no);
 
 // Sorts a parsed value.  Takes `message` on success and on failure.

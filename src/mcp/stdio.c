@@ -511,13 +511,14 @@ static void take_line(struct mcp_stdio *io, const char *line, size_t length)
     rpc_message_clear(&m);
 }
 
-static void line_too_long(struct mcp_stdio *io)
+static void line_too_long(struct mcp_stdio *io, const char *line, size_t length)
 {
     struct rpc_refusal no;
     (void)rpc_refuse(
         &no, MCP_INVALID_REQUEST, 413, NULL, NULL,
         "the line is longer than %llu bytes; the server's option --body sets this limit",
         (unsigned long long)io->mcp->config->body_bytes);
+    no.id = rpc_peek_id(line, length); // without it the client would wait for ever
     put_refusal(io, &no);
 }
 
@@ -532,7 +533,7 @@ static void take_lines(struct mcp_stdio *io)
         char *feed = left ? memchr(from, '\n', left) : NULL;
         size_t length = feed ? (size_t)(feed - (in->data + in->start)) : io->seen + left;
         if (length > max && !io->skipping) {
-            line_too_long(io);
+            line_too_long(io, in->data + in->start, length);
             io->skipping = true;
         }
         if (!feed) {

@@ -274,9 +274,15 @@ def test_a_line_that_is_too_long(serve):
     long = json.dumps(request(2, "ping", {"x": "y" * 200000})).encode() + b"\n"
     client.write(long + json.dumps(request(3, "ping")).encode() + b"\n")
     answer = client.receive()
-    assert answer["id"] is None and answer["error"]["code"] == -32600
+    assert answer["id"] == 2 and answer["error"]["code"] == -32600
     assert "65536" in answer["error"]["message"] and "--body" in answer["error"]["message"]
     assert client.receive() == {"jsonrpc": "2.0", "id": 3, "result": {}}
+    # An id behind what was cut off, in an answer, or in doubt: none.
+    for line in ({"params": {"x": "y" * 200000}, "method": "ping", "id": 5}, {"id": 5, "result": {"x": "y" * 200000}},
+                 [request(5, "ping", {"x": "y" * 200000})]):
+        client.write(json.dumps(line).encode() + b"\n")
+        answer = client.receive()
+        assert answer["id"] is None and answer["error"]["code"] == -32600, answer
     # Exactly as long as allowed.
     line = json.dumps(request(4, "ping", {"x": ""})).encode()
     line = line.replace(b'"x": ""', b'"x": "' + b"y" * (65536 - len(line)) + b'"')

@@ -209,6 +209,51 @@ static void an_unsupported_version_is_told_which_are(void **state)
     rpc_message_clear(&m);
 }
 
+// The beginning of a line that is too long to be read.
+static void the_id_of_half_a_request(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *id; // id as JSON; NULL: none
+    } rows[] = {
+        {"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"a\":\"xxx", "7"},
+        {" {\"id\" : \"a\\u0062\" , \"method\":\"m\",\"params\":[[[", "\"ab\""},
+        {"{\"method\":\"m\",\"params\":{\"id\":1,\"b\":[{\"id\":2}]},\"id\":3}", "3"},
+        {"{\"params\":{\"id\":1", NULL},
+        {"{\"params\":{\"x\":\"\\\",\\\"id\\\":1,\"},\"method\":\"m\",\"id\":-4,", "-4"},
+        {"{\"id\":7,\"result\":{\"a\":1},\"x", NULL}, // an answer
+        {"{\"method\":\"m\",\"id\":12", NULL},        // 12 or 123
+        {"{\"id\":\"12", NULL},
+        {"{\"method\":\"m\",\"id\":1,\"id\":2,", NULL},
+        {"{\"method\":\"m\",\"id\":1,\"i\\u0064\":2,", NULL},
+        {"{\"method\":\"m\",\"id\":null,", NULL},
+        {"{\"method\":\"m\",\"id\":1.5,", NULL},
+        {"{\"method\":\"m\",\"id\":true,", NULL},
+        {"{\"method\":\"m\",\"id\":{},", NULL},
+        {"{\"method\":\"m\",\"id\":99999999999999999999999,", NULL},
+        {"{\"id\" 1,", NULL},
+        {"[{\"id\":1,", NULL},
+        {"\"id\":1,", NULL},
+        {"{", NULL},
+        {"", NULL},
+        {"{\"id", NULL},
+        {"{\"id\\", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t length = strlen(rows[i].text);
+        char *copy = malloc(length + 1); // so that the sanitizer sees its end
+        memcpy(copy, rows[i].text, length);
+        copy = realloc(copy, length ? length : 1);
+        json_t *id = rpc_peek_id(copy, length);
+        char *found = id ? json_dumps(id, JSON_ENCODE_ANY) : NULL;
+        if ((found != NULL) != (rows[i].id != NULL) || (found && strcmp(found, rows[i].id) != 0))
+            fail_msg("%s: %s", rows[i].text, found ? found : "none");
+        free(found);
+        free(copy);
+        json_decref(id);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +261,7 @@ int main(void)
         cmocka_unit_test(what_is_no_message_has_its_error),
         cmocka_unit_test(a_number_that_is_too_large_is_of_its_request),
         cmocka_unit_test(depth_and_size_are_bounded),
+        cmocka_unit_test(the_id_of_half_a_request),
         cmocka_unit_test(the_new_era),
         cmocka_unit_test(an_unsupported_version_is_told_which_are),
     };
