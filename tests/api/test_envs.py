@@ -101,6 +101,20 @@ def test_children_look_for_modules_where_their_parent_does(server, lab):
     assert server.run(own)["result"] == repr("/tmp/lib\n")
 
 
+def test_no_file_of_a_package_is_run_when_a_child_starts(start, lab):
+    """`site` imports sitecustomize and usercustomize, and runs lines of .pth files: not those of a package."""
+    server = start(python=sys._base_executable)     # in a virtual environment there is no usercustomize
+    files = {f"{name}.py": b"import sys; sys.stderr.write('it ran')" for name in ("sitecustomize", "usercustomize")}
+    files["lab_start.pth"] = b"import sys; sys.stderr.write('it ran')\n"
+    lab.add(wheel_lab.wheel("lab-start", "1.0", {**files, "lab_start.py": b"VERSION = 1\n"}))
+    installed(server, "lab-start")
+    code = "import subprocess, sys\n" \
+           "print(subprocess.run([sys.executable, '-c', 'import lab_start; print(lab_start.VERSION)'], " \
+           "capture_output=True, text=True))"
+    ran = server.run(code)
+    assert "stdout='1\\n'" in ran["stdout"] and "stderr=''" in ran["stdout"], ran
+
+
 def test_each_environment_has_its_own_version(server):
     for name, wanted, version in ("old", "lab-good<2", "1.5"), ("new", "lab-good>=2", "2.0"):
         assert server.post("/environments", {"name": name}).status == 201

@@ -15,10 +15,14 @@ def add_layers():
 
     own = __file__.rpartition("/")[0]
     sys.path[:] = [folder for folder in sys.path if folder != own]
-    # Whose name this file has taken. Before the layers: a package's own is not run in the parent either.
-    hidden = PathFinder.find_spec("sitecustomize", sys.path)
-    if hidden and hidden.loader:
-        hidden.loader.exec_module(module_from_spec(hidden))
+    # What the interpreter has itself, whose name this file has taken. Before the layers: a package's own is not run in
+    # the parent either. `site` would import usercustomize next, with the layers in sys.path, and so it must not.
+    site = sys.modules["site"]
+    for name in ["sitecustomize"] + ["usercustomize"] * bool(site.ENABLE_USER_SITE):
+        hidden = PathFinder.find_spec(name, sys.path)
+        if hidden and hidden.loader:
+            hidden.loader.exec_module(module_from_spec(hidden))
+    site.ENABLE_USER_SITE = False
     layers = [folder for folder in environ.get("CONSTRICTOR_LAYERS", "").split(":") if folder not in ("", *sys.path)]
     packages = ("/site-packages", "/dist-packages")
     at = next((place for place, folder in enumerate(sys.path) if folder.endswith(packages)), len(sys.path))
