@@ -263,7 +263,8 @@ static int check_bounds(struct rest_call *c, const char *data, size_t length)
     case QUICK_JSON_FITS: return 0;
     case QUICK_JSON_TOO_DEEP:
         rest_fail(c, 400, "bad_json", "send flat values, or text that the code reads as JSON",
-                  "the body is nested deeper than %d levels", QUICK_JSON_DEPTH_MAX);
+                  "the body is not JSON that is read here: it is nested deeper than %d levels",
+                  QUICK_JSON_DEPTH_MAX);
         break;
     case QUICK_JSON_TOO_MANY:
         rest_fail(

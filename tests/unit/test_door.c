@@ -315,46 +315,6 @@ static void keys_and_names(void **state)
     check_keys(rows, ARRAY_LEN(rows));
 }
 
-static int user_at(uid_t peer, struct door_refusal *r)
-{
-    struct door *d = open_door();
-    int n = door_check_user(d, peer, r);
-    door_close(d);
-    return n;
-}
-
-// Without a key on loopback it is the user that started the server, and root.
-static void users_of_this_machine(void **state)
-{
-    (void)state;
-    struct door_refusal r;
-    uid_t own = getuid(), other = own + 1;
-    assert_int_equal(user_at(own, &r), 0);
-    assert_int_equal(user_at(0, &r), 0);
-    assert_int_equal(user_at(other, &r), -1);
-    assert_int_equal(r.status, 403);
-    assert_string_equal(r.code, "other_user");
-    assert_non_null(strstr(r.hint, "--allow-local-users"));
-    assert_int_equal(user_at((uid_t)-1, &r), -1); // it is closed, or on another machine
-    config.allow_local_users = true;
-    assert_int_equal(user_at(other, &r), 0);
-    assert_int_equal(user_at((uid_t)-1, &r), 0);
-    config.allow_local_users = false;
-    add(&config.api_keys, "alice:secret-one");
-    assert_int_equal(user_at(other, &r), 0); // the key says who it is
-}
-
-// "sudo constrictor serve" was started by the user that asked sudo for it.
-static void a_user_that_uses_sudo(void **state)
-{
-    (void)state;
-    struct door_refusal r;
-    assert_int_equal(setenv("SUDO_UID", "4242", 1), 0);
-    assert_int_equal(user_at(4242, &r), getuid() == 0 ? 0 : -1); // only root got it from sudo
-    assert_int_equal(user_at(4243, &r), -1);
-    assert_int_equal(unsetenv("SUDO_UID"), 0);
-}
-
 // Those among whom the places for runs are divided.
 static void owners_are_counted_by_name(void **state)
 {
@@ -697,8 +657,6 @@ int main(void)
         cmocka_unit_test_setup(no_keys, fresh),
         cmocka_unit_test_setup(keys_and_names, fresh),
         cmocka_unit_test_setup(owners_are_counted_by_name, fresh),
-        cmocka_unit_test_setup(users_of_this_machine, fresh),
-        cmocka_unit_test_setup(a_user_that_uses_sudo, fresh),
         cmocka_unit_test_setup(key_files_and_reloading, fresh),
         cmocka_unit_test_setup(what_cannot_work_is_refused_at_start, fresh),
         cmocka_unit_test_setup(public_addresses_want_a_key, fresh),

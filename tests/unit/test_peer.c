@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/peer: the user at the other end of a connection, by both ways to find it.
+// Unit tests of gate/peer, the user at the other end of a connection, by both ways to find it; and of the users that
+// gate/door lets in.
 
 #include "unit.h"
 
@@ -8,11 +9,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gate/door.h"
 #include "gate/peer.h"
 
 enum { OTHER = 65534 };
@@ -166,6 +169,66 @@ static void another_user_is_found(void **state)
     (void)close(listener);
 }
 
+// ---- the door ------------------------------------------------------------------------------------
+
+static struct config config;
+
+static int fresh(void **state)
+{
+    (void)state;
+    config_init(&config);
+    return 0;
+}
+
+static struct door *open_door(void)
+{
+    struct err e;
+    assert_int_equal(door_check_bind(&config, &e), 0);
+    struct door *d = door_open(&config, &e);
+    assert_non_null(d);
+    return d;
+}
+
+static int user_at(uid_t peer, struct door_refusal *r)
+{
+    struct door *d = open_door();
+    int n = door_check_user(d, peer, r);
+    door_close(d);
+    return n;
+}
+
+// Without a key on loopback it is the user that started the server, and root.
+static void users_of_this_machine(void **state)
+{
+    (void)state;
+    struct door_refusal r;
+    uid_t own = getuid(), other = own + 1;
+    assert_int_equal(user_at(own, &r), 0);
+    assert_int_equal(user_at(0, &r), 0);
+    assert_int_equal(user_at(other, &r), -1);
+    assert_int_equal(r.status, 403);
+    assert_string_equal(r.code, "other_user");
+    assert_non_null(strstr(r.hint, "--allow-local-users"));
+    assert_int_equal(user_at((uid_t)-1, &r), -1); // it is closed, or on another machine
+    config.allow_local_users = true;
+    assert_int_equal(user_at(other, &r), 0);
+    assert_int_equal(user_at((uid_t)-1, &r), 0);
+    config.allow_local_users = false;
+    assert_int_equal(text_list_add(&config.api_keys, "alice:secret-one"), 0);
+    assert_int_equal(user_at(other, &r), 0); // the key says who it is
+}
+
+// "sudo constrictor serve" was started by the user that asked sudo for it.
+static void a_user_that_uses_sudo(void **state)
+{
+    (void)state;
+    struct door_refusal r;
+    assert_int_equal(setenv("SUDO_UID", "4242", 1), 0);
+    assert_int_equal(user_at(4242, &r), getuid() == 0 ? 0 : -1); // only root got it from sudo
+    assert_int_equal(user_at(4243, &r), -1);
+    assert_int_equal(unsetenv("SUDO_UID"), 0);
+}
+
 int main(void)
 {
 #define BOTH(f)                                                                                    \
@@ -176,6 +239,8 @@ int main(void)
         BOTH(both_forms_of_an_address_are_the_same),
         BOTH(who_has_closed_is_not_root),
         BOTH(another_user_is_found),
+        cmocka_unit_test_setup(users_of_this_machine, fresh),
+        cmocka_unit_test_setup(a_user_that_uses_sudo, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
