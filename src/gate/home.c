@@ -89,7 +89,7 @@ static enum session_end end_of(const struct wire_ended *m)
         [END_WALL] = SESSION_TIMEOUT,        [END_OUTPUT] = SESSION_OUTPUT,
         [END_CANCELLED] = SESSION_CANCELLED, [END_PROTOCOL] = SESSION_CRASHED,
         [END_CPU] = SESSION_TIMEOUT,         [END_MEMORY] = SESSION_MEMORY,
-        [END_PROCESSES] = SESSION_PROCESSES,
+        [END_PROCESSES] = SESSION_PROCESSES, [END_STALL] = SESSION_CRASHED,
     };
     return m->usage.memory_hits ? SESSION_MEMORY
            : m->end < END_MAX   ? table[m->end]

@@ -194,6 +194,10 @@ static void set_hint(const struct run *r, struct result *res)
         else if (res->verdict == VERDICT_DENIED)
             snprintf(res->hint, sizeof res->hint,
                      "the code used a system call interface that boxes do not have");
+        else if (res->verdict == VERDICT_LOST && r->ended.end == END_STALL)
+            snprintf(res->hint, sizeof res->hint,
+                     "the box held up the server and was ended; use fewer processes and threads "
+                     "at once, and smaller mappings of memory");
         else if (res->verdict == VERDICT_LOST)
             snprintf(res->hint, sizeof res->hint, "the box was ended from outside; run it again");
         else if (res->signal)
@@ -218,7 +222,8 @@ static void set_hint(const struct run *r, struct result *res)
         text_format_size(q->limits.memory_bytes, value, sizeof value);
         snprintf(
             res->hint, sizeof res->hint,
-            "needed more than %s of memory (files in scratch count too); work in smaller pieces, "
+            "needed more than %s of memory (files in scratch, file locks and buffers of sockets "
+            "count too); work in smaller pieces, "
             "or allow more",
             value);
         return;
@@ -288,6 +293,7 @@ void result_judge(const struct run *r, struct result *res)
         res->verdict = VERDICT_TOO_MANY_PROCESSES;
         res->limit = LIMIT_PROCESSES;
         break;
+    case END_STALL:
     case END_PROTOCOL:
     case END_MAX: res->verdict = VERDICT_LOST; break;
     }

@@ -15,7 +15,7 @@
 #include "box/enter.h"
 #include "wire/wire.h"
 
-enum { CGROUP_DIRS_MAX = 3, CGROUP_FILES_MAX = 10, CGROUP_SPARES_MAX = 32 };
+enum { CGROUP_DIRS_MAX = 3, CGROUP_FILES_MAX = 11, CGROUP_SPARES_MAX = 32 };
 
 struct cgroup_driver;
 
@@ -37,6 +37,8 @@ struct cgroup_root {
     uid_t zygote_uid;            // host uid that puts boxes into groups (v2)
     int zygote_dir;              // v2: the group that zygotes are born in, or -1
     int left;                    // v2: our group of before, if we moved out of it, or -1
+    uint32_t
+        look; // what the kernel does not count here and the sampler does: enum wire_sample_what
     unsigned spare_count;
     struct cgroup_spare spare[CGROUP_SPARES_MAX];
 };
@@ -53,12 +55,13 @@ struct cgroup {
     int file[CGROUP_FILES_MAX]; // v1: opened once for all boxes of a group; -1: none
     char name[24];
     struct wire_limits limits;
-    pid_t pid;                 // host pid of the box's init; for `watch`
+    pid_t pid;                 // host pid of the box's init, 0: nobody asked yet
+    pid_t child;               // and of the interpreter; for `watch`
     int scratch;               // borrowed from the box, -1: none; for `watch`
     uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
     uint64_t cpu_base_system_us;
-    struct cgroup_time user, system;                          // `watch`
-    uint64_t peak_memory_bytes, peak_processes, process_hits; // `watch`: what was seen so far
+    struct cgroup_time user, system;                                       // `watch`
+    uint64_t peak_memory_bytes, peak_processes, process_hits, memory_hits; // `watch`: seen so far
     unsigned strays; // `watch`: processes beside the init and the interpreter, at the last look
 };
 
@@ -75,6 +78,9 @@ struct cgroup_driver {
     bool (*clear)(const struct cgroup *cg);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
     void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
+    void (*sampled)(struct cgroup *cg, const struct wire_sampled *m); // NULL: the kernel counts
+    // Memory of sockets that is charged beside the rest; NULL: it is charged with the rest, or see `look`.
+    uint64_t (*socket_bytes)(const struct cgroup *cg);
     // Files for the gate's own look at what a box uses (gate/meter.h), relative to the group.
     struct cgroup_meter {
         int dir; // hierarchy

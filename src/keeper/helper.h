@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // helper: a process beside the gate that the keeper starts, watches, starts again, and links with the gate: the
-// broker (keeper/broker.h), the porter (porter/porter.h).
+// broker (keeper/broker.h), the porter (porter/porter.h); and the sampler (keeper/sampler.h), which knows no gate.
 
 #ifndef CONSTRICTOR_KEEPER_HELPER_H
 #define CONSTRICTOR_KEEPER_HELPER_H
@@ -23,6 +23,9 @@ struct helper {
     struct mail *mail;                                       // to the helper
     enum wire_type link; // what the gate gets its end of a socket with; the helper gets NET_LINK
     int epoll;
+    // What it sends; NULL: one that sends anything is ended.
+    void (*on_letter)(struct helper *h, const union wire_message *m);
+    void *argument; // of on_letter
     // How it goes.
     pid_t pid; // 0: there is none
     int sock;

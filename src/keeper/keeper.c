@@ -35,6 +35,7 @@
 #include "keeper/poller.h"
 #include "keeper/porter.h"
 #include "keeper/rights.h"
+#include "keeper/sampler.h"
 #include "keeper/state.h"
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
@@ -62,6 +63,7 @@ struct keeper {
     struct stock stock;
     struct keeper_broker broker;
     struct keeper_porter porter;
+    struct sampler sampler;
     struct state folder; // held for life; a new gate gets the same
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
@@ -365,6 +367,8 @@ static int start_helpers(struct keeper *k, struct err *e)
         r = keeper_porter_start(&k->porter, &facts, e);
         helper_link(&k->porter.helper);
     }
+    if (r == 0 && helper_is_missing(&k->sampler.helper) && !k->stopping)
+        r = helper_start(&k->sampler.helper, &facts, e);
     return r;
 }
 
@@ -388,6 +392,7 @@ static void on_timer(struct keeper *k)
         zygote_try(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
+    sampler_tick(&k->sampler);
     try_helpers(k);
 }
 
@@ -401,7 +406,8 @@ static void plan_ahead(struct keeper *k)
         set_timer(k, REFILL_DELAY_MS);
     else if (stock_tick_ms(&k->stock))
         set_timer(k, stock_tick_ms(&k->stock));
-    if ((helper_is_missing(&k->broker.helper) || helper_is_missing(&k->porter.helper)) &&
+    if ((helper_is_missing(&k->broker.helper) || helper_is_missing(&k->porter.helper) ||
+         helper_is_missing(&k->sampler.helper)) &&
         !k->stopping)
         set_timer(k, LOOK_DELAY_MS);
 }
@@ -495,6 +501,7 @@ static void on_child(struct keeper *k)
         gate_ended(k, status);
     helper_reap(&k->broker.helper);
     helper_reap(&k->porter.helper);
+    helper_reap(&k->sampler.helper);
     try_helpers(k);
 }
 
@@ -565,12 +572,15 @@ static void loop(struct keeper *k)
             case TAG_PARENT: on_parent(k); break;
             case TAG_BROKER: helper_event(&k->broker.helper, events[i].events); break;
             case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
+            case TAG_SAMPLER: helper_event(&k->sampler.helper, events[i].events); break;
             case TAG_DENIED: denied_hear(&k->stock, value, events[i].events); break;
             case TAG_BOX: on_box(k, value); break;
             }
         }
         helper_check(&k->broker.helper);
         helper_check(&k->porter.helper);
+        if (sampler_ask(&k->sampler))
+            try_helpers(k);
         plan_ahead(k);
     }
 }
@@ -655,6 +665,7 @@ static int start(struct keeper *k, struct err *e)
     if (r == 0)
         r = watch_parent(k, e);
     stock_set_epoll(&k->stock, k->epoll);
+    sampler_open(&k->sampler, &k->stock, k->epoll);
     if (r == 0)
         open_state(k);
     if (r == 0)
@@ -688,6 +699,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
     zygote_stop(&k.zygote);
     keeper_broker_close(&k.broker);
     keeper_porter_close(&k.porter);
+    helper_close(&k.sampler.helper);
     stock_done(&k.stock);
     state_close(&k.folder);
     caps_close(&k.caps);

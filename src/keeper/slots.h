@@ -16,13 +16,14 @@
 
 #include "base/err.h"
 
-// Slot 0 is the zygote, the last three are the porter, the broker and the gate; the rest are boxes.
+// Slot 0 is the zygote, the last four are the sampler, the porter, the broker and the gate; the rest are boxes.
 enum {
     SLOTS = 4096,
     SLOT_GATE = SLOTS - 1,
     SLOT_BROKER = SLOTS - 2,
     SLOT_PORTER = SLOTS - 3,
-    SLOT_BOXES = SLOTS - 4
+    SLOT_SAMPLER = SLOTS - 4,
+    SLOT_BOXES = SLOTS - 5
 };
 
 struct slots {

@@ -144,6 +144,7 @@ static void close_all(struct box *b)
 void stock_forget(struct stock *s, struct box *b)
 {
     leave_list(s, b);
+    s->looks -= b->wants_look;
     denied_forget(s, b);
     free(TAKE_PTR(b->denied));
     stock_bid_farewell(s, b);
@@ -342,6 +343,8 @@ static void park(struct stock *s, struct box *b)
     } else {
         stock_move(s, b, BOX_PARKED);
     }
+    if (!s->stemless) // the end of a run of its own says what it used
+        stock_want_look(s, b);
 }
 
 // Ends a box that is not ready yet.
@@ -439,6 +442,19 @@ static pid_t host_pid(int pidfd)
     return file_read_key_at(AT_FDCWD, path, "Pid", &pid) < 0 || pid > INT32_MAX ? -1 : (pid_t)pid;
 }
 
+struct box *stock_find_init(struct stock *s, pid_t init)
+{
+    static const enum box_state states[] = {BOX_LIVE, BOX_IDLE};
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        for (struct box *b = TAILQ_FIRST(&s->lists[states[i]]); b; b = TAILQ_NEXT(b, list)) {
+            if (b->cg.pid <= 0)
+                b->cg.pid = host_pid(b->pidfd);
+            if (b->cg.pid == init)
+                return b;
+        }
+    return NULL;
+}
+
 static void close_fds(int *fds, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -483,7 +499,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
         return;
     }
-    if (s->caps->cgroups.driver == &watch_driver)
+    if (s->caps->cgroups.look)
         b->cg.pid = host_pid(b->pidfd);
     if (b->scratch >= 0)
         park(s, b);

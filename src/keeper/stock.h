@@ -78,7 +78,8 @@ struct box {
     struct cgroup cg;
     enum wire_end end;
     bool reaped, answered, wait_reaped;
-    bool cancelled; // DYING: `ticket` is refused when it is gone
+    bool wants_look; // by the sampler
+    bool cancelled;  // DYING: `ticket` is refused when it is gone
     int status;
     TAILQ_ENTRY(box) list;
 };
@@ -136,6 +137,7 @@ struct stock {
     TAILQ_HEAD(, box) resting; // keeper/denied.c: boxes that made too many calls in this window
     int64_t denied_window;
     uint32_t denied_answers;
+    uint32_t looks, look_slot;     // boxes that want one, and the slot that had the last
     TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
 };
 
@@ -152,7 +154,8 @@ enum stock_tag {
     TAG_PARENT,
     TAG_BROKER,
     TAG_PORTER,
-    TAG_DENIED
+    TAG_DENIED,
+    TAG_SAMPLER
 };
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 {
@@ -206,7 +209,8 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
                uint64_t ticket, const struct box_terms *terms, struct err *e);
 void stock_enlist(struct stock *s, struct box *b, enum box_state state); // it is in no list yet
 void stock_forget(struct stock *s, struct box *b);
-struct box *stock_find(struct stock *s, uint64_t id); // NULL: it is gone
+struct box *stock_find(struct stock *s, uint64_t id);     // NULL: it is gone
+struct box *stock_find_init(struct stock *s, pid_t init); // of those that are handed out
 void stock_unkeep(struct box *b); // it ends with this gate, and without being asked first
 void stock_look(struct box *b, struct wire_usage *ret);
 void stock_subtract_earlier(const struct box *b, struct wire_usage *u);
@@ -225,6 +229,12 @@ void stock_bid_farewells(struct stock *s, int64_t now_ms); // those that are due
 // Looks at the limits of live boxes; in how many milliseconds to look again, 0: not at all.
 void stock_tick(struct stock *s);
 int stock_tick_ms(const struct stock *s);
+
+// What the sampler is asked and answers (keeper/sampler.h): a box that the kernel does not count waits for a look; the next
+// in turn; what was seen.
+void stock_want_look(struct stock *s, struct box *b);
+struct box *stock_next_look(struct stock *s); // NULL: none wants one
+void stock_sampled(struct stock *s, const struct wire_sampled *m);
 
 // The gate is gone: what it had asked for and what it had been given ends, but for what is kept.
 void stock_gate_lost(struct stock *s);

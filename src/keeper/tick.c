@@ -16,8 +16,11 @@ enum {
     TICK_MS = 20,            // how often limits are looked at
     TICK_WATCH_MS = 5,       // without cgroups: how often memory is summed
     TICK_MS_MAX = 250,
-    TICK_IDLE_MS = 1000, // when all boxes are idle ...
-    IDLE_LOOKS = 64,     // ... and how many of them are looked at each time
+    TICK_IDLE_MS =
+        250,           // when all boxes are idle: locks that a thread of one takes are seen in time
+    IDLE_MS = 1000,    // how often idle boxes are looked at ...
+    IDLE_LOOKS = 64,   // ... and how many of them each time
+    SOCKETS_SHARE = 2, // half of a box's memory may be sockets, beside the rest
     MAKING_DEADLINE_MS = 30000,
 };
 
@@ -41,13 +44,20 @@ static uint64_t cpu_limit_ms(const struct box *b)
 
 // SECURITY: a package that was imported ahead could burn a core for as long as its box waits.  Without a cgroup
 // the time of a child that nobody waits for is lost, so such a box may have no child at all (`strays`).
+static bool has_too_many_sockets(const struct box *b)
+{
+    const struct cgroup_driver *driver = b->cg.root->driver;
+    return b->kind & KIND_NETWORK && driver->socket_bytes &&
+           driver->socket_bytes(&b->cg) > b->limits.memory_bytes / SOCKETS_SHARE;
+}
+
 static void check_limits(struct stock *s, struct box *b)
 {
     struct wire_usage u;
     cgroup_usage(&b->cg, &u);
     uint64_t cpu_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us + u.cpu_system_us;
     uint64_t before_us = b->cpu_user_us + b->cpu_system_us;
-    if (u.memory_hits)
+    if (u.memory_hits || has_too_many_sockets(b))
         stock_end(s, b, END_MEMORY);
     else if (u.process_hits >= b->process_hits + PROCESS_HITS_KILL)
         stock_end(s, b, END_PROCESSES);
@@ -57,6 +67,52 @@ static void check_limits(struct stock *s, struct box *b)
         cpu_is_over(s, b);
 }
 
+// ---- what the sampler sees -----------------------------------------------------------------------
+
+void stock_want_look(struct stock *s, struct box *b)
+{
+    if (!s->caps->cgroups.look || b->wants_look)
+        return;
+    b->wants_look = true;
+    s->looks++;
+}
+
+struct box *stock_next_look(struct stock *s)
+{
+    for (int i = 0; s->looks && i < SLOTS; i++) {
+        s->look_slot = (s->look_slot + 1) % SLOTS;
+        struct box *b = s->by_slot[s->look_slot];
+        if (!b || !b->wants_look)
+            continue;
+        b->wants_look = false;
+        s->looks--;
+        return b;
+    }
+    return NULL;
+}
+
+void stock_sampled(struct stock *s, const struct wire_sampled *m)
+{
+    struct box *b = stock_find(s, m->box);
+    if (!b)
+        return;
+    if (b->cg.root->driver->sampled)
+        b->cg.root->driver->sampled(&b->cg, m);
+    if (!stock_is_handed_out(b))
+        return;
+    if (m->socket_bytes > b->limits.memory_bytes / SOCKETS_SHARE)
+        stock_end(s, b, END_MEMORY);
+    else
+        check_limits(s, b);
+}
+
+static void check(struct stock *s, struct box *b)
+{
+    check_limits(s, b);
+    if (stock_is_handed_out(b))
+        stock_want_look(s, b);
+}
+
 // Threads that go on between two runs are bounded too, but a thousand sessions that do nothing must
 // cost nothing: a few at a time, in turn.
 static void check_idle(struct stock *s)
@@ -64,7 +120,7 @@ static void check_idle(struct stock *s)
     for (unsigned n = s->counts[BOX_IDLE] < IDLE_LOOKS ? s->counts[BOX_IDLE] : IDLE_LOOKS; n; n--) {
         struct box *b = TAILQ_FIRST(&s->lists[BOX_IDLE]);
         stock_move(s, b, BOX_IDLE); // to the end
-        check_limits(s, b);
+        check(s, b);
     }
 }
 
@@ -110,10 +166,10 @@ void stock_tick(struct stock *s)
     denied_resume(s);
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_LIVE]), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
-        check_limits(s, b);
+        check(s, b);
     }
     if (clock_ms() >= s->idle_look_ms) {
-        s->idle_look_ms = clock_ms() + TICK_IDLE_MS;
+        s->idle_look_ms = clock_ms() + IDLE_MS;
         check_idle(s);
     }
     check_making(s);

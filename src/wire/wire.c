@@ -34,6 +34,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_NET_LINK] = sizeof(struct wire_net_link),
     [WIRE_PORTER_LINK] = sizeof(struct wire_net_link),
     [WIRE_DENIED] = sizeof(struct wire_denied),
+    [WIRE_SAMPLE] = sizeof(struct wire_sample),
+    [WIRE_SAMPLED] = sizeof(struct wire_sampled),
+    [WIRE_NUDGE] = sizeof(struct wire_nudge),
 };
 
 size_t wire_length(enum wire_type type, const union wire_message *m)

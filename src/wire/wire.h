@@ -9,7 +9,7 @@
 //
 //   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
 //   keeper -> gate    BOX, ADOPT (+ control)  DENIED  ENDED  MEASURED  STATUS_REPLY
-//                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)
+//                     INTERPRETER  ZYGOTE_READY  FAILED  FILES (+ descriptors)  NUDGE
 //                     NET_LINK (+ a socket to the broker)  PORTER_LINK (+ one to the porter)
 //   keeper -> zygote  SPAWN (+ control, cgroup descriptors, and a socket for the slot's new stem)
 //   keeper -> stem    SPAWN (+ control, cgroup descriptors)
@@ -17,6 +17,8 @@
 //   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)  EXITED
 //   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
 //   keeper -> porter  NET_LINK (+ a socket to the gate)
+//   keeper -> sampler SAMPLE
+//   sampler -> keeper SAMPLED
 
 #ifndef CONSTRICTOR_WIRE_WIRE_H
 #define CONSTRICTOR_WIRE_WIRE_H
@@ -63,6 +65,9 @@ enum wire_type {
     WIRE_NET_LINK,
     WIRE_PORTER_LINK,
     WIRE_DENIED,
+    WIRE_SAMPLE,
+    WIRE_SAMPLED,
+    WIRE_NUDGE,
     WIRE_TYPE_MAX
 };
 
@@ -101,6 +106,7 @@ enum wire_end {
     END_CPU,       // keeper: CPU time is over
     END_MEMORY,    // keeper: memory limit
     END_PROCESSES, // keeper: process limit, again and again
+    END_STALL,     // keeper: a process of the server waited for it for too long
     END_MAX
 };
 
@@ -301,6 +307,41 @@ struct wire_net_link {
     struct wire_header h;
 };
 
+// A look at one box, or at the locks of the whole host (box 0), that the keeper cannot take itself: the kernel may make
+// the one who looks wait for a lock that a box holds.  Bits of `what`:
+enum wire_sample_what {
+    SAMPLE_PROCESSES = 1, // what its processes hold and use
+    SAMPLE_SOCKETS = 2,   // what the kernel may hold for its sockets
+    SAMPLE_LOCKS = 4,     // which init has the most file locks below it
+};
+struct wire_sample {
+    struct wire_header h;
+    uint64_t box;
+    uint64_t limit_bytes;   // above it memory is counted exactly
+    uint64_t scratch_bytes; // in use
+    uint64_t locks_max;     // more are too many: the look is over when somebody has them
+    int32_t pid;            // host pid of the box's init
+    uint32_t what;
+};
+
+struct wire_sampled {
+    struct wire_header h;
+    uint64_t box;
+    uint64_t memory_bytes;
+    uint64_t socket_bytes; // at most
+    uint64_t cpu_user_us;
+    uint64_t cpu_system_us;
+    uint64_t threads;
+    uint64_t locks;
+    int32_t locks_pid; // host pid of the init; 0: nobody has any
+    uint32_t alive;    // processes
+};
+
+// To a gate that has not moved for a while: it wakes, and that is all.
+struct wire_nudge {
+    struct wire_header h;
+};
+
 #pragma GCC diagnostic pop
 
 union wire_message {
@@ -326,6 +367,9 @@ union wire_message {
     struct wire_net_box net_box;
     struct wire_net_link net_link;
     struct wire_denied denied;
+    struct wire_sample sample;
+    struct wire_sampled sampled;
+    struct wire_nudge nudge;
 };
 
 // How many bytes of it travel.

@@ -37,6 +37,9 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
     [WIRE_NET_LINK] = sizeof(struct wire_net_link),
     [WIRE_PORTER_LINK] = sizeof(struct wire_net_link),
     [WIRE_DENIED] = sizeof(struct wire_denied),
+    [WIRE_SAMPLE] = sizeof(struct wire_sample),
+    [WIRE_SAMPLED] = sizeof(struct wire_sampled),
+    [WIRE_NUDGE] = sizeof(struct wire_nudge),
 };
 
 // A message whose every byte after the header is `fill`, except for what would be refused.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// procs: see procs.h.  Runs in the sampler.
+
+#include "keeper/procs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/kcmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { PROCESSES_MAX = 4096 };
+
+struct sum {
+    uint64_t anonymous_kb, shared_kb, tables_kb, user_ticks, system_ticks, threads;
+    unsigned alive;
+    bool exact; // divide pages among the processes that share them: dear, so only when it matters
+};
+
+// "Name:   123 kB" lines of /proc/PID/status; 0 when there is no such line.
+static uint64_t status_kb(const char *text, const char *key)
+{
+    const char *p = strstr(text, key);
+    return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+}
+
+// What one process holds.  Page tables are memory too; file pages of the interpreter are not the
+// box's.  The keeper's uid made the user namespace, so the sampler may read the exact figures.
+static void add_memory(pid_t pid, const char *status, struct sum *sum)
+{
+    char path[64], text[4096];
+    sum->tables_kb += status_kb(status, "\nVmPTE:");
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
+    if (sum->exact && file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+        sum->anonymous_kb += status_kb(text, "\nPss_Anon:");
+        sum->shared_kb += status_kb(text, "\nPss_Shmem:");
+    } else {
+        sum->anonymous_kb += status_kb(status, "\nRssAnon:");
+        sum->shared_kb += status_kb(status, "\nRssShmem:");
+    }
+}
+
+static bool is_over(const char *status)
+{
+    return strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX");
+}
+
+// SECURITY: a process whose first thread has left is shown as a zombie without memory while its other threads go
+// on and have it all.  Finds one of them and reads its status.
+static pid_t find_living_thread(pid_t pid, char *text, size_t size)
+{
+    char path[64];
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && !found && (entry = readdir(threads));) {
+        snprintf(path, sizeof path, "%.20s/status", entry->d_name);
+        if (entry->d_name[0] != '.' && file_read_at(dirfd(threads), path, text, size) > 0 &&
+            !is_over(text))
+            found = (pid_t)strtol(entry->d_name, NULL, 10);
+    }
+    if (threads)
+        (void)closedir(threads);
+    return found ? found : pid;
+}
+
+static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+        uint64_t threads = status_kb(text, "\nThreads:");
+        pid_t holder =
+            is_over(text) && threads > 1 ? find_living_thread(pid, text, sizeof text) : pid;
+        sum->threads += threads;
+        sum->alive += !is_over(text) || threads > 1;
+        if (!shares_memory)
+            add_memory(holder, text, sum);
+    }
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+        char *p = strrchr(text, ')');
+        for (int field = 2; p && field < 14; field++)
+            p = strchr(p + 1, ' ');
+        if (p) { // utime stime cutime cstime
+            uint64_t t[4] = {0};
+            for (int i = 0; i < 4; i++)
+                t[i] = strtoull(p + 1, &p, 10);
+            sum->user_ticks += t[0] + t[2];
+            sum->system_ticks += t[1] + t[3];
+        }
+    }
+}
+
+static size_t add_children(const char *text, pid_t *queue, size_t tail)
+{
+    for (const char *p = text; *p && tail < PROCESSES_MAX;) {
+        char *end;
+        long child = strtol(p, &end, 10);
+        if (end == p)
+            break;
+        queue[tail++] = (pid_t)child;
+        p = end + strspn(end, " ");
+    }
+    return tail;
+}
+
+// SECURITY: the init shares its memory with the user process, until that calls exec: from then on the init alone
+// holds the old memory.  Where the kernel cannot say, they share it, as they did at the start.
+static bool holds_own_memory(pid_t init, const pid_t *others, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (syscall(SYS_kcmp, init, others[i], KCMP_VM, 0, 0) <= 0)
+            return false;
+    return count > 0;
+}
+
+// Breadth first below the init.  Orphans are handed to the init, so the tree is complete.
+static void walk(pid_t init, struct sum *sum)
+{
+    static pid_t queue[PROCESSES_MAX];
+    static char text[65536];
+    size_t head = 0, tail = 0;
+    queue[tail++] = init;
+    while (head < tail) {
+        pid_t pid = queue[head++];
+        char path[64];
+        add_process(pid, pid == init, sum);
+        snprintf(path, sizeof path, "/proc/%d/task", pid);
+        DIR *threads = opendir(path);
+        // Every thread has children of its own.
+        for (struct dirent *entry; threads && (entry = readdir(threads));) {
+            if (entry->d_name[0] == '.')
+                continue;
+            snprintf(path, sizeof path, "%.20s/children", entry->d_name);
+            if (file_read_at(dirfd(threads), path, text, sizeof text) > 0)
+                tail = add_children(text, queue, tail);
+        }
+        if (threads)
+            (void)closedir(threads);
+    }
+    char status[4096];
+    snprintf(text, sizeof text, "/proc/%d/status", init);
+    if (holds_own_memory(init, queue + 1, tail - 1) &&
+        file_read_at(AT_FDCWD, text, status, sizeof status) > 0)
+        add_memory(init, status, sum);
+}
+
+// Scratch holds memory whether or not a process has it mapped.
+static uint64_t memory_bytes(const struct sum *sum, uint64_t scratch_bytes)
+{
+    uint64_t shared = sum->shared_kb * 1024;
+    return (sum->anonymous_kb + sum->tables_kb) * 1024 +
+           (shared > scratch_bytes ? shared : scratch_bytes);
+}
+
+void procs_look(const struct wire_sample *ask, struct wire_sampled *ret)
+{
+    struct sum sum = {0};
+    uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    walk(ask->pid, &sum);
+    ret->memory_bytes = memory_bytes(&sum, ask->scratch_bytes);
+    if (ret->memory_bytes > ask->limit_bytes) {
+        // Forked processes share most of their pages: count again, each page once.
+        sum = (struct sum){.exact = true};
+        walk(ask->pid, &sum);
+        ret->memory_bytes = memory_bytes(&sum, ask->scratch_bytes);
+    }
+    ret->cpu_user_us = sum.user_ticks * tick_us;
+    ret->cpu_system_us = sum.system_ticks * tick_us;
+    ret->threads = sum.threads;
+    ret->alive = sum.alive;
+}
