@@ -197,6 +197,12 @@ int net_enter(int proc_fd, int ret_fds[WIRE_NET_FDS], enum net_step *ret_step)
         r = file_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start", "0");
     }
     if (r == 0) {
+        // Buffers of a megabyte and more are for links with a delay, and loopback has none.  A kernel that keeps these to
+        // the host has larger ones, and the limits of a box hold all the same.
+        (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_rmem", "4096 32768 65536");
+        (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_wmem", "4096 16384 32768");
+    }
+    if (r == 0) {
         *ret_step = NET_SOCKETS;
         r = make_sockets(v6, ret_fds);
     }

@@ -21,6 +21,10 @@
 
 enum { MEMORY, PIDS, CPUACCT, CONTROLLERS };
 
+// Version 1 charges the buffers of TCP and UDP apart from all other memory, and only where there is a limit for them.  It
+// is a soft one: each socket gets its first packet.  So the keeper looks at the sum as well (keeper/tick.c).
+#define SOCKETS_LIMIT "memory.kmem.tcp.limit_in_bytes"
+
 static const char *const controllers[CONTROLLERS] = {"memory", "pids", "cpuacct"};
 
 // What is opened once for each group.  The first three are what boxes get in by.
@@ -35,6 +39,7 @@ enum {
     PIDS_EVENTS,
     CPU,
     CPU_SYS,
+    SOCKETS,
     FILES
 };
 
@@ -54,12 +59,14 @@ static const struct {
     [PIDS_EVENTS] = {PIDS, "pids.events", O_RDONLY, true},
     [CPU] = {CPUACCT, "cpuacct.usage", O_RDONLY, false},
     [CPU_SYS] = {CPUACCT, "cpuacct.usage_sys", O_RDONLY, true},
+    [SOCKETS] = {MEMORY, "memory.kmem.tcp.usage_in_bytes", O_RDONLY, true}, // deprecated since 6.12
 };
 
 enum {
     SLACK = 16 << 20,      // the kernel charges in batches, so "near the limit" begins before it
     RESIDUE_MAX = 1 << 20, // what a box may leave behind in a group that is used again
     PROCESSES_ALWAYS = 2,  // init and the user process
+    SOCKETS_SHARE = 4,     // of the memory limit is what TCP and UDP may have on top of it
 };
 
 static int cgroup1_open(struct cgroup_root *root, struct err *e)
@@ -83,13 +90,14 @@ static int cgroup1_open(struct cgroup_root *root, struct err *e)
         }
         root->count++;
     }
+    if (faccessat(root->dir[MEMORY], SOCKETS_LIMIT, F_OK, 0) < 0)
+        root->look = SAMPLE_SOCKETS; // a kernel that charges them to nobody
     return 0;
 }
 
 static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struct err *e)
 {
     const struct wire_limits *l = &cg->limits;
-    (void)root;
     // The plain limit before the one with swap: the kernel refuses memsw < memory.
     int r = file_write_u64_at(cg->dir[MEMORY], "memory.limit_in_bytes", l->memory_bytes);
     if (r == 0) {
@@ -97,6 +105,8 @@ static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struc
         if (r == -ENOENT) // a kernel without swap accounting
             r = file_write_u64_at(cg->dir[MEMORY], "memory.swappiness", 0);
     }
+    if (r == 0 && !root->look)
+        r = file_write_u64_at(cg->dir[MEMORY], SOCKETS_LIMIT, l->memory_bytes / SOCKETS_SHARE);
     if (r == 0)
         r = file_write_u64_at(cg->dir[PIDS], "pids.max", (uint64_t)l->processes + 1);
     if (r < 0)
@@ -159,6 +169,13 @@ static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
         ret->process_hits = hits(cg, PIDS_EVENTS, "max");
 }
 
+static uint64_t cgroup1_socket_bytes(const struct cgroup *cg)
+{
+    uint64_t bytes = 0;
+    (void)file_read_u64(cg->file[SOCKETS], &bytes);
+    return bytes;
+}
+
 // Counters that nobody can set back (pids.peak, pids.events, oom_kill) must be where they are in every
 // box; the others are set back, or counted from where they are.
 static bool cgroup1_clear(const struct cgroup *cg)
@@ -170,8 +187,8 @@ static bool cgroup1_clear(const struct cgroup *cg)
     if (now != 0 || processes > PROCESSES_ALWAYS || is_near_limit(cg, peak) ||
         // A box for one process meets its limit with as many as are in every box; and where there is
         // swap, one can be out of memory with little of it in use.
-        hits(cg, PIDS_EVENTS, "max") != 0 || hits(cg, OOM, "oom_kill") != 0 ||
-        pwrite(cg->file[PEAK], "0", 1, 0) != 1)
+        cgroup1_socket_bytes(cg) != 0 || hits(cg, PIDS_EVENTS, "max") != 0 ||
+        hits(cg, OOM, "oom_kill") != 0 || pwrite(cg->file[PEAK], "0", 1, 0) != 1)
         return false;
     (void)file_read_u64(cg->file[PEAK], &residue);
     return residue <= RESIDUE_MAX;
@@ -186,6 +203,7 @@ const struct cgroup_driver cgroup1_driver = {
     .clear = cgroup1_clear,
     .usage = cgroup1_usage,
     .cpu = cgroup1_cpu,
+    .socket_bytes = cgroup1_socket_bytes,
     .meter_files = {{CPUACCT, "cpuacct.usage"},
                     {CPUACCT, "cpuacct.usage_sys"},
                     {MEMORY, "memory.max_usage_in_bytes"},

@@ -113,3 +113,63 @@ print(db.execute("SELECT count(*) FROM t").fetchone()[0])
 def test_ten_thousand_transactions_are_no_flood_of_locks(cli):
     result = cli.run(SQLITE, "--memory", "64M", *WALL)
     assert result.verdict == "ok" and result.stdout == "10000\n", result
+
+
+# Every socket pair is filled in both directions and never read.
+TCP = """
+import os, socket, time
+def fill():
+    server = socket.create_server(("127.0.0.1", 0), backlog=64)
+    kept = []
+    while True:
+        a = socket.socket()
+        a.connect(server.getsockname())
+        b, _ = server.accept()
+        kept += [a, b]
+        for s in (a, b):
+            s.setblocking(False)
+            try:
+                while True: s.send(bytes(65536))
+            except BlockingIOError: pass
+for i in range(8):
+    if not os.fork():
+        try: fill()
+        finally: time.sleep(60)
+time.sleep(6)
+"""
+
+
+def test_buffers_of_tcp_inside_a_box_are_counted(cli):
+    with loss(tcp) as lost:
+        result = cli.run(TCP, "--allow-host", "127.0.0.1", "--memory", "256M", *WALL)
+    # Buffers are small and senders wait, so that they may run out of sockets before the box is ended.
+    assert result.verdict in ("out_of_memory", "ok"), result
+    assert lost[0] < 256 * MIB, f"the host lost {lost[0] >> 20} MiB under a limit of 256 MiB"
+
+
+SERVE = """
+import asyncio
+async def answer(reader, writer):
+    while (line := await reader.readline()):
+        writer.write(line * 1000)
+        await writer.drain()
+    writer.close()
+async def ask(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    total = 0
+    for i in range(20):
+        writer.write(b"x" * 99 + b"\\n")
+        for n in range(1000): total += len(await reader.readline())
+    writer.close()
+    return total
+async def main():
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    print(sum(await asyncio.gather(*(ask(port) for i in range(60)))))
+asyncio.run(main())
+"""
+
+
+def test_a_server_and_its_clients_in_a_box_are_not_disturbed(cli):
+    result = cli.run(SERVE, "--allow-host", "127.0.0.1", "--memory", "256M", *WALL)
+    assert result.verdict == "ok" and result.stdout == f"{60 * 20 * 1000 * 100}\n", result
