@@ -31,6 +31,7 @@
 #include "gate/env_porter.h"
 #include "gate/network.h"
 #include "gate/policy_layer.h"
+#include "gate/pulse.h"
 #include "gate/run.h"
 
 enum { GATE_LINK_FD = 3 };
@@ -225,6 +226,8 @@ void gate_dispatch(struct gate *g)
         int64_t now_us = clock_us();
         bool look = g->running <= 1 && !g->checking && now_us < asleep_after_us;
         unsigned running = g->running + g->checking, begun = g->begun;
+        if (g->facts->pulse)
+            atomic_fetch_add_explicit(&g->facts->pulse->turns, 1, memory_order_relaxed);
         int r = event_base_loop(g->base, EVLOOP_ONCE | (look ? EVLOOP_NONBLOCK : 0));
         if (r != 0)
             return; // nothing left to wait for

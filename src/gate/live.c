@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "gate/gate.h"
+#include "gate/pulse.h"
 #include "gate/scratch.h"
 
 enum {
@@ -36,6 +37,14 @@ struct live_frame {
     char small[PIECES_MAX][SMALL_MAX]; // of a borrowed one: heads, which stand on somebody's stack
     char copy[];
 };
+
+// ---- the watchdog ------------------------------------------------------------------------------------
+
+// The keeper is to know which box we are at, before anything of it is touched: one that holds us up is ended.
+static struct pulse *pulse_of(const struct live_box *b)
+{
+    return b->gate && b->gate->facts ? b->gate->facts->pulse : NULL;
+}
 
 // ---- guards ------------------------------------------------------------------------------------------
 
@@ -161,12 +170,15 @@ static bool read_datagram(struct live_box *b, bool *ret_answered)
 static void read_datagrams(struct live_box *b, int bound, bool beyond_answer)
 {
     struct live_guard g;
+    struct pulse *pulse = pulse_of(b);
+    uint64_t before = pulse_enter(pulse, b->id);
     bool answered = false;
     live_guard_begin(&g, b);
     for (int i = 0; i < bound && !g.freed && !b->silent && read_datagram(b, &answered); i++)
         if (answered && !beyond_answer)
             break;
     (void)live_guard_end(&g);
+    pulse_leave(pulse, before);
 }
 
 static void on_control(evutil_socket_t fd, short what, void *argument)
@@ -215,7 +227,9 @@ static int send_frames(struct live_box *b)
 {
     for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));) {
         unsigned flags = f->kind == FRAME_RUN ? run_flags(b) : 0;
+        uint64_t before = pulse_enter(pulse_of(b), b->id);
         int n = frame_send_flags(b->control, f->kind, flags, f->pieces, f->count, &f->offset);
+        pulse_leave(pulse_of(b), before);
         if (n < 0)
             return n;
         bool tell = f->borrowed;

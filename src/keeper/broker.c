@@ -75,6 +75,7 @@ int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *fact
     own.state_folder = -1;
     own.environments = NULL;
     own.ledger = NULL;
+    own.pulse = NULL;
     int r = helper_start(&b->helper, &own, e);
     if (r == 0)
         stock_tell_broker(b->helper.stock);

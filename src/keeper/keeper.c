@@ -38,6 +38,7 @@
 #include "keeper/sampler.h"
 #include "keeper/state.h"
 #include "keeper/stock.h"
+#include "keeper/watchdog.h"
 #include "keeper/zygote.h"
 
 enum {
@@ -64,6 +65,7 @@ struct keeper {
     struct keeper_broker broker;
     struct keeper_porter porter;
     struct sampler sampler;
+    struct watchdog watchdog;
     struct state folder; // held for life; a new gate gets the same
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;
@@ -350,7 +352,8 @@ static struct keeper_facts facts_of(const struct keeper *k)
                                  .environments_rows = k->porter.environments.rows,
                                  .environments_note = k->porter.environments.note,
                                  .restarts = k->restarts,
-                                 .ledger = k->ledger};
+                                 .ledger = k->ledger,
+                                 .pulse = k->watchdog.pulse};
     memcpy(facts.keep, k->plan->keep, sizeof facts.keep);
     return facts;
 }
@@ -393,6 +396,7 @@ static void on_timer(struct keeper *k)
     stock_refill(&k->stock);
     stock_tick(&k->stock);
     sampler_tick(&k->sampler);
+    watchdog_look(&k->watchdog, &k->stock, k->gate);
     try_helpers(k);
 }
 
@@ -438,6 +442,7 @@ static int start_gate(struct keeper *k, struct err *e)
     for (unsigned i = 0; i < k->plan->keep_count && !k->plan->restart; i++)
         (void)close(k->plan->keep[i]); // the gate's alone
     k->gate = pid;
+    watchdog_reset(&k->watchdog);
     k->gate_since_ms = clock_ms();
     k->gate_sock = sock[0];
     (void)fd_set_nonblock(k->gate_sock, true);
@@ -666,6 +671,7 @@ static int start(struct keeper *k, struct err *e)
         r = watch_parent(k, e);
     stock_set_epoll(&k->stock, k->epoll);
     sampler_open(&k->sampler, &k->stock, k->epoll);
+    watchdog_open(&k->watchdog);
     if (r == 0)
         open_state(k);
     if (r == 0)

@@ -39,6 +39,7 @@ struct keeper_facts {
     int environments_note;                   // with environments: theirs, by its number in the gate
     unsigned restarts;                       // how many gates were before this one
     struct ledger *ledger;                   // what they wrote down; NULL: gates are not replaced
+    struct pulse *pulse;                     // gate/pulse.h; NULL: nobody watches
 };
 
 // When the gate is started.

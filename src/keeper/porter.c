@@ -38,6 +38,7 @@ int keeper_porter_start(struct keeper_porter *p, const struct keeper_facts *fact
     own.network_file = own.audit_file = own.state_folder = -1;
     own.keep_count = 0;
     own.ledger = NULL;
+    own.pulse = NULL;
     return helper_start(&p->helper, &own, e);
 }
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """No process of the server waits for what a box holds; and if one does all the same, it is noticed."""
 
+import contextlib
+import os
+import signal
+import threading
 import time
 
 import pytest
@@ -55,3 +59,65 @@ def test_a_box_that_holds_its_mappings_delays_no_other(cli):
             took.append(time.monotonic() - start)
             time.sleep(0.05)
     assert max(took) < 1, [round(t, 2) for t in took if t > 0.3]
+
+
+def keeper_and_gate(client, tools):
+    keeper = client.process.pid
+    return keeper, next(pid for pid in tools.children(keeper) if tools.is_gate(pid))
+
+
+class Log:
+    """What the server writes to stderr."""
+
+    def __init__(self, process):
+        self.text = ""
+        self.thread = threading.Thread(target=self.read, args=(process.stderr,), daemon=True)
+        self.thread.start()
+
+    def read(self, stream):
+        with contextlib.suppress(ValueError):  # closed at the end
+            for line in stream:
+                self.text += line.decode()
+
+
+def test_a_gate_that_does_not_move_is_noticed(cli, tools):
+    """A signal stops it, in place of a call that does not return."""
+    client = rest_client.serve(cli, "--cpu", "60s")
+    log = Log(client.process)
+    _, gate = keeper_and_gate(client, tools)
+    with client.streaming("import time; print('ready', flush=True); time.sleep(60)", timeout=60) as response:
+        wait_for_line(response)
+        os.kill(gate, signal.SIGSTOP)
+        try:
+            start = time.monotonic()
+            assert tools.wait_until(lambda: "the gate has not moved for" in log.text, guard=20)
+            assert time.monotonic() - start < 10
+        finally:
+            os.kill(gate, signal.SIGCONT)
+        assert tools.wait_until(lambda: "the gate moves again" in log.text, guard=20)
+    assert client.run("1 + 1")["verdict"] == "ok"
+
+
+def test_a_gate_that_waits_for_a_cpu_is_not_stuck(cli, tools):
+    """Everything of the server shares one CPU with many processes that spin."""
+    client = rest_client.serve(cli, "--cpu", "120s")
+    log = Log(client.process)
+    _, gate = keeper_and_gate(client, tools)
+    os.sched_setaffinity(gate, {0})
+    spin = "import os\nfor i in range(30):\n    if not os.fork():\n        while True: pass\nimport time; time.sleep(100)"
+    stop = threading.Event()
+
+    def run():
+        with client.streaming(spin, timeout=100):
+            stop.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        for i in range(20):
+            assert client.run("1 + 1")["verdict"] == "ok"
+            time.sleep(0.1)
+    finally:
+        stop.set()
+        thread.join()
+    assert "has not moved" not in log.text, log.text
