@@ -105,6 +105,32 @@ bool fd_is_scarce(int fd, int spare)
     return true;
 }
 
+int fd_write_sparse(int fd, const void *data, size_t len, uint64_t offset)
+{
+    const char *p = data;
+    // Ends at the first byte that is not 0.
+    if (len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0))
+        return 0;
+    while (len) {
+        ssize_t n = pwrite(fd, p, len, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -ENOSPC;
+        p += n;
+        len -= (size_t)n;
+        offset += (size_t)n;
+    }
+    return 0;
+}
+
+void fd_refuse_rights(int sock)
+{
+    enum { PASSRIGHTS = 83 }; // SO_PASSRIGHTS; not in every libc
+    int no = 0;
+    (void)setsockopt(sock, SOL_SOCKET, PASSRIGHTS, &no, sizeof no);
+}
+
 int fd_write_all(int fd, const void *data, size_t len)
 {
     const char *p = data;

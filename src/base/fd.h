@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/cleanup.h"
@@ -32,6 +33,13 @@ bool fd_is_scarce(int fd, int spare);
 
 // Writes all or returns a negative errno.
 int fd_write_all(int fd, const void *data, size_t len);
+
+// The same at an offset; bytes that are all 0 become a hole, so the caller sets the size in the end.
+int fd_write_sparse(int fd, const void *data, size_t len, uint64_t offset);
+
+// SECURITY: the other end of this socket cannot send descriptors to us any more (Linux 6.16; before that it can, and they
+// are closed on arrival, which may have to wait for a lock that the sender holds).
+void fd_refuse_rights(int sock);
 
 int fd_set_nonblock(int fd, bool on);
 

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,69 +18,28 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-#include "base/sys.h"
 #include "base/utf8.h"
+#include "box/files_kit.h"
+#include "box/removal.h"
 #include "wire/frame.h"
 
-#ifndef SYS_openat2
-#define SYS_openat2 437
-#endif
-
 enum {
-    DENTS_SIZE = 16 * 1024,
     PENDING_SIZE = 64 * 1024, // paths of folders that a list has still to look into
-    TEMPORARY_SIZE = 32,
-    TEMPORARY_MAX_S = 60, // without a write for so long, nobody writes to it any more
-    FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
+    TEMPORARY_MAX_S = 60,     // without a write for so long, nobody writes to it any more
     PLACE_FLAGS = O_PATH | O_DIRECTORY | O_CLOEXEC,
-};
-
-// As the kernel writes it; libc's has the same members, but promises nothing.
-struct dent {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t length;
-    uint8_t type;
-    char name[];
 };
 
 struct request {
     int sock, root; // the folder, open for reading
     bool busy;
     struct frame_file f;
+    const char *data; // CREATE, WRITE: f.length bytes
     char path[FRAME_PATH_MAX + 1];
 };
 
 static _Alignas(8) char reply[sizeof(struct frame_header) + FRAME_CHUNK];
-static _Alignas(8) char dents[2][DENTS_SIZE];
+static _Alignas(8) char dents[DENTS_SIZE];
 static char pending[PENDING_SIZE];
-
-// ---- the kernel ------------------------------------------------------------------------------------
-
-static void close_fd(long fd)
-{
-    if (fd >= 0)
-        (void)sys_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-}
-
-static long open_beneath(long at, const char *path, uint64_t flags)
-{
-    struct open_how how = {.flags = flags,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-                                      RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    return sys_raw(SYS_openat2, at, (long)path, (long)&how, sizeof how, 0, 0);
-}
-
-static long look(long at, const char *name, int flags, struct statx *ret)
-{
-    return sys_raw(SYS_statx, at, (long)name, flags | AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
-                   (long)ret, 0);
-}
-
-static long unlink_at(long at, const char *name, int flags)
-{
-    return sys_raw(SYS_unlinkat, at, (long)name, flags, 0, 0, 0);
-}
 
 static int64_t nanoseconds(const struct statx_timestamp *t)
 {
@@ -96,60 +54,28 @@ static struct frame_stat stat_of(const struct statx *st)
                                .inode = st->stx_ino};
 }
 
-// The next entry of a folder, or NULL.  `*at` and `*have` begin with 0; `buffer` is one of dents[].
-static struct dent *next_dent(long folder, char *buffer, size_t *at, size_t *have)
-{
-    enum { HEAD = offsetof(struct dent, name) };
-    for (;;) {
-        if (*at + HEAD >= *have) {
-            long n = sys_raw(SYS_getdents64, folder, (long)buffer, DENTS_SIZE, 0, 0, 0);
-            if (n <= HEAD)
-                return NULL;
-            *at = 0;
-            *have = (size_t)n;
-        }
-        struct dent *d = (struct dent *)(void *)(buffer + *at);
-        if (d->length <= HEAD || d->length > *have - *at)
-            return NULL;
-        *at += d->length;
-        if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0)
-            return d;
-    }
-}
-
 // ---- answers ---------------------------------------------------------------------------------------
 
 // Every FILED frame is one datagram, so that it cannot be mixed with another frame, whoever sends that.
-static long send_reply(int sock, const struct frame_filed *filed, size_t tail, long fd)
+static long send_reply(int sock, const struct frame_filed *filed, size_t tail)
 {
     struct frame_header h = {
         .magic = FRAME_MAGIC, .kind = FRAME_FILED, .total = (uint32_t)(sizeof *filed + tail)};
     memcpy(reply, &h, sizeof h);
     memcpy(reply + sizeof h, filed, sizeof *filed);
-    struct iovec iov = {reply, sizeof h + h.total};
-    union {
-        struct cmsghdr head;
-        char buf[CMSG_SPACE(sizeof(int))];
-    } rights = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
-                         .cmsg_level = SOL_SOCKET,
-                         .cmsg_type = SCM_RIGHTS}};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        *(int *)(void *)CMSG_DATA(&rights.head) = (int)fd;
-        msg.msg_control = rights.buf;
-        msg.msg_controllen = sizeof rights.buf;
-    }
     long n;
     do
-        n = sys_raw(SYS_sendmsg, sock, (long)&msg, MSG_NOSIGNAL, 0, 0, 0);
+        n = sys_raw(SYS_sendto, sock, (long)reply, (long)(sizeof h + h.total), MSG_NOSIGNAL, 0, 0);
     while (n == -EINTR);
     return n < 0 ? n : 0; // a gate that is gone needs no answer
 }
 
 static struct frame_filed answer(const struct request *r, long result)
 {
-    return (struct frame_filed){
-        .op = r->f.op, .tag = r->f.tag, .errnum = result < 0 ? (int32_t)-result : 0};
+    return (struct frame_filed){.op = r->f.op,
+                                .tag = r->f.tag,
+                                .errnum = result < 0 ? (int32_t)-result : 0,
+                                .offset = r->f.offset};
 }
 
 // ---- names -----------------------------------------------------------------------------------------
@@ -185,22 +111,11 @@ static bool is_showable(const char *name, size_t length)
     return utf8_valid_length(name, length) == length;
 }
 
-static const char temporary_begin[] = ".constrictor-", temporary_end[] = ".part";
-enum { BEGIN_LENGTH = sizeof temporary_begin - 1, DIGITS = 8 };
-
-static void make_temporary(uint32_t ticket, char ret[TEMPORARY_SIZE])
-{
-    memcpy(ret, temporary_begin, BEGIN_LENGTH);
-    for (int i = 0; i < DIGITS; i++)
-        ret[BEGIN_LENGTH + i] = "0123456789abcdef"[ticket >> (28 - 4 * i) & 15];
-    memcpy(ret + BEGIN_LENGTH + DIGITS, temporary_end, sizeof temporary_end);
-}
-
 static bool is_temporary(const char *name)
 {
-    return strncmp(name, temporary_begin, BEGIN_LENGTH) == 0 &&
-           strlen(name) == BEGIN_LENGTH + DIGITS + sizeof temporary_end - 1 &&
-           strcmp(name + BEGIN_LENGTH + DIGITS, temporary_end) == 0;
+    return strncmp(name, TEMPORARY_BEGIN, BEGIN_LENGTH) == 0 &&
+           strlen(name) == BEGIN_LENGTH + DIGITS + sizeof TEMPORARY_END - 1 &&
+           strcmp(name + BEGIN_LENGTH + DIGITS, TEMPORARY_END) == 0;
 }
 
 static time_t now_s(void)
@@ -271,7 +186,7 @@ struct walk {
 static void flush_list(struct walk *w, bool more)
 {
     w->filed.more = more;
-    if (!w->gone && send_reply(w->r->sock, &w->filed, w->tail, -1) < 0)
+    if (!w->gone && send_reply(w->r->sock, &w->filed, w->tail) < 0)
         w->gone = true;
     w->filed.count = 0;
     w->tail = 0;
@@ -345,7 +260,7 @@ static void see_folder(struct walk *w, long folder, char *path, size_t length)
     if (length)
         path[length++] = '/';
     for (struct dent *d;
-         w->seen < FRAME_COUNT_MAX && !w->gone && (d = next_dent(folder, dents[0], &at, &have));) {
+         w->seen < FRAME_COUNT_MAX && !w->gone && (d = next_dent(folder, dents, &at, &have));) {
         w->seen++;
         see_entry(w, folder, d, path, length, depth);
     }
@@ -370,33 +285,92 @@ static void serve_list(struct request *r)
     flush_list(&w, false);
 }
 
-// ---- OPEN, CREATE, COMMIT, ABORT ---------------------------------------------------------------------
+// ---- READ, CREATE, WRITE, COMMIT, ABORT ----------------------------------------------------------------
 
-static void serve_open(struct request *r)
+static long is_regular(const struct statx *st)
+{
+    return S_ISREG(st->stx_mode)   ? 0
+           : S_ISDIR(st->stx_mode) ? -EISDIR
+           : S_ISLNK(st->stx_mode) ? -ELOOP
+                                   : -ENXIO;
+}
+
+// Opens a regular file.  `inode`: the one that it must be; 0: any.
+static long open_regular(long at, const char *path, uint64_t flags, uint64_t inode,
+                         struct statx *ret)
+{
+    // First without opening it: a fifo that is opened lets a writer go on, a device may do anything.
+    long place = open_beneath(at, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    long n = place < 0 ? place : look(place, "", AT_EMPTY_PATH, ret);
+    close_fd(place);
+    if (n == 0)
+        n = is_regular(ret);
+    if (n < 0)
+        return n;
+    long fd = open_beneath(at, path, flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    n = fd < 0 ? fd : look(fd, "", AT_EMPTY_PATH, ret);
+    if (n == 0)
+        n = is_regular(ret);
+    if (n == 0 && inode && ret->stx_ino != inode)
+        n = -ESTALE;
+    if (n == 0)
+        return fd;
+    close_fd(fd);
+    return n;
+}
+
+// At most `length` bytes of what the file had when it was looked at; fewer when it is shorter by now.
+static long read_bytes(long fd, uint64_t offset, size_t length, uint64_t size, char *to)
+{
+    uint64_t left = offset < size ? size - offset : 0;
+    size_t want = left < length ? (size_t)left : length, have = 0;
+    while (have < want) {
+        long n = sys_raw(SYS_pread64, fd, (long)(to + have), (long)(want - have),
+                         (long)(offset + have), 0, 0);
+        if (n < 0 && n != -EINTR)
+            return n;
+        if (n == 0)
+            break;
+        have += n > 0 ? (size_t)n : 0;
+    }
+    return (long)have;
+}
+
+// So that all frames of a window fit: else each of them is two switches between processes.
+static void grow_buffer(int sock)
+{
+    static bool grown;
+    int size = FRAME_WINDOW * (FRAME_DATA_MAX + 8 * 1024);
+    if (!grown)
+        (void)sys_raw(SYS_setsockopt, sock, SOL_SOCKET, SO_SNDBUF, (long)&size, sizeof size, 0);
+    grown = true;
+}
+
+static void serve_read(struct request *r)
 {
     struct statx st;
-    // First without opening it: a fifo that is opened lets a writer go on, a device may do anything.
-    long place = open_beneath(r->root, r->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    long n = place < 0 ? place : look(place, "", AT_EMPTY_PATH, &st);
-    close_fd(place);
-    long fd = -1;
-    if (n == 0 && S_ISDIR(st.stx_mode))
-        n = -EISDIR;
-    else if (n == 0 && S_ISLNK(st.stx_mode))
-        n = -ELOOP;
-    else if (n == 0 && !S_ISREG(st.stx_mode))
-        n = -ENXIO;
-    else if (n == 0)
-        n = fd = open_beneath(r->root, r->path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0)
-        n = look(fd, "", AT_EMPTY_PATH, &st);
-    if (n == 0 && !S_ISREG(st.stx_mode))
-        n = -ENXIO;
-    struct frame_filed filed = answer(r, n);
-    if (n == 0)
-        filed.stat = stat_of(&st);
-    (void)send_reply(r->sock, &filed, 0, n == 0 ? fd : -1);
+    char *to = reply + sizeof(struct frame_header) + sizeof(struct frame_filed);
+    long fd = open_regular(r->root, r->path, O_RDONLY, r->f.inode, &st);
+    long n = fd < 0 ? fd : read_bytes(fd, r->f.offset, r->f.length, st.stx_size, to);
     close_fd(fd);
+    if (r->f.inode) // more than one frame has: others follow
+        grow_buffer(r->sock);
+    struct frame_filed filed = answer(r, n);
+    if (n >= 0)
+        filed.stat = stat_of(&st);
+    (void)send_reply(r->sock, &filed, n < 0 ? 0 : (size_t)n);
+}
+
+static long write_bytes(const struct request *r, long fd)
+{
+    for (size_t done = 0; done < r->f.length;) {
+        long n = sys_raw(SYS_pwrite64, fd, (long)(r->data + done), (long)(r->f.length - done),
+                         (long)(r->f.offset + done), 0, 0);
+        if (n == 0 || (n < 0 && n != -EINTR))
+            return n < 0 ? n : -ENOSPC;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
 }
 
 static long create(long parent, const char *name, const char *temporary)
@@ -416,14 +390,37 @@ static void serve_create(struct request *r)
 {
     char temporary[TEMPORARY_SIZE];
     const char *name;
+    struct statx st;
     make_temporary(r->f.ticket, temporary);
     long parent = open_parent(r, true, &name);
     long fd = parent < 0 ? parent : create(parent, name, temporary);
-    struct frame_filed filed = answer(r, fd);
-    if (send_reply(r->sock, &filed, 0, fd) < 0 && fd >= 0)
+    long n = fd < 0 ? fd : write_bytes(r, fd);
+    if (n == 0)
+        n = look(fd, "", AT_EMPTY_PATH, &st);
+    struct frame_filed filed = answer(r, n);
+    if (n == 0)
+        filed.stat = stat_of(&st);
+    if (fd >= 0 && n < 0)
+        (void)unlink_at(parent, temporary, 0);
+    if (send_reply(r->sock, &filed, 0) < 0 && n == 0)
         (void)unlink_at(parent, temporary, 0);
     close_fd(fd);
     close_fd(parent);
+}
+
+static void serve_write(struct request *r)
+{
+    char temporary[TEMPORARY_SIZE];
+    const char *name;
+    struct statx st;
+    make_temporary(r->f.ticket, temporary);
+    long parent = open_parent(r, false, &name);
+    long fd = parent < 0 ? parent : open_regular(parent, temporary, O_WRONLY, r->f.inode, &st);
+    long n = fd < 0 ? fd : write_bytes(r, fd);
+    close_fd(fd);
+    close_fd(parent);
+    struct frame_filed filed = answer(r, n);
+    (void)send_reply(r->sock, &filed, 0);
 }
 
 // The time of change is set to a whole second: when code writes to the file in the same tick of the clock
@@ -452,7 +449,7 @@ static void serve_commit(struct request *r)
     struct frame_filed filed = answer(r, n);
     if (n == 0)
         filed.stat = stat_of(&st);
-    (void)send_reply(r->sock, &filed, 0, -1);
+    (void)send_reply(r->sock, &filed, 0);
 }
 
 static void serve_abort(struct request *r)
@@ -464,138 +461,19 @@ static void serve_abort(struct request *r)
     long n = parent < 0 ? parent : unlink_at(parent, temporary, 0);
     close_fd(parent);
     struct frame_filed filed = answer(r, n);
-    (void)send_reply(r->sock, &filed, 0, -1);
+    (void)send_reply(r->sock, &filed, 0);
 }
 
 // ---- DELETE ----------------------------------------------------------------------------------------
-
-// A folder is emptied without going down into it: what is in its folders is removed, and folders in them
-// that are not empty are moved up into it.  So two descriptors are enough for any depth, and no name gets
-// longer.  Each entry is seen twice at most in one go over the folder.
-struct removal {
-    long top;
-    unsigned budget; // entries that may still be looked at
-    uint32_t moved;  // names given
-    bool progress;   // in this go
-    long error;      // why something stays
-};
-
-static void allow_all(long at, const char *name)
-{
-    (void)sys_raw(SYS_fchmodat, at, (long)name, 0700, 0, 0, 0);
-}
-
-static long open_folder(long at, const char *name)
-{
-    long fd = open_beneath(at, name, FOLDER_FLAGS);
-    if (fd != -EACCES)
-        return fd;
-    allow_all(at, name);
-    return open_beneath(at, name, FOLDER_FLAGS);
-}
-
-// Can a name be taken out of this folder?  Its owner may have made it read-only.
-static void allow_removal(long folder)
-{
-    (void)sys_raw(SYS_fchmod, folder, 0700, 0, 0, 0, 0);
-}
-
-// -ENOTEMPTY: a folder with something in it.
-static long remove_entry(long folder, const char *name)
-{
-    long n = unlink_at(folder, name, 0);
-    return n == -EISDIR ? unlink_at(folder, name, AT_REMOVEDIR) : n;
-}
-
-static long move_up(struct removal *m, long folder, const char *name)
-{
-    enum { TRIES = 100 };
-    long n = -EEXIST;
-    for (int i = 0; i < TRIES && n == -EEXIST; i++) {
-        char temporary[TEMPORARY_SIZE];
-        make_temporary(m->moved++, temporary);
-        n = sys_raw(SYS_renameat2, folder, (long)name, m->top, (long)temporary, RENAME_NOREPLACE,
-                    0);
-        if (n == -EACCES && i == 0) { // a folder that is moved is written to: its ".." changes
-            allow_all(folder, name);
-            n = -EEXIST;
-        }
-    }
-    return n;
-}
-
-static void note(struct removal *m, long result)
-{
-    if (result == 0)
-        m->progress = true;
-    else if (result != -ENOENT)
-        m->error = result;
-}
-
-static void empty_folder(struct removal *m, const char *name)
-{
-    size_t at = 0, have = 0;
-    long folder = open_folder(m->top, name);
-    if (folder < 0) {
-        note(m, folder);
-        return;
-    }
-    allow_removal(folder);
-    for (struct dent *d; m->budget && (d = next_dent(folder, dents[1], &at, &have)); m->budget--) {
-        long n = remove_entry(folder, d->name);
-        note(m, n == -ENOTEMPTY ? move_up(m, folder, d->name) : n);
-    }
-    close_fd(folder);
-    long n = unlink_at(m->top, name, AT_REMOVEDIR);
-    if (n != -ENOTEMPTY) // else the next go finds it
-        note(m, n);
-}
-
-static long empty_top(struct removal *m)
-{
-    bool empty;
-    do {
-        size_t at = 0, have = 0;
-        empty = true;
-        m->progress = false;
-        m->error = 0;
-        (void)sys_raw(SYS_lseek, m->top, 0, SEEK_SET, 0, 0, 0);
-        for (struct dent *d; m->budget && (d = next_dent(m->top, dents[0], &at, &have));
-             m->budget--) {
-            empty = false;
-            long n = remove_entry(m->top, d->name);
-            if (n == -ENOTEMPTY)
-                empty_folder(m, d->name);
-            else
-                note(m, n);
-        }
-    } while (!empty && m->progress && m->budget);
-    return m->budget == 0 ? -E2BIG : m->error;
-}
-
-// -E2BIG: it is not finished, and would go on when asked again.
-static long remove_path(long parent, const char *name)
-{
-    long n = remove_entry(parent, name);
-    if (n != -ENOTEMPTY)
-        return n;
-    struct removal m = {.top = open_folder(parent, name), .budget = FRAME_COUNT_MAX};
-    if (m.top < 0)
-        return m.top;
-    allow_removal(m.top);
-    n = empty_top(&m);
-    close_fd(m.top);
-    return n < 0 ? n : unlink_at(parent, name, AT_REMOVEDIR);
-}
 
 static void serve_delete(struct request *r)
 {
     const char *name;
     long parent = open_parent(r, false, &name);
-    long n = parent < 0 ? parent : remove_path(parent, name);
+    long n = parent < 0 ? parent : removal_do(parent, name);
     close_fd(parent);
     struct frame_filed filed = answer(r, n);
-    (void)send_reply(r->sock, &filed, 0, -1);
+    (void)send_reply(r->sock, &filed, 0);
 }
 
 // ---- BUSY ------------------------------------------------------------------------------------------
@@ -604,15 +482,15 @@ static void serve_busy(struct request *r)
 {
     struct frame_filed filed = answer(r, 0);
     filed.count = r->busy;
-    (void)send_reply(r->sock, &filed, 0, -1);
+    (void)send_reply(r->sock, &filed, 0);
 }
 
 // ---- all of them -----------------------------------------------------------------------------------
 
 static void (*const serve[FILE_OP_MAX])(struct request *r) = {
-    [FILE_LIST] = serve_list,     [FILE_OPEN] = serve_open,   [FILE_CREATE] = serve_create,
-    [FILE_COMMIT] = serve_commit, [FILE_ABORT] = serve_abort, [FILE_DELETE] = serve_delete,
-    [FILE_BUSY] = serve_busy,
+    [FILE_LIST] = serve_list,     [FILE_READ] = serve_read,     [FILE_CREATE] = serve_create,
+    [FILE_WRITE] = serve_write,   [FILE_COMMIT] = serve_commit, [FILE_ABORT] = serve_abort,
+    [FILE_DELETE] = serve_delete, [FILE_BUSY] = serve_busy,
 };
 
 bool files_serve(int sock, const char *root, bool busy, const void *frame, size_t length)
@@ -620,19 +498,31 @@ bool files_serve(int sock, const char *root, bool busy, const void *frame, size_
     return files_serve_at(sock, AT_FDCWD, root, busy, frame, length);
 }
 
+// Is it a request that a gate makes?  Then it is in `r`, but for the folder.
+static bool take_request(struct request *r, const char *frame, size_t length)
+{
+    if (length < sizeof r->f)
+        return false;
+    memcpy(&r->f, frame, sizeof r->f);
+    const struct frame_file *f = &r->f;
+    bool brings = f->op == FILE_CREATE || f->op == FILE_WRITE;
+    size_t bytes = brings ? f->length : 0;
+    if (f->op == 0 || f->op >= FILE_OP_MAX || f->path_length > FRAME_PATH_MAX ||
+        f->length > FRAME_DATA_MAX || f->offset > INT64_MAX - FRAME_DATA_MAX || f->reserved ||
+        (uint64_t)f->path_length + bytes != length - sizeof *f)
+        return false;
+    memcpy(r->path, frame + sizeof *f, f->path_length);
+    r->data = frame + sizeof *f + f->path_length;
+    return true;
+}
+
 bool files_serve_at(int sock, int at, const char *root, bool busy, const void *frame, size_t length)
 {
     struct request r = {.sock = sock, .root = -1, .busy = busy};
-    if (length < sizeof r.f)
-        return false;
-    memcpy(&r.f, frame, sizeof r.f);
-    const char *path = (const char *)frame + sizeof r.f;
-    if (r.f.op == 0 || r.f.op >= FILE_OP_MAX || r.f.path_length > FRAME_PATH_MAX ||
-        r.f.path_length != length - sizeof r.f)
+    if (!take_request(&r, frame, length))
         return false;
     bool pathless = r.f.op == FILE_LIST || r.f.op == FILE_BUSY;
-    long n = pathless || is_plain(path, r.f.path_length) ? 0 : -EINVAL;
-    memcpy(r.path, path, r.f.path_length);
+    long n = pathless || is_plain(r.path, r.f.path_length) ? 0 : -EINVAL;
     if (n == 0 && r.f.op != FILE_BUSY)
         n = r.root = (int)sys_raw(SYS_openat, at, (long)root, FOLDER_FLAGS | O_NOFOLLOW, 0, 0, 0);
     if (n >= 0) {
@@ -641,7 +531,7 @@ bool files_serve_at(int sock, int at, const char *root, bool busy, const void *f
         return true;
     }
     struct frame_filed filed = answer(&r, n);
-    (void)send_reply(sock, &filed, 0, -1);
+    (void)send_reply(sock, &filed, 0);
     return true;
 }
 

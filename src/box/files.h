@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files: the box's end of FILE frames (wire/frame.h): looks at, opens, replaces and removes files in the
-// scratch folder when the gate asks.  Called by box/init.c, in pid 1 or, before the first run, in the user
-// process; so it uses sys_raw() only, a few kilobytes of stack, and never waits for anything in the folder.
+// files: the box's end of FILE frames (wire/frame.h): lists, reads, replaces and removes files in the scratch
+// folder when the gate asks.  Called by box/init.c, in pid 1 or, before the first run, in the user process; so it
+// uses sys_raw() only and a few kilobytes of stack.  It keeps no descriptor from one frame to the next.  Code that
+// holds a lock of a file makes it wait, and with it this box alone.
 //
 // SECURITY: it has the powers of user code and no others, and user code may overwrite its memory or move
 // the folder about meanwhile.  Whatever comes of that happens inside the box.

@@ -6,9 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,19 +29,27 @@ enum {
     SOCK_FD = 3, // where the process has its two descriptors
     FOLDER_FD,
     FIRST_OTHER_FD,
-    DATAGRAM = 32 * 1024,
-    COPY = 256 * 1024,
-    NAMES_MAX = 1000, // plot.png, plot-1.png ... plot-999.png
+    PIECE_MAX = 56 * 1024, // bytes of a file in one datagram
+    NAMES_MAX = 1000,      // plot.png, plot-1.png ... plot-999.png
 };
 
-enum kind { ASK_FILE = 1, ASK_BYTES }; // with a descriptor; with datagrams behind it
+// A file is one struct ask, any number of PIECE_DATA, and PIECE_END or PIECE_DROP.
+enum kind { ASK_FILE = 1, PIECE_DATA, PIECE_END, PIECE_DROP };
 
 struct ask {
     uint32_t kind;
     uint32_t reserved;
-    uint64_t size; // of the bytes
+    uint64_t size; // at most
     char path[SCRATCH_PATH_MAX + 1];
 };
+
+struct piece {
+    uint32_t kind;
+    uint32_t reserved;
+    uint64_t at; // of the bytes; PIECE_END: the size of the file
+    char bytes[PIECE_MAX];
+};
+enum { PIECE_HEAD = offsetof(struct piece, bytes) };
 
 void collector_place(const char *folder, const char *saved, char ret[COLLECTOR_PLACE_MAX])
 {
@@ -59,7 +66,7 @@ struct work {
     bool quiet;
     uint64_t room; // bytes that may still be written
     unsigned files;
-    char buffer[COPY];
+    struct piece piece;
 };
 
 // A file on its way.
@@ -172,20 +179,6 @@ static int create(struct target *t, struct collector_answer *a)
     return refuse(a, "%d files of that name are there already", NAMES_MAX);
 }
 
-// SECURITY: a descriptor that is not what it should be, such as a pipe that never ends, a device, or a
-// file of ours that was sent back to us, is not read.
-static int check_source(int fd, uint64_t *ret_size, struct collector_answer *a)
-{
-    struct stat st;
-    struct statfs fs;
-    int flags = fcntl(fd, F_GETFL);
-    if (fd < 0 || flags < 0 || (flags & (O_ACCMODE | O_PATH)) != O_RDONLY || fstat(fd, &st) < 0 ||
-        !S_ISREG(st.st_mode) || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
-        return refuse(a, "this is no file of a box");
-    *ret_size = (uint64_t)st.st_size;
-    return 0;
-}
-
 static int check_room(const struct work *w, uint64_t size, struct collector_answer *a)
 {
     char text[32];
@@ -197,85 +190,44 @@ static int check_room(const struct work *w, uint64_t size, struct collector_answ
     return 0;
 }
 
-// Bytes from `at` to `end`; less when the file has become shorter.  Returns where it stopped, or -errno.
-static int64_t copy_range(struct work *w, int from, int to, int64_t at, int64_t end)
+// The pieces behind an ask, all of them, so that the next thing read is an ask again.  Returns the size of the file,
+// -EPIPE when the gate is gone or says what no gate says, or another negative errno.
+static int64_t take_pieces(struct work *w, int to, uint64_t size)
 {
-    while (at < end) {
-        size_t want = end - at < COPY ? (size_t)(end - at) : COPY;
-        ssize_t n = pread(from, w->buffer, want, at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : at;
-        for (ssize_t done = 0, m; done < n; done += m) {
-            m = pwrite(to, w->buffer + done, (size_t)(n - done), at + done);
-            if (m < 0 && errno != EINTR)
-                return -errno;
-            m = m < 0 ? 0 : m;
-        }
-        at += n;
-    }
-    return at;
-}
-
-// SECURITY: code may go on to write while this reads: `size` was looked at once, so a file that grows
-// has no end that moves away.  Holes stay holes: a file of nothing must not fill a disk.
-static int64_t copy_file(struct work *w, int from, int to, int64_t size)
-{
-    int64_t at = 0;
-    while (at < size) {
-        int64_t data = lseek(from, at, SEEK_DATA);
-        if (data < 0 || data >= size) {
-            at = size;
-            break;
-        }
-        int64_t hole = lseek(from, data, SEEK_HOLE);
-        if (hole < 0 || hole > size)
-            hole = size;
-        at = copy_range(w, from, to, data, hole);
-        if (at < hole) // an error, or it became shorter
-            break;
-    }
-    if (at >= 0 && ftruncate(to, at) < 0)
-        return -errno;
-    return at;
-}
-
-// The datagrams behind an ask for bytes.  -EPIPE: the gate is gone.
-static int64_t copy_bytes(struct work *w, int to, uint64_t size)
-{
-    uint64_t at = 0;
+    struct piece *p = &w->piece;
     int r = 0;
-    while (at < size) { // all of them, so that the next thing read is an ask again
-        ssize_t n = fd_recv(SOCK_FD, w->buffer, DATAGRAM, NULL, 0, NULL);
-        if (n <= 0 || (uint64_t)n > size - at)
+    for (;;) {
+        ssize_t n = fd_recv(SOCK_FD, p, sizeof *p, NULL, 0, NULL);
+        uint64_t length = n < PIECE_HEAD ? 0 : (uint64_t)n - PIECE_HEAD;
+        if (n < PIECE_HEAD || p->at > size || length > size - p->at)
             return -EPIPE;
+        if (p->kind == PIECE_DROP)
+            return -ECANCELED;
+        if (p->kind == PIECE_END)
+            break;
+        if (p->kind != PIECE_DATA)
+            return -EPIPE;
+        // Holes stay holes: a file of nothing must not fill a disk.
         if (r == 0 && to >= 0)
-            r = fd_write_all(to, w->buffer, (size_t)n);
-        at += (uint64_t)n;
+            r = fd_write_sparse(to, p->bytes, (size_t)length, p->at);
     }
-    return r < 0 ? r : (int64_t)at;
+    if (r == 0 && to >= 0 && ftruncate(to, (off_t)p->at) < 0)
+        r = -errno;
+    return r < 0 ? r : (int64_t)p->at;
 }
 
-static int save(struct work *w, const struct ask *ask, int from, struct target *t,
-                struct collector_answer *a)
+static int save(struct work *w, const struct ask *ask, struct target *t, struct collector_answer *a)
 {
-    uint64_t size = ask->size;
-    bool bytes = ask->kind == ASK_BYTES;
     int r = w->files >= COLLECTOR_FILES_MAX ? refuse(a, "these are too many files") : 0;
-    if (r == 0 && !bytes)
-        r = check_source(from, &size, a);
     if (r == 0)
-        r = check_room(w, size, a);
+        r = check_room(w, ask->size, a);
     if (r == 0)
         r = check_path(ask, t, a);
     if (r == 0)
         r = open_folder(t, a);
     if (r == 0)
         r = create(t, a);
-    int64_t n = bytes    ? copy_bytes(w, t->fd, size)
-                : r == 0 ? copy_file(w, from, t->fd, (int64_t)size)
-                         : 0;
+    int64_t n = take_pieces(w, t->fd, ask->size);
     if (r == 0 && n < 0) {
         r = refuse(a, "%s", strerror((int)-n));
         (void)unlinkat(t->folder, t->name, 0); // half a file is worse than none
@@ -287,7 +239,7 @@ static int save(struct work *w, const struct ask *ask, int from, struct target *
         a->ok = 1;
         snprintf(a->saved, sizeof a->saved, "%s", t->path);
     }
-    return n == -EPIPE ? -EPIPE : 0;
+    return n == -EPIPE || n == -ECANCELED ? (int)n : 0;
 }
 
 static void format_size(uint64_t size, char *buf, size_t cap)
@@ -329,17 +281,15 @@ static bool serve(struct work *w)
     struct ask ask = {0};
     struct target t = {.folder = -1, .fd = -1};
     struct collector_answer a = {0};
-    int fd = -1;
-    size_t count = 0;
-    ssize_t n = fd_recv(SOCK_FD, &ask, sizeof ask, &fd, 1, &count);
-    _cleanup_close_ int from = n > 0 && count ? fd : -1;
-    if (n != (ssize_t)sizeof ask || (ask.kind != ASK_FILE && ask.kind != ASK_BYTES) ||
-        (ask.kind == ASK_BYTES && ask.size > DISPLAY_BYTES_MAX))
+    ssize_t n = fd_recv(SOCK_FD, &ask, sizeof ask, NULL, 0, NULL);
+    if (n != (ssize_t)sizeof ask || ask.kind != ASK_FILE)
         return false;
     ask.path[SCRATCH_PATH_MAX] = '\0';
-    int r = save(w, &ask, from, &t, &a);
+    int r = save(w, &ask, &t, &a);
     fd_close(&t.fd);
     fd_close(&t.folder);
+    if (r == -ECANCELED)
+        return true; // the gate does not wait for an answer
     if (r < 0)
         return false;
     tell(w, &ask, &t, &a);
@@ -425,8 +375,37 @@ void collector_end(struct collector *k, bool now)
 
 // ---- in the gate ---------------------------------------------------------------------------------
 
-static void await(int sock, int r, struct collector_answer *ret)
+static int send_piece(int sock, enum kind kind, const void *data, size_t length, uint64_t at)
 {
+    static struct piece p; // one thread, used at once
+    p.kind = kind;
+    p.at = at;
+    if (length)
+        memcpy(p.bytes, data, length);
+    return fd_send(sock, &p, PIECE_HEAD + length, NULL, 0);
+}
+
+// That the collector is gone is seen in collector_finish().
+void collector_begin(int sock, const char *path, uint64_t size)
+{
+    struct ask ask = {.kind = ASK_FILE, .size = size};
+    snprintf(ask.path, sizeof ask.path, "%s", path);
+    (void)fd_send(sock, &ask, sizeof ask, NULL, 0);
+}
+
+void collector_data(int sock, const void *data, size_t length, uint64_t offset)
+{
+    const char *bytes = data;
+    int r = 0;
+    for (size_t at = 0, n; r == 0 && at < length; at += n) {
+        n = length - at < PIECE_MAX ? length - at : PIECE_MAX;
+        r = send_piece(sock, PIECE_DATA, bytes + at, n, offset + at);
+    }
+}
+
+void collector_finish(int sock, uint64_t size, struct collector_answer *ret)
+{
+    int r = send_piece(sock, PIECE_END, NULL, 0, size);
     ssize_t n = r < 0 ? -1 : fd_recv(sock, ret, sizeof *ret, NULL, 0, NULL);
     if (n != (ssize_t)sizeof *ret) {
         *ret = (struct collector_answer){0};
@@ -435,21 +414,15 @@ static void await(int sock, int r, struct collector_answer *ret)
     ret->saved[sizeof ret->saved - 1] = ret->error[sizeof ret->error - 1] = '\0';
 }
 
-void collector_save_file(int sock, const char *path, int fd, struct collector_answer *ret)
+void collector_drop(int sock)
 {
-    struct ask ask = {.kind = ASK_FILE};
-    snprintf(ask.path, sizeof ask.path, "%s", path);
-    await(sock, fd_send(sock, &ask, sizeof ask, &fd, 1), ret);
+    (void)send_piece(sock, PIECE_DROP, NULL, 0, 0);
 }
 
 void collector_save_bytes(int sock, const char *path, const void *data, size_t length,
                           struct collector_answer *ret)
 {
-    struct ask ask = {.kind = ASK_BYTES, .size = length};
-    snprintf(ask.path, sizeof ask.path, "%s", path);
-    int r = fd_send(sock, &ask, sizeof ask, NULL, 0);
-    for (size_t at = 0; r == 0 && at < length; at += DATAGRAM)
-        r = fd_send(sock, (const char *)data + at, length - at < DATAGRAM ? length - at : DATAGRAM,
-                    NULL, 0);
-    await(sock, r, ret);
+    collector_begin(sock, path, length);
+    collector_data(sock, data, length, 0);
+    collector_finish(sock, length, ret);
 }

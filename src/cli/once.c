@@ -67,9 +67,9 @@ int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct 
         .cpu_ms = c->cpu_ms,
         .output_bytes = c->output_bytes,
         .wait_reaped = true, // nothing is gained by leaving early, and exact figures are
-        .collect = o->on_file != NULL,
+        .collect = o->taker != NULL,
         .on_output = o->on_output,
-        .on_file = o->on_file,
+        .taker = o->taker,
         .on_done = on_done,
         .argument = o,
     };

@@ -26,7 +26,7 @@ struct once {
     // As in struct exec_request, with this struct as x->request.argument; NULL: output is collected,
     // files are not looked at.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
-    void (*on_file)(struct exec *x, const struct scratch_file *file, int fd);
+    const struct exec_taker *taker;
     void *argument; // of the caller's
 
     // Filled by once_run().

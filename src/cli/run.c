@@ -43,6 +43,10 @@ struct job {
     json_t *pictures; // entries for the object's "files"
     unsigned left;    // files that the code left behind
     unsigned unsaved; // what could not be saved
+    // The file that is on its way: it is compared with the script, saved, or neither.
+    char file[SCRATCH_PATH_MAX + 1];
+    uint64_t file_size;
+    bool comparing, saving;
 };
 
 // ---- the source --------------------------------------------------------------------------------------
@@ -142,39 +146,76 @@ static json_t *outcome(struct job *job, const struct collector_answer *a)
     return json_pack("{s:o}", "saved", json_stringn_nocheck(clean ? clean : "", clean ? n : 0));
 }
 
-// Is it the copy of the script that the runner made, as it was?
-static bool is_script(const struct job *job, const struct scratch_file *file, int fd)
+// Can it be the copy of the script that the runner made, as it was?
+static bool may_be_script(const struct job *job, const struct scratch_file *file)
 {
     const char *slash = strrchr(job->filename, '/');
-    if (job->filename[0] == '<' || strcmp(file->path, slash ? slash + 1 : job->filename) != 0 ||
-        file->size != job->code_length)
-        return false;
-    char part[4096];
-    for (size_t at = 0; at < job->code_length;) {
-        ssize_t n = pread(fd, part, sizeof part, (off_t)at);
-        if (n <= 0 || (size_t)n > job->code_length - at ||
-            memcmp(part, job->code + at, (size_t)n) != 0)
-            return false;
-        at += (size_t)n;
-    }
-    return true;
+    return job->filename[0] != '<' && strcmp(file->path, slash ? slash + 1 : job->filename) == 0 &&
+           file->size == job->code_length;
 }
 
-static void on_file(struct exec *x, const struct scratch_file *file, int fd)
+static void begin_saving(struct job *job)
+{
+    job->left++;
+    job->saving = job->config->out[0];
+    if (job->saving)
+        collector_begin(collector_of(job), job->file, job->file_size);
+}
+
+// It is not the script after all: the bytes before `offset`, which were the same, are saved from ours.
+static void stop_comparing(struct job *job, uint64_t offset)
+{
+    job->comparing = false;
+    begin_saving(job);
+    if (job->saving)
+        collector_data(collector_of(job), job->code, (size_t)offset, 0);
+}
+
+static int on_file(struct exec *x, const struct scratch_file *file, struct err *e)
 {
     struct once *once = x->request.argument;
     struct job *job = once->argument;
-    if (is_script(job, file, fd)) {
-        (void)json_object_set_new(job->files, file->path, json_null());
-        return;
-    }
-    job->left++;
-    if (!job->config->out[0])
-        return;
-    struct collector_answer a;
-    collector_save_file(collector_of(job), file->path, fd, &a);
-    (void)json_object_set_new(job->files, file->path, outcome(job, &a));
+    (void)e;
+    snprintf(job->file, sizeof job->file, "%s", file->path);
+    job->file_size = file->size;
+    job->saving = false;
+    job->comparing = may_be_script(job, file);
+    if (!job->comparing)
+        begin_saving(job);
+    return !job->comparing && !job->saving;
 }
+
+static int on_file_data(struct exec *x, const void *data, size_t length, uint64_t offset,
+                        struct err *e)
+{
+    struct once *once = x->request.argument;
+    struct job *job = once->argument;
+    (void)e;
+    if (job->comparing && memcmp(job->code + offset, data, length) != 0)
+        stop_comparing(job, offset);
+    if (job->saving)
+        collector_data(collector_of(job), data, length, offset);
+    return !job->comparing && !job->saving;
+}
+
+static void on_file_end(struct exec *x, uint64_t size, const struct err *error)
+{
+    struct once *once = x->request.argument;
+    struct job *job = once->argument;
+    struct collector_answer a;
+    if (job->comparing && !error && size < job->code_length) // it became shorter
+        stop_comparing(job, size);
+    if (job->comparing && !error) {
+        (void)json_object_set_new(job->files, job->file, json_null());
+    } else if (job->saving && error) {
+        collector_drop(collector_of(job));
+    } else if (job->saving) {
+        collector_finish(collector_of(job), size, &a);
+        (void)json_object_set_new(job->files, job->file, outcome(job, &a));
+    }
+}
+
+static const struct exec_taker taker = {.begin = on_file, .data = on_file_data, .end = on_file_end};
 
 // What became of each file goes to it in the object; the script is nothing that the code made.
 static void mark_files(const struct job *job, json_t *list)
@@ -402,7 +443,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     o->argv = TAKE_PTR(job->argv);
     o->packages = run_packages_needed(job->config, job->code, job->code_length);
     o->on_output = job->config->json ? NULL : on_output;
-    o->on_file = on_file;
+    o->taker = &taker;
     o->argument = job;
     if (!job->config->json)
         warn_of_preloads(facts);

@@ -10,12 +10,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "gate/env_kit.h"
 #include "gate/env_text.h"
 #include "gate/network.h"
+#include "gate/tempfile.h"
 #include "net/login.h"
 #include "net/policy.h"
 
@@ -50,6 +52,7 @@ void env_install_stop(struct env_job *j)
     for (size_t i = 0; i < j->bundle_count; i++)
         fd_close(&j->bundles[i].fd);
     j->bundle_count = 0;
+    fd_close(&j->bundle.fd);
     for (size_t i = 0; i < j->ask_count; i++)
         if (j->asks[i].ask) {
             env_porter_forget(TAKE_PTR(j->asks[i].ask));
@@ -61,7 +64,7 @@ void env_install_stop(struct env_job *j)
         struct exec *x = TAKE_PTR(j->exec);
         x->request.on_done = exec_free;
         x->request.on_output = ignore_output;
-        x->request.on_file = NULL;
+        x->request.taker = NULL;
         x->request.collect = false;
         exec_cancel(x);
     }
@@ -381,20 +384,41 @@ static void on_installed(struct exec *x)
         env_job_finish(j);
 }
 
-static void on_bundle(struct exec *x, const struct scratch_file *file, int fd)
+// SECURITY: a bundle is copied into a file of the gate's own.  The porter must not wait for a lock of a file in a box,
+// and what it has checked must not change.
+static int begin_bundle(struct exec *x, const struct scratch_file *file, struct err *e)
 {
     struct env_job *j = x->request.argument;
     size_t n = strlen(file->path);
     if (j->bundle_count >= ARRAY_LEN(j->bundles) || n > SCRATCH_NAME_MAX ||
         strchr(file->path, '/') || n < 6 || strcmp(file->path + n - 5, ".cbun") != 0)
-        return;
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (own < 0)
-        return; // then it is missing, and the job says so
-    struct env_bundle *b = &j->bundles[j->bundle_count++];
-    memcpy(b->name, file->path, n + 1);
-    b->fd = own;
+        return 1;
+    memcpy(j->bundle.name, file->path, n + 1);
+    j->bundle.fd = envs_file(x->gate, e);
+    return j->bundle.fd < 0 ? -1 : 0;
 }
+
+static int add_to_bundle(struct exec *x, const void *data, size_t length, uint64_t offset,
+                         struct err *e)
+{
+    struct env_job *j = x->request.argument;
+    int r = fd_write_sparse(j->bundle.fd, data, length, offset);
+    return r < 0 ? tempfile_failed(-r, e) : 0;
+}
+
+// One that did not come is missing, and the job says so.
+static void end_bundle(struct exec *x, uint64_t size, const struct err *error)
+{
+    struct env_job *j = x->request.argument;
+    if (error || ftruncate(j->bundle.fd, (off_t)size) < 0)
+        fd_close(&j->bundle.fd);
+    else
+        j->bundles[j->bundle_count++] = j->bundle;
+    j->bundle.fd = -1;
+}
+
+static const struct exec_taker bundle_taker = {
+    .begin = begin_bundle, .data = add_to_bundle, .end = end_bundle};
 
 static void on_line(struct env_job *j, const char *line, size_t length)
 {
@@ -564,7 +588,7 @@ static void run_installer(struct env_job *j)
                                    .collect = true,
                                    .files_max = ENV_LAYERS_MAX,
                                    .on_output = on_output,
-                                   .on_file = on_bundle,
+                                   .taker = &bundle_taker,
                                    .on_done = on_installed,
                                    .argument = j};
     env_job_tell(j, ENV_RESOLVING, 0.01, NULL);

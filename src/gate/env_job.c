@@ -461,6 +461,7 @@ static struct env_job *take_order(struct gate *g, const struct env_order *o, str
                           .create = o->create,
                           .upgrade = o->upgrade,
                           .source_builds = o->source_builds,
+                          .bundle = {.fd = -1},
                           .fd = o->change == ENV_IMPORT ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1,
                           .requirements = requirements,
                           .constraints = constraints,

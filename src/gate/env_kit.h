@@ -87,8 +87,9 @@ struct env_job {
     struct exec *exec;
     struct env_bundle bundles[ENV_LAYERS_MAX];
     size_t bundle_count;
-    json_t *answer; // of the box
-    json_t *lock;   // in the making
+    struct env_bundle bundle; // the one that is on its way out of the box; fd -1: none
+    json_t *answer;           // of the box
+    json_t *lock;             // in the making
     struct env_store {
         struct env_ask *ask; // NULL: nothing is asked
         struct env_job *job;

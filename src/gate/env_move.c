@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "gate/env_kit.h"
 #include "gate/env_text.h"
+#include "gate/tempfile.h"
 
 enum {
     FORMAT = 1,
@@ -36,21 +37,10 @@ static void platform_of_here(char ret[100])
 
 int envs_file(struct gate *g, struct err *e)
 {
-    static unsigned number;
-    char name[64];
     if (!g->envs || !g->envs->db)
         return g->envs ? (*e = g->envs->error, -1)
                        : err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
-    int folder = g->facts->environments_rows;
-    snprintf(name, sizeof name, "moving-%ld-%u", (long)getpid(), number++);
-    (void)unlinkat(folder, name, 0); // of a gate that was killed
-    int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_DISK_FULL : ERR_STATE_FOLDER,
-                       errno, "look at the state folder and its disk",
-                       "make a file for the environment on its way");
-    (void)unlinkat(folder, name, 0);
-    return fd;
+    return tempfile_open(g->facts->environments_rows, e);
 }
 
 uint64_t envs_file_max(const struct config *c)

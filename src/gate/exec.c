@@ -3,8 +3,8 @@
 // exec: see exec.h.  Runs in the gate, on its event loop.
 //
 // Invariants:
-//   (1) work->op is the one operation in scratch that is awaited, work->copy the one copy into the store;
-//       there is at most one of both.
+//   (1) work->op is the one operation in scratch that is awaited.  While it reads a file, work->copy or work->taking
+//       says where the bytes go; neither: nowhere.
 //   (2) the run is PREPARING while files are brought in and HOLDING while they are collected; when it is in
 //       neither state any more, the box is gone and nothing is begun.
 
@@ -40,7 +40,9 @@ struct exec_work {
     struct exec_environment environment; // that has them
     struct scratch_op *op;
     struct store_copy *copy;
-    size_t file; // the next one that is brought in
+    bool taking;              // by the taker
+    struct artifact artifact; // the file that is collected
+    size_t file;              // the next one that is brought in
     char path[SCRATCH_PATH_MAX + 1];
     unsigned char *bytes; // of it, when it came as base64
     struct scratch_list before, now;
@@ -58,19 +60,27 @@ struct exec_work {
     bool lost;                 // the session ended with this run
     char name[SESSION_NAME_MAX + 1];
     struct err file_error; // files could not be collected
+    struct err not_kept;   // why the file that is being collected is not kept
 };
 
 static void write_next(struct exec *x);
 static void collect_next(struct exec *x);
 
-static void clear_work(struct exec_work *w)
+static void stop_op(const struct exec *x)
 {
+    struct exec_work *w = x->work;
+    if (w->op)
+        scratch_cancel(TAKE_PTR(w->op));
+    if (w->copy)
+        store_cancel(TAKE_PTR(w->copy));
+}
+
+static void clear_work(const struct exec *x)
+{
+    struct exec_work *w = x->work;
     if (!w)
         return;
-    if (w->op)
-        scratch_cancel(w->op);
-    if (w->copy)
-        store_cancel(w->copy);
+    stop_op(x);
     scratch_list_clear(&w->before);
     scratch_list_clear(&w->now);
     json_decref(w->files);
@@ -206,78 +216,104 @@ static void note_file(struct exec *x, const struct artifact *a, bool kept, const
         x->work->omitted++;
 }
 
-static void on_stored(struct store *s, const struct artifact *a, const struct err *error,
-                      void *argument)
+static void not_kept(struct exec_work *w, const struct err *e)
 {
-    struct exec *x = argument;
-    (void)s;
-    x->work->copy = NULL;
-    if (error)
-        x->work->file_error = *error;
-    note_file(x, a, !error, error);
-    collect_next(x);
+    w->file_error = w->not_kept = *e;
 }
 
-static void keep_file(struct exec *x, const struct scratch_file *file, int fd)
+// Bytes of a file that cannot be kept are not read.
+static int keep_file(struct exec *x, const struct scratch_file *file)
 {
-    struct artifact a = {.size = file->size, .modified_ms = file->mtime_ns / 1000000};
+    struct exec_work *w = x->work;
     struct err e;
-    char head[512];
-    ssize_t n = pread(fd, head, sizeof head, 0);
-    snprintf(a.path, sizeof a.path, "%s", file->path);
-    snprintf(a.mime_type, sizeof a.mime_type, "%s",
-             store_mime_type(a.path, head, n > 0 ? (size_t)n : 0));
-    snprintf(a.owner, sizeof a.owner, "%s", x->owner);
-    snprintf(a.execution_id, sizeof a.execution_id, "%s", x->id);
-    place_of(x, a.place);
-    if (x->request.on_file) {
-        x->request.on_file(x, file, fd);
-        (void)close(fd);
-        note_file(x, &a, false, NULL);
-        collect_next(x);
-        return;
-    }
-    if (x->gate->store) {
-        x->work->copy = store_add(x->gate->store, &a, fd, on_stored, x, &e);
-        if (x->work->copy)
-            return;
-        x->work->file_error = e;
+    w->not_kept = (struct err){0};
+    if (x->request.taker) {
+        int n = x->request.taker->begin(x, file, &e);
+        if (n < 0)
+            w->file_error = e;
+        w->taking = n == 0;
+    } else if (x->gate->store) {
+        w->copy = store_begin(x->gate->store, &w->artifact, &e);
+        if (!w->copy)
+            not_kept(w, &e);
     } else {
-        (void)close(fd);
-        (void)err_set(&e, ERR_STATE_FOLDER, 0, "the server's log says why; see --state",
+        (void)err_set(&w->not_kept, ERR_STATE_FOLDER, 0, "the server's log says why; see --state",
                       "this server keeps no files");
     }
-    note_file(x, &a, false, &e);
-    collect_next(x);
+    return w->taking || w->copy;
 }
 
-static void on_opened(const struct live_box *b, struct scratch_reply *reply, void *argument)
+static int on_found(const struct scratch_file *file, const char *head, size_t length,
+                    struct scratch_part *part, void *argument, struct err *e)
+{
+    struct exec *x = argument;
+    struct artifact *a = &x->work->artifact;
+    (void)e;
+    *a = (struct artifact){.size = file->size, .modified_ms = file->mtime_ns / 1000000};
+    snprintf(a->path, sizeof a->path, "%s", file->path);
+    snprintf(a->mime_type, sizeof a->mime_type, "%s", store_mime_type(a->path, head, length));
+    snprintf(a->owner, sizeof a->owner, "%s", x->owner);
+    snprintf(a->execution_id, sizeof a->execution_id, "%s", x->id);
+    place_of(x, a->place);
+    if (!keep_file(x, file))
+        part->length = 0;
+    return 0;
+}
+
+static int on_data(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
 {
     struct exec *x = argument;
     struct exec_work *w = x->work;
+    if (w->taking)
+        return x->request.taker->data(x, data, length, offset, e);
+    if (store_write(w->copy, data, length, offset, e) == 0)
+        return 0;
+    not_kept(w, e); // the file is announced, without a link
+    store_cancel(TAKE_PTR(w->copy));
+    return 1;
+}
+
+static void end_taking(struct exec *x, uint64_t size, const struct err *error)
+{
+    bool taking = x->work->taking && x->request.taker;
+    x->work->taking = false;
+    if (taking)
+        x->request.taker->end(x, size, error);
+}
+
+static void on_collected(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    struct exec_work *w = x->work;
+    struct store_copy *copy = TAKE_PTR(w->copy);
+    bool kept = false, failed = reply->error.message[0];
     (void)b;
     w->op = NULL;
-    const struct scratch_file *listed = &w->now.files[w->changes[w->change - 1]];
-    if (reply->error.message[0]) {
+    if (failed) {
         w->file_error = reply->error; // gone again, or another thing by now
         w->omitted++;
-        collect_next(x);
-        return;
+        if (copy)
+            store_cancel(copy);
     }
-    struct scratch_file file = reply->file;
-    file.path = listed->path;
-    int fd = reply->fd;
-    reply->fd = -1;
-    keep_file(x, &file, fd);
+    end_taking(x, reply->file.size, failed ? &reply->error : NULL);
+    if (!failed) {
+        w->artifact.size = reply->file.size;
+        kept = copy && store_end(copy, reply->file.size, &w->artifact, &w->not_kept) == 0;
+        if (copy && !kept)
+            w->file_error = w->not_kept;
+        note_file(x, &w->artifact, kept, w->not_kept.message[0] ? &w->not_kept : NULL);
+    }
+    collect_next(x);
 }
 
 static void collect_next(struct exec *x)
 {
+    static const struct scratch_sink sink = {.begin = on_found, .take = on_data};
     struct exec_work *w = x->work;
     struct err e;
     while (x->run->state == RUN_HOLDING && w->change < w->change_count) {
         size_t i = w->changes[w->change++];
-        w->op = scratch_read(x->run->box, w->now.files[i].path, on_opened, x, &e);
+        w->op = scratch_read(x->run->box, w->now.files[i].path, &sink, on_collected, x, &e);
         if (w->op)
             return;
         w->file_error = e;
@@ -365,13 +401,11 @@ static void take_count(const struct run *r, struct session *s)
 static void count_uncollected(const struct exec *x, const struct run *r)
 {
     struct exec_work *w = x->work;
-    bool opening = w->listed && w->op; // the file that was asked for last is not there yet
+    bool reading = w->listed && w->op; // the file that was asked for last is not there yet
     // The box was gone before its result was read: nobody could ask for its files any more.
     bool too_late = x->request.collect && !w->asked && (r->flags & FRAME_HAS_FILES) &&
                     (w->lost || r->ended.end == END_OWN);
-    uint64_t left = w->change_count - w->change + (w->copy != NULL || opening);
-    if (w->copy)
-        store_cancel(TAKE_PTR(w->copy));
+    uint64_t left = w->change_count - w->change + reading;
     w->omitted += left;
     if (!w->file_error.message[0] && (left || too_late || (w->asked && !w->listed)))
         err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
@@ -578,6 +612,8 @@ struct exec *exec_start(struct gate *g, const struct exec_request *request)
 void exec_cancel(struct exec *x)
 {
     struct exec_work *w = x->work;
+    struct err e;
+    (void)err_set(&e, ERR_CANCELLED, 0, NULL, "the run was cancelled");
     if (x->packages && exec_cancel_packages(x)) {
         if (!exec_end_soon(x))
             log_line(LOG_ERROR, "no memory to end a run that waits for packages");
@@ -585,10 +621,8 @@ void exec_cancel(struct exec *x)
     }
     if (!x->run || x->soon)
         return;
-    if (w->op)
-        scratch_cancel(TAKE_PTR(w->op));
-    if (w->copy)
-        store_cancel(TAKE_PTR(w->copy));
+    end_taking(x, 0, &e);
+    stop_op(x);
     w->change_count = w->change; // nothing more is collected
     run_cancel(x->run);
 }
@@ -608,7 +642,7 @@ void exec_free(struct exec *x)
     exec_free_packages(x);
     run_free(x->run);
     network_run_free(x->network);
-    clear_work(x->work);
+    clear_work(x);
     json_decref(x->request.argv);
     json_decref(x->request.files);
     json_decref(x->request.variables);

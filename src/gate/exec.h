@@ -39,6 +39,15 @@ enum exec_action {
     EXEC_FORK,       // an independent copy of the session: the result has its handle
 };
 
+// Takes the files that a run left behind, one after the other, in place of the store.
+struct exec_taker {
+    // 0: it is wanted, and its bytes follow in order; 1: it is not.  Negative, with `e`: it could not be taken.
+    int (*begin)(struct exec *x, const struct scratch_file *file, struct err *e);
+    int (*data)(struct exec *x, const void *data, size_t length, uint64_t offset, struct err *e);
+    // After a begin() that returned 0.  `error` NULL: all `size` bytes came.
+    void (*end)(struct exec *x, uint64_t size, const struct err *error);
+};
+
 struct exec_request {
     const char *owner;
     enum exec_action action;
@@ -76,11 +85,10 @@ struct exec_request {
     const char *network_key; // whose rules hold for the network; NULL: the owner's
     bool plain;              // no policy, no packages, no metadata in the code
     unsigned files_max;      // 0: EXEC_FILES_MAX
-    bool collect;            // files that are new or changed become artifacts, or go to on_file
+    bool collect;            // files that are new or changed become artifacts, or go to `taker`
     // Output as it comes; as in run.h.  May be NULL.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
-    // Instead of the store: takes each file; `fd` is borrowed.  May be NULL.
-    void (*on_file)(struct exec *x, const struct scratch_file *file, int fd);
+    const struct exec_taker *taker; // NULL: the store
     void (*on_done)(struct exec *x);
     void *argument;
 };

@@ -112,6 +112,12 @@ void http_reply_file(struct http_exchange *x, int status, const char *type, int 
 // `etag` is with its quotes, or NULL.
 void http_serve_file(struct http_exchange *x, const char *type, int fd, uint64_t size,
                      const char *etag);
+// The same with bytes in memory, which are copied.
+void http_serve_bytes(struct http_exchange *x, const char *type, const char *data, uint64_t size,
+                      const char *etag);
+// Which part of a file both would send: 200 or 206 and the part, 304 or 416.
+int http_wanted(const struct http_exchange *x, uint64_t size, const char *etag,
+                uint64_t *ret_offset, uint64_t *ret_length);
 // What the header Range asks of `size` bytes: 206 and the part, 416, or 200 and the whole: also for what
 // is not understood, and for several ranges.
 int http_range(const struct http_exchange *x, uint64_t size, uint64_t *ret_offset,

@@ -100,13 +100,12 @@ static void give_up(struct live_box *b)
 // ---- reading -----------------------------------------------------------------------------------------
 
 // Returns 0, or -EBADMSG for what no box says.  The box may be gone afterwards.
-static int take_frame(struct live_box *b, int fd)
+static int take_frame(struct live_box *b)
 {
     const struct frame_reader *r = &b->reader;
     const struct live_user *u = b->user;
     struct frame_exit gone;
     switch ((enum frame_kind)r->kind) {
-    case FRAME_FILED: return scratch_filed(b, r->data, r->total, fd);
     case FRAME_RESULT:
         if (u && u->on_result)
             u->on_result(b, r->data, r->total, r->flags);
@@ -128,9 +127,21 @@ static int take_frame(struct live_box *b, int fd)
     case FRAME_READY:
     case FRAME_FAILED:
     case FRAME_FILE:
+    case FRAME_FILED: // is_filed(), or it is none
     case FRAME_KIND_MAX: return -EBADMSG;
     }
     return -EBADMSG;
+}
+
+// FILED frames are one datagram each; the bytes of a file are not copied once more.
+static bool is_filed(const char *datagram, size_t length)
+{
+    struct frame_header h;
+    if (length < sizeof h)
+        return false;
+    memcpy(&h, datagram, sizeof h);
+    return h.magic == FRAME_MAGIC && h.kind == FRAME_FILED && h.offset == 0 &&
+           h.total == length - sizeof h;
 }
 
 // One datagram.  True: there may be more, and the box is still there.  `ret_answered` is set when it was the
@@ -138,26 +149,27 @@ static int take_frame(struct live_box *b, int fd)
 static bool read_datagram(struct live_box *b, bool *ret_answered)
 {
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
-    // SECURITY: a box cannot leave descriptors with us.  One is taken, for a FILED frame; more are closed,
-    // and are an error.
-    _cleanup_close_ int fd = -1;
-    size_t count = 0;
-    ssize_t n = fd_recv(b->control, datagram, sizeof datagram, &fd, 1, &count);
+    // SECURITY: a box cannot leave descriptors with us: all are closed, and are an error.
+    ssize_t n = fd_recv(b->control, datagram, sizeof datagram, NULL, 0, NULL);
     if (n == -EAGAIN)
         return false;
     if (n == 0 || n == -ECONNRESET) {
         (void)fall_silent(b); // its init is gone: ENDED follows by itself
         return false;
     }
-    int complete = n < 0 ? -EBADMSG : frame_reader_feed(&b->reader, datagram, (size_t)n);
-    if (complete >= 0 && fd >= 0 && (!complete || b->reader.kind != FRAME_FILED))
-        complete = -EBADMSG;
+    bool filed = n > 0 && is_filed(datagram, (size_t)n);
+    int complete = n < 0   ? -EBADMSG
+                   : filed ? 1
+                           : frame_reader_feed(&b->reader, datagram, (size_t)n);
     if (complete == 0)
         return true;
     struct live_guard g;
-    *ret_answered = complete > 0 && b->reader.kind == FRAME_RESULT;
+    *ret_answered = complete > 0 && !filed && b->reader.kind == FRAME_RESULT;
     live_guard_begin(&g, b);
-    int r = complete < 0 ? complete : take_frame(b, TAKE_FD(fd));
+    int r = complete < 0 ? complete
+            : filed      ? scratch_filed(b, datagram + sizeof(struct frame_header),
+                                         (size_t)n - sizeof(struct frame_header))
+                         : take_frame(b);
     if (!live_guard_end(&g))
         return false;
     if (r < 0)
@@ -291,10 +303,16 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
 {
     if (b->silent)
         return 0;
+    bool first = TAILQ_EMPTY(&b->frames);
+    size_t offset = 0;
+    // What goes out at once need not be copied.
+    if (first && copy && count <= PIECES_MAX &&
+        frame_send_flags(b->control, kind, flags_of(b, kind), pieces, count, &offset) != -EAGAIN)
+        return 0; // or it is gone, and its end is on the way
     struct live_frame *f = make_frame(kind, pieces, count, copy);
     if (!f)
         return -ENOMEM;
-    bool first = TAILQ_EMPTY(&b->frames);
+    f->offset = offset;
     TAILQ_INSERT_TAIL(&b->frames, f, list);
     b->frame_count++;
     if (!first)
@@ -337,37 +355,16 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
                            .reader = {.max = FRAME_RESULT_MAX, .resync = kept}};
     TAILQ_INIT(&b->frames);
     TAILQ_INIT(&b->ops);
-    TAILQ_INIT(&b->readers);
     // And that gate may have asked things: their answers must not look like answers to us.
     if (kept && getrandom(&b->next_tag, sizeof b->next_tag, GRND_NONBLOCK) < 0)
         b->next_tag = (uint32_t)id;
+    fd_refuse_rights(b->control);
     (void)fd_set_nonblock(control, true);
     if (!make_events(b)) {
         live_free(b);
         return NULL;
     }
     return b;
-}
-
-void live_reader_add(struct live_box *b, struct live_reader *r)
-{
-    r->box = b;
-    TAILQ_INSERT_TAIL(&b->readers, r, list);
-}
-
-void live_reader_drop(struct live_reader *r)
-{
-    if (r->box)
-        TAILQ_REMOVE(&r->box->readers, r, list);
-    r->box = NULL;
-}
-
-static void drop_readers(struct live_box *b)
-{
-    for (struct live_reader *r; (r = TAILQ_FIRST(&b->readers));) {
-        live_reader_drop(r);
-        r->on_gone(r);
-    }
 }
 
 void live_free(struct live_box *b)
@@ -382,7 +379,6 @@ void live_free(struct live_box *b)
     meter_close(&b->meter);
     free(TAKE_PTR(b->refusals));
     scratch_fail_all(b);
-    drop_readers(b);
     drop_frames(b);
     if (b->control_event)
         event_free(b->control_event);

@@ -3,8 +3,7 @@
 // live: a box that the gate holds: its control socket, and who listens to it.  A run
 // has one for itself; a session keeps one and lends it to its runs.
 //
-// SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c; the one
-// descriptor that a FILED frame may carry is checked by scratch.c; all others are closed.
+// SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c; descriptors are refused.
 
 #ifndef CONSTRICTOR_GATE_LIVE_H
 #define CONSTRICTOR_GATE_LIVE_H
@@ -40,14 +39,6 @@ struct live_user {
     void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
 };
 
-// Somebody who has a file of the box open.  SECURITY: that keeps all of its scratch in memory, which no limit counts when
-// the box is gone; so it is told then, and closes it.
-struct live_reader {
-    struct live_box *box; // NULL: it is gone
-    void (*on_gone)(struct live_reader *r);
-    TAILQ_ENTRY(live_reader) list;
-};
-
 struct live_box {
     struct gate *gate;
     uint64_t id;
@@ -65,8 +56,7 @@ struct live_box {
     // scratch.c: operations that are awaited, oldest first.
     TAILQ_HEAD(, scratch_op) ops;
     uint32_t next_tag;
-    unsigned writes; // scratch.c: writes and deletes that were done
-    TAILQ_HEAD(, live_reader) readers;
+    unsigned writes;           // scratch.c: writes and deletes that were done
     struct meter meter;        // of a kept box, if there is one
     bool late;                 // the keeper's next measure was asked for by the owner before
     bool told;                 // what is denied in it is told of
@@ -99,9 +89,6 @@ void live_listen(struct live_box *b, const struct live_user *user, void *owner);
 // 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the way.
 int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
               size_t count, bool copy);
-
-void live_reader_add(struct live_box *b, struct live_reader *r);
-void live_reader_drop(struct live_reader *r); // fine when the box is gone
 
 // Reads what is there now, outside of the event loop.
 void live_read(struct live_box *b);

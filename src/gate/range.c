@@ -74,35 +74,58 @@ static bool is_known(const char *list, const char *etag)
     return false;
 }
 
-void http_serve_file(struct http_exchange *x, const char *type, int fd, uint64_t size,
-                     const char *etag)
+int http_wanted(const struct http_exchange *x, uint64_t size, const char *etag,
+                uint64_t *ret_offset, uint64_t *ret_length)
 {
     const char *known = http_header(x, "If-None-Match"), *same = http_header(x, "If-Range");
-    uint64_t offset = 0, length = size;
+    *ret_offset = 0;
+    *ret_length = size;
+    if (known && etag && is_known(known, etag))
+        return 304;
+    // A part of another version would be put together with parts of this one.
+    bool part = !same || (etag && strcmp(same, etag) == 0);
+    return part ? http_range(x, size, ret_offset, ret_length) : 200;
+}
+
+// Says what it is in headers.  True: bytes are to follow; else it was answered.
+static bool begin_file(struct http_exchange *x, int status, uint64_t size, const char *etag,
+                       uint64_t offset, uint64_t length)
+{
     char text[96];
     http_add_header(x, "Accept-Ranges", "bytes");
     if (etag)
         http_add_header(x, "ETag", etag);
-    if (known && etag && is_known(known, etag)) {
-        (void)close(fd);
+    if (status == 304) {
         http_reply(x, 304, NULL, NULL, 0);
-        return;
-    }
-    // A part of another version would be put together with parts of this one.
-    bool part = !same || (etag && strcmp(same, etag) == 0);
-    int status = part ? http_range(x, size, &offset, &length) : 200;
-    if (status == 416) {
-        (void)close(fd);
+    } else if (status == 416) {
         snprintf(text, sizeof text, "bytes */%" PRIu64, size);
         http_add_header(x, "Content-Range", text);
         http_reply_error(x, 416, "bad_range", "see the header Content-Range for its size",
                          "there are %" PRIu64 " bytes, and none where Range asks for some", size);
-        return;
-    }
-    if (status == 206) {
+    } else if (status == 206) {
         snprintf(text, sizeof text, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, offset,
                  offset + length - 1, size);
         http_add_header(x, "Content-Range", text);
     }
-    http_reply_file(x, status, type, fd, offset, length);
+    return status == 200 || status == 206;
+}
+
+void http_serve_file(struct http_exchange *x, const char *type, int fd, uint64_t size,
+                     const char *etag)
+{
+    uint64_t offset, length;
+    int status = http_wanted(x, size, etag, &offset, &length);
+    if (begin_file(x, status, size, etag, offset, length))
+        http_reply_file(x, status, type, fd, offset, length);
+    else
+        (void)close(fd);
+}
+
+void http_serve_bytes(struct http_exchange *x, const char *type, const char *data, uint64_t size,
+                      const char *etag)
+{
+    uint64_t offset, length;
+    int status = http_wanted(x, size, etag, &offset, &length);
+    if (begin_file(x, status, size, etag, offset, length))
+        http_reply(x, status, type, data + offset, (size_t)length);
 }

@@ -4,42 +4,39 @@
 //
 // Invariants:
 //   (1) an operation is in `ops` of its box from its beginning until just before `done`.
-//   (2) it waits for one answer at a time, of one tag and one kind; any other answer is one that came too
-//       late, or was for the gate before this one, and is thrown away with its descriptor.
+//   (2) it waits for answers of one tag and one kind, which come in the order of the questions; any other answer is one
+//       that came too late, or was for the gate before this one, and is thrown away.
 //   (3) what CREATE made is removed by ABORT unless COMMIT was sent; a box serves in order, so ABORT can be
 //       sent without having heard of CREATE.
+//   (4) READ and WRITE: bytes before `at` are answered for, bytes before `asked` are asked for, and `end` is where the
+//       operation stops.  The questions in between are `pending`, at most SCRATCH_WINDOW.
 
 #include "gate/scratch.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "gate/gate.h"
 #include "gate/live.h"
 #include "gate/scratch_path.h"
 
-enum { WRITE_PIECE = 1 << 20 }; // in one turn of the event loop
-
 struct scratch_op {
     TAILQ_ENTRY(scratch_op) list;
     struct live_box *box;
-    enum frame_file_op first, awaited; // awaited: 0 while writing
+    enum frame_file_op first, awaited;
     uint32_t tag;
     char *path; // NULL: LIST
     struct event *timer;
-    const char *data; // borrowed
-    size_t length, written;
-    int fd; // WRITE: being written to
+    uint64_t timed_at;               // `at` when the timer was set
+    const char *data;                // WRITE: borrowed
+    const struct scratch_sink *sink; // READ
+    struct scratch_file file;        // READ: as it was found; its inode is WRITE's too
+    uint64_t at, asked, end;
+    unsigned pending;
     struct scratch_list found;
     size_t room; // of found.files
     scratch_done done;
@@ -54,7 +51,6 @@ static void op_free(struct scratch_op *op)
         return;
     if (op->timer)
         event_free(op->timer);
-    fd_close(&op->fd);
     scratch_list_clear(&op->found);
     free(op->path);
     free(op);
@@ -77,7 +73,6 @@ static void finish(struct scratch_op *op, struct scratch_reply *reply)
     reply->file.path = op->path;
     op->done(op->box, reply, op->argument);
     scratch_list_clear(&reply->list);
-    fd_close(&reply->fd);
     op_free(op);
     if (live_guard_end(&g))
         tell_quiet(g.box);
@@ -85,25 +80,65 @@ static void finish(struct scratch_op *op, struct scratch_reply *reply)
 
 static void fail(struct scratch_op *op, int errnum)
 {
-    struct scratch_reply reply = {.fd = -1};
+    struct scratch_reply reply = {0};
     scratch_error(&reply.error, errnum, op->first, op->path, &op->box->limits);
     finish(op, &reply);
 }
 
-static int ask(struct scratch_op *op, enum frame_file_op what)
+// A removal in several goes has one time limit for all of them; bytes of a file must keep the pace.
+static int set_timer(struct scratch_op *op, enum frame_file_op what)
 {
     static const struct timeval limit = {.tv_sec = SCRATCH_TIMEOUT_MS / 1000};
+    if (what == op->awaited && event_pending(op->timer, EV_TIMEOUT, NULL) &&
+        op->at - op->timed_at < SCRATCH_PACE)
+        return 0;
+    op->timed_at = op->at;
+    return event_add(op->timer, &limit) < 0 ? -ENOMEM : 0;
+}
+
+static int ask_for(struct scratch_op *op, enum frame_file_op what, size_t length)
+{
+    bool brings = what == FILE_CREATE || what == FILE_WRITE;
     struct frame_file f = {.op = what,
                            .tag = op->tag,
                            .ticket = op->tag,
-                           .path_length = op->path ? (uint32_t)strlen(op->path) : 0};
-    struct frame_piece pieces[] = {{&f, sizeof f}, {op->path, f.path_length}};
+                           .path_length = op->path ? (uint32_t)strlen(op->path) : 0,
+                           .length = (uint32_t)length};
+    if (what == FILE_READ || what == FILE_WRITE) {
+        f.offset = op->asked;
+        f.inode = op->file.inode;
+    }
+    struct frame_piece pieces[] = {{&f, sizeof f},
+                                   {op->path, f.path_length},
+                                   {brings ? op->data + op->asked : NULL, brings ? length : 0}};
+    int n = set_timer(op, what);
     op->awaited = what;
-    // A removal in several goes has one time limit for all of them.
-    bool timed = what == FILE_DELETE && event_pending(op->timer, EV_TIMEOUT, NULL);
-    if (!timed && event_add(op->timer, &limit) < 0)
-        return -ENOMEM;
-    return live_send(op->box, FRAME_FILE, pieces, 2, true);
+    op->asked += length;
+    op->pending++;
+    return n < 0 ? n : live_send(op->box, FRAME_FILE, pieces, ARRAY_LEN(pieces), true);
+}
+
+static int ask(struct scratch_op *op, enum frame_file_op what)
+{
+    return ask_for(op, what, 0);
+}
+
+// Bytes in the next frame from `at` on.
+static size_t chunk(const struct scratch_op *op, uint64_t at)
+{
+    uint64_t left = op->end - at;
+    return left < FRAME_DATA_MAX ? (size_t)left : FRAME_DATA_MAX;
+}
+
+// Asks for, or brings, what the window has room for.  A box that does not read its socket costs one frame for each
+// operation, not a window of them.
+static int ask_window(struct scratch_op *op, enum frame_file_op what)
+{
+    int n = 0;
+    while (n == 0 && op->asked < op->end && op->pending < SCRATCH_WINDOW &&
+           (op->pending == 0 || TAILQ_EMPTY(&op->box->frames)))
+        n = ask_for(op, what, chunk(op, op->asked));
+    return n;
 }
 
 // Invariant 3.  What was made stays behind only when memory is out as well.
@@ -134,111 +169,140 @@ void scratch_fail_all(struct live_box *b)
     (void)live_guard_end(&g);
 }
 
-// ---- writing -------------------------------------------------------------------------------------------
-
-static int write_piece(struct scratch_op *op)
-{
-    size_t left = op->length - op->written;
-    ssize_t n = pwrite(op->fd, op->data + op->written, left < WRITE_PIECE ? left : WRITE_PIECE,
-                       (off_t)op->written);
-    if (n < 0)
-        return errno == EINTR ? 0 : -errno;
-    op->written += (size_t)n;
-    return n == 0 && left ? -ENOSPC : 0;
-}
-
-// True: the operation goes on.
-static bool write_on(struct scratch_op *op)
-{
-    static const struct timeval soon = {0};
-    int n = write_piece(op);
-    if (n == 0 && op->written == op->length) {
-        fd_close(&op->fd);
-        n = ask(op, FILE_COMMIT);
-    } else if (n == 0) {
-        op->awaited = 0;
-        n = event_add(op->timer, &soon) < 0 ? -ENOMEM : 0;
-    }
-    if (n == 0)
-        return true;
-    op->awaited = 0; // COMMIT was not sent
-    ask_abort(op);
-    fail(op, -n);
-    return false;
-}
-
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
     struct scratch_op *op = argument;
     (void)fd;
     (void)what;
-    if (op->awaited == 0) {
-        (void)write_on(op);
-        return;
-    }
     ask_abort(op);
     fail(op, ETIMEDOUT);
 }
 
 // ---- what the box says -----------------------------------------------------------------------------------
 
-// SECURITY: the one question about a foreign descriptor: can reading from it, or writing to it, block or do
-// something else than that?  A regular file on tmpfs cannot.  That it is one of the box's own is clear: a
-// box has no others that it could open in this way.  And what is written to it must count for the box.
-static bool is_usable(int fd, bool writing, struct stat *ret)
+static struct scratch_file file_of(const struct frame_stat *stat)
 {
-    struct statfs fs;
-    int flags = fcntl(fd, F_GETFL), access = flags & O_ACCMODE;
-    if (flags < 0 || flags & (O_PATH | O_DIRECT) || fstat(fd, ret) < 0 || !S_ISREG(ret->st_mode))
-        return false;
-    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || ret->st_size < 0)
-        return false;
-    // A memfd is on a tmpfs without a size: memory that no limit of the box counts, if the gate fills it.
-    if (writing && fs.f_blocks == 0)
-        return false;
-    return access == O_RDWR || access == (writing ? O_WRONLY : O_RDONLY);
+    return (struct scratch_file){.size = stat->size,
+                                 .mtime_ns = stat->mtime_ns,
+                                 .ctime_ns = stat->ctime_ns,
+                                 .inode = stat->inode};
 }
 
-static int64_t nanoseconds(const struct timespec *t)
-{
-    return (int64_t)((uint64_t)t->tv_sec * 1000000000U + (uint64_t)t->tv_nsec);
-}
+// ---- reading -------------------------------------------------------------------------------------------
 
-static int on_open(struct scratch_op *op, int fd)
+// All that is wanted is there.
+static void finish_read(struct scratch_op *op)
 {
-    struct stat st;
-    struct scratch_reply reply = {.fd = fd};
-    if (!is_usable(fd, false, &st)) {
-        fd_close(&fd);
-        return -EBADMSG;
-    }
-    reply.file = (struct scratch_file){.size = (uint64_t)st.st_size,
-                                       .mtime_ns = nanoseconds(&st.st_mtim),
-                                       .ctime_ns = nanoseconds(&st.st_ctim),
-                                       .inode = st.st_ino};
+    struct scratch_reply reply = {.file = op->file};
     finish(op, &reply);
+}
+
+static void fail_read(struct scratch_op *op, const struct err *e)
+{
+    struct scratch_reply reply = {.error = *e};
+    finish(op, &reply);
+}
+
+// Hands over bytes that stand at `at`, as far as they are wanted.  True: the operation goes on.
+static bool hand_over(struct scratch_op *op, uint64_t begin, uint64_t at, const char *data,
+                      size_t length)
+{
+    uint64_t from = at > begin ? at : begin, to = at + length < op->end ? at + length : op->end;
+    struct err e = {0};
+    int n = from < to
+                ? op->sink->take(data + (from - at), (size_t)(to - from), from, op->argument, &e)
+                : 0;
+    if (n < 0)
+        fail_read(op, &e);
+    else if (n > 0)
+        finish_read(op);
+    return n == 0;
+}
+
+// `short_by_now`: the file ends at `at`, before what it had.
+static int read_on(struct scratch_op *op, bool short_by_now)
+{
+    if (short_by_now)
+        op->file.size = op->at;
+    if (short_by_now || op->at == op->end)
+        finish_read(op);
+    else if (ask_window(op, FILE_READ) < 0)
+        fail(op, ENOMEM);
     return 0;
 }
 
-static int on_create(struct scratch_op *op, int fd)
+// The first answer says what the file is.
+static int on_found(struct scratch_op *op, const struct frame_filed *f, const char *data,
+                    size_t length)
 {
-    struct stat st;
-    op->fd = fd;
-    if (!is_usable(fd, true, &st))
+    uint64_t size = f->stat.size, whole = size < FRAME_DATA_MAX ? size : FRAME_DATA_MAX;
+    if (f->offset || f->stat.inode == 0 || length > whole)
         return -EBADMSG;
-    (void)write_on(op);
+    if (size > op->box->limits.file_bytes) {
+        fail(op, EFBIG);
+        return 0;
+    }
+    op->file = file_of(&f->stat);
+    bool is_short = length < whole;
+    if (is_short)
+        op->file.size = length;
+    struct scratch_file file = op->file;
+    struct scratch_part part = {.length = file.size};
+    struct err e = {0};
+    file.path = op->path;
+    if (op->sink->begin(&file, data, length, &part, op->argument, &e) < 0) {
+        fail_read(op, &e);
+        return 0;
+    }
+    uint64_t begin = part.offset < file.size ? part.offset : file.size, left = file.size - begin;
+    op->end = begin + (part.length < left ? part.length : left);
+    op->at = op->asked = length < op->end ? (begin > length ? begin : length) : op->end;
+    if (!hand_over(op, begin, 0, data, length))
+        return 0;
+    return read_on(op, false);
+}
+
+static int on_read(struct scratch_op *op, const struct frame_filed *f, const char *data,
+                   size_t length)
+{
+    if (op->pending-- == 0) // it was not asked
+        return -EBADMSG;
+    if (op->file.inode == 0)
+        return on_found(op, f, data, length);
+    size_t want = chunk(op, op->at);
+    if (f->offset != op->at || length > want || f->stat.inode != op->file.inode)
+        return -EBADMSG;
+    uint64_t at = op->at;
+    op->at += length;
+    return hand_over(op, at, at, data, length) ? read_on(op, length < want) : 0;
+}
+
+// ---- writing -------------------------------------------------------------------------------------------
+
+// CREATE or WRITE was done.
+static int on_written(struct scratch_op *op, const struct frame_filed *f)
+{
+    if (op->pending-- == 0 || (op->awaited == FILE_WRITE && f->offset != op->at))
+        return -EBADMSG;
+    if (op->awaited == FILE_CREATE)
+        op->file.inode = f->stat.inode;
+    op->at += chunk(op, op->at);
+    int n = op->at == op->end ? ask(op, FILE_COMMIT) : ask_window(op, FILE_WRITE);
+    if (n == 0)
+        return 0;
+    op->awaited = FILE_WRITE; // COMMIT was not sent
+    ask_abort(op);
+    fail(op, -n);
     return 0;
 }
+
+// ---- the other answers -----------------------------------------------------------------------------------
 
 static int on_done(struct scratch_op *op, const struct frame_filed *f)
 {
-    const struct frame_stat *stat = &f->stat;
-    struct scratch_reply reply = {.fd = -1, .busy = op->first == FILE_BUSY && f->count};
+    struct scratch_reply reply = {.busy = op->first == FILE_BUSY && f->count};
     if (op->first == FILE_CREATE)
-        reply.file = (struct scratch_file){.size = stat->size,
-                                           .mtime_ns = stat->mtime_ns,
-                                           .ctime_ns = stat->ctime_ns,
-                                           .inode = stat->inode};
+        reply.file = file_of(&f->stat);
     finish(op, &reply);
     return 0;
 }
@@ -246,7 +310,7 @@ static int on_done(struct scratch_op *op, const struct frame_filed *f)
 static int on_entries(struct scratch_op *op, const struct frame_filed *f, const char *data,
                       size_t length)
 {
-    struct scratch_reply reply = {.fd = -1};
+    struct scratch_reply reply = {0};
     int n = scratch_decode(&op->found, &op->room, f, data, length);
     if (n == -ENOMEM) {
         fail(op, ENOMEM);
@@ -262,7 +326,7 @@ static int on_entries(struct scratch_op *op, const struct frame_filed *f, const 
 }
 
 static int on_filed(struct scratch_op *op, const struct frame_filed *f, const char *data,
-                    size_t length, int *fd)
+                    size_t length)
 {
     // Asked for again, for as long as there is time: it is one thing for whoever asked.
     if (f->errnum == E2BIG && op->awaited == FILE_DELETE) {
@@ -271,13 +335,16 @@ static int on_filed(struct scratch_op *op, const struct frame_filed *f, const ch
         return 0;
     }
     if (f->errnum) {
+        if (op->awaited == FILE_WRITE)
+            ask_abort(op);
         fail(op, f->errnum);
         return 0;
     }
     switch (op->awaited) {
     case FILE_LIST: return on_entries(op, f, data, length);
-    case FILE_OPEN: return on_open(op, TAKE_FD(*fd));
-    case FILE_CREATE: return on_create(op, TAKE_FD(*fd));
+    case FILE_READ: return on_read(op, f, data, length);
+    case FILE_CREATE:
+    case FILE_WRITE: return on_written(op, f);
     case FILE_COMMIT:
     case FILE_DELETE:
     case FILE_BUSY: return on_done(op, f);
@@ -287,16 +354,15 @@ static int on_filed(struct scratch_op *op, const struct frame_filed *f, const ch
     return -EBADMSG;
 }
 
-int scratch_filed(struct live_box *b, const char *data, size_t length, int taken)
+int scratch_filed(struct live_box *b, const char *data, size_t length)
 {
-    _cleanup_close_ int fd = taken;
     struct frame_filed f;
-    if (!scratch_check(data, length, fd >= 0, &f))
+    if (!scratch_check(data, length, &f))
         return -EBADMSG;
     struct scratch_op *op;
     TAILQ_FOREACH(op, &b->ops, list)
     if (op->tag == f.tag && op->awaited == f.op)
-        return on_filed(op, &f, data + sizeof f, length - sizeof f, &fd);
+        return on_filed(op, &f, data + sizeof f, length - sizeof f);
     return 0;
 }
 
@@ -319,26 +385,26 @@ static int admit(const struct live_box *b, struct err *e)
                    "%d file operations are going on in this box already", SCRATCH_OPS_MAX);
 }
 
-static struct scratch_op *begin(struct live_box *b, enum frame_file_op first, const char *path,
-                                const void *data, size_t length, scratch_done done, void *argument,
-                                struct err *e)
+static void op_init(struct scratch_op *op, struct live_box *b, const char *path)
+{
+    op->box = b;
+    op->tag = b->next_tag++;
+    op->path = path ? strdup(path) : NULL;
+    op->timer = evtimer_new(b->gate->base, on_timer, op);
+}
+
+// `plan` has what is special about the operation; `length` bytes are asked for or brought by the first question.
+static struct scratch_op *begin(struct live_box *b, const struct scratch_op *plan, const char *path,
+                                size_t length, struct err *e)
 {
     if (admit(b, e) < 0)
         return NULL;
-    struct scratch_op *op = calloc(1, sizeof *op);
+    struct scratch_op *op = malloc(sizeof *op);
     if (op) {
-        *op = (struct scratch_op){.box = b,
-                                  .first = first,
-                                  .tag = b->next_tag++,
-                                  .path = path ? strdup(path) : NULL,
-                                  .data = data,
-                                  .length = length,
-                                  .fd = -1,
-                                  .done = done,
-                                  .argument = argument};
-        op->timer = evtimer_new(b->gate->base, on_timer, op);
+        *op = *plan;
+        op_init(op, b, path);
     }
-    if (!op || !op->timer || (path && !op->path) || ask(op, first) < 0) {
+    if (!op || !op->timer || (path && !op->path) || ask_for(op, op->first, length) < 0) {
         op_free(op);
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "begin a file operation");
         return NULL;
@@ -350,39 +416,45 @@ static struct scratch_op *begin(struct live_box *b, enum frame_file_op first, co
 struct scratch_op *scratch_list(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e)
 {
-    return begin(b, FILE_LIST, NULL, NULL, 0, done, argument, e);
+    struct scratch_op plan = {.first = FILE_LIST, .done = done, .argument = argument};
+    return begin(b, &plan, NULL, 0, e);
 }
 
-struct scratch_op *scratch_read(struct live_box *b, const char *path, scratch_done done,
-                                void *argument, struct err *e)
+struct scratch_op *scratch_read(struct live_box *b, const char *path,
+                                const struct scratch_sink *sink, scratch_done done, void *argument,
+                                struct err *e)
 {
-    return begin(b, FILE_OPEN, path, NULL, 0, done, argument, e);
+    struct scratch_op plan = {.first = FILE_READ, .sink = sink, .done = done, .argument = argument};
+    return begin(b, &plan, path, FRAME_DATA_MAX, e);
 }
 
 struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
                                  size_t length, scratch_done done, void *argument, struct err *e)
 {
-    static bool ignored;
-    // A limit of file sizes on this process is an error of a write, not the end of the server.
-    if (!ignored)
-        (void)signal(SIGXFSZ, SIG_IGN);
-    ignored = true;
-    // The limit of the box is one of its own processes; we are none of them.
+    struct scratch_op plan = {
+        .first = FILE_CREATE, .data = data, .end = length, .done = done, .argument = argument};
+    // As box/files.c does: the frames of a window fit.
+    int size = FRAME_WINDOW * (FRAME_DATA_MAX + 8 * 1024);
+    if (length > FRAME_DATA_MAX)
+        (void)setsockopt(b->control, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    // Before the first byte goes out.
     if (length > b->limits.file_bytes) {
         scratch_error(e, EFBIG, FILE_CREATE, path, &b->limits);
         return NULL;
     }
-    return begin(b, FILE_CREATE, path, data, length, done, argument, e);
+    return begin(b, &plan, path, chunk(&plan, 0), e);
 }
 
 struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
                                   void *argument, struct err *e)
 {
-    return begin(b, FILE_DELETE, path, NULL, 0, done, argument, e);
+    struct scratch_op plan = {.first = FILE_DELETE, .done = done, .argument = argument};
+    return begin(b, &plan, path, 0, e);
 }
 
 struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e)
 {
-    return begin(b, FILE_BUSY, NULL, NULL, 0, done, argument, e);
+    struct scratch_op plan = {.first = FILE_BUSY, .done = done, .argument = argument};
+    return begin(b, &plan, NULL, 0, e);
 }

@@ -4,13 +4,14 @@
 //
 // The folder belongs to hostile code, which may be busy in it at this moment.  So nobody with more rights
 // than that code ever goes into it: the gate asks the box's own init (box/files.c), over the control
-// socket, and init looks, opens, renames and removes with the powers of the box and nothing else.  A link
-// that leads somewhere else leads somewhere in the box.  What comes back is a list, or a descriptor, and is
+// socket, and init looks, reads, writes, renames and removes with the powers of the box and nothing else.  A
+// link that leads somewhere else leads somewhere in the box.  What comes back is a list, or bytes, and is
 // believed as far as any other word of a box: it describes that box.
 //
-// SECURITY: a descriptor from a box is used only when it is a regular file on tmpfs, readable, without
-// O_DIRECT and O_PATH; reads from such a file do not block and have no effect.  Its size is looked at once
-// and bounded; that it grows or shrinks meanwhile makes a read longer or shorter, never longer than that.
+// SECURITY: the gate never has a descriptor of a file in scratch.  Code in the box can hold a lock of such a file, and a
+// read or a write of it would wait, and with it every client.  Bytes come in frames of at most FRAME_DATA_MAX.  The size
+// of a file is taken from the first of them and bounded; a file that grows or shrinks meanwhile makes a read shorter,
+// never longer than that.
 
 #ifndef CONSTRICTOR_GATE_SCRATCH_H
 #define CONSTRICTOR_GATE_SCRATCH_H
@@ -33,7 +34,10 @@ enum {
         FRAME_LIST_MAX, // entries of a list; the others are counted, up to SCRATCH_COUNT_MAX
     SCRATCH_COUNT_MAX = FRAME_COUNT_MAX,
     SCRATCH_OPS_MAX = 64, // awaited at one time in one box
+    SCRATCH_WINDOW =
+        FRAME_WINDOW, // frames with bytes of one operation that are on their way at one time
     SCRATCH_TIMEOUT_MS = 10000,
+    SCRATCH_PACE = 1 << 20, // bytes of a file that a box must move in that time
 };
 
 struct scratch_file {
@@ -58,10 +62,22 @@ struct scratch_reply {
     struct err error;         // message[0] == 0: it worked
     struct scratch_list list; // LIST; the callee may take it (and zero it)
     struct scratch_file file; // READ, WRITE: what it is now; path is the caller's own, normalised
-    int fd;                   // READ: the callee may take it (and set -1)
     bool busy;                // BUSY
 };
 typedef void (*scratch_done)(const struct live_box *b, struct scratch_reply *reply, void *argument);
+
+// Where the bytes of a file go.  Neither function may cancel an operation or free the box.
+struct scratch_part {
+    uint64_t offset, length;
+};
+struct scratch_sink {
+    // The file is there, `head` are its first bytes (at most FRAME_DATA_MAX).  `part` is the whole file; the callee may
+    // want less of it.  0, or a negative code and `e`, with which the operation fails.
+    int (*begin)(const struct scratch_file *file, const char *head, size_t length,
+                 struct scratch_part *part, void *argument, struct err *e);
+    // The next bytes of that part, in order.  1: the callee wants no more of it.
+    int (*take)(const void *data, size_t length, uint64_t offset, void *argument, struct err *e);
+};
 
 // Makes a path of what a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" are "a/b".  Refuses what is
 // empty, leaves the folder, is too long or deep, has control characters or invalid UTF-8; says what is
@@ -72,8 +88,10 @@ int scratch_path(const char *text, size_t length, char ret[SCRATCH_PATH_MAX + 1]
 // cannot be begun.  Paths have been through scratch_path().
 struct scratch_op *scratch_list(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e);
-struct scratch_op *scratch_read(struct live_box *b, const char *path, scratch_done done,
-                                void *argument, struct err *e);
+// The size in the reply is what the file has, as far as it was read: it may have become shorter meanwhile.
+struct scratch_op *scratch_read(struct live_box *b, const char *path,
+                                const struct scratch_sink *sink, scratch_done done, void *argument,
+                                struct err *e);
 // Replaces the whole file, or leaves it as it was; folders on the way are made.  `data` is borrowed until
 // `done` or scratch_cancel().
 struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
@@ -87,8 +105,8 @@ struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *arg
                                 struct err *e);
 void scratch_cancel(struct scratch_op *op);
 
-// For live.c: a FILED frame came; `fd` is taken, -1: none.  -EBADMSG: no box says that.
-int scratch_filed(struct live_box *b, const char *data, size_t length, int fd);
+// For live.c: a FILED frame came.  -EBADMSG: no box says that.
+int scratch_filed(struct live_box *b, const char *data, size_t length);
 void scratch_fail_all(struct live_box *b); // the box is gone
 
 // What changed between two lists: files that are new or other than before, as positions in `now`, in

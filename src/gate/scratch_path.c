@@ -110,21 +110,24 @@ int scratch_path(const char *text, size_t length, char ret[SCRATCH_PATH_MAX + 1]
 
 // ---- what a box says ---------------------------------------------------------------------------------------
 
-bool scratch_check(const char *data, size_t length, bool has_fd, struct frame_filed *ret)
+bool scratch_check(const char *data, size_t length, struct frame_filed *ret)
 {
     enum { ERRNO_MAX = 4095 };
     struct frame_filed f;
     if (length < sizeof f)
         return false;
     memcpy(&f, data, sizeof f);
-    bool carries = f.op == FILE_OPEN || f.op == FILE_CREATE, worked = f.errnum == 0;
     if (f.op == 0 || f.op >= FILE_OP_MAX || f.errnum < 0 || f.errnum > ERRNO_MAX || f.more > 1 ||
-        f.reserved || has_fd != (carries && worked))
+        f.reserved)
         return false;
-    bool plain = f.op != FILE_LIST || !worked;
+    bool worked = f.errnum == 0, plain = f.op != FILE_LIST || !worked;
+    bool in_file = f.op == FILE_READ || f.op == FILE_WRITE;
     uint32_t most = f.op == FILE_BUSY; // else nothing is counted
+    size_t tail = length - sizeof f, tail_max = f.op == FILE_READ && worked ? FRAME_DATA_MAX : 0;
     // A list that goes on must get on.
-    if (plain ? f.more || f.count > most || length != sizeof f : f.more && !f.count)
+    if (plain ? f.more || f.count > most || tail > tail_max : f.more && !f.count)
+        return false;
+    if (f.offset && !in_file)
         return false;
     *ret = f;
     return true;
@@ -271,6 +274,8 @@ static const struct reason reasons[] = {
      "change them from code with os.chmod"},
     {EPERM, 0, ERR_FILE_REFUSED, false, "the permissions of '%.*s', or of its folder, forbid it",
      "change them from code with os.chmod"},
+    {ESTALE, 0, ERR_FILE_REFUSED, false, "code in the box replaced '%.*s' at the same moment",
+     "try again"},
     {EAGAIN, 0, ERR_FILE_REFUSED, false, "'%.*s' is held by code in the box", "try again later"},
     {ENAMETOOLONG, 0, ERR_FILE_PATH, false, "the path '%.*s' is too long", path_hint},
     {EINVAL, 0, ERR_FILE_PATH, false, "'%.*s' is not a path that a box can have", path_hint},

@@ -16,7 +16,7 @@
 #include "wire/wire.h"
 
 // Is it a FILED frame?  Then its head is in `ret`.
-bool scratch_check(const char *data, size_t length, bool has_fd, struct frame_filed *ret);
+bool scratch_check(const char *data, size_t length, struct frame_filed *ret);
 
 // Adds the entries behind the head to the list, whose array has `*room` places.  0, -EBADMSG or -ENOMEM.
 int scratch_decode(struct scratch_list *l, size_t *room, const struct frame_filed *f,

@@ -31,43 +31,28 @@
 #include "keeper/state.h"
 
 enum {
-    PIECE_BYTES = 1 << 20,  // of a copy, before others have their turn
-    BUFFER_BYTES = 1 << 18, // where the kernel cannot copy
-    HEAD_BYTES = 512,       // that tell a file's type
-    SWEEP_MAX_MS = 60000,   // look at the latest after this: somebody may set the machine's clock
-    SWEEP_MIN_MS = 50,      // and not before this
-    NOTE_MS = 60000,        // between two complaints
+    HEAD_BYTES = 512,     // that tell a file's type
+    SWEEP_MAX_MS = 60000, // look at the latest after this: somebody may set the machine's clock
+    SWEEP_MIN_MS = 50,    // and not before this
+    NOTE_MS = 60000,      // between two complaints
     NAME_SIZE = 8 + CATALOGUE_KEY_LENGTH,
 };
 
-// All copies of one owner, one behind the other; owners take turns.  So the disk holds at most one file
-// per owner beyond the quotas, and nobody waits for another's large file.
-struct lane {
-    TAILQ_ENTRY(lane) next;
-    TAILQ_HEAD(, store_copy) copies;
-    char owner[STORE_OWNER_MAX + 1];
-};
-
+// A file on its way in.
 struct store_copy {
     TAILQ_ENTRY(store_copy) next;
     struct store *store;
-    struct lane *lane;
     struct artifact a;
-    int from, to; // `to` is -1 until its turn
-    uint64_t at;
-    bool by_hand; // the kernel cannot copy between these two
-    store_done done;
-    void *argument;
+    int fd;
 };
 
 struct store {
     const struct config *config;
     struct catalogue *catalogue;
     int folder;
-    TAILQ_HEAD(, lane) lanes;
-    unsigned copies;
-    struct event *work, *sweep;
-    char *buffer;
+    TAILQ_HEAD(, store_copy) copies;
+    unsigned copy_count;
+    struct event *sweep;
     int64_t noted_ms; // when the operator was last told of a failure
 };
 
@@ -236,20 +221,17 @@ static void sweep_files(struct store *s)
 
 // ---- opening -------------------------------------------------------------------------------------
 
-static void on_work(evutil_socket_t fd, short what, void *argument);
-
 struct store *store_open(const struct config *c, struct event_base *base, int folder, struct err *e)
 {
     struct err damage;
     struct store *s = calloc(1, sizeof *s);
     if (s) {
-        TAILQ_INIT(&s->lanes);
+        TAILQ_INIT(&s->copies);
         s->config = c;
         s->folder = folder;
-        s->work = evtimer_new(base, on_work, s);
         s->sweep = evtimer_new(base, on_sweep, s);
     }
-    if (!s || !s->work || !s->sweep) {
+    if (!s || !s->sweep) {
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the store of artifacts");
         store_close(s);
         return NULL;
@@ -269,21 +251,15 @@ struct store *store_open(const struct config *c, struct event_base *base, int fo
     return s;
 }
 
-static void copy_free(struct store_copy *copy);
-
 void store_close(struct store *s)
 {
-    struct lane *lane;
     if (!s)
         return;
-    while ((lane = TAILQ_FIRST(&s->lanes)))
-        copy_free(TAILQ_FIRST(&lane->copies)); // the last one takes the lane with it
-    if (s->work)
-        event_free(s->work);
+    while (!TAILQ_EMPTY(&s->copies))
+        store_cancel(TAILQ_FIRST(&s->copies));
     if (s->sweep)
         event_free(s->sweep);
     catalogue_close(s->catalogue);
-    free(s->buffer);
     free(s);
 }
 
@@ -448,163 +424,81 @@ int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_
 
 // ---- copies --------------------------------------------------------------------------------------
 
-static void copy_free(struct store_copy *copy)
+void store_cancel(struct store_copy *copy)
 {
     struct store *s = copy->store;
-    struct lane *lane = copy->lane;
-    TAILQ_REMOVE(&lane->copies, copy, next);
-    if (TAILQ_EMPTY(&lane->copies)) {
-        TAILQ_REMOVE(&s->lanes, lane, next);
-        free(lane);
-    }
-    s->copies--;
-    if (copy->to >= 0)
+    TAILQ_REMOVE(&s->copies, copy, next);
+    s->copy_count--;
+    if (copy->fd >= 0)
         remove_file(s, copy->a.token, STATE_PIECE_PREFIX); // when it is finished there is none
-    fd_close(&copy->from);
-    fd_close(&copy->to);
+    fd_close(&copy->fd);
     free(copy);
 }
 
-static int64_t copy_by_hand(struct store_copy *copy, size_t want)
+// SECURITY: what is on its way is on the disk and in no quota yet.  So for each owner it is bounded by the quota again:
+// what is beyond that would have to go as soon as it is there.
+static bool has_place(const struct store *s, const struct artifact *a)
 {
-    struct store *s = copy->store;
-    if (!s->buffer && !(s->buffer = malloc(BUFFER_BYTES)))
-        return -ENOMEM;
-    // SECURITY: with an offset of our own: the position of a descriptor from a box is the box's as well.
-    ssize_t n =
-        pread(copy->from, s->buffer, want < BUFFER_BYTES ? want : BUFFER_BYTES, (off_t)copy->at);
-    if (n <= 0)
-        return n < 0 ? -errno : 0;
-    int r = fd_write_all(copy->to, s->buffer, (size_t)n);
-    return r < 0 ? r : n;
+    const struct store_copy *other;
+    uint64_t bytes = a->size;
+    TAILQ_FOREACH(other, &s->copies, next)
+    if (strcmp(other->a.owner, a->owner) == 0)
+        bytes += other->a.size;
+    return s->copy_count < STORE_COPIES_MAX && bytes <= s->config->artifact_bytes;
 }
 
-// Returns how much was copied, 0 at the end of the file, or a negative errno.
-static int64_t copy_some(struct store_copy *copy, size_t want)
+struct store_copy *store_begin(struct store *s, const struct artifact *a, struct err *e)
 {
-    off_t at = (off_t)copy->at;
-    if (!copy->by_hand) {
-        ssize_t n = copy_file_range(copy->from, &at, copy->to, NULL, want, 0);
-        if (n > 0)
-            return n;
-        if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-            return -errno;
-        // Between two file systems, mostly.  Some kernels say 0 where they mean that they cannot.
-        copy->by_hand = true;
-    }
-    return copy_by_hand(copy, want);
-}
-
-// 1: all is there; 0: not yet; or a negative number and `e`.
-static int copy_piece(struct store_copy *copy, struct err *e)
-{
-    if (copy->to < 0) {
-        int fd = begin_file(copy->store, &copy->a, e);
-        if (fd < 0)
-            return fd;
-        copy->to = fd;
-    }
-    for (uint64_t end = copy->at + PIECE_BYTES; copy->at < end;) {
-        uint64_t left = copy->a.size - copy->at;
-        if (left == 0)
-            return 1;
-        int64_t n = copy_some(copy, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
-        if (n < 0)
-            return disk_failed(&copy->a, (int)-n, e);
-        if (n == 0) {
-            copy->a.size = copy->at; // it is shorter than it was
-            return 1;
-        }
-        copy->at += (uint64_t)n;
-    }
-    return copy->at == copy->a.size;
-}
-
-static void next_turn(struct store *s)
-{
-    // A timer, not event_active(): the loop looks at all descriptors before it looks at timers again.
-    struct timeval now = {0};
-    if (!TAILQ_EMPTY(&s->lanes) && !evtimer_pending(s->work, NULL))
-        (void)event_add(s->work, &now);
-}
-
-static void on_work(evutil_socket_t fd, short what, void *argument)
-{
-    struct store *s = argument;
-    struct lane *lane = TAILQ_FIRST(&s->lanes);
-    struct err e;
-    (void)fd;
-    (void)what;
-    if (!lane)
-        return;
-    TAILQ_REMOVE(&s->lanes, lane, next);
-    TAILQ_INSERT_TAIL(&s->lanes, lane, next);
-    struct store_copy *copy = TAILQ_FIRST(&lane->copies);
-    int r = copy_piece(copy, &e);
-    if (r > 0)
-        r = finish_file(s, &copy->a, copy->to, &e) < 0 ? -1 : 1;
-    next_turn(s);
-    if (r == 0)
-        return;
-    if (r < 0)
-        note_failure(s, &e);
-    struct artifact a = copy->a;
-    store_done done = copy->done;
-    void *of = copy->argument;
-    copy_free(copy);
-    done(s, &a, r < 0 ? &e : NULL, of); // may add and cancel others
-}
-
-static struct lane *lane_of(struct store *s, const char *owner)
-{
-    struct lane *lane;
-    TAILQ_FOREACH(lane, &s->lanes, next)
-    if (strcmp(lane->owner, owner) == 0)
-        return lane;
-    lane = calloc(1, sizeof *lane);
-    if (!lane)
-        return NULL;
-    snprintf(lane->owner, sizeof lane->owner, "%s", owner);
-    TAILQ_INIT(&lane->copies);
-    TAILQ_INSERT_TAIL(&s->lanes, lane, next);
-    return lane;
-}
-
-struct store_copy *store_add(struct store *s, const struct artifact *a, int fd, store_done done,
-                             void *argument, struct err *e)
-{
-    _cleanup_close_ int from = fd;
     _cleanup_free_ struct store_copy *copy = calloc(1, sizeof *copy);
     if (!copy) {
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep '%.200s'", a->path);
         return NULL;
     }
-    if (s->copies >= STORE_COPIES_MAX) {
-        (void)err_set(e, ERR_BUSY, 0, "leave fewer files at once",
-                      "'%.200s' was not kept: %u files are being kept already", a->path, s->copies);
-        return NULL;
-    }
-    copy->a = *a;
+    *copy = (struct store_copy){.store = s, .a = *a, .fd = -1};
     if (prepare(s, &copy->a, e) < 0)
         return NULL;
-    if (!(copy->lane = lane_of(s, a->owner))) {
-        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep '%.200s'", a->path);
+    if (!has_place(s, a)) {
+        (void)err_set(e, ERR_BUSY, 0, "leave fewer files at once",
+                      "'%.200s' was not kept: too many other files are being kept at this moment",
+                      a->path);
         return NULL;
     }
-    copy->store = s;
-    copy->from = TAKE_FD(from);
-    copy->to = -1;
-    copy->done = done;
-    copy->argument = argument;
-    TAILQ_INSERT_TAIL(&copy->lane->copies, copy, next);
-    s->copies++;
-    next_turn(s);
+    copy->fd = begin_file(s, &copy->a, e);
+    if (copy->fd < 0) {
+        note_failure(s, e);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&s->copies, copy, next);
+    s->copy_count++;
     return TAKE_PTR(copy);
 }
 
-void store_cancel(struct store_copy *copy)
+int store_write(struct store_copy *copy, const void *data, size_t length, uint64_t offset,
+                struct err *e)
 {
-    copy_free(copy);
+    int r = offset > copy->a.size || length > copy->a.size - offset
+                ? -EFBIG
+                : fd_write_sparse(copy->fd, data, length, offset);
+    if (r == 0)
+        return 0;
+    r = disk_failed(&copy->a, -r, e);
+    note_failure(copy->store, e);
+    return r;
+}
+
+int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, struct err *e)
+{
+    struct store *s = copy->store;
+    copy->a.size = size;
+    int r = ftruncate(copy->fd, (off_t)size) < 0 ? disk_failed(&copy->a, errno, e)
+                                                 : finish_file(s, &copy->a, copy->fd, e);
+    if (r < 0)
+        note_failure(s, e);
+    *ret = copy->a;
+    if (r == 0)
+        fd_close(&copy->fd); // nothing is left to remove
+    store_cancel(copy);
+    return r;
 }
 
 // ---- finding -------------------------------------------------------------------------------------

@@ -49,21 +49,21 @@ struct store *store_open(const struct config *c, struct event_base *base, int fo
                          struct err *e);
 void store_close(struct store *s);
 
-// Copies a file in, in pieces, between other events.  Of `a` the caller gives owner, place, execution_id,
-// path, size (how many bytes to take at most) and modified_ms; the rest is filled in.  Takes `fd`.  `done`
-// comes later, exactly once; a file that turned out shorter has its real size.  The oldest artifacts of
-// the owner make room within the quota; a file larger than the quota is refused.  An artifact of the same
-// owner, place and path is replaced; its link goes on to work for what it was until it expires.
-// NULL and `e` when it cannot be begun (fd is closed all the same).
+// Takes a file in.  Of `a` the caller gives owner, place, execution_id, path, size (how many bytes it has at most) and
+// modified_ms; the rest is filled in.  The oldest artifacts of the owner make room within the quota; a file
+// larger than the quota is refused.  An artifact of the same owner, place and path is replaced; its link goes
+// on to work for what it was until it expires.  NULL and `e` when it cannot be begun.
 struct store_copy;
-typedef void (*store_done)(struct store *s, const struct artifact *a,
-                           const struct err *error /* NULL: ok */, void *argument);
-struct store_copy *store_add(struct store *s, const struct artifact *a, int fd, store_done done,
-                             void *argument, struct err *e);
-// The same with bytes that are there: pictures.  Done at once.  0 and `a` filled in, or a negative code.
+struct store_copy *store_begin(struct store *s, const struct artifact *a, struct err *e);
+// Bytes of it, at any offset; bytes that never come are 0.  0, or a negative code.
+int store_write(struct store_copy *copy, const void *data, size_t length, uint64_t offset,
+                struct err *e);
+// All is there, and it has `size` bytes.  0 and `ret`, or a negative code; the copy is gone either way.
+int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, struct err *e);
+void store_cancel(struct store_copy *copy);
+// The same with bytes that are all there: pictures.  Done at once.  0 and `a` filled in, or a negative code.
 int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_t length,
                     struct err *e);
-void store_cancel(struct store_copy *copy);
 
 // Finds; false: there is none, or it has expired.
 bool store_by_token(struct store *s, const char *token, struct artifact *ret);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "gate/gate.h"
+#include "gate/share.h"
 
 // One operation in a live box that a call waits for: for the box to have this session's files, then for
 // the operation itself.
@@ -26,6 +27,9 @@ struct work {
     char path[SCRATCH_PATH_MAX + 1];
     char *data; // WRITE
     size_t length;
+    struct reach_file *file; // READ
+    struct share_part room;  // of its data
+    reach_want want;
     reach_opened opened; // one of the three is set
     reach_changed changed;
     reach_listed listed;
@@ -36,10 +40,19 @@ static struct store *store_of(const struct mcp_call *c)
     return c->mcp->gate ? c->mcp->gate->store : NULL;
 }
 
+static void file_free(struct reach_file *f)
+{
+    if (f)
+        free(f->data);
+    free(f);
+}
+
 static void work_free(struct work *w)
 {
     if (!w)
         return;
+    share_give(&w->room);
+    file_free(w->file);
     free(w->data);
     free(w);
 }
@@ -83,7 +96,7 @@ static struct session *find_session(const struct mcp_call *c, const char *place,
     return s;
 }
 
-static bool open_stored(struct mcp_call *c, const char *place, const char *path, reach_opened then);
+static bool read_stored(const struct work *w, const char *place, const char *path);
 
 static void tell_failure(const struct work *w, const struct err *e)
 {
@@ -92,7 +105,7 @@ static void tell_failure(const struct work *w, const struct err *e)
         w->listed(c, w->place, NULL, NULL, 0, 0, e);
     else if (w->changed)
         w->changed(c, NULL, e);
-    else if (!open_stored(c, w->place, w->path, w->opened)) // it may have been announced
+    else if (!read_stored(w, w->place, w->path)) // it may have been announced
         w->opened(c, NULL, e);
 }
 
@@ -114,7 +127,7 @@ static void on_visited(struct session *s, const struct err *error, void *argumen
         fail(w, error ? error : &e);
 }
 
-// Takes the data of `plan`.
+// Takes the data and the file of `plan`.
 static void begin(struct mcp_call *c, struct session *s, const char *path, struct work *plan)
 {
     struct err e;
@@ -126,6 +139,7 @@ static void begin(struct mcp_call *c, struct session *s, const char *path, struc
         (void)no_memory(&e);
         tell_failure(plan, &e);
         free(plan->data);
+        file_free(plan->file);
         return;
     }
     *w = *plan;
@@ -142,100 +156,156 @@ static bool is_same(const struct artifact *a, uint64_t size, int64_t modified_ms
     return a->size == size && a->modified_ms == modified_ms;
 }
 
-// ---- open ----------------------------------------------------------------------------------------
+// ---- read ----------------------------------------------------------------------------------------
+
+// SECURITY: a box can take its time with the bytes that it was asked for, and meanwhile the room for them is taken.
+static struct share in_memory = TAILQ_HEAD_INITIALIZER(in_memory);
+enum { MEMORY_MAX = 128 << 20 };
+
+// The part that is wanted, within the file.  Makes room for it.
+static int make_room(const struct mcp_call *c, reach_want want, struct reach_file *f, struct err *e)
+{
+    size_t length = 0;
+    want(c, f, &f->offset, &length);
+    uint64_t left = f->offset < f->size ? f->size - f->offset : 0;
+    f->length = left < length ? (size_t)left : length;
+    f->data = malloc(f->length + 1);
+    return f->data ? 0 : no_memory(e);
+}
+
+static void set_head(struct reach_file *f, const char *head, size_t length)
+{
+    f->head_length = length < REACH_HEAD_MAX ? length : REACH_HEAD_MAX;
+    memcpy(f->head, head, f->head_length);
+}
+
+// Of an artifact, which nobody changes.
+static int read_fd(int fd, struct reach_file *f, struct err *e)
+{
+    size_t have = 0;
+    while (have < f->length) {
+        ssize_t n = pread(fd, f->data + have, f->length - have, (off_t)(f->offset + have));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "read the file '%s'", f->path);
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    f->length = have;
+    f->data[have] = '\0';
+    return 0;
+}
 
 // The artifact of that path.  False: there is none.
-static bool open_stored(struct mcp_call *c, const char *place, const char *path, reach_opened then)
+static bool read_stored(const struct work *w, const char *place, const char *path)
 {
+    struct mcp_call *c = w->call;
     struct store *store = store_of(c);
-    struct reach_file f = {.fd = -1};
+    struct reach_file f = {0};
+    struct err e;
+    char head[REACH_HEAD_MAX];
     if (!store || strlen(place) > STORE_PLACE_MAX ||
         !store_by_path(store, c->owner, place, path, &f.artifact))
         return false;
     _cleanup_close_ int fd = store_read(store, &f.artifact);
     if (fd < 0)
         return false;
-    f.fd = fd;
     f.size = f.artifact.size;
     f.modified_ms = f.artifact.modified_ms;
     f.has_link = true;
     snprintf(f.place, sizeof f.place, "%s", place);
     snprintf(f.path, sizeof f.path, "%s", path);
-    then(c, &f, NULL);
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    set_head(&f, head, n > 0 ? (size_t)n : 0);
+    bool good = make_room(c, w->want, &f, &e) == 0 && read_fd(fd, &f, &e) == 0;
+    w->opened(c, good ? &f : NULL, good ? NULL : &e);
+    free(f.data);
     return true;
 }
 
-static void on_opened(const struct live_box *b, struct scratch_reply *reply, void *argument)
+static int on_found(const struct scratch_file *file, const char *head, size_t length,
+                    struct scratch_part *part, void *argument, struct err *e)
+{
+    struct mcp_call *c = argument;
+    struct work *w = c->work;
+    struct reach_file *f = w->file;
+    f->size = file->size;
+    f->modified_ms = file->mtime_ns / 1000000;
+    snprintf(f->place, sizeof f->place, "%s", w->place);
+    snprintf(f->path, sizeof f->path, "%s", w->path);
+    f->has_link = store_of(c) &&
+                  store_by_path(store_of(c), c->owner, w->place, w->path, &f->artifact) &&
+                  is_same(&f->artifact, f->size, f->modified_ms);
+    set_head(f, head, length);
+    if (make_room(c, w->want, f, e) < 0)
+        return -1;
+    *part = (struct scratch_part){f->offset, f->length};
+    f->length = 0;
+    if (share_take(&in_memory, &w->room, c->owner, part->length, MEMORY_MAX))
+        return 0;
+    return err_set(e, ERR_BUSY, 0, "try again later, or read less at once",
+                   "too many bytes of files are being read at one time");
+}
+
+static int on_bytes(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
+{
+    struct reach_file *f = ((struct work *)((struct mcp_call *)argument)->work)->file;
+    (void)offset;
+    (void)e;
+    memcpy(f->data + f->length, data, length);
+    f->length += length;
+    return 0;
+}
+
+static void on_read(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct mcp_call *c = argument;
     struct work *w = take_work(c);
     (void)b;
+    share_give(&w->room); // its owner is the call's, which may be gone soon
     if (reply->error.message[0]) {
         // The code removed it, but it had been announced.
-        if (!open_stored(c, w->place, w->path, w->opened))
+        if (!read_stored(w, w->place, w->path))
             w->opened(c, NULL, &reply->error);
     } else {
-        _cleanup_close_ int fd = TAKE_FD(reply->fd);
-        struct reach_file f = {
-            .fd = fd, .size = reply->file.size, .modified_ms = reply->file.mtime_ns / 1000000};
-        snprintf(f.place, sizeof f.place, "%s", w->place);
-        snprintf(f.path, sizeof f.path, "%s", w->path);
-        f.has_link = store_of(c) &&
-                     store_by_path(store_of(c), c->owner, w->place, w->path, &f.artifact) &&
-                     is_same(&f.artifact, f.size, f.modified_ms);
-        w->opened(c, &f, NULL);
+        w->file->size = reply->file.size;
+        w->file->data[w->file->length] = '\0';
+        w->opened(c, w->file, NULL);
     }
     work_free(w);
 }
 
 static struct scratch_op *start_read(struct work *w, struct live_box *b, struct err *e)
 {
-    return scratch_read(b, w->path, on_opened, w->call, e);
+    static const struct scratch_sink sink = {.begin = on_found, .take = on_bytes};
+    return scratch_read(b, w->path, &sink, on_read, w->call, e);
 }
 
-void reach_open(struct mcp_call *c, const char *place, const char *path, reach_opened then)
+void reach_read(struct mcp_call *c, const char *place, const char *path, reach_want want,
+                reach_opened then)
 {
     struct err e = {0};
     char clean[SCRATCH_PATH_MAX + 1];
+    struct work plan = {.call = c, .start = start_read, .want = want, .opened = then};
     if (scratch_path(path, strlen(path), clean, &e) < 0) {
         then(c, NULL, &e);
         return;
     }
     struct session *s = find_session(c, place, &e);
     if (!s) {
-        if (!open_stored(c, place, clean, then))
+        if (!read_stored(&plan, place, clean))
             then(c, NULL, &e);
         return;
     }
-    begin(c, s, clean, &(struct work){.start = start_read, .opened = then});
-}
-
-char *reach_slice(const struct reach_file *f, uint64_t offset, size_t max, size_t *ret_length,
-                  struct err *e)
-{
-    uint64_t left = offset < f->size ? f->size - offset : 0;
-    size_t wanted = left < max ? (size_t)left : max, have = 0;
-    char *data = malloc(wanted + 1);
-    if (!data) {
-        (void)no_memory(e);
-        return NULL;
+    plan.file = calloc(1, sizeof *plan.file);
+    if (!plan.file) {
+        (void)no_memory(&e);
+        then(c, NULL, &e);
+        return;
     }
-    while (have < wanted) {
-        ssize_t n = pread(f->fd, data + have, wanted - have, (off_t)(offset + have));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            err_set(e, ERR_SYSTEM, errno, NULL, "read the file '%s'", f->path);
-            free(data);
-            return NULL;
-        }
-        if (n == 0)
-            break; // it became shorter
-        have += (size_t)n;
-    }
-    data[have] = '\0';
-    *ret_length = have;
-    return data;
+    begin(c, s, clean, &plan);
 }
 
 // ---- list ----------------------------------------------------------------------------------------

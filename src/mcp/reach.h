@@ -14,17 +14,27 @@
 #include "gate/store.h"
 #include "mcp/mcp.h"
 
-// A file that is open for reading.
+enum { REACH_SIZE_MAX = 32, REACH_HEAD_MAX = 512 };
+
+// A file, and the part of it that was asked for.
 struct reach_file {
-    int fd; // closed by reach.c, when the function that got this has returned
     char place[STORE_PLACE_MAX + 1];
     char path[SCRATCH_PATH_MAX + 1];
     uint64_t size;
     int64_t modified_ms; // since 1970
     bool has_link;       // `artifact` is this file as it is
     struct artifact artifact;
+    char head[REACH_HEAD_MAX]; // its first bytes, which tell what it is
+    size_t head_length;
+    char *
+        data; // `length` bytes from `offset` on, and a NUL; reach.c frees it when the function that got this has returned
+    uint64_t offset;
+    size_t length; // less than was asked for at the end of the file
 };
 
+// The file is there, with all but its data: which part is wanted?  `offset` and `length` are 0 before.
+typedef void (*reach_want)(const struct mcp_call *c, const struct reach_file *f,
+                           uint64_t *ret_offset, size_t *ret_length);
 // What goes on with the call; it ends the call.  `f` is NULL when there is an error.
 typedef void (*reach_opened)(struct mcp_call *c, const struct reach_file *f,
                              const struct err *error);
@@ -38,20 +48,15 @@ typedef void (*reach_listed)(struct mcp_call *c, const char *place, const struct
 
 // Each sets the call's `work` and `cancel` while it waits, and calls `then` exactly once, perhaps at
 // once, unless the call is cancelled.
-void reach_open(struct mcp_call *c, const char *place, const char *path, reach_opened then);
+void reach_read(struct mcp_call *c, const char *place, const char *path, reach_want want,
+                reach_opened then);
 void reach_list(struct mcp_call *c, const char *place, reach_listed then);
 // In a live session only; `data` is taken.
 void reach_write(struct mcp_call *c, struct session *s, const char *path, char *data, size_t length,
                  reach_changed then);
 void reach_delete(struct mcp_call *c, const char *place, const char *path, reach_changed then);
 
-// A part of a file: what is there from `offset` on, at most `max` bytes; the caller frees.  NULL and
-// `e`: it cannot be read.
-char *reach_slice(const struct reach_file *f, uint64_t offset, size_t max, size_t *ret_length,
-                  struct err *e);
-
 // "0.3 kB", as people read it.
-enum { REACH_SIZE_MAX = 32 };
 void reach_describe_size(uint64_t size, char buf[REACH_SIZE_MAX]);
 
 #endif

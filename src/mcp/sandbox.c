@@ -178,8 +178,6 @@ static json_t *contents_json(const char *uri, const char *mime_type, const char 
 static void on_opened(struct mcp_call *c, const struct reach_file *f, const struct err *error)
 {
     const char *uri = json_string_value(json_object_get(c->request.params, "uri"));
-    struct err e;
-    size_t length = 0;
     char size[REACH_SIZE_MAX], most[REACH_SIZE_MAX];
     if (error) {
         mcp_resource_missing_because(c, uri, error);
@@ -196,13 +194,17 @@ static void on_opened(struct mcp_call *c, const struct reach_file *f, const stru
                  size, most);
         return;
     }
-    _cleanup_free_ char *data = reach_slice(f, 0, SANDBOX_READ_MAX, &length, &e);
-    if (!data) {
-        mcp_fail(c, MCP_INTERNAL_ERROR, json_pack("{s:s}", "uri", uri), "%s", e.message);
-        return;
-    }
-    const char *type = f->has_link ? f->artifact.mime_type : store_mime_type(f->path, data, length);
-    mcp_resource_answer(c, contents_json(uri, type, data, length), 0, true);
+    const char *type =
+        f->has_link ? f->artifact.mime_type : store_mime_type(f->path, f->data, f->length);
+    mcp_resource_answer(c, contents_json(uri, type, f->data, f->length), 0, true);
+}
+
+static void want_all(const struct mcp_call *c, const struct reach_file *f, uint64_t *ret_offset,
+                     size_t *ret_length)
+{
+    (void)c;
+    *ret_offset = 0;
+    *ret_length = f->size <= SANDBOX_READ_MAX ? (size_t)f->size : 0;
 }
 
 bool sandbox_read(struct mcp_call *c, const char *uri)
@@ -210,7 +212,7 @@ bool sandbox_read(struct mcp_call *c, const char *uri)
     char place[SANDBOX_PLACE_MAX + 1], path[SCRATCH_PATH_MAX + 1];
     if (sandbox_parse_uri(uri, place, path) < 0)
         return false;
-    reach_open(c, place, path, on_opened);
+    reach_read(c, place, path, want_all, on_opened);
     return true;
 }
 

@@ -27,7 +27,6 @@
 enum {
     PICTURE_MAX = 512 << 10, // bytes of a picture that is shown
     LENGTH_MAX = 4 << 20,    // bytes of one part
-    HEAD_SIZE = 512,
     URL_MAX = 4096,
     SHOWN_MAX = 100, // files that the text of list_files names
 };
@@ -295,41 +294,51 @@ static int present(struct part *p, json_t *object, json_t *content, bool whole_p
     return failed;
 }
 
+static const char *type_of(const struct reach_file *f)
+{
+    return f->has_link ? f->artifact.mime_type : store_mime_type(f->path, f->head, f->head_length);
+}
+
+// A picture is shown when it is asked for as a whole.
+static bool is_shown(const struct mcp_call *c, const struct reach_file *f)
+{
+    json_t *arguments = tool_arguments(c);
+    return !json_object_get(arguments, "offset") && !json_object_get(arguments, "length") &&
+           is_picture(type_of(f)) && f->size <= PICTURE_MAX;
+}
+
+static void want_part(const struct mcp_call *c, const struct reach_file *f, uint64_t *ret_offset,
+                      size_t *ret_length)
+{
+    json_t *arguments = tool_arguments(c), *length = json_object_get(arguments, "length");
+    *ret_offset = (uint64_t)json_number_value(json_object_get(arguments, "offset"));
+    *ret_length = length           ? (size_t)json_number_value(length)
+                  : is_shown(c, f) ? PICTURE_MAX
+                                   : (size_t)c->mcp->config->text_budget;
+}
+
 static void on_opened(struct mcp_call *c, const struct reach_file *f, const struct err *error)
 {
-    json_t *arguments = tool_arguments(c), *offset = json_object_get(arguments, "offset"),
-           *length = json_object_get(arguments, "length");
-    struct err e;
     if (error) {
         refuse(c, error);
         return;
     }
-    // The first bytes tell what it is.
-    struct part p = {.file = f, .offset = (uint64_t)json_number_value(offset)};
-    _cleanup_free_ char *begin = reach_slice(f, 0, HEAD_SIZE, &p.length, &e);
-    p.mime_type =
-        f->has_link ? f->artifact.mime_type : store_mime_type(f->path, begin, begin ? p.length : 0);
-    p.may_be_text = begin && begins_as_text(begin, p.length);
-    bool picture = !offset && !length && is_picture(p.mime_type) && f->size <= PICTURE_MAX;
-    size_t max = length    ? (size_t)json_number_value(length)
-                 : picture ? PICTURE_MAX
-                           : (size_t)c->mcp->config->text_budget;
-    if (begin && p.offset > 0 && p.offset >= f->size) {
+    if (f->offset > 0 && f->offset >= f->size) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "begin at 0, or read less far",
                    "argument 'offset': the file has %llu bytes", (unsigned long long)f->size);
         return;
     }
-    _cleanup_free_ char *data = begin ? reach_slice(f, p.offset, max, &p.length, &e) : NULL;
-    if (!data) {
-        refuse(c, &e);
-        return;
-    }
-    p.data = data;
-    p.at_end = p.offset + p.length >= f->size;
+    struct part p = {.file = f,
+                     .mime_type = type_of(f),
+                     .data = f->data,
+                     .offset = f->offset,
+                     .length = f->length,
+                     .at_end = f->offset + f->length >= f->size,
+                     .may_be_text = begins_as_text(f->head, f->head_length)};
     json_t *content = json_array(),
            *object = file_json(c, f->place, f->path, f->size, f->modified_ms, p.mime_type,
                                f->has_link ? &f->artifact : NULL);
-    if (!object || !content || present(&p, object, content, picture) != 0) {
+    if (!object || !content || present(&p, object, content, is_shown(c, f)) != 0) {
         json_decref(content);
         content = NULL; // memory is out
     }
@@ -341,7 +350,7 @@ static void read_file(struct mcp_call *c, json_t *arguments)
     const char *session = tool_string(c, arguments, "session");
     const char *path = session ? tool_string(c, arguments, "path") : NULL;
     if (path)
-        reach_open(c, session, path, on_opened);
+        reach_read(c, session, path, want_part, on_opened);
 }
 
 // ---- write_file ----------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ void rest_free(struct rest_call *c)
     if (c->key)
         keys_drop(TAKE_PTR(c->key));
     rest_moving_free(c->moving);
+    rest_download_free(c->download);
     json_decref(c->body);
     json_decref(c->network);
     json_decref(c->packages);

@@ -30,8 +30,9 @@ struct batch;
 struct batches;
 struct keys;
 struct ndjson;
-struct rest_job;    // environments.c
-struct rest_moving; // environment_files.c
+struct rest_job;      // environments.c
+struct rest_moving;   // environment_files.c
+struct rest_download; // session_files.c
 
 struct rest {
     struct gate *gate;
@@ -66,6 +67,7 @@ struct rest_call {
     struct ndjson *stream;
     struct rest_job *job;
     struct rest_moving *moving;
+    struct rest_download *download;
     struct batch *batch;
     struct rest_key *key;       // its answer is kept for who repeats it
     struct rest_key *waits_for; // it repeats one that goes on
@@ -87,6 +89,7 @@ void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *b
 // Of bodies that go into a file; for http.h.
 int rest_spool(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);
+void rest_download_free(struct rest_download *d);
 void rest_free(struct rest_call *c);
 bool rest_is_wanted(const struct rest_call *c); // somebody listens, or will ask again
 void rest_drop_body(struct rest_call *c);       // it only waits for the answer of another

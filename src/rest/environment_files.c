@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "gate/envs.h"
+#include "gate/share.h"
 #include "rest/environments.h"
 
 enum { MOVING_MAX = 4, WAIT_MS = 30000, WORD_MAX = 16 };
@@ -23,13 +24,12 @@ struct rest_moving {
     struct env_export *export;
     int fd;
     char owner[65];
-    TAILQ_ENTRY(rest_moving) list;
+    struct share_part place;
 };
 
 // SECURITY: each of them may fill the disk by as much as an environment has, and does so until the client has all of
-// it, which takes as long as the client likes.  So there are few, and whoever has some gets another only while more than
-// that are free: one caller has at most half of them, and two leave some for a third.
-static TAILQ_HEAD(, rest_moving) moving = TAILQ_HEAD_INITIALIZER(moving);
+// it, which takes as long as the client likes.  So there are few.
+static struct share moving = TAILQ_HEAD_INITIALIZER(moving);
 
 void rest_moving_free(struct rest_moving *m)
 {
@@ -37,34 +37,23 @@ void rest_moving_free(struct rest_moving *m)
         return;
     envs_export_cancel(m->export);
     fd_close(&m->fd);
-    TAILQ_REMOVE(&moving, m, list);
+    share_give(&m->place);
     free(m);
-}
-
-static bool has_place(const char *owner)
-{
-    const struct rest_moving *m;
-    unsigned all = 0, own = 0;
-    TAILQ_FOREACH(m, &moving, list)
-    {
-        all++;
-        own += strcmp(m->owner, owner) == 0;
-    }
-    return own + all < MOVING_MAX;
 }
 
 // NULL: the call was answered.
 static struct rest_moving *begin(struct rest_call *c)
 {
-    struct rest_moving *m = has_place(c->owner) ? calloc(1, sizeof *m) : NULL;
-    if (!m) {
+    struct rest_moving *m = calloc(1, sizeof *m);
+    if (m)
+        snprintf(m->owner, sizeof m->owner, "%s", c->owner);
+    if (!m || !share_take(&moving, &m->place, m->owner, 1, MOVING_MAX)) {
+        free(m);
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
                   "too many environments are on their way at one time");
         return NULL;
     }
     m->fd = -1;
-    snprintf(m->owner, sizeof m->owner, "%s", c->owner);
-    TAILQ_INSERT_TAIL(&moving, m, list);
     return c->moving = m;
 }
 

@@ -6,13 +6,18 @@
 // SECURITY: what is asked of a live session is asked of its box (gate/scratch.h), and what comes back is
 // served as a download that no browser shows within this server's origin (rest/show_file.c).
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "gate/share.h"
 #include "gate/store.h"
+#include "gate/tempfile.h"
 #include "rest/call.h"
 #include "rest/show_file.h"
 
@@ -142,59 +147,129 @@ void rest_put_file(struct rest_call *c)
 
 // ---- reading -------------------------------------------------------------------------------------
 
-// A file that is being sent, until that is over or its box is gone.
-struct sending {
-    struct live_reader reader; // first
-    struct http_exchange *x;
+// A small file comes with one answer of its box and is answered from memory; so is any file where there is no state folder.
+// Others go through a file without a name, so that a slow client holds up no box, and a box no client.
+//
+// SECURITY: no quota counts such a file, and it is there until the client has all of it.
+static struct share on_disk = TAILQ_HEAD_INITIALIZER(on_disk),
+                    in_memory = TAILQ_HEAD_INITIALIZER(in_memory);
+enum { DISK_FILES = 8, MEMORY_MAX = 64 << 20 }; // so many of the largest; bytes
+
+struct rest_download {
+    struct share_part place;
+    char owner[65], mime_type[STORE_MIME_MAX + 1], etag[80];
+    char *data; // NULL: in `fd`
+    int fd;
+    uint64_t size; // of the file, when it was found
+    bool partly;   // not all of it is wanted
 };
 
-static void on_box_gone(struct live_reader *r)
+void rest_download_free(struct rest_download *d)
 {
-    http_stream_chunk(((struct sending *)r)->x, NULL); // cut off, where the client notices
+    if (!d)
+        return;
+    share_give(&d->place);
+    fd_close(&d->fd);
+    free(d->data);
+    free(d);
+}
+
+static void write_etag(struct rest_download *d, const struct scratch_file *f)
+{
+    snprintf(d->etag, sizeof d->etag, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", f->inode, f->size,
+             (uint64_t)f->mtime_ns);
+}
+
+static int make_place(struct rest_call *c, bool memory, uint64_t size, struct err *e)
+{
+    struct rest_download *d = c->download;
+    uint64_t disk = DISK_FILES * c->rest->config->file_size_bytes;
+    if (!share_take(memory ? &in_memory : &on_disk, &d->place, d->owner, size,
+                    memory ? MEMORY_MAX : disk))
+        return err_set(e, ERR_BUSY, 0, "try again later",
+                       "too many bytes of files are on their way at one time");
+    if (!memory)
+        return d->fd = tempfile_open(c->rest->gate->facts->state_folder, e);
+    d->data = malloc(size ? size : 1);
+    return d->data ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "memory is out");
+}
+
+static int on_found(const struct scratch_file *file, const char *head, size_t length,
+                    struct scratch_part *part, void *argument, struct err *e)
+{
+    struct rest_call *c = argument;
+    struct rest_download *d = c->download;
+    write_etag(d, file);
+    snprintf(d->mime_type, sizeof d->mime_type, "%s", store_mime_type(file->path, head, length));
+    bool memory = file->size == length || c->rest->gate->facts->state_folder < 0;
+    uint64_t offset = 0, wanted = file->size;
+    int status = http_wanted(c->x, file->size, d->etag, &offset, &wanted);
+    if (c->x->method == HTTP_HEAD || (status != 200 && status != 206))
+        wanted = 0;
+    // In memory, bytes stand where they stand in the file.
+    if (!memory)
+        *part = (struct scratch_part){offset, wanted};
+    d->size = file->size;
+    d->partly = part->length < file->size;
+    return make_place(c, memory, memory ? file->size : wanted, e);
+}
+
+static int on_bytes(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
+{
+    struct rest_download *d = ((struct rest_call *)argument)->download;
+    if (d->data) {
+        memcpy(d->data + offset, data, length);
+        return 0;
+    }
+    int r = fd_write_sparse(d->fd, data, length, offset);
+    return r < 0 ? tempfile_failed(-r, e) : 0;
 }
 
 static void on_sent(void *argument)
 {
-    struct sending *s = argument;
-    live_reader_drop(&s->reader);
-    free(s);
-}
-
-static bool watch_box(struct rest_call *c, struct live_box *b)
-{
-    struct sending *s = calloc(1, sizeof *s);
-    if (!s)
-        return false;
-    *s = (struct sending){.reader = {.on_gone = on_box_gone}, .x = c->x};
-    live_reader_add(b, &s->reader);
-    c->x->on_end = on_sent;
-    c->x->end_argument = s;
-    return true;
+    rest_download_free(argument);
 }
 
 static void on_read(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct rest_call *c = argument;
-    char etag[80];
+    struct rest_download *d = c->download;
+    (void)b;
     c->op = NULL;
+    if (!reply->error.message[0] && d->partly && reply->file.size != d->size)
+        (void)err_set(&reply->error, ERR_FILE_REFUSED, 0, "try again",
+                      "'%.200s' became shorter while it was read", c->path);
+    else if (!reply->error.message[0] && !d->data && ftruncate(d->fd, (off_t)reply->file.size) < 0)
+        (void)tempfile_failed(errno, &reply->error);
     if (reply->error.message[0]) {
         rest_fail_err(c, &reply->error);
         return;
     }
-    if (!watch_box(c, (struct live_box *)(uintptr_t)b)) {
-        rest_answer(c, 503, NULL);
-        return;
-    }
-    snprintf(etag, sizeof etag, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", reply->file.inode,
-             reply->file.size, (uint64_t)reply->file.mtime_ns);
-    show_bytes(c, c->path, NULL, TAKE_FD(reply->fd), reply->file.size,
-               reply->file.mtime_ns / 1000000, etag);
+    write_etag(d, &reply->file); // of what was read
+    c->download = NULL;
+    c->x->on_end = on_sent; // its place is taken until all is sent
+    c->x->end_argument = d;
+    show_bytes(c, &(struct show_file){.path = c->path,
+                                      .mime_type = d->mime_type,
+                                      .etag = d->etag,
+                                      .data = d->data,
+                                      .fd = TAKE_FD(d->fd),
+                                      .size = reply->file.size,
+                                      .modified_ms = reply->file.mtime_ns / 1000000});
 }
 
 static void read_live(struct rest_call *c, struct session *s)
 {
+    static const struct scratch_sink sink = {.begin = on_found, .take = on_bytes};
     struct err e;
-    c->op = scratch_read(s->box, c->path, on_read, c, &e);
+    struct rest_download *d = c->download = calloc(1, sizeof *d);
+    if (!d) {
+        rest_answer(c, 503, NULL);
+        return;
+    }
+    d->fd = -1;
+    snprintf(d->owner, sizeof d->owner, "%s", c->owner);
+    c->op = scratch_read(s->box, c->path, &sink, on_read, c, &e);
     if (!c->op)
         rest_fail_err(c, &e);
 }
@@ -218,7 +293,12 @@ void rest_get_file(struct rest_call *c)
     char etag[STORE_TOKEN_LENGTH + 8];
     snprintf(etag, sizeof etag, "\"%.16s\"", a.token + 8); // not all of the link
     c->x->while_named = true;
-    show_bytes(c, a.path, a.mime_type, fd, a.size, a.modified_ms, etag);
+    show_bytes(c, &(struct show_file){.path = a.path,
+                                      .mime_type = a.mime_type,
+                                      .etag = etag,
+                                      .fd = fd,
+                                      .size = a.size,
+                                      .modified_ms = a.modified_ms});
 }
 
 // ---- removing ------------------------------------------------------------------------------------

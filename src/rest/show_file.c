@@ -14,7 +14,7 @@
 #include "gate/exec_input.h"
 #include "rest/files.h"
 
-enum { URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096, HEAD_BYTES = 512 };
+enum { URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
 
 // ---- objects -------------------------------------------------------------------------------------
 
@@ -76,18 +76,17 @@ static void set_modified(struct http_exchange *x, int64_t ms)
         http_add_header(x, "Last-Modified", text);
 }
 
-void show_bytes(struct rest_call *c, const char *path, const char *mime_type, int fd, uint64_t size,
-                int64_t modified_ms, const char *etag)
+void show_bytes(struct rest_call *c, const struct show_file *f)
 {
     struct http_exchange *x = rest_let_go(c);
-    char head[HEAD_BYTES], type[STORE_MIME_MAX + 1], shown[STORE_MIME_MAX + 32];
-    ssize_t n = mime_type ? 0 : pread(fd, head, sizeof head, 0);
-    snprintf(type, sizeof type, "%s",
-             mime_type ? mime_type : store_mime_type(path, head, n > 0 ? (size_t)n : 0));
-    rest_file_headers(x, path, type); // SECURITY: hostile code wrote it
-    set_modified(x, modified_ms);
-    bool text = strncmp(type, "text/", 5) == 0;
-    snprintf(shown, sizeof shown, "%s%s", type, text ? "; charset=utf-8" : "");
-    http_serve_file(x, shown, fd, size, etag);
+    char shown[STORE_MIME_MAX + 32];
+    rest_file_headers(x, f->path, f->mime_type); // SECURITY: hostile code wrote it
+    set_modified(x, f->modified_ms);
+    bool text = strncmp(f->mime_type, "text/", 5) == 0;
+    snprintf(shown, sizeof shown, "%s%s", f->mime_type, text ? "; charset=utf-8" : "");
+    if (f->data)
+        http_serve_bytes(x, shown, f->data, f->size, f->etag);
+    else
+        http_serve_file(x, shown, f->fd, f->size, f->etag);
     rest_free(c);
 }

@@ -16,9 +16,15 @@ json_t *show_scratch_file(struct rest_call *c, const char *session, const struct
 // The same and "session", "execution_id", "created_at", "expires_at" for each: a new array.
 json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t count);
 
-// Answers with the bytes of a file, or what a Range asks of them.  `mime_type` NULL: by the name.  Takes the
-// descriptor; the call is gone afterwards.
-void show_bytes(struct rest_call *c, const char *path, const char *mime_type, int fd, uint64_t size,
-                int64_t modified_ms, const char *etag);
+// Answers with the bytes of a file, or what a Range asks of them.  Takes the descriptor, copies the bytes; the call is
+// gone afterwards.
+struct show_file {
+    const char *path, *mime_type, *etag;
+    const char *data; // NULL: they are in `fd`
+    int fd;
+    uint64_t size;
+    int64_t modified_ms;
+};
+void show_bytes(struct rest_call *c, const struct show_file *f);
 
 #endif

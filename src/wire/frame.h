@@ -38,8 +38,10 @@ enum {
     FRAME_PATH_MAX = 1024, // bytes, below the folder, without a slash at its beginning
     FRAME_NAME_MAX = 255,
     FRAME_DEPTH_MAX = 32,
-    FRAME_LIST_MAX = 1000,    // entries that a list has
-    FRAME_COUNT_MAX = 100000, // entries that are looked at for it
+    FRAME_LIST_MAX = 1000,      // entries that a list has
+    FRAME_COUNT_MAX = 100000,   // entries that are looked at for it
+    FRAME_WINDOW = 8,           // frames with bytes of one file that are on their way at one time
+    FRAME_DATA_MAX = 56 * 1024, // bytes of a file in one frame: with head and path one datagram
 };
 
 enum frame_kind {
@@ -48,8 +50,8 @@ enum frame_kind {
     FRAME_EXIT,    // box -> gate: struct frame_exit, when the user process is gone
     FRAME_READY,   // box -> keeper: parked, every layer up; carries the scratch descriptor
     FRAME_FAILED,  // box -> keeper: struct frame_failed, a step of the recipe failed
-    FRAME_FILE,    // gate -> box: struct frame_file, path: look at, open, write files in scratch
-    FRAME_FILED, // box -> gate: struct frame_filed, entries, in one datagram; may carry one descriptor
+    FRAME_FILE,  // gate -> box: struct frame_file, path, bytes: list, read, write files in scratch
+    FRAME_FILED, // box -> gate: struct frame_filed, entries or bytes, in one datagram
     FRAME_OUTPUT, // box -> gate: bytes that the code printed; the flags are 0 for stdout, 1 for stderr
     FRAME_KIND_MAX
 };
@@ -80,14 +82,18 @@ struct frame_failed {
     int32_t errnum;
 };
 
-// A file is replaced in three steps, so that nobody sees half of it: CREATE makes one with a name of its
-// own in the same folder and hands out the descriptor, COMMIT gives it the name that was asked for, ABORT
-// removes it.  `ticket` tells which it was.
+// SECURITY: a file travels as bytes, never as a descriptor.  Code in the box can hold a lock of the file for as long
+// as it likes, and whoever reads or writes the file waits for that lock: so only the box itself does.
+//
+// A file is replaced in steps, so that no reader sees half of it: CREATE makes a file with a temporary name in the
+// same folder and writes the first bytes, WRITE adds bytes, COMMIT gives the file the name that was asked for, ABORT
+// removes it.  `ticket` is the same in all of them.
 enum frame_file_op {
     FILE_LIST =
         1, // of the whole folder; no path.  One or more FILED frames, all but the last with `more`
-    FILE_OPEN,   // FILED carries a descriptor for reading
-    FILE_CREATE, // FILED carries a descriptor for writing
+    FILE_READ, // FILED has the bytes: fewer than `length` only at the end of the file
+    FILE_CREATE,
+    FILE_WRITE,
     FILE_COMMIT,
     FILE_ABORT,
     FILE_DELETE, // a file, or a folder with all that is in it
@@ -98,9 +104,13 @@ enum frame_file_op {
 struct frame_file {
     uint32_t op;     // enum frame_file_op
     uint32_t tag;    // comes back in FILED
-    uint32_t ticket; // CREATE, COMMIT, ABORT: the same for all three
+    uint32_t ticket; // CREATE, WRITE, COMMIT, ABORT
     uint32_t path_length;
-    // the path: components of plain names, without "." and ".."
+    uint64_t offset; // READ, WRITE: of the bytes
+    uint64_t inode;  // READ, WRITE: another file of that name is ESTALE; 0: any file
+    uint32_t length; // READ: bytes that are wanted; CREATE, WRITE: bytes behind the path
+    uint32_t reserved;
+    // the path: components of plain names, without "." and ".."; then the bytes
 };
 
 struct frame_stat {
@@ -114,10 +124,11 @@ struct frame_filed {
     int32_t errnum;         // 0: it worked
     uint32_t more;          // LIST: 1: another frame of the same tag follows
     uint64_t left_out, odd; // LIST, in its last frame: see gate/scratch.h
-    struct frame_stat stat; // OPEN, COMMIT
+    struct frame_stat stat; // READ, CREATE, COMMIT
+    uint64_t offset;        // of the FILE frame
     uint32_t count;         // LIST: how many entries follow; BUSY: see there
     uint32_t reserved;      // 0
-    // `count` times: struct frame_entry, and its path
+    // LIST: `count` times struct frame_entry and its path; READ: bytes
 };
 
 struct frame_entry {

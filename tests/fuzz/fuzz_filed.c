@@ -42,10 +42,11 @@ static void check_list(const struct scratch_list *l)
 static int take(struct scratch_list *l, size_t *room, const char *frame, size_t length)
 {
     struct frame_filed f;
-    bool has_fd = length & 1;
-    if (!scratch_check(frame, length, has_fd, &f))
+    if (!scratch_check(frame, length, &f))
         return -EBADMSG;
     assert(f.op > 0 && f.op < FILE_OP_MAX && f.errnum >= 0);
+    assert(f.op == FILE_LIST || length - sizeof f <= FRAME_DATA_MAX);
+    assert(f.op == FILE_LIST || f.op == FILE_READ || length == sizeof f);
     if (f.errnum) {
         struct err e = {0};
         struct wire_limits limits = {0};

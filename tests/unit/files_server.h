@@ -32,8 +32,9 @@ static pid_t server;
 // What came back, whole.
 static struct {
     struct frame_filed filed; // the last
-    int fd;
     unsigned frames, count;
+    char data[FRAME_DATA_MAX]; // READ
+    size_t length;
     struct {
         struct frame_entry e;
         char path[FRAME_PATH_MAX + 1];
@@ -120,34 +121,75 @@ static void take_entries(const char *at, const char *end)
     assert_ptr_equal(at, end);
 }
 
-static int ask_raw(enum frame_file_op op, const char *path, size_t length, uint32_t ticket)
+// A box never sends a descriptor.
+static ssize_t hear(char *datagram, size_t size)
+{
+    struct iovec iov = {datagram, size};
+    char control[CMSG_SPACE(sizeof(int))];
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(sock, &msg, 0);
+    assert_true(n < 0 || (msg.msg_controllen == 0 && !(msg.msg_flags & MSG_CTRUNC)));
+    return n;
+}
+
+static int ask_file(struct frame_file f, const char *path, size_t length, const char *data)
 {
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
     static uint32_t tag;
-    struct frame_file f = {
-        .op = op, .tag = ++tag, .ticket = ticket, .path_length = (uint32_t)length};
+    bool brings = f.op == FILE_CREATE || f.op == FILE_WRITE;
+    size_t bytes = brings ? f.length : 0;
+    f.tag = ++tag;
+    f.path_length = (uint32_t)length;
     memcpy(datagram, &f, sizeof f);
     memcpy(datagram + sizeof f, path, length);
-    assert_int_equal(send(sock, datagram, sizeof f + length, 0), sizeof f + length);
+    if (bytes)
+        memcpy(datagram + sizeof f + length, data, bytes);
+    assert_int_equal(send(sock, datagram, sizeof f + length + bytes, 0), sizeof f + length + bytes);
     got.frames = got.count = 0;
-    got.fd = -1;
     do {
         struct frame_header h;
-        size_t fds = 0;
-        ssize_t n = fd_recv(sock, datagram, sizeof datagram, &got.fd, 1, &fds);
+        ssize_t n = hear(datagram, sizeof datagram);
         assert_true(n >= (ssize_t)(sizeof h + sizeof got.filed));
         memcpy(&h, datagram, sizeof h);
         memcpy(&got.filed, datagram + sizeof h, sizeof got.filed);
+        got.length = (size_t)n - sizeof h - sizeof got.filed;
         assert_true(h.magic == FRAME_MAGIC && h.kind == FRAME_FILED && h.offset == 0);
         assert_int_equal(h.total, (size_t)n - sizeof h);
-        assert_true(got.filed.op == op && got.filed.tag == tag && got.filed.reserved == 0);
-        if (op == FILE_LIST)
-            take_entries(datagram + sizeof h + sizeof got.filed, datagram + n);
+        assert_true(got.filed.op == f.op && got.filed.tag == tag && got.filed.reserved == 0);
+        assert_true(got.filed.offset == f.offset);
+        const char *rest = datagram + sizeof h + sizeof got.filed;
+        if (f.op == FILE_LIST)
+            take_entries(rest, datagram + n);
+        else if (f.op == FILE_READ && got.filed.errnum == 0)
+            memcpy(got.data, rest, got.length);
+        else
+            assert_int_equal(got.length, 0);
         assert_true(++got.frames < FRAMES_MAX);
     } while (got.filed.more);
-    bool carries = got.filed.errnum == 0 && (op == FILE_OPEN || op == FILE_CREATE);
-    assert_int_equal(got.fd >= 0, carries);
     return got.filed.errnum;
+}
+
+static int ask_raw(enum frame_file_op op, const char *path, size_t length, uint32_t ticket)
+{
+    struct frame_file f = {.op = op, .ticket = ticket};
+    if (op == FILE_READ)
+        f.length = FRAME_DATA_MAX;
+    return ask_file(f, path, length, NULL);
+}
+
+// Writes into what CREATE made.
+static int ask_write(const char *path, uint32_t ticket, uint64_t offset, const char *text)
+{
+    struct frame_file f = {
+        .op = FILE_WRITE, .ticket = ticket, .offset = offset, .length = (uint32_t)strlen(text)};
+    return ask_file(f, path, strlen(path), text);
+}
+
+static int ask_part(const char *path, uint64_t inode, uint64_t offset, uint32_t length)
+{
+    struct frame_file f = {.op = FILE_READ, .inode = inode, .offset = offset, .length = length};
+    return ask_file(f, path, strlen(path), NULL);
 }
 
 static int ask(enum frame_file_op op, const char *path)

@@ -37,9 +37,7 @@ static struct {
 static void forget(void)
 {
     scratch_list_clear(&saw.reply.list);
-    fd_close(&saw.reply.fd);
     memset(&saw, 0, sizeof saw);
-    saw.reply.fd = -1;
 }
 
 static void on_done(const struct live_box *live, struct scratch_reply *reply, void *argument)
@@ -51,8 +49,57 @@ static void on_done(const struct live_box *live, struct scratch_reply *reply, vo
     if (reply->file.path)
         strncpy(saw.path, reply->file.path, sizeof saw.path - 1);
     reply->list = (struct scratch_list){0};
-    reply->fd = -1;
 }
+
+// What was read, and what is wanted of it.
+static struct {
+    struct scratch_part want; // length 0: all
+    int begins, refuse;       // refuse: what take() returns
+    uint64_t size;            // as begin() was told
+    char head[16];
+    char *data;  // as large as the file
+    uint64_t at; // where the next bytes stand
+    size_t length;
+} sunk;
+
+static void forget_sunk(void)
+{
+    free(sunk.data);
+    memset(&sunk, 0, sizeof sunk);
+}
+
+static int on_begin(const struct scratch_file *file, const char *head, size_t length,
+                    struct scratch_part *part, void *argument, struct err *error)
+{
+    (void)error;
+    assert_ptr_equal(argument, &saw);
+    assert_true(part->offset == 0 && part->length == file->size && length <= file->size);
+    memcpy(sunk.head, head, length < sizeof sunk.head ? length : sizeof sunk.head);
+    sunk.begins++;
+    sunk.size = file->size;
+    if (sunk.want.length)
+        *part = sunk.want;
+    sunk.at = part->offset;
+    free(sunk.data);
+    sunk.data = calloc(1, file->size + 1);
+    return 0;
+}
+
+static int on_take(const void *data, size_t length, uint64_t offset, void *argument,
+                   struct err *error)
+{
+    assert_ptr_equal(argument, &saw);
+    assert_true(sunk.begins == 1 && length > 0 && offset == sunk.at);
+    assert_true(offset + length <= sunk.size);
+    memcpy(sunk.data + offset, data, length);
+    sunk.at += length;
+    sunk.length += length;
+    if (sunk.refuse < 0)
+        (void)err_set(error, ERR_DISK_FULL, 0, NULL, "no room here");
+    return sunk.refuse;
+}
+
+static const struct scratch_sink sink = {.begin = on_begin, .take = on_take};
 
 static void on_garbage(struct live_box *live)
 {
@@ -66,7 +113,6 @@ static int begin(void **state)
 {
     (void)state;
     int pair[2];
-    saw.reply.fd = -1;
     forget();
     fds_before = unit_fd_count();
     gate = (struct gate){.base = event_base_new()};
@@ -85,6 +131,7 @@ static int finish(void **state)
     live_free(b); // on_done() may be called, and looks at it
     b = NULL;
     forget();
+    forget_sunk();
     event_base_free(gate.base);
     fd_close(&box);
     return unit_fd_count() == fds_before ? 0 : -1;

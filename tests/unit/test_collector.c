@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,21 +78,6 @@ static bool is_there(const struct place *p, const char *name)
     return lstat(at(p, name), &st) == 0;
 }
 
-// A file as a box has it: on tmpfs, opened for reading.
-static int box_file(const char *text, off_t size)
-{
-    char path[64];
-    int fd = memfd_create("box", MFD_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    assert_int_equal(ftruncate(fd, size), 0);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int again = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(again >= 0);
-    fd_close(&fd);
-    return again;
-}
-
 static struct collector_answer save_text(const struct place *p, const char *path, const char *text)
 {
     struct collector_answer a;
@@ -101,10 +85,14 @@ static struct collector_answer save_text(const struct place *p, const char *path
     return a;
 }
 
-static struct collector_answer save_fd(const struct place *p, const char *path, int fd)
+// A file of `size` bytes that begins with a text; the rest is 0.
+static struct collector_answer save_file(const struct place *p, const char *path, const char *text,
+                                         uint64_t size)
 {
     struct collector_answer a;
-    collector_save_file(p->collector.sock, path, fd, &a);
+    collector_begin(p->collector.sock, path, size);
+    collector_data(p->collector.sock, text, strlen(text), 0);
+    collector_finish(p->collector.sock, size, &a);
     return a;
 }
 
@@ -119,8 +107,7 @@ static void files_and_bytes_arrive(void **state)
     assert_string_equal(a.saved, "image-1.png");
     assert_int_equal(a.size, 7);
     assert_holds(&p, "out/image-1.png", "picture");
-    int fd = box_file("a,b\n", 4);
-    a = save_fd(&p, "deep/er/table.csv", fd);
+    a = save_file(&p, "deep/er/table.csv", "a,b\n", 4);
     assert_true(a.ok);
     assert_string_equal(a.saved, "deep/er/table.csv");
     assert_holds(&p, "out/deep/er/table.csv", "a,b\n");
@@ -128,7 +115,13 @@ static void files_and_bytes_arrive(void **state)
     assert_int_equal(st.st_mode & 0133, 0); // nobody's program, nobody else's to write
     assert_true(save_text(&p, "empty", "").ok);
     assert_holds(&p, "out/empty", "");
-    fd_close(&fd);
+    // One that became shorter, and one whose bytes come in another order.
+    collector_begin(p.collector.sock, "parts", 100);
+    collector_data(p.collector.sock, "def", 3, 3);
+    collector_data(p.collector.sock, "abc", 3, 0);
+    collector_finish(p.collector.sock, 5, &a);
+    assert_true(a.ok && a.size == 5);
+    assert_holds(&p, "out/parts", "abcde");
     end(&p);
 }
 
@@ -214,27 +207,37 @@ static void nothing_is_hidden(void **state)
     end(&p);
 }
 
-// What is no file of a box is not read: it could block for ever, or be somebody's secret.
-static void only_files_of_a_box(void **state)
+static void a_file_that_is_given_up(void **state)
 {
     (void)state;
     struct place p;
-    int pipes[2];
     begin(&p);
-    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC); // on no tmpfs
-    int both = memfd_create("both", MFD_CLOEXEC);            // for writing too
-    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-    int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int bad[] = {pipes[0], file, both, zero, folder};
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        assert_true(bad[i] >= 0);
-        assert_false(save_fd(&p, "x", bad[i]).ok);
-        (void)close(bad[i]);
-    }
-    fd_close(&pipes[1]);
-    assert_false(is_there(&p, "out/x"));
+    collector_begin(p.collector.sock, "deep/x", 100);
+    collector_data(p.collector.sock, "abc", 3, 0);
+    collector_drop(p.collector.sock);
+    assert_true(save_text(&p, "y", "z").ok); // and it goes on
+    assert_false(is_there(&p, "out/deep/x"));
     end(&p);
+}
+
+// A descriptor is none of its business, and more bytes than were announced are the end of it.
+static void what_no_gate_sends(void **state)
+{
+    (void)state;
+    struct place p;
+    for (int i = 0; i < 3; i++) {
+        begin(&p);
+        collector_begin(p.collector.sock, "x", 2);
+        if (i == 0)
+            collector_data(p.collector.sock, "abc", 3, 0);
+        else if (i == 1)
+            collector_data(p.collector.sock, "a", 1, UINT64_MAX);
+        else
+            unit_send_raw(p.collector.sock, "0123456789abcdef", 16, &p.collector.sock, 1);
+        collector_end(&p.collector, false); // returns: it has ended although our end is open
+        assert_false(is_there(&p, "out/x"));
+        end(&p);
+    }
 }
 
 static void holes_stay_holes_and_room_is_bounded(void **state)
@@ -243,21 +246,17 @@ static void holes_stay_holes_and_room_is_bounded(void **state)
     struct place p;
     struct stat st;
     begin(&p);
-    int fd = box_file("begin", 40 << 20);
-    assert_true(save_fd(&p, "sparse", fd).ok);
+    assert_true(save_file(&p, "sparse", "begin", 40 << 20).ok);
     assert_int_equal(stat(at(&p, "out/sparse"), &st), 0);
     assert_int_equal(st.st_size, 40 << 20);
     assert_true(st.st_blocks * 512 < 1 << 20);
     // A second name for the same file: more in all than the scratch of a box holds.
-    struct collector_answer a = save_fd(&p, "again", fd);
+    struct collector_answer a = save_file(&p, "again", "begin", 40 << 20);
     assert_false(a.ok);
     assert_non_null(strstr(a.error, "--scratch"));
-    fd_close(&fd);
-    fd = box_file("", (off_t)1 << 50);
-    a = save_fd(&p, "huge", fd);
+    a = save_file(&p, "huge", "", 1ULL << 50);
     assert_false(a.ok);
     assert_false(is_there(&p, "out/huge"));
-    fd_close(&fd);
     end(&p);
 }
 
@@ -282,12 +281,15 @@ static void half_a_file_is_removed(void **state)
     (void)state;
     struct place p;
     begin(&p);
-    char ask[16 + SCRATCH_PATH_MAX + 1 + 7] = {2, 0, 0, 0, 0, 0, 0, 0, 100};
+    char ask[16 + SCRATCH_PATH_MAX + 1 + 7] = {1, 0, 0, 0, 0, 0, 0, 0, 100};
     size_t length = 16 + SCRATCH_PATH_MAX + 1;
     length = (length + 7) / 8 * 8;
     snprintf(ask + 16, sizeof ask - 16, "half.png");
     unit_send_raw(p.collector.sock, ask, length, NULL, 0);
-    unit_send_raw(p.collector.sock, "0123456789", 10, NULL, 0);
+    unit_send_raw(p.collector.sock,
+                  "\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                  "0123456789",
+                  26, NULL, 0);
     fd_close(&p.collector.sock);
     collector_end(&p.collector, false);
     assert_false(is_there(&p, "out/half.png"));
@@ -325,7 +327,8 @@ int main(void)
         cmocka_unit_test(no_folder_that_is_a_link),
         cmocka_unit_test(no_path_that_leads_out),
         cmocka_unit_test(nothing_is_hidden),
-        cmocka_unit_test(only_files_of_a_box),
+        cmocka_unit_test(a_file_that_is_given_up),
+        cmocka_unit_test(what_no_gate_sends),
         cmocka_unit_test(holes_stay_holes_and_room_is_bounded),
         cmocka_unit_test(a_bounded_number),
         cmocka_unit_test(half_a_file_is_removed),

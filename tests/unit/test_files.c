@@ -68,9 +68,9 @@ static void a_file_of_a_pebibyte(void **state)
     assert_int_equal(truncate("huge", 1LL << 50), 0);
     assert_int_equal(ask(FILE_LIST, ""), 0);
     assert_true(find("huge") && find("huge")->stat.size == 1ULL << 50);
-    assert_int_equal(ask(FILE_OPEN, "huge"), 0);
+    assert_int_equal(ask(FILE_READ, "huge"), 0);
     assert_int_equal(got.filed.stat.size, 1ULL << 50);
-    fd_close(&got.fd);
+    assert_int_equal(got.length, FRAME_DATA_MAX);
 }
 
 static void five_thousand_files(void **state)
@@ -154,23 +154,46 @@ static void a_hundred_thousand_files(void **state)
     assert_int_equal(access("many", F_OK), -1);
 }
 
-// ---- OPEN --------------------------------------------------------------------------------------------------
+// ---- READ --------------------------------------------------------------------------------------------------
 
-static void a_file_is_opened_for_reading(void **state)
+static void a_file_is_read_in_parts(void **state)
 {
     (void)state;
-    char text[16] = "";
     assert_int_equal(mkdir("a", 0755), 0);
     put("a/file", "hello");
-    assert_int_equal(ask(FILE_OPEN, "a/file"), 0);
+    assert_int_equal(ask(FILE_READ, "a/file"), 0);
     assert_int_equal(got.filed.stat.size, 5);
-    assert_int_equal(pread(got.fd, text, sizeof text, 0), 5);
-    assert_string_equal(text, "hello");
-    assert_int_equal(fcntl(got.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
-    fd_close(&got.fd);
+    assert_true(got.length == 5 && memcmp(got.data, "hello", 5) == 0);
+    uint64_t inode = got.filed.stat.inode;
+    assert_int_equal(ask_part("a/file", inode, 1, 3), 0);
+    assert_true(got.length == 3 && memcmp(got.data, "ell", 3) == 0);
+    assert_int_equal(got.filed.stat.inode, inode);
+    assert_int_equal(ask_part("a/file", inode, 4, FRAME_DATA_MAX), 0);
+    assert_int_equal(got.length, 1);
+    assert_int_equal(ask_part("a/file", inode, 5, 10), 0);
+    assert_int_equal(got.length, 0);
+    assert_int_equal(ask_part("a/file", inode, 1ULL << 62, 10), 0);
+    assert_int_equal(got.length, 0);
+    assert_int_equal(ask_part("a/file", inode, 0, 0), 0);
+    assert_int_equal(got.length, 0);
 }
 
-static void what_is_not_opened(void **state)
+// Parts of two files are never mixed.
+static void another_file_of_that_name_is_stale(void **state)
+{
+    (void)state;
+    put("file", "old");
+    put("other", "new");
+    assert_int_equal(ask(FILE_READ, "file"), 0);
+    uint64_t inode = got.filed.stat.inode;
+    assert_int_equal(rename("other", "file"), 0);
+    assert_int_equal(ask_part("file", inode, 0, 10), ESTALE);
+    assert_int_equal(got.length, 0);
+    assert_int_equal(unlink("file"), 0);
+    assert_int_equal(ask_part("file", inode, 0, 10), ENOENT);
+}
+
+static void what_is_not_read(void **state)
 {
     (void)state;
     char deep[3 * FRAME_DEPTH_MAX] = "", name[FRAME_NAME_MAX + 2];
@@ -215,13 +238,12 @@ static void what_is_not_opened(void **state)
         {name, EINVAL},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        int errnum = ask(FILE_OPEN, cases[i].path);
+        int errnum = ask(FILE_READ, cases[i].path);
         if (errnum != cases[i].errnum)
             fail_msg("'%s' gave %d", cases[i].path, errnum);
     }
-    assert_int_equal(ask_raw(FILE_OPEN, "plain\0x", 7, 0), EINVAL);
-    assert_int_equal(ask(FILE_OPEN, ".hidden"), 0);
-    fd_close(&got.fd);
+    assert_int_equal(ask_raw(FILE_READ, "plain\0x", 7, 0), EINVAL);
+    assert_int_equal(ask(FILE_READ, ".hidden"), 0);
 }
 
 // It would see the end of its file, and be killed by SIGPIPE at the next write.
@@ -235,7 +257,7 @@ static void a_writer_that_waits_at_a_fifo_goes_on_waiting(void **state)
         _exit(fd >= 0);
     }
     (void)usleep(20000);
-    assert_int_equal(ask(FILE_OPEN, "fifo"), ENXIO);
+    assert_int_equal(ask(FILE_READ, "fifo"), ENXIO);
     (void)usleep(20000);
     int status;
     assert_int_equal(waitpid(writer, &status, WNOHANG), 0);
@@ -243,13 +265,7 @@ static void a_writer_that_waits_at_a_fifo_goes_on_waiting(void **state)
     assert_int_equal(waitpid(writer, &status, 0), writer);
 }
 
-// ---- CREATE, COMMIT, ABORT -----------------------------------------------------------------------------------
-
-static void write_got(const char *text)
-{
-    assert_int_equal(fd_write_all(got.fd, text, strlen(text)), 0);
-    fd_close(&got.fd);
-}
+// ---- CREATE, WRITE, COMMIT, ABORT ----------------------------------------------------------------------------
 
 static void a_file_is_replaced_at_once_or_not_at_all(void **state)
 {
@@ -257,7 +273,8 @@ static void a_file_is_replaced_at_once_or_not_at_all(void **state)
     struct stat st;
     put("file", "old");
     assert_int_equal(ask(FILE_CREATE, "file"), 0);
-    write_got("new!");
+    assert_int_equal(ask_write("file", 7, 2, "w!"), 0);
+    assert_int_equal(ask_write("file", 7, 0, "ne"), 0);
     assert_true(holds("file", "old"));
     assert_int_equal(ask(FILE_LIST, ""), 0);
     assert_int_equal(got.count, 1); // what is on its way is not shown
@@ -274,10 +291,11 @@ static void a_file_is_replaced_at_once_or_not_at_all(void **state)
     assert_true(find("file")->stat.mtime_ns % 1000000000 != 0);
 
     assert_int_equal(ask(FILE_CREATE, "file"), 0);
-    write_got("never");
+    assert_int_equal(ask_write("file", 7, 0, "never"), 0);
     assert_int_equal(ask(FILE_ABORT, "file"), 0);
     assert_int_equal(ask(FILE_ABORT, "file"), ENOENT);
     assert_int_equal(ask(FILE_COMMIT, "file"), ENOENT);
+    assert_int_equal(ask_write("file", 7, 0, "x"), ENOENT);
     assert_true(holds("file", "NEW!"));
 }
 
@@ -285,8 +303,8 @@ static void folders_on_the_way_are_made(void **state)
 {
     (void)state;
     assert_int_equal(mkdir("a", 0755), 0);
-    assert_int_equal(ask(FILE_CREATE, "a/b/c/d.txt"), 0);
-    write_got("x");
+    struct frame_file f = {.op = FILE_CREATE, .ticket = 7, .length = 1};
+    assert_int_equal(ask_file(f, "a/b/c/d.txt", 11, "x"), 0); // with its first bytes
     assert_int_equal(ask(FILE_COMMIT, "a/b/c/d.txt"), 0);
     assert_true(holds("a/b/c/d.txt", "x"));
 }
@@ -295,11 +313,9 @@ static void two_files_are_written_at_one_time(void **state)
 {
     (void)state;
     assert_int_equal(ask_raw(FILE_CREATE, "one", 3, 1), 0);
-    int one = got.fd;
     assert_int_equal(ask_raw(FILE_CREATE, "two", 3, 0xfffffffe), 0);
-    write_got("2");
-    got.fd = one;
-    write_got("1");
+    assert_int_equal(ask_write("two", 0xfffffffe, 0, "2"), 0);
+    assert_int_equal(ask_write("one", 1, 0, "1"), 0);
     assert_int_equal(ask_raw(FILE_COMMIT, "two", 3, 0xfffffffe), 0);
     assert_int_equal(ask_raw(FILE_COMMIT, "one", 3, 1), 0);
     assert_true(holds("one", "1") && holds("two", "2"));
@@ -319,11 +335,38 @@ static void where_no_file_can_be_written(void **state)
     assert_int_equal(ask(FILE_CREATE, "../file"), EINVAL);
     // It became a folder meanwhile: what was written goes.
     assert_int_equal(ask(FILE_CREATE, "later"), 0);
-    write_got("x");
+    assert_int_equal(ask_write("later", 7, 0, "x"), 0);
     assert_int_equal(mkdir("later", 0755), 0);
     assert_int_equal(ask(FILE_COMMIT, "later"), EISDIR);
     assert_int_equal(ask(FILE_ABORT, "later"), ENOENT);
     assert_int_equal(ask(FILE_DELETE, "later"), 0);
+}
+
+// Code puts something else in the place of what is being written.
+static void what_is_written_is_not_what_was_made(void **state)
+{
+    (void)state;
+    static const char part[] = ".constrictor-00000007.part";
+    char target[128];
+    snprintf(target, sizeof target, "%s/target", outside);
+    put(target, "theirs");
+    assert_int_equal(ask(FILE_CREATE, "file"), 0);
+    uint64_t inode = got.filed.stat.inode;
+    struct frame_file f = {.op = FILE_WRITE, .ticket = 7, .inode = inode, .length = 4};
+    assert_int_equal(ask_file(f, "file", 4, "ours"), 0);
+    put("other", "other");
+    assert_int_equal(rename("other", part), 0);
+    assert_int_equal(ask_file(f, "file", 4, "ours"), ESTALE);
+    assert_true(holds(part, "other"));
+    assert_int_equal(unlink(part), 0);
+    assert_int_equal(ask_file(f, "file", 4, "ours"), ENOENT);
+    f.inode = 0;
+    assert_int_equal(symlink(target, part), 0);
+    assert_int_equal(ask_file(f, "file", 4, "ours"), ELOOP);
+    assert_int_equal(unlink(part), 0);
+    assert_int_equal(mkfifo(part, 0644), 0);
+    assert_int_equal(ask_file(f, "file", 4, "ours"), ENXIO);
+    assert_true(holds(target, "theirs"));
 }
 
 static void a_link_is_replaced_and_not_followed(void **state)
@@ -334,7 +377,7 @@ static void a_link_is_replaced_and_not_followed(void **state)
     put(target, "theirs");
     assert_int_equal(symlink(target, "link"), 0);
     assert_int_equal(ask(FILE_CREATE, "link"), 0);
-    write_got("ours");
+    assert_int_equal(ask_write("link", 7, 0, "ours"), 0);
     assert_int_equal(ask(FILE_COMMIT, "link"), 0);
     assert_true(holds(target, "theirs") && holds("link", "ours"));
 }
@@ -344,7 +387,7 @@ static void what_another_gate_left_behind_is_in_nobodys_way(void **state)
     (void)state;
     put(".constrictor-00000007.part", "old and longer");
     assert_int_equal(ask(FILE_CREATE, "file"), 0);
-    write_got("new");
+    assert_int_equal(ask_write("file", 7, 0, "new"), 0);
     assert_int_equal(ask(FILE_COMMIT, "file"), 0);
     assert_true(holds("file", "new"));
     // Nobody asks for its name: a list sweeps it, once it is old.
@@ -460,10 +503,18 @@ static void requests_that_no_gate_makes(void **state)
         {.op = 0},
         {.op = FILE_OP_MAX},
         {.op = 0xffffffff},
-        {.op = FILE_OPEN, .path_length = 9},
-        {.op = FILE_OPEN, .path_length = 7},
-        {.op = FILE_OPEN, .path_length = 0xffffffff},
-        {.op = FILE_OPEN, .path_length = FRAME_PATH_MAX + 1},
+        {.op = FILE_READ, .path_length = 9},
+        {.op = FILE_READ, .path_length = 7},
+        {.op = FILE_READ, .path_length = 0xffffffff},
+        {.op = FILE_READ, .path_length = FRAME_PATH_MAX + 1},
+        {.op = FILE_READ, .path_length = 8, .length = FRAME_DATA_MAX + 1},
+        {.op = FILE_READ, .path_length = 8, .offset = INT64_MAX},
+        {.op = FILE_READ, .path_length = 8, .offset = UINT64_MAX},
+        {.op = FILE_READ, .path_length = 8, .reserved = 1},
+        {.op = FILE_WRITE, .path_length = 8, .length = 1},
+        {.op = FILE_WRITE, .path_length = 4, .length = 5},
+        {.op = FILE_WRITE, .path_length = 4, .length = 0xfffffffc},
+        {.op = FILE_CREATE, .path_length = 4, .length = 3},
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         memcpy(frame, &bad[i], sizeof f);
@@ -534,13 +585,15 @@ int main(void)
         TEST(folders_beyond_the_depth_are_odd),
         TEST(paths_beyond_the_length_are_odd),
         TEST(a_hundred_thousand_files),
-        TEST(a_file_is_opened_for_reading),
-        TEST(what_is_not_opened),
+        TEST(a_file_is_read_in_parts),
+        TEST(another_file_of_that_name_is_stale),
+        TEST(what_is_not_read),
         TEST(a_writer_that_waits_at_a_fifo_goes_on_waiting),
         TEST(a_file_is_replaced_at_once_or_not_at_all),
         TEST(folders_on_the_way_are_made),
         TEST(two_files_are_written_at_one_time),
         TEST(where_no_file_can_be_written),
+        TEST(what_is_written_is_not_what_was_made),
         TEST(a_link_is_replaced_and_not_followed),
         TEST(what_another_gate_left_behind_is_in_nobodys_way),
         TEST(files_links_and_folders_are_removed),

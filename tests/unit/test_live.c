@@ -291,7 +291,10 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
     for (size_t count = 1; count <= 3; count++) {
         const int fds[3] = {box, box, box};
         int before = unit_fd_count();
-        unit_send_raw(box, &m, sizeof m.h + 2, fds, count);
+        if (!unit_try_send(box, &m, sizeof m.h + 2, fds, count)) { // Linux 6.16
+            unit_take_rights(b->control);
+            unit_send_raw(box, &m, sizeof m.h + 2, fds, count);
+        }
         turn();
         assert_true(saw.garbage == 1 && saw.results == 0);
         assert_int_equal(unit_fd_count(), before);

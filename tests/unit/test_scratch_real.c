@@ -18,6 +18,7 @@ static pid_t server;
 
 static _Noreturn void serve(void)
 {
+    (void)signal(SIGXFSZ, SIG_IGN); // as pid 1 of a box, and as Python does
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
     enum { HEAD = sizeof(struct frame_header) };
     for (ssize_t n; (n = recv(box, datagram, sizeof datagram, 0)) > HEAD;)
@@ -72,7 +73,6 @@ static void write_file(const char *path, const void *data, size_t length)
 static void a_file_goes_in_and_comes_out(void **state)
 {
     (void)state;
-    char text[16] = "";
     write_file("in/put.txt", "hello", 5);
     assert_true(worked() && saw.reply.file.size == 5 && saw.reply.file.inode);
     assert_string_equal(saw.path, "in/put.txt");
@@ -81,12 +81,12 @@ static void a_file_goes_in_and_comes_out(void **state)
     int64_t mtime = saw.reply.file.mtime_ns, ctime = saw.reply.file.ctime_ns;
 
     forget();
-    assert_non_null(scratch_read(b, "in/put.txt", on_done, &saw, &e));
+    assert_non_null(scratch_read(b, "in/put.txt", &sink, on_done, &saw, &e));
     until_called(1);
-    assert_true(worked() && saw.reply.fd >= 0 && saw.reply.file.size == 5);
+    assert_true(worked() && saw.reply.file.size == 5);
     assert_true(saw.reply.file.inode == inode && saw.reply.file.mtime_ns == mtime);
-    assert_int_equal(pread(saw.reply.fd, text, sizeof text, 0), 5);
-    assert_string_equal(text, "hello");
+    assert_true(sunk.length == 5 && memcmp(sunk.data, "hello", 5) == 0);
+    assert_memory_equal(sunk.head, "hello", 5);
 
     forget();
     assert_non_null(scratch_list(b, on_done, &saw, &e));
@@ -125,6 +125,18 @@ static void a_large_file_in_pieces(void **state)
     assert_int_equal(read(fd, back, SIZE), SIZE);
     assert_memory_equal(data, back, SIZE);
     (void)close(fd);
+    forget();
+    assert_non_null(scratch_read(b, "large", &sink, on_done, &saw, &e));
+    until_called(1);
+    assert_true(worked() && saw.reply.file.size == SIZE && sunk.length == SIZE);
+    assert_memory_equal(data, sunk.data, SIZE);
+    forget_sunk();
+    sunk.want = (struct scratch_part){SIZE - 300000, 200000};
+    forget();
+    assert_non_null(scratch_read(b, "large", &sink, on_done, &saw, &e));
+    until_called(1);
+    assert_true(worked() && sunk.length == 200000);
+    assert_memory_equal(data + SIZE - 300000, sunk.data + SIZE - 300000, 200000);
     write_file("large", "", 0); // and an empty one over it
     assert_true(worked() && saw.reply.file.size == 0);
     free(data);
@@ -149,19 +161,35 @@ static void a_long_list_is_sorted(void **state)
         assert_true(strcmp(saw.reply.list.files[i - 1].path, saw.reply.list.files[i].path) < 0);
 }
 
-// A read is never longer than what was looked at, whatever the code does meanwhile.
-static void a_file_that_grows_while_it_is_read(void **state)
+// A read is never longer than what the first look said, whatever the code does meanwhile; and never of two files.
+static void a_file_that_changes_while_it_is_read(void **state)
 {
     (void)state;
-    write_file("file", "hello", 5);
-    forget();
-    assert_non_null(scratch_read(b, "file", on_done, &saw, &e));
-    until_called(1);
-    assert_int_equal(truncate("file", 1LL << 40), 0);
-    assert_int_equal(saw.reply.file.size, 5);
-    assert_int_equal(truncate("file", 0), 0);
-    char text[8];
-    assert_int_equal(pread(saw.reply.fd, text, 5, 0), 0); // shorter: no error, no signal
+    enum { SIZE = 4 << 20 };
+    static char data[SIZE];
+    enum { GROWS, SHRINKS, GOES, CASES };
+    memset(data, 'x', SIZE);
+    for (int i = 0; i < CASES; i++) {
+        write_file("file", data, SIZE);
+        forget();
+        forget_sunk();
+        assert_non_null(scratch_read(b, "file", &sink, on_done, &saw, &e));
+        while (sunk.begins == 0)
+            assert_true(event_base_loop(gate.base, EVLOOP_ONCE) >= 0);
+        if (i == GROWS)
+            assert_int_equal(truncate("file", 1LL << 40), 0);
+        else if (i == SHRINKS)
+            assert_int_equal(truncate("file", SIZE / 2), 0);
+        else
+            assert_int_equal(unlink("file"), 0);
+        until_called(1);
+        if (i == GOES)
+            assert_true(saw.reply.error.code == ERR_FILE_UNKNOWN && sunk.length < SIZE);
+        else
+            assert_true(worked() && saw.reply.file.size == sunk.length);
+        assert_true(i != GROWS || sunk.length == SIZE);
+        assert_true(i != SHRINKS || sunk.length < SIZE);
+    }
 }
 
 static void errors_say_what_to_do(void **state)
@@ -191,12 +219,12 @@ static void errors_say_what_to_do(void **state)
         if (cases[i].writing)
             assert_non_null(scratch_write(b, cases[i].path, "x", 1, on_done, &saw, &e));
         else
-            assert_non_null(scratch_read(b, cases[i].path, on_done, &saw, &e));
+            assert_non_null(scratch_read(b, cases[i].path, &sink, on_done, &saw, &e));
         until_called(1);
         if (saw.reply.error.code != cases[i].code ||
             !strstr(saw.reply.error.message, cases[i].word) || !saw.reply.error.hint[0])
             fail_msg("case %zu: %s", i, saw.reply.error.message);
-        assert_true(saw.reply.fd < 0);
+        assert_int_equal(sunk.begins, 0);
     }
     assert_int_equal(b->writes, 0);
 }
@@ -211,32 +239,12 @@ static void errors_about_long_names_are_utf8(void **state)
         for (size_t i = (size_t)shift; i + 3 < sizeof path; i += 3)
             memcpy(path + i, "表", 4);
         forget();
-        assert_non_null(scratch_read(b, path, on_done, &saw, &e));
+        assert_non_null(scratch_read(b, path, &sink, on_done, &saw, &e));
         until_called(1);
         size_t length = strlen(saw.reply.error.message);
         assert_int_equal(saw.reply.error.code, ERR_FILE_UNKNOWN);
         assert_int_equal(utf8_valid_length(saw.reply.error.message, length), length);
     }
-}
-
-// The limit on this process is an error and no signal.
-static void a_limit_of_file_sizes_here(void **state)
-{
-    (void)state;
-    struct rlimit before, low = {.rlim_cur = 3 << 20};
-    static char data[5 << 20];
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    low.rlim_max = before.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-    write_file("large", data, sizeof data);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(saw.reply.error.code, ERR_FILE_TOO_LARGE);
-    assert_non_null(strstr(saw.reply.error.hint, "--file-size"));
-    forget();
-    assert_non_null(scratch_list(b, on_done, &saw, &e)); // served after ABORT
-    until_called(1);
-    assert_int_equal(saw.reply.list.count, 0);
-    assert_int_equal(access(".constrictor-00000000.part", F_OK), -1);
 }
 
 static unsigned count_entries(void)
@@ -248,6 +256,23 @@ static unsigned count_entries(void)
         n++;
     (void)closedir(d);
     return n - 2;
+}
+
+// The box's own limit of file sizes is an error and no signal.
+static void a_limit_of_file_sizes_in_the_box(void **state)
+{
+    (void)state;
+    struct rlimit low = {.rlim_cur = 3 << 20, .rlim_max = 3 << 20};
+    static char data[5 << 20];
+    assert_int_equal(prlimit(server, RLIMIT_FSIZE, &low, NULL), 0);
+    write_file("large", data, sizeof data);
+    assert_int_equal(saw.reply.error.code, ERR_FILE_TOO_LARGE);
+    assert_non_null(strstr(saw.reply.error.hint, "--file-size"));
+    forget();
+    assert_non_null(scratch_list(b, on_done, &saw, &e)); // served after ABORT
+    until_called(1);
+    assert_int_equal(saw.reply.list.count, 0);
+    assert_int_equal(count_entries(), 0);
 }
 
 static void a_cancelled_write_leaves_nothing(void **state)
@@ -285,16 +310,44 @@ static void a_box_that_dies_fails_all(void **state)
         _exit(0);
 }
 
+// In the middle of a read and of a write.
+static void a_box_that_dies_in_the_middle(void **state)
+{
+    (void)state;
+    static char data[8 << 20];
+    memset(data, 'x', sizeof data);
+    write_file("file", data, sizeof data);
+    forget();
+    assert_non_null(scratch_read(b, "file", &sink, on_done, &saw, &e));
+    assert_non_null(scratch_write(b, "other", data, sizeof data, on_done, &saw, &e));
+    while (sunk.begins == 0)
+        assert_true(event_base_loop(gate.base, EVLOOP_ONCE) >= 0);
+    assert_int_equal(kill(server, SIGKILL), 0);
+    until_called(2);
+    assert_int_equal(saw.reply.error.code, ERR_SESSION_ENDED);
+    assert_true(sunk.length < sizeof data && !saw.garbage);
+    int status;
+    assert_int_equal(waitpid(server, &status, 0), server);
+    server = fork(); // for finish_real()
+    if (server == 0)
+        _exit(0);
+}
+
 #define REAL(f) cmocka_unit_test_setup_teardown(f, begin_real, finish_real)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REAL(a_file_goes_in_and_comes_out), REAL(a_large_file_in_pieces),
-        REAL(a_long_list_is_sorted),        REAL(a_file_that_grows_while_it_is_read),
-        REAL(errors_say_what_to_do),        REAL(errors_about_long_names_are_utf8),
-        REAL(a_limit_of_file_sizes_here),   REAL(a_cancelled_write_leaves_nothing),
+        REAL(a_file_goes_in_and_comes_out),
+        REAL(a_large_file_in_pieces),
+        REAL(a_long_list_is_sorted),
+        REAL(a_file_that_changes_while_it_is_read),
+        REAL(errors_say_what_to_do),
+        REAL(errors_about_long_names_are_utf8),
+        REAL(a_limit_of_file_sizes_in_the_box),
+        REAL(a_cancelled_write_leaves_nothing),
         REAL(a_box_that_dies_fails_all),
+        REAL(a_box_that_dies_in_the_middle),
     };
     return cmocka_run_group_tests_name("scratch_real", tests, NULL, NULL);
 }
