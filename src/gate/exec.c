@@ -222,7 +222,7 @@ static void not_kept(struct exec_work *w, const struct err *e)
 }
 
 // Bytes of a file that cannot be kept are not read.
-static int keep_file(struct exec *x, const struct scratch_file *file)
+static bool keep_file(struct exec *x, const struct scratch_file *file)
 {
     struct exec_work *w = x->work;
     struct err e;
@@ -286,7 +286,7 @@ static void on_collected(const struct live_box *b, struct scratch_reply *reply, 
     struct exec *x = argument;
     struct exec_work *w = x->work;
     struct store_copy *copy = TAKE_PTR(w->copy);
-    bool kept = false, failed = reply->error.message[0];
+    bool failed = reply->error.message[0];
     (void)b;
     w->op = NULL;
     if (failed) {
@@ -298,7 +298,7 @@ static void on_collected(const struct live_box *b, struct scratch_reply *reply, 
     end_taking(x, reply->file.size, failed ? &reply->error : NULL);
     if (!failed) {
         w->artifact.size = reply->file.size;
-        kept = copy && store_end(copy, reply->file.size, &w->artifact, &w->not_kept) == 0;
+        bool kept = copy && store_end(copy, reply->file.size, &w->artifact, &w->not_kept) == 0;
         if (copy && !kept)
             w->file_error = w->not_kept;
         note_file(x, &w->artifact, kept, w->not_kept.message[0] ? &w->not_kept : NULL);

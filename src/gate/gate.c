@@ -69,6 +69,8 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none,
                       NULL); // the keeper blocks what it reads from a descriptor
+    // A limit of file sizes on this process is an error of a write, not the end of the server.
+    (void)signal(SIGXFSZ, SIG_IGN);
     int r = close_others(facts, sock, e);
     if (r < 0)
         return r;

@@ -234,18 +234,26 @@ static unsigned run_flags(const struct live_box *b)
     return (b->direct ? FRAME_DIRECT : b->kept ? FRAME_KEPT : 0) | (b->discard ? FRAME_DISCARD : 0);
 }
 
+static int send_pieces(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
+                       size_t count, size_t *offset)
+{
+    unsigned flags = kind == FRAME_RUN ? run_flags(b) : 0;
+    uint64_t before = pulse_enter(pulse_of(b), b->id);
+    int n = frame_send_flags(b->control, kind, flags, pieces, count, offset);
+    pulse_leave(pulse_of(b), before);
+    if (n == 0 && kind == FRAME_RUN)
+        b->discard = false;
+    return n;
+}
+
 // Sends what can be sent now.  0, or a negative errno: -EAGAIN: the socket is full.  The box may be gone.
 static int send_frames(struct live_box *b)
 {
     for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));) {
-        unsigned flags = f->kind == FRAME_RUN ? run_flags(b) : 0;
-        uint64_t before = pulse_enter(pulse_of(b), b->id);
-        int n = frame_send_flags(b->control, f->kind, flags, f->pieces, f->count, &f->offset);
-        pulse_leave(pulse_of(b), before);
+        int n = send_pieces(b, f->kind, f->pieces, f->count, &f->offset);
         if (n < 0)
             return n;
         bool tell = f->borrowed;
-        b->discard = b->discard && f->kind != FRAME_RUN;
         drop_frame(b, f);
         if (!tell || !b->user || !b->user->on_sent)
             continue;
@@ -307,7 +315,7 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
     size_t offset = 0;
     // What goes out at once need not be copied.
     if (first && copy && count <= PIECES_MAX &&
-        frame_send_flags(b->control, kind, flags_of(b, kind), pieces, count, &offset) != -EAGAIN)
+        send_pieces(b, kind, pieces, count, &offset) != -EAGAIN)
         return 0; // or it is gone, and its end is on the way
     struct live_frame *f = make_frame(kind, pieces, count, copy);
     if (!f)
