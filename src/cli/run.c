@@ -195,7 +195,9 @@ static int on_file_data(struct exec *x, const void *data, size_t length, uint64_
         stop_comparing(job, offset);
     if (job->saving)
         collector_data(collector_of(job), data, length, offset);
-    return !job->comparing && !job->saving;
+    // The collector has refused a file that is larger than everything it may save, and says so at the end.
+    bool hopeless = job->file_size > job->config->scratch_bytes + DISPLAY_BYTES_MAX;
+    return hopeless || (!job->comparing && !job->saving);
 }
 
 static void on_file_end(struct exec *x, uint64_t size, const struct err *error)

@@ -163,6 +163,10 @@ static int store_one(struct env_job *j, size_t index, const json_t *package, str
     if (has_layer(j, wheel, &l))
         return set_layer(j, index, &l) ? env_no_memory(e) : 0;
     int fd = name ? bundle_of(j, name) : -1;
+    if (fd < 0 && j->bundle_error.message[0]) {
+        *e = j->bundle_error;
+        return -1;
+    }
     if (fd < 0)
         return err_set(e, ERR_INTERNAL, 0, "try again",
                        "the box that installs did not leave the package '%s' behind",
@@ -406,14 +410,19 @@ static int add_to_bundle(struct exec *x, const void *data, size_t length, uint64
     return r < 0 ? tempfile_failed(-r, e) : 0;
 }
 
-// One that did not come is missing, and the job says so.
+// One that did not come is missing, and the job says why.
 static void end_bundle(struct exec *x, uint64_t size, const struct err *error)
 {
     struct env_job *j = x->request.argument;
-    if (error || ftruncate(j->bundle.fd, (off_t)size) < 0)
-        fd_close(&j->bundle.fd);
-    else
+    bool whole = !error && ftruncate(j->bundle.fd, (off_t)size) == 0;
+    if (whole)
         j->bundles[j->bundle_count++] = j->bundle;
+    else if (error)
+        j->bundle_error = *error;
+    else
+        (void)tempfile_failed(errno, &j->bundle_error);
+    if (!whole)
+        fd_close(&j->bundle.fd);
     j->bundle.fd = -1;
 }
 

@@ -88,6 +88,7 @@ struct env_job {
     struct env_bundle bundles[ENV_LAYERS_MAX];
     size_t bundle_count;
     struct env_bundle bundle; // the one that is on its way out of the box; fd -1: none
+    struct err bundle_error;  // why one could not be taken
     json_t *answer;           // of the box
     json_t *lock;             // in the making
     struct env_store {

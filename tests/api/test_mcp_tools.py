@@ -520,7 +520,7 @@ def test_background_runs_are_bounded_and_end_with_the_server(fresh):
     for _ in range(6):
         assert run(c, code, background=True)["state"] == "running"
     message, name = tool_error(c.python(code, background=True))
-    assert name == "busy" and "6 runs" in message
+    assert name == "busy" and "6 of your runs" in message
     assert run(c, "1 + 1")["result"] == "2"  # there is room for those who wait
 
 

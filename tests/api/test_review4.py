@@ -202,4 +202,4 @@ def test_files_of_a_box_that_is_killed_while_they_are_kept(cli, tools):
     call.join(60)
     (answer,) = answers
     if not paths(answer):
-        assert answer["files_omitted"] == 1 and "ended" in answer["files_error"], answer
+        assert answer["files_omitted"] == 1 and "the box is gone" in answer["files_error"], answer
