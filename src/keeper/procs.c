@@ -16,13 +16,24 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "keeper/overhead.h"
 
 enum { PROCESSES_MAX = 4096 };
 
+// How closely a box is looked at: dearer from one to the next, so only when it matters.
+enum closeness {
+    LOOK_ROUGH,    // pages count for each process that has them; how many mappings there could be
+    LOOK_MAPPINGS, // mappings are counted
+    LOOK_EXACT,    // pages are divided among the processes that share them
+    LOOK_MAX
+};
+
 struct sum {
     uint64_t anonymous_kb, shared_kb, tables_kb, user_ticks, system_ticks, threads;
+    uint64_t overhead_bytes, possible_bytes;
+    uint64_t enough_bytes; // nothing is counted further above it
     unsigned alive;
-    bool exact; // divide pages among the processes that share them: dear, so only when it matters
+    enum closeness closeness;
 };
 
 // "Name:   123 kB" lines of /proc/PID/status; 0 when there is no such line.
@@ -38,8 +49,12 @@ static void add_memory(pid_t pid, const char *status, struct sum *sum)
 {
     char path[64], text[4096];
     sum->tables_kb += status_kb(status, "\nVmPTE:");
+    if (sum->closeness == LOOK_ROUGH)
+        sum->possible_bytes += overhead_mappings_most(status);
+    else if (sum->overhead_bytes <= sum->enough_bytes)
+        sum->overhead_bytes += overhead_mappings(pid, sum->enough_bytes - sum->overhead_bytes);
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
-    if (sum->exact && file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
+    if (sum->closeness == LOOK_EXACT && file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
         sum->anonymous_kb += status_kb(text, "\nPss_Anon:");
         sum->shared_kb += status_kb(text, "\nPss_Shmem:");
     } else {
@@ -82,6 +97,7 @@ static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
             is_over(text) && threads > 1 ? find_living_thread(pid, text, sizeof text) : pid;
         sum->threads += threads;
         sum->alive += !is_over(text) || threads > 1;
+        sum->overhead_bytes += overhead_bytes(holder, text);
         if (!shares_memory)
             add_memory(holder, text, sum);
     }
@@ -155,25 +171,33 @@ static void walk(pid_t init, struct sum *sum)
 }
 
 // Scratch holds memory whether or not a process has it mapped.
-static uint64_t memory_bytes(const struct sum *sum, uint64_t scratch_bytes)
+static uint64_t memory_bytes(const struct sum *sum, const struct wire_sample *ask)
 {
     uint64_t shared = sum->shared_kb * 1024;
-    return (sum->anonymous_kb + sum->tables_kb) * 1024 +
-           (shared > scratch_bytes ? shared : scratch_bytes);
+    return (sum->anonymous_kb + sum->tables_kb) * 1024 + sum->overhead_bytes +
+           ask->scratch_names * OVERHEAD_NAME +
+           (shared > ask->scratch_bytes ? shared : ask->scratch_bytes);
+}
+
+// Forked processes share most of their pages, and most have few mappings: a box that may be above its limit is looked
+// at again, more closely.
+static struct sum look(const struct wire_sample *ask)
+{
+    struct sum sum;
+    enum closeness closeness = LOOK_ROUGH;
+    do {
+        sum = (struct sum){.closeness = closeness, .enough_bytes = ask->limit_bytes};
+        walk(ask->pid, &sum);
+    } while (memory_bytes(&sum, ask) + sum.possible_bytes > ask->limit_bytes &&
+             ++closeness < LOOK_MAX);
+    return sum;
 }
 
 void procs_look(const struct wire_sample *ask, struct wire_sampled *ret)
 {
-    struct sum sum = {0};
     uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
-    walk(ask->pid, &sum);
-    ret->memory_bytes = memory_bytes(&sum, ask->scratch_bytes);
-    if (ret->memory_bytes > ask->limit_bytes) {
-        // Forked processes share most of their pages: count again, each page once.
-        sum = (struct sum){.exact = true};
-        walk(ask->pid, &sum);
-        ret->memory_bytes = memory_bytes(&sum, ask->scratch_bytes);
-    }
+    struct sum sum = look(ask);
+    ret->memory_bytes = memory_bytes(&sum, ask);
     ret->cpu_user_us = sum.user_ticks * tick_us;
     ret->cpu_system_us = sum.system_ticks * tick_us;
     ret->threads = sum.threads;

@@ -44,12 +44,13 @@ void sampler_open(struct sampler *s, struct stock *stock, int epoll)
 
 // ---- questions -------------------------------------------------------------------------------------
 
-static uint64_t scratch_bytes(const struct box *b)
+static void look_at_scratch(const struct box *b, struct wire_sample *ask)
 {
     struct statfs fs;
     if (b->scratch < 0 || fstatfs(b->scratch, &fs) < 0)
-        return 0;
-    return (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+        return;
+    ask->scratch_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    ask->scratch_names = (uint64_t)(fs.f_files - fs.f_ffree);
 }
 
 static void send(struct sampler *s, const struct wire_sample *ask)
@@ -71,11 +72,12 @@ static void ask_for_locks(struct sampler *s)
 
 static void ask_about(struct sampler *s, struct box *b)
 {
-    send(s, &(struct wire_sample){.box = b->id,
-                                  .limit_bytes = b->limits.memory_bytes,
-                                  .scratch_bytes = scratch_bytes(b),
-                                  .pid = b->cg.pid,
-                                  .what = b->cg.root->look});
+    struct wire_sample ask = {.box = b->id,
+                              .limit_bytes = b->limits.memory_bytes,
+                              .pid = b->cg.pid,
+                              .what = b->cg.root->look};
+    look_at_scratch(b, &ask);
+    send(s, &ask);
 }
 
 // SECURITY: without a sampler nobody counts; so nothing goes on uncounted.

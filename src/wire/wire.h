@@ -319,6 +319,7 @@ struct wire_sample {
     uint64_t box;
     uint64_t limit_bytes;   // above it memory is counted exactly
     uint64_t scratch_bytes; // in use
+    uint64_t scratch_names; // files, folders and links in it
     uint64_t locks_max;     // more are too many: the look is over when somebody has them
     int32_t pid;            // host pid of the box's init
     uint32_t what;
