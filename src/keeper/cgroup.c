@@ -336,8 +336,16 @@ void cgroup_begin(struct cgroup *cg)
     cg->cpu_base_system_us = u.cpu_system_us == UINT64_MAX ? 0 : u.cpu_system_us;
 }
 
+void cgroup_start(struct cgroup *cg)
+{
+    if (cg->root->driver->start)
+        cg->root->driver->start(cg);
+}
+
 int cgroup_destroy(struct cgroup *cg)
 {
+    if (cg->root && cg->root->driver->gone)
+        cg->root->driver->gone(cg);
     if (!cg->name[0] || keep_spare(cg))
         return 0;
     close_files(cg->file);

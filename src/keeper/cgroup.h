@@ -49,6 +49,15 @@ struct cgroup_time {
     unsigned falls;            // looks in a row that saw less
 };
 
+// `watch`: shared memory of the host that no process has in sight, see watch.c.
+struct cgroup_shared {
+    uint64_t host_bytes;      // the host's, when the sampler was asked
+    uint64_t accounted_bytes; // what this box accounts for
+    uint64_t hidden_bytes;    // at the last look: the host's, less what all boxes account for
+    uint64_t floor_bytes;     // as much of it is not this box's
+    uint64_t ran_ns;          // clocks of its processes at the last look
+};
+
 struct cgroup {
     struct cgroup_root *root;
     int dir[CGROUP_DIRS_MAX];
@@ -60,7 +69,8 @@ struct cgroup {
     int scratch;               // borrowed from the box, -1: none; for `watch`
     uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
     uint64_t cpu_base_system_us;
-    struct cgroup_time user, system;                                       // `watch`
+    struct cgroup_time user, system; // `watch`
+    struct cgroup_shared shared;
     uint64_t peak_memory_bytes, peak_processes, process_hits, memory_hits; // `watch`: seen so far
     unsigned strays; // `watch`: processes beside the init and the interpreter, at the last look
 };
@@ -78,6 +88,10 @@ struct cgroup_driver {
     bool (*clear)(const struct cgroup *cg);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
     void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
+    // The box is handed out; the sampler is asked about it; it is gone.  For `watch`, may be NULL.
+    void (*start)(struct cgroup *cg);
+    void (*ask)(struct cgroup *cg, struct wire_sample *ask);
+    void (*gone)(struct cgroup *cg);
     void (*sampled)(struct cgroup *cg, const struct wire_sampled *m); // NULL: the kernel counts
     // Memory of sockets that is charged beside the rest; NULL: it is charged with the rest, or see `look`.
     uint64_t (*socket_bytes)(const struct cgroup *cg);
@@ -102,6 +116,8 @@ int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
                 const struct wire_limits *limits, struct err *e);
 // From now on what it uses counts.
 void cgroup_begin(struct cgroup *cg);
+// It is handed out: code that is not ours runs in it.
+void cgroup_start(struct cgroup *cg);
 void cgroup_usage(struct cgroup *cg, struct wire_usage *ret);
 // Opens the driver's meter_files, for reading only.  Returns how many, 0: not all of them are here.
 unsigned cgroup_open_meter(const struct cgroup *cg, int ret[WIRE_METER_FDS]);

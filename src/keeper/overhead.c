@@ -60,22 +60,33 @@ uint64_t overhead_mappings_most(const char *status)
 }
 
 // "7f0000000000-7f0000001000 rw-s 00000000 00:01 1234   /dev/zero (deleted)"
-static uint64_t line_bytes(const char *line)
+static bool is_shared(const char *line)
 {
     const char *mode = strchr(line, ' ');
-    return mode && strnlen(mode, 5) == 5 && mode[4] == 's' ? SHARED_MAPPING_BYTES : MAPPING_BYTES;
+    return mode && strnlen(mode, 5) == 5 && mode[4] == 's';
+}
+
+// PR_SET_VMA can give it a name of another kind.
+static bool is_nameless(const char *line)
+{
+    return strstr(line, " /dev/zero (deleted)") || strstr(line, " [anon_shmem:");
 }
 
 // The kernel ends every read with a whole line.
-static uint64_t lines_bytes(char *text)
+static uint64_t lines_bytes(char *text, bool *ret_nameless)
 {
     uint64_t bytes = 0;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-        bytes += line_bytes(line);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        bool shared = is_shared(line);
+        bytes += shared ? SHARED_MAPPING_BYTES : MAPPING_BYTES;
+        if (shared && is_nameless(line))
+            *ret_nameless = true;
+    }
     return bytes;
 }
 
-uint64_t overhead_mappings(pid_t pid, uint64_t enough)
+uint64_t overhead_mappings(pid_t pid, uint64_t enough, bool *ret_nameless)
 {
     static char text[65536];
     uint64_t bytes = 0;
@@ -84,7 +95,7 @@ uint64_t overhead_mappings(pid_t pid, uint64_t enough)
     _cleanup_close_ int fd = open(text, O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && bytes <= enough && (n = read(fd, text, sizeof text - 1)) > 0) {
         text[n] = '\0';
-        bytes += lines_bytes(text);
+        bytes += lines_bytes(text, ret_nameless);
     }
     return bytes;
 }

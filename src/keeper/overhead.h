@@ -8,6 +8,7 @@
 #ifndef CONSTRICTOR_KEEPER_OVERHEAD_H
 #define CONSTRICTOR_KEEPER_OVERHEAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,7 +20,7 @@ uint64_t overhead_bytes(pid_t pid, const char *status);
 
 // For mappings: at most this much, which costs nothing to find out, ...
 uint64_t overhead_mappings_most(const char *status);
-// ... and really.  Stops counting above `enough`.
-uint64_t overhead_mappings(pid_t pid, uint64_t enough);
+// ... and really.  Stops counting above `enough`.  Sets `ret_nameless` when there is shared memory without a name.
+uint64_t overhead_mappings(pid_t pid, uint64_t enough, bool *ret_nameless);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -30,9 +31,12 @@ enum closeness {
 
 struct sum {
     uint64_t anonymous_kb, shared_kb, tables_kb, user_ticks, system_ticks, threads;
+    uint64_t shared_one_kb; // of the process that has the most: it is there, whatever they share
     uint64_t overhead_bytes, possible_bytes;
+    uint64_t ran_ns;       // by all: another one at the next look when any has run, or has gone
     uint64_t enough_bytes; // nothing is counted further above it
     unsigned alive;
+    bool nameless; // some process has shared memory without a name; not known of a rough look
     enum closeness closeness;
 };
 
@@ -52,14 +56,18 @@ static void add_memory(pid_t pid, const char *status, struct sum *sum)
     if (sum->closeness == LOOK_ROUGH)
         sum->possible_bytes += overhead_mappings_most(status);
     else if (sum->overhead_bytes <= sum->enough_bytes)
-        sum->overhead_bytes += overhead_mappings(pid, sum->enough_bytes - sum->overhead_bytes);
+        sum->overhead_bytes +=
+            overhead_mappings(pid, sum->enough_bytes - sum->overhead_bytes, &sum->nameless);
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
     if (sum->closeness == LOOK_EXACT && file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
         sum->anonymous_kb += status_kb(text, "\nPss_Anon:");
         sum->shared_kb += status_kb(text, "\nPss_Shmem:");
     } else {
         sum->anonymous_kb += status_kb(status, "\nRssAnon:");
-        sum->shared_kb += status_kb(status, "\nRssShmem:");
+        uint64_t shared_kb = status_kb(status, "\nRssShmem:");
+        sum->shared_kb += shared_kb;
+        if (shared_kb > sum->shared_one_kb)
+            sum->shared_one_kb = shared_kb;
     }
 }
 
@@ -87,6 +95,16 @@ static pid_t find_living_thread(pid_t pid, char *text, size_t size)
     return found ? found : pid;
 }
 
+// The clock of any process has a number that is made of its pid (clock_getcpuclockid(3)).
+static uint64_t ran_ns(pid_t pid)
+{
+    enum { CLOCK_EXACT = 2 };
+    struct timespec t;
+    if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | CLOCK_EXACT), &t) < 0)
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
 {
     char path[64], text[4096];
@@ -101,6 +119,7 @@ static void add_process(pid_t pid, bool shares_memory, struct sum *sum)
         if (!shares_memory)
             add_memory(holder, text, sum);
     }
+    sum->ran_ns += ran_ns(pid);
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     if (file_read_at(AT_FDCWD, path, text, sizeof text) > 0) {
         char *p = strrchr(text, ')');
@@ -170,13 +189,40 @@ static void walk(pid_t init, struct sum *sum)
         add_memory(init, status, sum);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 // Scratch holds memory whether or not a process has it mapped.
+static uint64_t shared_bytes(const struct sum *sum, const struct wire_sample *ask)
+{
+    return larger(sum->shared_kb * 1024, ask->scratch_bytes);
+}
+
+// At least.  Were it too much, the same memory would later look as if it had just been hidden; see watch.c.
+static uint64_t shared_least_bytes(const struct sum *sum, const struct wire_sample *ask)
+{
+    uint64_t kb = sum->closeness == LOOK_EXACT ? sum->shared_kb : sum->shared_one_kb;
+    return larger(kb * 1024, ask->scratch_bytes);
+}
+
+static uint64_t hidden_bytes(const struct sum *sum, const struct wire_sample *ask)
+{
+    uint64_t seen = shared_least_bytes(sum, ask);
+    return ask->unexplained_bytes > seen ? ask->unexplained_bytes - seen : 0;
+}
+
 static uint64_t memory_bytes(const struct sum *sum, const struct wire_sample *ask)
 {
-    uint64_t shared = sum->shared_kb * 1024;
     return (sum->anonymous_kb + sum->tables_kb) * 1024 + sum->overhead_bytes +
-           ask->scratch_names * OVERHEAD_NAME +
-           (shared > ask->scratch_bytes ? shared : ask->scratch_bytes);
+           ask->scratch_names * OVERHEAD_NAME + shared_bytes(sum, ask);
+}
+
+static bool may_be_above(const struct sum *sum, const struct wire_sample *ask)
+{
+    uint64_t hidden = sum->closeness == LOOK_ROUGH || sum->nameless ? hidden_bytes(sum, ask) : 0;
+    return memory_bytes(sum, ask) + sum->possible_bytes + hidden > ask->limit_bytes;
 }
 
 // Forked processes share most of their pages, and most have few mappings: a box that may be above its limit is looked
@@ -188,8 +234,7 @@ static struct sum look(const struct wire_sample *ask)
     do {
         sum = (struct sum){.closeness = closeness, .enough_bytes = ask->limit_bytes};
         walk(ask->pid, &sum);
-    } while (memory_bytes(&sum, ask) + sum.possible_bytes > ask->limit_bytes &&
-             ++closeness < LOOK_MAX);
+    } while (may_be_above(&sum, ask) && ++closeness < LOOK_MAX);
     return sum;
 }
 
@@ -198,6 +243,9 @@ void procs_look(const struct wire_sample *ask, struct wire_sampled *ret)
     uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
     struct sum sum = look(ask);
     ret->memory_bytes = memory_bytes(&sum, ask);
+    ret->shared_bytes = shared_least_bytes(&sum, ask);
+    ret->nameless = sum.nameless && sum.closeness == LOOK_EXACT;
+    ret->ran_ns = sum.ran_ns;
     ret->cpu_user_us = sum.user_ticks * tick_us;
     ret->cpu_system_us = sum.system_ticks * tick_us;
     ret->threads = sum.threads;

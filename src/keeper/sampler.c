@@ -76,6 +76,8 @@ static void ask_about(struct sampler *s, struct box *b)
                               .limit_bytes = b->limits.memory_bytes,
                               .pid = b->cg.pid,
                               .what = b->cg.root->look};
+    if (b->cg.root->driver->ask)
+        b->cg.root->driver->ask(&b->cg, &ask); // first: what grows meanwhile is seen, not hidden
     look_at_scratch(b, &ask);
     send(s, &ask);
 }

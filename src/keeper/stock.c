@@ -195,6 +195,7 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
         .ticket = ticket, .box = b->id, .parked = parked, .told = b->listener >= 0};
     int fds[1 + WIRE_METER_FDS] = {b->control};
     b->terms = *terms;
+    cgroup_start(&b->cg);
     stock_move(s, b, BOX_LIVE);
     stock_introduce(s, b); // before the gate can say anything about it
     denied_watch(s, b);

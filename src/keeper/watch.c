@@ -98,16 +98,79 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+// ---- shared memory without a name ------------------------------------------------------------------
+
+// Shared memory without a name (MAP_SHARED and MAP_ANONYMOUS) is as large as it was made for as long as any page of it
+// is mapped, and what is in no page table shows in no figure of any process.
+// SECURITY: but the host's sum shows it.  What that grows by while a box is at work, and no box accounts for, counts as
+// this box's where it has such memory.  Others of the host may fill a tmpfs meanwhile: then a box may be ended too
+// early that has such memory itself and is at work just then.
+static uint64_t accounted_bytes; // shared memory and scratch of all boxes
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+// About 20 us, and nothing that a box can hold up.
+static uint64_t host_shared_bytes(void)
+{
+    uint64_t kb = 0;
+    (void)file_read_key_at(AT_FDCWD, "/proc/meminfo", "Shmem:", &kb);
+    return kb * 1024;
+}
+
+static void watch_start(struct cgroup *cg)
+{
+    struct cgroup_shared *s = &cg->shared;
+    s->hidden_bytes = s->floor_bytes = less(host_shared_bytes(), accounted_bytes);
+}
+
+static void watch_ask(struct cgroup *cg, struct wire_sample *ask)
+{
+    struct cgroup_shared *s = &cg->shared;
+    s->host_bytes = host_shared_bytes();
+    ask->unexplained_bytes =
+        less(s->host_bytes, accounted_bytes - s->accounted_bytes + s->floor_bytes);
+}
+
+static void look_for_nameless(struct cgroup_shared *s, const struct wire_sampled *m)
+{
+    accounted_bytes += m->shared_bytes - s->accounted_bytes;
+    s->accounted_bytes = m->shared_bytes;
+    uint64_t hidden = less(s->host_bytes, accounted_bytes);
+    if (hidden < s->floor_bytes)
+        s->floor_bytes = hidden;
+    else if (m->ran_ns == s->ran_ns)
+        s->floor_bytes += less(hidden, s->hidden_bytes); // the box did nothing meanwhile
+    s->ran_ns = m->ran_ns;
+    s->hidden_bytes = hidden;
+}
+
+// Its shared memory is gone with it.
+static void watch_gone(struct cgroup *cg)
+{
+    accounted_bytes -= cg->shared.accounted_bytes;
+    cg->shared.accounted_bytes = 0;
+}
+
+// ----------------------------------------------------------------------------------------------------
+
 static void watch_sampled(struct cgroup *cg, const struct wire_sampled *m)
 {
     uint64_t sockets = m->socket_bytes > cg->limits.memory_bytes / 2 ? m->socket_bytes : 0;
-    cg->peak_memory_bytes = larger(cg->peak_memory_bytes, m->memory_bytes + sockets);
+    uint64_t memory = m->memory_bytes;
+    if (m->threads) // else sockets were too many, and nothing more was looked at
+        look_for_nameless(&cg->shared, m);
+    if (m->nameless)
+        memory += less(cg->shared.hidden_bytes, cg->shared.floor_bytes);
+    cg->peak_memory_bytes = larger(cg->peak_memory_bytes, memory + sockets);
     cg->peak_processes = larger(cg->peak_processes, m->threads);
     cg->strays = m->alive > 2 ? m->alive - 2 : 0;
     if (m->threads > cg->limits.processes)
         cg->process_hits =
             1; // at the limit, which is allowed; whether a fork was refused is not seen
-    cg->memory_hits = m->memory_bytes > cg->limits.memory_bytes;
+    cg->memory_hits = memory > cg->limits.memory_bytes;
     count_time(&cg->user, m->cpu_user_us);
     count_time(&cg->system, m->cpu_system_us);
 }
@@ -137,5 +200,8 @@ const struct cgroup_driver watch_driver = {
     .make = watch_make,
     .attach_fds = watch_attach_fds,
     .usage = watch_usage,
+    .start = watch_start,
+    .ask = watch_ask,
+    .gone = watch_gone,
     .sampled = watch_sampled,
 };

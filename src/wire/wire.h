@@ -317,11 +317,12 @@ enum wire_sample_what {
 struct wire_sample {
     struct wire_header h;
     uint64_t box;
-    uint64_t limit_bytes;   // above it memory is counted exactly
-    uint64_t scratch_bytes; // in use
-    uint64_t scratch_names; // files, folders and links in it
-    uint64_t locks_max;     // more are too many: the look is over when somebody has them
-    int32_t pid;            // host pid of the box's init
+    uint64_t limit_bytes;       // above it memory is counted exactly
+    uint64_t scratch_bytes;     // in use
+    uint64_t scratch_names;     // files, folders and links in it
+    uint64_t unexplained_bytes; // shared memory of the host that may be this box's, see watch.c
+    uint64_t locks_max;         // more are too many: the look is over when somebody has them
+    int32_t pid;                // host pid of the box's init
     uint32_t what;
 };
 
@@ -330,6 +331,9 @@ struct wire_sampled {
     uint64_t box;
     uint64_t memory_bytes;
     uint64_t socket_bytes; // at most
+    uint64_t shared_bytes; // shared memory and scratch: at least
+    uint64_t nameless;     // not 0: some of it has no name; the rest is exact then
+    uint64_t ran_ns;       // clocks of its processes
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
     uint64_t threads;

@@ -41,8 +41,9 @@ static void test_open_files_count(void **state)
 
 static uint64_t count_mappings(size_t *ret_most)
 {
+    bool nameless = false;
     *ret_most = overhead_mappings_most(own_status());
-    return overhead_mappings(getpid(), UINT64_MAX);
+    return overhead_mappings(getpid(), UINT64_MAX, &nameless);
 }
 
 static void test_mappings_count_and_the_bound_holds(void **state)
@@ -69,6 +70,9 @@ static void test_shared_memory_without_a_name_costs_more(void **state)
     for (size_t i = 0; i < MANY; i++)
         at[i] = mmap(NULL, page, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t with = count_mappings(&most);
+    bool nameless = false;
+    (void)overhead_mappings(getpid(), UINT64_MAX, &nameless);
+    assert_true(nameless);
     for (size_t i = 0; i < MANY; i++)
         munmap(at[i], page);
     assert_true(with >= before + MANY * UINT64_C(1200) && with <= most);
@@ -76,9 +80,10 @@ static void test_shared_memory_without_a_name_costs_more(void **state)
 
 static void test_counting_ends_when_it_is_enough(void **state)
 {
+    bool nameless = false;
     (void)state;
-    assert_true(overhead_mappings(getpid(), 0) > 0);
-    assert_int_equal(overhead_mappings(-1, UINT64_MAX), 0);
+    assert_true(overhead_mappings(getpid(), 0, &nameless) > 0);
+    assert_int_equal(overhead_mappings(-1, UINT64_MAX, &nameless), 0);
 }
 
 int main(void)
