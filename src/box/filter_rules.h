@@ -240,9 +240,21 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP and IP what
     // clients and servers set; no TCP_ULP, which loads modules and has TLS in the kernel, no TCP_REPAIR, no
     // multicast, no IPsec, no options in packets.  No SOL_UDP: its encapsulations lead to IPsec.
+    // SECURITY: SO_SNDBUF and SO_RCVBUF are ignored: every socket keeps the buffer that the kernel gives it.  Code could
+    // raise them to twice wmem_max, megabytes on many hosts, fill a few AF_UNIX sockets, and hold gigabytes that a box
+    // without a cgroup is not charged with and that the sampler cannot see (keeper/sockets.c counts the sockets).
+    // Programs set them and look no further: the kernel cuts what they ask for too.  SO_SNDBUFFORCE and SO_RCVBUFFORCE
+    // do the same without the bound; they need CAP_NET_ADMIN, and are refused here as well.
     [RULE_SETSOCKOPT] =
         {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
-         {CHECK_NONE_OF, 2, EPERM, 0, 7, {26, 27, 44, 50, 51, 52, 60}, LEVEL_IS(SOL_SOCKET)},
+         {CHECK_NONE_OF, 2, IGNORED, 0, 2, {SO_SNDBUF, SO_RCVBUF}, LEVEL_IS(SOL_SOCKET)},
+         {CHECK_NONE_OF,
+          2,
+          EPERM,
+          0,
+          9,
+          {26, 27, 32, 33, 44, 50, 51, 52, 60},
+          LEVEL_IS(SOL_SOCKET)},
          {CHECK_ANY_OF,
           2,
           ENOPROTOOPT,

@@ -64,3 +64,24 @@ def test_shared_memory_without_a_name_counts_once(cli):
     """Nine processes have the same 20 MB in sight: that is neither 180 MB nor memory that was hidden."""
     result = cli.run(SHARING, "--memory", "128M")
     assert (result.verdict, result.stdout) == ("ok", "all\n"), result
+
+
+ENLARGING = """
+import socket
+for end in socket.socketpair():
+    for option in socket.SO_SNDBUF, socket.SO_RCVBUF:
+        before = end.getsockopt(socket.SOL_SOCKET, option)
+        end.setsockopt(socket.SOL_SOCKET, option, 1 << 30)
+        assert end.getsockopt(socket.SOL_SOCKET, option) == before, option
+    for option in 32, 33:
+        try: end.setsockopt(socket.SOL_SOCKET, option, 1 << 30)
+        except PermissionError: continue
+        raise AssertionError(option)
+print("all")
+"""
+
+
+def test_code_cannot_enlarge_the_buffers_of_sockets(cli):
+    """A program that asks goes on, with the buffers that it has: see RULE_SETSOCKOPT."""
+    result = cli.run(ENLARGING)
+    assert (result.verdict, result.stdout) == ("ok", "all\n"), result

@@ -71,7 +71,7 @@ static int expect_socket(enum filter_kind kind, bool v6, const __u64 *a)
 static int expect_setsockopt(const __u64 *a)
 {
     switch ((uint32_t)a[1]) {
-    case SOL_SOCKET: return ONE_OF(a[2], 26, 27, 44, 50, 51, 52, 60) ? EPERM : 0;
+    case SOL_SOCKET: return ONE_OF(a[2], 26, 27, 32, 33, 44, 50, 51, 52, 60) ? EPERM : 0;
     case IPPROTO_TCP:
         return ONE_OF(a[2], TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL,
                       TCP_KEEPCNT, TCP_SYNCNT, TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_QUICKACK,
@@ -97,6 +97,8 @@ static int expect_setsockopt(const __u64 *a)
 static bool expect_ignored(const char *name, const __u64 *a)
 {
     return (strcmp(name, "setpriority") == 0 && (int32_t)a[2] >= 0) ||
+           (strcmp(name, "setsockopt") == 0 && (uint32_t)a[1] == SOL_SOCKET &&
+            ONE_OF(a[2], SO_SNDBUF, SO_RCVBUF)) ||
            (strcmp(name, "fadvise64") == 0 && (uint32_t)a[3] == POSIX_FADV_DONTNEED) ||
            (strcmp(name, "msync") == 0 && ((uint32_t)a[2] & MS_SYNC));
 }
