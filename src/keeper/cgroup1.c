@@ -90,14 +90,15 @@ static int cgroup1_open(struct cgroup_root *root, struct err *e)
         }
         root->count++;
     }
-    if (faccessat(root->dir[MEMORY], SOCKETS_LIMIT, F_OK, 0) < 0)
-        root->look = SAMPLE_SOCKETS; // a kernel that charges them to nobody
+    root->look =
+        SAMPLE_SOCKETS; // a connection is charged when it is accepted; some kernels charge none
     return 0;
 }
 
 static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struct err *e)
 {
     const struct wire_limits *l = &cg->limits;
+    (void)root;
     // The plain limit before the one with swap: the kernel refuses memsw < memory.
     int r = file_write_u64_at(cg->dir[MEMORY], "memory.limit_in_bytes", l->memory_bytes);
     if (r == 0) {
@@ -105,8 +106,10 @@ static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struc
         if (r == -ENOENT) // a kernel without swap accounting
             r = file_write_u64_at(cg->dir[MEMORY], "memory.swappiness", 0);
     }
-    if (r == 0 && !root->look)
+    if (r == 0) {
         r = file_write_u64_at(cg->dir[MEMORY], SOCKETS_LIMIT, l->memory_bytes / SOCKETS_SHARE);
+        r = r == -ENOENT ? 0 : r; // a kernel that charges them to nobody: the sampler counts
+    }
     if (r == 0)
         r = file_write_u64_at(cg->dir[PIDS], "pids.max", (uint64_t)l->processes + 1);
     if (r < 0)

@@ -132,6 +132,9 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
     if (r < 0)
         return err_set(e, ERR_LAYER_MISSING, -r, fix, "use '%s'", path);
 
+    // SECURITY: the kernel makes a connection in an interrupt, which belongs to nobody, and charges it and what it has
+    // received when it is accepted.  A box can have thousands for each listener that it never accepts.
+    root->look = SAMPLE_SOCKETS;
     root->zygote_dir = cgroup_make_dir(root->dir[0], "zygote");
     if (root->zygote_dir < 0)
         return err_set(e, ERR_LAYER_MISSING, -root->zygote_dir, fix, "make a group in '%s'", path);

@@ -113,7 +113,7 @@ static int answer(int sock, const struct wire_sample *ask)
     union wire_message m;
     m.sampled = (struct wire_sampled){.box = ask->box};
     // The quickest flood first; a box that is ended for it need not be counted.
-    if (ask->what & SAMPLE_SOCKETS)
+    if (ask->what & (SAMPLE_SOCKETS | SAMPLE_UNIX))
         sockets_look(ask, &m.sampled);
     if (ask->what & SAMPLE_PROCESSES && m.sampled.socket_bytes <= ask->limit_bytes / 2)
         procs_look(ask, &m.sampled);

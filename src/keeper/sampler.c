@@ -75,7 +75,7 @@ static void ask_about(struct sampler *s, struct box *b)
     struct wire_sample ask = {.box = b->id,
                               .limit_bytes = b->limits.memory_bytes,
                               .pid = b->cg.pid,
-                              .what = b->cg.root->look};
+                              .what = stock_looks_for(b)};
     if (b->cg.root->driver->ask)
         b->cg.root->driver->ask(&b->cg, &ask); // first: what grows meanwhile is seen, not hidden
     look_at_scratch(b, &ask);

@@ -18,12 +18,15 @@
 #include "base/file.h"
 
 enum {
-    // Of AF_UNIX, and of TCP before it is connected: the buffer that each has by default.
-    OTHERS_BYTES = 208 << 10,
     TCP_BYTES = 96 << 10, // of TCP, as large as it gets by itself: see box/net.c
-    AROUND = 4, // times as much as the bytes in it; the kernel packs them when a buffer is full
+    SOCKET_BYTES =
+        4 << 10, // of TCP and UDP without buffers: one that is not accepted has no descriptor
+    AROUND = 4,  // times as much as the bytes in it; the kernel packs them when a buffer is full
 };
 
+// Of AF_UNIX, and of TCP before it is connected: the buffer that each has by default.  The filter lets no box ask for
+// another one (RULE_SETSOCKOPT).
+static uint64_t others_bytes = 208 << 10;
 static uint64_t buffer_bytes = 425984; // the largest that a program can ask for, for one direction
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -41,6 +44,7 @@ void sockets_open(void)
     uint64_t receive = 0, send = 0;
     (void)file_read_u64_at(AT_FDCWD, "/proc/sys/net/core/rmem_max", &receive);
     (void)file_read_u64_at(AT_FDCWD, "/proc/sys/net/core/wmem_max", &send);
+    (void)file_read_u64_at(AT_FDCWD, "/proc/sys/net/core/wmem_default", &others_bytes);
     if (receive || send)
         buffer_bytes = 2 * larger(receive, send); // the kernel doubles what it is asked for
 }
@@ -95,7 +99,9 @@ void sockets_look(const struct wire_sample *ask, struct wire_sampled *ret)
     uint64_t udp = number(v4, "UDP:", "inuse ") + number(v6, "UDP6:", "inuse ");
     uint64_t all = number(v4, "sockets:", "used ");
     uint64_t host = (number(v4, "TCP:", " mem ") + number(v4, "UDP:", " mem ")) * page;
-    uint64_t others = all > tcp + udp ? (all - tcp - udp) * OTHERS_BYTES : 0;
+    uint64_t others = (tcp + udp) * SOCKET_BYTES;
+    if (ask->what & SAMPLE_UNIX && all > tcp + udp)
+        others += (all - tcp - udp) * others_bytes;
     ret->socket_bytes = others + smaller((2 * tcp + udp) * buffer_bytes, host);
     if (tcp == 0 || ret->socket_bytes <= ask->limit_bytes / 2)
         return; // most have few, and there is no need to look at each

@@ -233,6 +233,8 @@ int stock_tick_ms(const struct stock *s);
 // What the sampler is asked and answers (keeper/sampler.h): a box that the kernel does not count waits for a look; the next
 // in turn; what was seen.
 void stock_want_look(struct stock *s, struct box *b);
+uint32_t stock_looks_for(
+    const struct box *b); // enum wire_sample_what; only a box with network has TCP and UDP
 struct box *stock_next_look(struct stock *s); // NULL: none wants one
 void stock_sampled(struct stock *s, const struct wire_sampled *m);
 

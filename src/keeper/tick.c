@@ -69,9 +69,15 @@ static void check_limits(struct stock *s, struct box *b)
 
 // ---- what the sampler sees -----------------------------------------------------------------------
 
+uint32_t stock_looks_for(const struct box *b)
+{
+    uint32_t look = b->cg.root->look;
+    return b->kind & KIND_NETWORK ? look : look & ~(uint32_t)SAMPLE_SOCKETS;
+}
+
 void stock_want_look(struct stock *s, struct box *b)
 {
-    if (!s->caps->cgroups.look || b->wants_look)
+    if (!stock_looks_for(b) || b->wants_look)
         return;
     b->wants_look = true;
     s->looks++;

@@ -24,7 +24,7 @@ static int watch_open(struct cgroup_root *root, struct err *e)
 {
     (void)e;
     root->count = 0;
-    root->look = SAMPLE_PROCESSES | SAMPLE_SOCKETS;
+    root->look = SAMPLE_PROCESSES | SAMPLE_SOCKETS | SAMPLE_UNIX;
     return 0;
 }
 

@@ -311,8 +311,9 @@ struct wire_net_link {
 // the one who looks wait for a lock that a box holds.  Bits of `what`:
 enum wire_sample_what {
     SAMPLE_PROCESSES = 1, // what its processes hold and use
-    SAMPLE_SOCKETS = 2,   // what the kernel may hold for its sockets
+    SAMPLE_SOCKETS = 2,   // what the kernel may hold for its TCP and UDP sockets
     SAMPLE_LOCKS = 4,     // which init has the most file locks below it
+    SAMPLE_UNIX = 8,      // and for its AF_UNIX sockets
 };
 struct wire_sample {
     struct wire_header h;
