@@ -105,6 +105,9 @@ enum { TYPE_MASK = 0xf };
     }
 
 static const struct check rules[RULE_MAX][CHECKS_MAX] = {
+    // SECURITY: a process that shares its descriptors, and is no thread, leaves its record locks to the others when it
+    // ends: then nothing says whose they are, and the keeper cannot count them (keeper/locks.h).  EINVAL, as the kernel
+    // says for other pairs of flags; libc makes threads, or copies.
     [RULE_CLONE] = {{CHECK_NO_BITS,
                      0,
                      EPERM,
@@ -112,7 +115,14 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                      1,
                      {CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
                       CLONE_NEWUTS | CLONE_NEWCGROUP},
-                     .told = true}},
+                     .told = true},
+                    {CHECK_ANY_OF,
+                     0,
+                     EINVAL,
+                     CLONE_THREAD,
+                     1,
+                     {CLONE_THREAD},
+                     {true, 0, CLONE_FILES, CLONE_FILES}}},
     // Running a descriptor without a name is how code that was never in the tree would be started.
     // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
     [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}, .told = true}},

@@ -25,6 +25,7 @@ enum {
     READS_PER_EVENT = 16, // so that one flood does not starve the others
     READS_AT_END = 1024,  // more than a socket holds, however small they are
     PIECES_MAX = 4,       // as frame_send()
+    FRAMES_MAX = 256,     // that wait; more than the operations of a box that behaves
     SMALL_MAX = 16,
 };
 
@@ -317,7 +318,9 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
     if (first && copy && count <= PIECES_MAX &&
         send_pieces(b, kind, pieces, count, &offset) != -EAGAIN)
         return 0; // or it is gone, and its end is on the way
-    struct live_frame *f = make_frame(kind, pieces, count, copy);
+    // SECURITY: a box that answers and does not read would have us keep a question for each of its answers.
+    struct live_frame *f =
+        b->frame_count < FRAMES_MAX ? make_frame(kind, pieces, count, copy) : NULL;
     if (!f)
         return -ENOMEM;
     f->offset = offset;

@@ -72,16 +72,21 @@ static bool is_init(const char *status)
            strchr(line, '\t') != line + length - 1;
 }
 
-// The init of the box that a process is in; 0: it is in none.
+// The init of the box of this keeper that a process is in; 0: it is in none.
+// SECURITY: another program's container may have many locks; a box must not hide behind it.
 static pid_t init_of(pid_t pid, unsigned *looks)
 {
     char path[64], status[4096];
+    const pid_t keeper = getppid();
+    pid_t init = 0;
     for (int depth = 0; pid > 1 && depth < DEPTH_MAX && (*looks)++ < PARENTS_MAX; depth++) {
+        if (pid == keeper)
+            return init;
         snprintf(path, sizeof path, "/proc/%d/status", pid);
         if (file_read_at(AT_FDCWD, path, status, sizeof status) <= 0)
             return 0;
-        if (is_init(status))
-            return pid;
+        if (!init && is_init(status))
+            init = pid;
         const char *parent = strstr(status, "\nPPid:");
         pid = parent ? (pid_t)strtol(parent + strlen("\nPPid:"), NULL, 10) : 0;
     }

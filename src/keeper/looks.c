@@ -60,10 +60,11 @@ static int drop(const struct keeper_facts *facts, struct err *e)
 
 // Everything that the C library calls for what is done here; open() is below.
 static const char *const calls[] = {
-    "read",       "readv",         "close",        "fstat",  "newfstatat", "lseek",
-    "getdents64", "brk",           "mmap",         "munmap", "mremap",     "mprotect",
-    "madvise",    "recvmsg",       "sendmsg",      "kcmp",   "futex",      "getpid",
-    "getrandom",  "clock_gettime", "rt_sigreturn", "exit",   "exit_group", "restart_syscall",
+    "read",          "readv",        "close",   "fstat",      "newfstatat",
+    "lseek",         "getdents64",   "brk",     "mmap",       "munmap",
+    "mremap",        "mprotect",     "madvise", "recvmsg",    "sendmsg",
+    "kcmp",          "futex",        "getpid",  "getppid",    "getrandom",
+    "clock_gettime", "rt_sigreturn", "exit",    "exit_group", "restart_syscall",
 };
 
 static int load_filter(struct err *e)

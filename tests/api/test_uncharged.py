@@ -6,7 +6,13 @@ bounds are wide: the point is that the loss stays below the memory limit of the 
 """
 
 import contextlib
+import os
+import pathlib
 import re
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
@@ -82,6 +88,37 @@ def test_file_locks_of_many_processes_are_counted(cli):
 def test_file_locks_of_one_process_are_counted(cli):
     with loss(slabs) as lost:
         result = cli.run(take_locks(1, 200), "--memory", "64M", *WALL)
+    assert_locks_were_counted(result, lost)
+
+
+HEIRS = """
+import ctypes, os, signal
+CLONE_FILES, CLONE = 0x400, 56
+libc = ctypes.CDLL(None, use_errno=True)
+pid = libc.syscall(CLONE, CLONE_FILES | signal.SIGCHLD, 0, 0, 0, 0)
+if pid == 0:
+    os._exit(0)
+print(pid, ctypes.get_errno())
+"""
+
+
+def test_no_process_leaves_its_locks_to_others(cli):
+    """The locks of a child that shares the table of descriptors outlive the child, and /proc/locks names the dead."""
+    assert cli.run(HEIRS).stdout == "-1 22\n"
+
+
+def test_locks_of_other_programs_hide_no_box(cli, tools):
+    """A container of another program, which is read first, has more locks than a box may have."""
+    holder = take_locks(1, 100).replace("range(200_000)", "range(60)")
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", sys.executable, "-c", holder]
+    with tempfile.TemporaryDirectory() as folder, subprocess.Popen(command, cwd=folder) as other:
+        try:
+            assert tools.wait_until(lambda: pathlib.Path("/proc/locks").read_text().count("\n") > 5000)
+            with loss(slabs) as lost:
+                result = cli.run(take_locks(4, 100), "--memory", "64M", *WALL)
+        finally:
+            for pid in [*tools.descendants(other.pid), other.pid]:
+                os.kill(pid, signal.SIGKILL)
     assert_locks_were_counted(result, lost)
 
 

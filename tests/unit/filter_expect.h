@@ -111,7 +111,9 @@ static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64
     bool ok = false;
     int errnum = EPERM;
     if (strcmp(name, "clone") == 0) {
-        ok = ((uint32_t)a[0] & namespaces) == 0;
+        bool lends = ((uint32_t)a[0] & (CLONE_FILES | CLONE_THREAD)) == CLONE_FILES;
+        ok = ((uint32_t)a[0] & namespaces) == 0 && !lends;
+        errnum = (uint32_t)a[0] & namespaces ? EPERM : EINVAL;
     } else if (strcmp(name, "execveat") == 0) {
         ok = ((uint32_t)a[4] & AT_EMPTY_PATH) == 0;
     } else if (strcmp(name, "prctl") == 0) {

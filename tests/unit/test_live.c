@@ -488,6 +488,18 @@ static void small_pieces_are_not_borrowed(void **state)
     frame_reader_done(&r);
 }
 
+static void a_box_that_does_not_read_is_sent_no_more_than_so_many(void **state)
+{
+    (void)state;
+    static char text[1 << 10];
+    struct frame_piece piece = {text, sizeof text};
+    int sent = 0;
+    while (sent < 10000 && live_send(b, FRAME_FILE, &piece, 1, true) == 0)
+        sent++;
+    assert_true(sent > 100 && sent < 2000 && b->frame_count <= 256);
+    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), -ENOMEM);
+}
+
 static void a_small_frame_goes_at_once(void **state)
 {
     (void)state;
@@ -677,6 +689,7 @@ int main(void)
         TEST(inv1_frames_are_never_mixed),
         TEST(what_another_had_lent_is_dropped),
         TEST(small_pieces_are_not_borrowed),
+        TEST(a_box_that_does_not_read_is_sent_no_more_than_so_many),
         TEST(a_small_frame_goes_at_once),
         TEST_KEPT(runs_in_a_kept_box_say_so),
         TEST(a_box_that_dies_while_it_is_sent_to),
