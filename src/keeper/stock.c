@@ -595,7 +595,8 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
                 usage.cpu_user_us = m->cpu_user_us;
             if (usage.cpu_system_us < m->cpu_system_us)
                 usage.cpu_system_us = m->cpu_system_us;
-            if (usage.peak_memory_bytes < m->max_rss_bytes)
+            if (usage.peak_memory_bytes == UINT64_MAX || // it was over before the first look
+                usage.peak_memory_bytes < m->max_rss_bytes)
                 usage.peak_memory_bytes = m->max_rss_bytes;
         }
         stock_answer(s, b, &usage);

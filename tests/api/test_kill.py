@@ -47,7 +47,8 @@ class Family:
         for pid in self.all:
             with contextlib.suppress(OSError, KeyError):    # one that ends just now
                 depth[pid] = len(status(pid)["NSpid"].split())
-        self.gates = [pid for pid in depth if depth[pid] == 1]
+        # The sampler is there where a box was looked at.
+        self.gates = [pid for pid in depth if depth[pid] == 1 and status(pid)["Name"] != "constrictor-see"]
         inner = max(depth.values())
         self.boxes = [pid for pid in depth if depth[pid] == inner]
         self.zygotes = [pid for pid in depth if 1 < depth[pid] < inner]

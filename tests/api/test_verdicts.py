@@ -222,8 +222,8 @@ def test_memory_bomb(bomb, name):
     assert_limit(result, "out_of_memory", 137, "memory")
     if refused and result.error:
         return  # mapping it was, before a page of it was there
-    # a watchdog looks now and then, a cgroup always
-    room = 1.05 if result.counted else 2
+    # The sampler looks now and then, a cgroup always; and a socket counts by the most that it may hold.
+    room = 1.05 if result.counted else 3 if name == "sockets" else 2
     assert (64 << 20) * 0.5 <= result.usage["peak_memory_bytes"] <= (64 << 20) * room
 
 
