@@ -182,6 +182,29 @@ fleet(work, 3)
         NETWORK,
     ),
     Row(
+        "TCP connections not accepted, with data",
+        "tcp slab",
+        """
+def work(i):
+    def make(n):
+        server = socket.create_server((f"127.0.{i}.{n % 250 + 1}", 0), backlog=1 << 20)
+        for k in range(1000):
+            if time.monotonic() > END: break
+            with socket.socket() as client:
+                client.setblocking(False)
+                client.connect_ex(server.getsockname())
+                try: fill(client.fileno(), bytes(65536))
+                except OSError: pass
+        return server
+    return grow(make)
+fleet(work, 3)
+""",
+        COUNTED,
+        "counted, as those without",
+        COUNTED,
+        NETWORK,
+    ),
+    Row(
         "TCP connections in TIME_WAIT",
         "slab",
         """
@@ -410,7 +433,8 @@ fleet(work)
 """,
         CHARGED,
         CHARGED,
-        COUNTED,
+        "counted; they are made as fast as the sampler reads them: up to three times the limit on a busy machine",
+        most_mb={"watch": 3 * LIMIT_MB},
     ),
     Row(
         "page tables",

@@ -249,7 +249,7 @@ def phase_cgroup(c):
 
 
 # What the kernel charges in other ways than under v1, and one of each other kind: a row takes some seconds in here.
-CHARGES = ("AF_UNIX stream, of 64 KiB", "TCP buffers", "pipes", "mappings")
+CHARGES = ("AF_UNIX stream, of 64 KiB", "TCP buffers", "TCP connections not accepted", "pipes", "mappings")
 
 
 def phase_charges(c):
