@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "config.h"
+#include "config/config.h"
 #include "net/login.h"
 
 #ifndef CONSTRICTOR_VERSION

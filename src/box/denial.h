@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // denial: a system call that a box was denied, in two numbers and in words.  The keeper takes the numbers from
-// the kernel (keeper/denied.c), the gate writes the words (gate/refusals.c).  Pure.
+// the kernel (keeper/denied.c), the gate writes the words (run/denials.c).  Pure.
 
 #ifndef CONSTRICTOR_BOX_DENIAL_H
 #define CONSTRICTOR_BOX_DENIAL_H

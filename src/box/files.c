@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "base/utf8.h"
-#include "box/files_kit.h"
+#include "box/files_internal.h"
 #include "box/removal.h"
 #include "wire/frame.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "box/files_kit.h"
+#include "box/files_internal.h"
 #include "wire/frame.h"
 
 static _Alignas(8) char dents[2][DENTS_SIZE];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// seal: see seal.h.  The same steps as the gate's (gate/gate.c), but for sockets of TCP and UDP.
+// seal: see seal.h.  The same steps as the gate's (run/gate.c), but for sockets of TCP and UDP.
 
 #include "broker/seal.h"
 

@@ -25,7 +25,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "keeper/keeper.h"
 
 enum { BENCH_SAMPLES_MAX = 20000 };

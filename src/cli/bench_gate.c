@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "cli/bench.h"
-#include "gate/gate.h"
-#include "gate/run.h"
-#include "gate/session.h"
+#include "run/gate.h"
+#include "run/run.h"
+#include "session/session.h"
 
 struct worker { // one run after the other
     struct driver *driver;

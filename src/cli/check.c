@@ -2,7 +2,7 @@
 //
 // check: `constrictor check`.  cmd_check() works in the first process: it reads the source with the rights of the
 // user, then hands over to the keeper; check_gate() is the gate's side, which has a box look at the source
-// (gate/check.h) and prints what it says.  Nothing of the source is executed.
+// (check/check.h) and prints what it says.  Nothing of the source is executed.
 
 #include <errno.h>
 #include <jansson.h>
@@ -16,10 +16,10 @@
 #include "cli/input.h"
 #include "cli/network.h"
 #include "cli/run_packages.h"
-#include "code_policy.h"
-#include "gate/check.h"
-#include "gate/check_words.h"
-#include "gate/gate.h"
+#include "config/code_policy.h"
+#include "check/check.h"
+#include "check/check_words.h"
+#include "run/gate.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 
 struct command {
     const char *name;

@@ -23,7 +23,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "box/landlock.h"
-#include "gate/display.h"
+#include "run/display.h"
 
 enum {
     SOCK_FD = 3, // where the process has its two descriptors

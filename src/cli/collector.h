@@ -22,8 +22,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "config.h"
-#include "gate/scratch.h"
+#include "config/config.h"
+#include "files/scratch.h"
 
 enum {
     COLLECTOR_FILES_MAX = 256,                   // in the life of one

@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 #include "cli/once.h"
 #include "cli/selftest.h"
-#include "gate/result.h"
+#include "run/result.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"
 

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "keeper/caps.h"
 #include "keeper/interp.h"
 

@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "gate/envs.h"
+#include "env/envs.h"
 #include "keeper/state.h"
 
 enum wants { NO_NAME, MAY_NAME, NAME };

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 
 enum env_verb {
     VERB_LIST,

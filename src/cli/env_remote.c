@@ -19,8 +19,8 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/env.h"
-#include "gate/env_words.h"
-#include "gate/envs.h"
+#include "env/env_words.h"
+#include "env/envs.h"
 
 enum {
     PATH_MAX_ = 4096,

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/env.h"
-#include "gate/env_words.h"
+#include "env/env_words.h"
 
 enum { BAR = 24, COLUMNS = 80, EXIT_FAILED = 1 };
 

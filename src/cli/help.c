@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "config.h"
+#include "config/config.h"
 
 enum { FLAG_COLUMN = 26, NAME_COLUMN = 15 };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "gate/source.h"
+#include "run/source.h"
 
 static int read_all(int fd, uint64_t max, struct input *in, struct err *e)
 {

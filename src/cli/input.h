@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 
 struct input {
     char *text; // the caller frees

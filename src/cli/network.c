@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "code_policy.h"
+#include "config/code_policy.h"
 #include "net/policy.h"
 
 enum { NETWORK_ON = 1 }; // position in the choices of config.def

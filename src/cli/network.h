@@ -7,7 +7,7 @@
 #define CONSTRICTOR_CLI_NETWORK_H
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "keeper/keeper.h"
 
 // Reads rules, file, resolvers and the folder of wheels as others will, so that a mistake ends the start; warns on

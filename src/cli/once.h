@@ -12,9 +12,9 @@
 
 #include "base/err.h"
 #include "cli/run_packages.h"
-#include "config.h"
-#include "gate/exec.h"
-#include "gate/gate.h"
+#include "config/config.h"
+#include "exec/exec.h"
+#include "run/gate.h"
 
 struct once {
     const struct config *config; // the limits of the run

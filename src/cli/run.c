@@ -21,11 +21,11 @@
 #include "cli/network.h"
 #include "cli/once.h"
 #include "cli/terminal.h"
-#include "gate/display.h"
-#include "gate/encode.h"
-#include "gate/events.h"
-#include "gate/result.h"
-#include "gate/source.h"
+#include "run/display.h"
+#include "json/encode.h"
+#include "run/events.h"
+#include "run/result.h"
+#include "run/source.h"
 #include "keeper/keeper.h"
 
 struct job {

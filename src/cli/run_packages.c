@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "code_policy.h"
-#include "gate/envs.h"
-#include "gate/exec_packages.h"
+#include "config/code_policy.h"
+#include "env/envs.h"
+#include "exec/exec_packages.h"
 #include "porter/porter.h"
 
 enum run_packages run_packages_needed(const struct config *c, const char *code, size_t length)

@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "config.h"
-#include "gate/gate.h"
+#include "config/config.h"
+#include "run/gate.h"
 #include "keeper/keeper.h"
 
 enum run_packages {

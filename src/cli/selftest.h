@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "keeper/caps.h"
 #include "keeper/interp.h"
 

@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "config.h"
-#include "gate/gate.h"
-#include "gate/http.h"
-#include "mcp/mcp.h"
+#include "config/config.h"
+#include "run/gate.h"
+#include "http/http.h"
+#include "mcp/protocol/mcp.h"
 
 // ---- the programs that MCP servers are entered into (client_config.c) ---------------------------------
 

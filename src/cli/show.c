@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "config.h"
+#include "config/config.h"
 
 static bool is_setting(const struct config_option *o)
 {
@@ -91,7 +91,7 @@ void show_print_docs(FILE *out)
     fputs(
         "# Configuration\n"
         "\n"
-        "This page is made by `constrictor config --print docs` from `src/config.def`.\n"
+        "This page is made by `constrictor config --print docs` from `src/config/config.def`.\n"
         "\n"
         "Every key can be given as an option (`--memory 1G` or `--memory=1G`), as a variable of "
         "the\n"

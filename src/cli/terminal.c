@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "gate/encode.h"
+#include "json/encode.h"
 
 #ifdef CONSTRICTOR_SIXEL
 #include <png.h>

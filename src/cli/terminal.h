@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "gate/display.h"
+#include "run/display.h"
 
 // In the order of the choices of --images in config.def.
 enum terminal_images { IMAGES_AUTO, IMAGES_KITTY, IMAGES_ITERM, IMAGES_SIXEL, IMAGES_NONE };

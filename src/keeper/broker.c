@@ -4,7 +4,7 @@
 
 #include "keeper/broker.h"
 
-#include "code_policy.h"
+#include "config/code_policy.h"
 
 #include <errno.h>
 #include <fcntl.h>

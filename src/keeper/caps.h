@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "keeper/cgroup.h"
 #include "keeper/slots.h"
 

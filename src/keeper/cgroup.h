@@ -95,7 +95,7 @@ struct cgroup_driver {
     void (*sampled)(struct cgroup *cg, const struct wire_sampled *m); // NULL: the kernel counts
     // Memory of sockets that is charged beside the rest; NULL: it is charged with the rest, or see `look`.
     uint64_t (*socket_bytes)(const struct cgroup *cg);
-    // Files for the gate's own look at what a box uses (gate/meter.h), relative to the group.
+    // Files for the gate's own look at what a box uses (run/meter.h), relative to the group.
     struct cgroup_meter {
         int dir; // hierarchy
         const char *name;

@@ -21,7 +21,7 @@ enum { ENVIRONMENTS_URL_MAX = 256 };
 
 struct environments {
     int folder; // -1: there are none, see error
-    int rows;   // for the gate's database (gate/env_db.h)
+    int rows;   // for the gate's database (env/env_db.h)
     int layers; // open for reading since before it had its mode
     int lock;
     int note; // the lock's file once more, for the gate to write where it serves (environments_write_note)

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "keeper/caps.h"
 #include "keeper/environments.h"
 #include "keeper/interp.h"
@@ -39,7 +39,7 @@ struct keeper_facts {
     int environments_note;                   // with environments: theirs, by its number in the gate
     unsigned restarts;                       // how many gates were before this one
     struct ledger *ledger;                   // what they wrote down; NULL: gates are not replaced
-    struct pulse *pulse;                     // gate/pulse.h; NULL: nobody watches
+    struct pulse *pulse;                     // wire/pulse.h; NULL: nobody watches
 };
 
 // When the gate is started.

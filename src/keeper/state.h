@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "keeper/slots.h"
 
 enum {
@@ -24,7 +24,7 @@ enum {
     STATE_TIDY_FILES = 20000, // and files in them
 };
 
-// What the keeper knows of the names in such a folder; gate/store.c makes them.  The time of a finished
+// What the keeper knows of the names in such a folder; files/store.c makes them.  The time of a finished
 // file is the time of its end, so that whoever tidies up need not read a catalogue.
 #define STATE_FILE_PREFIX "a-"             // finished
 #define STATE_PIECE_PREFIX "tmp-"          // not finished: nobody was told of it

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "box/filter.h"
-#include "config.h"
+#include "config/config.h"
 #include "keeper/caps.h"
 #include "keeper/environments.h"
 #include "keeper/interp.h"

@@ -13,9 +13,9 @@
 
 #include "base/cleanup.h"
 #include "mcp/fixtures_kit.h"
-#include "mcp/http.h"
-#include "mcp/listen.h"
-#include "mcp/tasks.h"
+#include "mcp/transport/http.h"
+#include "mcp/protocol/listen.h"
+#include "mcp/protocol/tasks.h"
 
 // A red pixel, and a millisecond of silence.
 const char fixture_png[] =

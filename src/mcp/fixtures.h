@@ -6,8 +6,8 @@
 #ifndef CONSTRICTOR_MCP_FIXTURES_H
 #define CONSTRICTOR_MCP_FIXTURES_H
 
-#include "mcp/mcp.h"
-#include "mcp/tools.h"
+#include "mcp/protocol/mcp.h"
+#include "mcp/tools/tools.h"
 
 extern const struct mcp_tool fixture_tools[]; // ends with a row without a name
 

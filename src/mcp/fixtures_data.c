@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "mcp/fixtures.h"
 #include "mcp/fixtures_kit.h"
-#include "mcp/resources.h"
+#include "mcp/tools/resources.h"
 
 // ---- resources -------------------------------------------------------------------------------------
 

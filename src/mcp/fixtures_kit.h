@@ -5,7 +5,7 @@
 #ifndef CONSTRICTOR_MCP_FIXTURES_KIT_H
 #define CONSTRICTOR_MCP_FIXTURES_KIT_H
 
-#include "mcp/mcp.h"
+#include "mcp/protocol/mcp.h"
 
 extern const char fixture_png[]; // base64
 

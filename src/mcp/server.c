@@ -11,14 +11,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "mcp/icon.h"
-#include "mcp/kept.h"
-#include "mcp/listen.h"
-#include "mcp/prompts.h"
-#include "mcp/resources.h"
-#include "mcp/session.h"
-#include "mcp/tasks.h"
-#include "mcp/tools.h"
+#include "mcp/protocol/icon.h"
+#include "mcp/tools/kept.h"
+#include "mcp/protocol/listen.h"
+#include "mcp/tools/prompts.h"
+#include "mcp/tools/resources.h"
+#include "mcp/protocol/client.h"
+#include "mcp/protocol/tasks.h"
+#include "mcp/tools/tools.h"
 
 enum { CAPABILITIES_MAX = 8192 };
 

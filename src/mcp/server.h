@@ -5,7 +5,7 @@
 #ifndef CONSTRICTOR_MCP_SERVER_H
 #define CONSTRICTOR_MCP_SERVER_H
 
-#include "mcp/mcp.h"
+#include "mcp/protocol/mcp.h"
 
 // Name, version and so on, with the fields that the revision knows.  Borrowed; made once.
 json_t *mcp_server_info(enum mcp_version version);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "net/proxy.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "code_policy.h"
+#include "config/code_policy.h"
 #include "net/proxy.h"
 #include "net/rule.h"
 

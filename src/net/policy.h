@@ -19,16 +19,16 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 #include "net/rules.h"
 
 enum {
     NET_POLICY_FILE_MAX = 1 << 20,
     NET_POLICY_KEYS_MAX = 1024,
-    NET_POLICY_NAME_MAX = 64, // as gate/door.h: DOOR_OWNER_MAX
+    NET_POLICY_NAME_MAX = 64, // as http/door.h: DOOR_OWNER_MAX
 };
 
-// Not the name of any key (gate/door.c): the box that installs packages.  It may reach the index and its files'
+// Not the name of any key (http/door.c): the box that installs packages.  It may reach the index and its files'
 // hosts, and nothing else, whether code may use the network or not.
 #define NET_INSTALLER "@installer"
 

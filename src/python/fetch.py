@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fetch: brings files into the working folder of a session, by their URLs.
 
-gate/fetch.c has it executed in the session's own box, as what the session might have run itself: with the
+exec/fetch.c has it executed in the session's own box, as what the session might have run itself: with the
 network that the session has, which the broker judges, and within its limits. It says how it went in one line
 of JSON. Certificates are checked, and nothing but http and https is opened.
 """

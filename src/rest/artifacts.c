@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gate/store.h"
+#include "files/store.h"
 #include "rest/call.h"
 #include "rest/show_file.h"
 

@@ -12,11 +12,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "code_policy.h"
-#include "gate/dump.h"
-#include "gate/network.h"
-#include "gate/places.h"
-#include "gate/source.h"
+#include "config/code_policy.h"
+#include "json/dump.h"
+#include "run/network.h"
+#include "run/admission.h"
+#include "run/source.h"
 #include "rest/execute.h"
 #include "rest/lines.h"
 

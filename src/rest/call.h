@@ -17,13 +17,13 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
-#include "config.h"
-#include "gate/check.h"
-#include "gate/exec.h"
-#include "gate/gate.h"
-#include "gate/http.h"
-#include "gate/scratch.h"
-#include "gate/session.h"
+#include "config/config.h"
+#include "check/check.h"
+#include "exec/exec.h"
+#include "run/gate.h"
+#include "http/http.h"
+#include "files/scratch.h"
+#include "session/session.h"
 #include "rest/route.h"
 
 struct batch;

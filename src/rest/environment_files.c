@@ -14,8 +14,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/text.h"
-#include "gate/envs.h"
-#include "gate/share.h"
+#include "env/envs.h"
+#include "files/share.h"
 #include "rest/environments.h"
 
 enum { MOVING_MAX = 4, WAIT_MS = 30000, WORD_MAX = 16 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// environments: the routes /environments and below: make, look at, change, remove; see gate/envs.h.  Handlers of
+// environments: the routes /environments and below: make, look at, change, remove; see env/envs.h.  Handlers of
 // rest/route.c; run in the gate.
 //
 //   1. A change is a job.  The answer comes when it has ended, or when the time of `wait` is over (202); with "stream"
@@ -16,11 +16,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "gate/env_words.h"
-#include "gate/envs.h"
-#include "gate/nursery.h"
-#include "gate/packages.h"
-#include "gate/preload.h"
+#include "env/env_words.h"
+#include "env/envs.h"
+#include "env/warm_boxes.h"
+#include "env/packages.h"
+#include "env/preload.h"
 #include "rest/lines.h"
 
 enum {

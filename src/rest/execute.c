@@ -9,10 +9,10 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "gate/envs.h"
-#include "gate/network.h"
-#include "gate/packages.h"
-#include "gate/source.h"
+#include "env/envs.h"
+#include "run/network.h"
+#include "env/packages.h"
+#include "run/source.h"
 #include "rest/ndjson.h"
 
 // ---- what goes on --------------------------------------------------------------------------------

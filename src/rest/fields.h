@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "config.h"
+#include "config/config.h"
 
 enum field_type {
     FIELD_STRING,
@@ -22,8 +22,8 @@ enum field_type {
     FIELD_OBJECT,       // with any keys
     FIELD_OBJECTS,      // array of objects with the fields `items`
     FIELD_STRINGS,      // array of strings
-    FIELD_REQUIREMENTS, // a string or an array of strings: gate/envs.h checks it
-    FIELD_NETWORK,      // "off", rules, or an object of them: gate/network.h checks it
+    FIELD_REQUIREMENTS, // a string or an array of strings: env/envs.h checks it
+    FIELD_NETWORK,      // "off", rules, or an object of them: run/network.h checks it
     FIELD_TYPE_MAX
 };
 

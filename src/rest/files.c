@@ -132,7 +132,7 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
     http_serve_file(x, type, fd, a->size, etag);
 }
 
-// Below /static "plot.png" is called "plot_1f0c2a3b_20260131_120000.png": mcp/set_container_run.c makes such links.
+// Below /static "plot.png" is called "plot_1f0c2a3b_20260131_120000.png": compat/set_container_run.c makes such links.
 // Takes the middle out again; "": there is none.
 static void plain_name(const char *given, char buf[256])
 {

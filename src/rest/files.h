@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gate/http.h"
-#include "gate/store.h"
+#include "http/http.h"
+#include "files/store.h"
 
 // Adds the route.  Without a store (NULL) every link is answered with why.
 void rest_files_open(struct http *h, struct store *s);

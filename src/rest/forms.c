@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-#include "gate/env_text.h"
-#include "gate/envs.h"
-#include "gate/scratch.h"
-#include "gate/session.h"
-#include "gate/store.h"
+#include "env/env_text.h"
+#include "env/envs.h"
+#include "files/scratch.h"
+#include "session/session.h"
+#include "files/store.h"
 #include "net/rule.h"
 #include "rest/keys.h"
 

@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config.h"
+#include "config/config.h"
 
 #define FORM_NO_NUL "^[^\\x00]*$"
 #define FORM_SOME "^[^\\x00]+$"
@@ -29,20 +29,20 @@
 // Text without control characters.
 #define FORM_PRINTABLE(times) "[^\\x00-\\x1f\\x7f]{" times "}$"
 
-// session_check_name() of gate/session.h, and handles; "": none.
+// session_check_name() of session/session.h, and handles; "": none.
 #define FORM_SESSION "^" FORM_PRINTABLE("0,128")
 #define FORM_SESSION_GIVEN "^" FORM_PRINTABLE("1,128")
 #define FORM_SESSION_NAME "^(?!ses_)" FORM_PRINTABLE("0,128")
 #define FORM_SESSION_NEW "^(?!ses_)" FORM_PRINTABLE("1,128")
 #define FORM_ARTIFACT "^" FORM_BYTES_1024("[\\s\\S]") FORM_PRINTABLE("1,1024")
 
-// env_check_name() of gate/env_text.h.
+// env_check_name() of env/env_text.h.
 #define FORM_ENV "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 #define FORM_ENV_NEW "^(?!set-)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 #define FORM_JOB "^[A-Za-z0-9_]{1,32}$"
 #define FORM_PYTHON "^[0-9]{1,3}(?:\\.[0-9]{1,3}){0,2}$"
 
-// scratch_path() of gate/scratch.h: names but "." and "..", with empty ones and "." between them, which count for
+// scratch_path() of files/scratch.h: names but "." and "..", with empty ones and "." between them, which count for
 // nothing.  In the path of a URL OpenAPI has no slashes: it is one name.
 #define FORM_FILE_SIGN "[^\\x00-\\x1f/\\x7f-\\x9f]"
 #define FORM_FILE_FIRST "[^\\x00-\\x1f./\\x7f-\\x9f]"
@@ -60,11 +60,11 @@
 #define FORM_KEY                                                                                   \
     "^(?:[!#-~](?:[ !#-~]{0,253}[!#-~])?|\"(?:[ !#-\\[\\]-~]|\\\\[ -~]){1,255}\")[ \\t]*$"
 
-// decode_base64() of gate/encode.h.
+// decode_base64() of json/encode.h.
 #define FORM_BASE64                                                                                \
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
 
-// exec_check_variables() of gate/exec.h.
+// exec_check_variables() of exec/exec.h.
 #define FORM_VARIABLE                                                                              \
     "^(?!__)(?!(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|"    \
     "else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|"       \
@@ -74,20 +74,20 @@
 #define FORM_IMPORT                                                                                \
     "^[A-Za-z_][A-Za-z0-9_]{0,60}(?:\\.[A-Za-z_][A-Za-z0-9_]{0,60}){0,2}(?:\\.\\*)?$"
 
-// preload_is_name() of gate/preload.h.
+// preload_is_name() of env/preload.h.
 #define FORM_MODULE "^[A-Za-z_][A-Za-z0-9_]{0,30}(?:\\.[A-Za-z_][A-Za-z0-9_]{0,30}){0,2}$"
 
 // Names of packages, to remove them.
 #define FORM_PACKAGE "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
 #define FORM_PACKAGES "^" FORM_PACKAGE "(?: " FORM_PACKAGE "){0,20}$"
 
-// envs_requirements() of gate/envs.h: a text of several, or a list.
+// envs_requirements() of env/envs.h: a text of several, or a list.
 json_t *form_requirements(const struct config *c, bool required, const char *help);
-// network_parse() of gate/network.h.
+// network_parse() of run/network.h.
 json_t *form_network(const char *help);
 // Any JSON that fits the server's parser: no NUL in a key, no whole number beyond 64 bits.
 json_t *form_value(void);
-// What the fields of a file have to be together: exec_check_files() of gate/exec.h.
+// What the fields of a file have to be together: exec_check_files() of exec/exec.h.
 json_t *form_file_body(void);
 // The policy 'open' has no list of imports: code_policy.h.
 json_t *form_open_imports(void);

@@ -11,8 +11,8 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "gate/dump.h"
-#include "gate/head.h"
+#include "json/dump.h"
+#include "http/head.h"
 #include "rest/call.h"
 #include "rest/keys.h"
 

@@ -12,9 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "gate/result.h"
-#include "gate/session.h"
-#include "gate/tally.h"
+#include "run/result.h"
+#include "session/session.h"
+#include "run/counters.h"
 
 #define TYPE "text/plain; version=0.0.4; charset=utf-8"
 

@@ -6,8 +6,8 @@
 #ifndef CONSTRICTOR_REST_METRICS_H
 #define CONSTRICTOR_REST_METRICS_H
 
-#include "gate/gate.h"
-#include "gate/http.h"
+#include "run/gate.h"
+#include "http/http.h"
 
 // Adds the route.
 void rest_metrics_open(struct gate *g, struct http *h);

@@ -11,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "gate/display.h"
-#include "gate/dump.h"
-#include "gate/encode.h"
+#include "run/display.h"
+#include "json/dump.h"
+#include "json/encode.h"
 #include "rest/call.h"
 #include "rest/lines.h"
 

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gate/run.h"
+#include "run/run.h"
 
 struct rest_call;
 struct ndjson;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gate/problem.h"
+#include "http/problem.h"
 #include "rest/environments.h"
 #include "rest/forms.h"
 #include "rest/keys.h"

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "rest/route.h"
 
 // New; NULL: memory is out.

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "rest/batch.h"
 #include "rest/call.h"
-#include "rest/kernels.h"
+#include "compat/kernels.h"
 #include "rest/keys.h"
 #include "rest/metrics.h"
 #include "rest/openapi.h"

@@ -7,9 +7,9 @@
 #define CONSTRICTOR_REST_REST_H
 
 #include "base/err.h"
-#include "config.h"
-#include "gate/gate.h"
-#include "gate/http.h"
+#include "config/config.h"
+#include "run/gate.h"
+#include "http/http.h"
 
 // Adds all routes; what a gate has besides (sessions, store) is open already.  There is one in a gate.
 int rest_open(struct gate *g, struct http *h, const struct config *c, struct err *e);

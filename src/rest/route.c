@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "code_policy.h"
-#include "gate/envs.h"
-#include "gate/preload.h"
+#include "config/code_policy.h"
+#include "env/envs.h"
+#include "env/preload.h"
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gate/http.h"
-#include "gate/scratch.h"
-#include "gate/session.h"
+#include "http/http.h"
+#include "files/scratch.h"
+#include "session/session.h"
 #include "rest/fields.h"
 
 struct rest_call;

@@ -3,7 +3,7 @@
 // session_files: the routes /sessions/{id}/files and below: files in the scratch folder of a session, and,
 // when it has ended, the artifacts that it left behind.  Handlers of rest/route.c; run in the gate.
 //
-// SECURITY: what is asked of a live session is asked of its box (gate/scratch.h), and what comes back is
+// SECURITY: what is asked of a live session is asked of its box (files/scratch.h), and what comes back is
 // served as a download that no browser shows within this server's origin (rest/show_file.c).
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "gate/share.h"
-#include "gate/store.h"
-#include "gate/tempfile.h"
+#include "files/share.h"
+#include "files/store.h"
+#include "files/tempfile.h"
 #include "rest/call.h"
 #include "rest/show_file.h"
 

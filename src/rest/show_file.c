@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "gate/exec_input.h"
+#include "exec/exec_input.h"
 #include "rest/files.h"
 
 enum { URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };

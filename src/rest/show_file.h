@@ -6,8 +6,8 @@
 #ifndef CONSTRICTOR_REST_SHOW_FILE_H
 #define CONSTRICTOR_REST_SHOW_FILE_H
 
-#include "gate/scratch.h"
-#include "gate/store.h"
+#include "files/scratch.h"
+#include "files/store.h"
 #include "rest/call.h"
 
 // {"path", "size", "mime_type", "modified_at", "uri", "url"}: new; `kept`: the artifact of it, or NULL.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// validate: POST /validate: see gate/check.h.  Runs in the gate; a handler of rest/route.c.
+// validate: POST /validate: see check/check.h.  Runs in the gate; a handler of rest/route.c.
 
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "code_policy.h"
-#include "gate/check.h"
-#include "gate/network.h"
-#include "gate/source.h"
+#include "config/code_policy.h"
+#include "check/check.h"
+#include "run/network.h"
+#include "run/source.h"
 #include "rest/call.h"
 
 static void on_done(struct check *k)

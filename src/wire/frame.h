@@ -28,7 +28,7 @@ enum {
 enum {
     FRAME_HAS_FILES = 1,  // RESULT: scratch is not as empty as it was when the box was made
     FRAME_KEPT = 2,       // RUN: the box lives on, and FILE frames may come while the run goes on
-    FRAME_DIRECT = 4,     // the first RUN: no code will ever run in this box (gate/check.h)
+    FRAME_DIRECT = 4,     // the first RUN: no code will ever run in this box (check/check.h)
     FRAME_DISCARD = 8,    // RUN: drop what waits in the output pipes, it is not this run's
     FRAME_NO_OUTPUT = 16, // RESULT: the code has closed its stdout or stderr for good
 };
@@ -123,7 +123,7 @@ struct frame_filed {
     uint32_t op, tag;       // of the FILE frame
     int32_t errnum;         // 0: it worked
     uint32_t more;          // LIST: 1: another frame of the same tag follows
-    uint64_t left_out, odd; // LIST, in its last frame: see gate/scratch.h
+    uint64_t left_out, odd; // LIST, in its last frame: see files/scratch.h
     struct frame_stat stat; // READ, CREATE, COMMIT
     uint64_t offset;        // of the FILE frame
     uint32_t count;         // LIST: how many entries follow; BUSY: see there

@@ -199,7 +199,7 @@ struct wire_box {
     uint32_t error_code;
     uint32_t parked; // 1: it was waiting; 0: made to order
     uint32_t
-        meter_fds; // of a kept box: how many descriptors for gate/meter.h follow the control socket
+        meter_fds; // of a kept box: how many descriptors for run/meter.h follow the control socket
     uint32_t told; // 1: there will be a DENIED for what policy.def wants told
     char error[WIRE_TEXT_MAX];
     char hint[WIRE_TEXT_MAX];

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcp/mcp.h"
-#include "mcp/session.h"
+#include "mcp/protocol/mcp.h"
+#include "mcp/protocol/client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of gate/head, gate/place, gate/door and gate/jwt: the input is what a stranger sends before
+// Fuzz target of http/head, http/origin, http/door and http/jwt: the input is what a stranger sends before
 // anything is known of him: a head, perhaps with a body in chunks behind it.
 
 #undef NDEBUG
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gate/door.h"
-#include "gate/jwt.h"
-#include "gate/place.h"
+#include "http/door.h"
+#include "http/jwt.h"
+#include "http/origin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "gate/scratch.h"
+#include "files/scratch.h"
 #include "rest/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of gate/scratch_path: the input is a row of FILED frames from a hostile box, each with its
+// Fuzz target of files/scratch_path: the input is a row of FILED frames from a hostile box, each with its
 // length (two bytes, low first) before it, and then a path from a client.  Built and run by `make fuzz`.
 
 #undef NDEBUG
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "gate/scratch_path.h"
+#include "files/scratch_path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

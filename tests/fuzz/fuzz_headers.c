@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of mcp/headers: the input is lines, as a stranger could send them: "Name: value" headers up
+// Fuzz target of mcp/transport/headers: the input is lines, as a stranger could send them: "Name: value" headers up
 // to an empty line, then the body of a request.  Built and run by `make fuzz`.
 
 #undef NDEBUG
@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #include "base/utf8.h"
-#include "mcp/headers.h"
+#include "mcp/transport/headers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

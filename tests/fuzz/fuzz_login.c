@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "broker/login.h"
-#include "gate/preload.h"
+#include "env/preload.h"
 #include "rest/keys.h"
 #include "rest/lines.h"
 

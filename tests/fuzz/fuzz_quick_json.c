@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of gate/quick_json: what it reads is what jansson reads, and it reads nothing that jansson refuses.  Built
+// Fuzz target of json/quick_json: what it reads is what jansson reads, and it reads nothing that jansson refuses.  Built
 // and run by `make fuzz`.
 
 #undef NDEBUG
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/quick_json.h"
+#include "json/quick_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of gate/result: four bytes say how the run ended, the rest is the RESULT of a hostile
+// Fuzz target of run/result: four bytes say how the run ended, the rest is the RESULT of a hostile
 // box and, once more, its output.  Built and run by `make fuzz`.
 
 #undef NDEBUG
@@ -12,7 +12,7 @@
 #include "../unit/fake_run.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "gate/display.h"
+#include "run/display.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of mcp/schema: a schema and a value, parted by a NUL byte.  Real schemas are our own;
+// Fuzz target of mcp/tools/schema: a schema and a value, parted by a NUL byte.  Real schemas are our own;
 // here both are hostile.  Built and run by `make fuzz`.
 
 #undef NDEBUG
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "mcp/schema.h"
+#include "mcp/tools/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

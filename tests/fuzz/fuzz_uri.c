@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of the URIs of resources.  run:// (mcp/kept): what is taken is exactly what would be written.
-// sandbox:// (mcp/sandbox): what is taken is a path below scratch, and what is written for it leads to it
+// Fuzz target of the URIs of resources.  run:// (mcp/tools/kept): what is taken is exactly what would be written.
+// sandbox:// (mcp/tools/sandbox): what is taken is a path below scratch, and what is written for it leads to it
 // again.  Built and run by `make fuzz`.
 
 #undef NDEBUG
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/exec_input.h"
-#include "mcp/kept.h"
-#include "mcp/sandbox.h"
+#include "exec/exec_input.h"
+#include "mcp/tools/kept.h"
+#include "mcp/tools/sandbox.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 
 #include "broker/broker.h"
-#include "gate/env_kit.h"
-#include "gate/network.h"
+#include "env/env_internal.h"
+#include "run/network.h"
 #include "net/policy.h"
 #include "porter/porter.h"
 

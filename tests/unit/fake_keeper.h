@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "gate/epitaph.h"
-#include "gate/gate.h"
-#include "gate/home.h"
-#include "gate/ledger.h"
-#include "gate/run.h"
-#include "gate/session.h"
+#include "session/ended.h"
+#include "run/gate.h"
+#include "session/session_internal.h"
+#include "wire/ledger.h"
+#include "run/run.h"
+#include "session/session.h"
 
 static struct config config;
 static struct caps caps; // large

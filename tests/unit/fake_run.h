@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "gate/dump.h"
-#include "gate/result.h"
+#include "json/dump.h"
+#include "run/result.h"
 
 struct fake_run {
     struct caps caps;

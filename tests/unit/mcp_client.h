@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
-#include "mcp/mcp.h"
-#include "mcp/session.h"
+#include "config/config.h"
+#include "mcp/protocol/mcp.h"
+#include "mcp/protocol/client.h"
 
 // One request, or one stream: everything that was sent to it, and how it ended.
 struct client_outlet {

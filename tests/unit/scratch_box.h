@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scratch_box: a box for the tests of gate/scratch, as the gate holds it, and what was answered.
+// scratch_box: a box for the tests of files/scratch, as the gate holds it, and what was answered.
 
 #ifndef CONSTRICTOR_SCRATCH_BOX_H
 #define CONSTRICTOR_SCRATCH_BOX_H
@@ -16,9 +16,9 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
-#include "gate/gate.h"
-#include "gate/live.h"
-#include "gate/scratch.h"
+#include "run/gate.h"
+#include "run/live.h"
+#include "files/scratch.h"
 
 // ---- a box -----------------------------------------------------------------------------------------------
 

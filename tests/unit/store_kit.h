@@ -25,8 +25,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "box/landlock.h"
-#include "gate/dbfolder.h"
-#include "gate/store.h"
+#include "files/dbfolder.h"
+#include "files/store.h"
 
 // ---- the world, as the tests want it -------------------------------------------------------------
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/adopt and gate/epitaph: a gate that takes over, and what is remembered of sessions.
+// Unit tests of session/adopt and session/ended: a gate that takes over, and what is remembered of sessions.
 
 #include "fake_keeper.h"
 
-#include "gate/network.h"
+#include "run/network.h"
 
 // What the new gate has before it takes over.
 static void (*gate_is_ready)(void);

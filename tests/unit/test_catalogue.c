@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/store with gate/catalogue and gate/dbfolder: what a start finds, whatever happened before.  A
+// Unit tests of files/store with files/catalogue and files/dbfolder: what a start finds, whatever happened before.  A
 // child does the work and is killed at every step; the parent looks at what is left.
 
 #include "store_kit.h"

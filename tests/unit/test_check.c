@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gate/check_answer, check_cache, check_words: what a box says about a source is taken over by name and type,
+// check/check_answer, check_cache, check_words: what a box says about a source is taken over by name and type,
 // answers are remembered within bounds, and the text of one has nothing in it that steers a terminal.
 
 #include "unit.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/check.h"
-#include "gate/check_words.h"
+#include "check/check.h"
+#include "check/check_words.h"
 
 #define ANALYSIS "'analysis':{'complete':true,'line_count':1,'character_count':2}"
 #define REST                                                                                       \

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code_policy.h"
+#include "config/code_policy.h"
 #include "net/policy.h"
 
 static struct config config;

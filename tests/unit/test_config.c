@@ -22,7 +22,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "config.h"
+#include "config/config.h"
 
 static struct config config;
 static struct err error;

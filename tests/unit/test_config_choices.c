@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "config.h"
+#include "config/config.h"
 
 static struct config config; // large
 

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
-#include "config.h"
+#include "config/config.h"
 
 static struct config config; // large
 static struct err error;

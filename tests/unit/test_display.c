@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/display: what a run has shown, as a hostile box may report it.
+// Unit tests of run/display: what a run has shown, as a hostile box may report it.
 
 #include "unit.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fake_run.h"
-#include "gate/display.h"
+#include "run/display.h"
 
 static struct fake_run fake;
 

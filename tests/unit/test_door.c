@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/door and gate/place: who gets in.
+// Unit tests of http/door and http/origin: who gets in.
 
 #include "unit.h"
 
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gate/door.h"
-#include "gate/place.h"
+#include "http/door.h"
+#include "http/origin.h"
 
 static struct config config;
 static char folder[] = "/tmp/test_door.XXXXXX";

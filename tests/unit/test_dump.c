@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/dump: the same as jansson says, whatever the value.
+// Unit tests of json/dump: the same as jansson says, whatever the value.
 
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/dump.h"
+#include "json/dump.h"
 
 enum { FLAGS = JSON_COMPACT | JSON_ENCODE_ANY };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/encode: there and back, and one text for each value.
+// Unit tests of json/encode: there and back, and one text for each value.
 
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/encode.h"
+#include "json/encode.h"
 
 static void there_and_back(void **state)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the index answered a short while ago (gate/env_known.c): when it is taken, and when it is not.
+// What the index answered a short while ago (env/env_known.c): when it is taken, and when it is not.
 
 #include "envs_kit.h"
 

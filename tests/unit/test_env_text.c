@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/env_text: names of environments, requirements, lists of packages.
+// Unit tests of env/env_text: names of environments, requirements, lists of packages.
 
 #include "unit.h"
 
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/env_text.h"
-#include "gate/envs.h"
+#include "env/env_text.h"
+#include "env/envs.h"
 
 static struct err e;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/envs, env_job, env_install, env_tidy, env_db and env_porter.
+// Unit tests of env/envs, env_job, env_install, env_tidy, env_db and env_porter.
 
 #include "envs_kit.h"
 

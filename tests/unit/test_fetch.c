@@ -2,11 +2,11 @@
 //
 // fetch: what callers ask for, and what a box says came of it, which is hostile.  And the ids of requests.
 
-#include "gate/fetch.h"
+#include "exec/fetch.h"
 
 #include <string.h>
 
-#include "gate/request_log.h"
+#include "http/request_log.h"
 #include "unit.h"
 
 static json_t *items(const char *urls, const char *files, struct err *e)

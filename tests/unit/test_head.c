@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/head: what counts as a request at all.
+// Unit tests of http/head: what counts as a request at all.
 
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/head.h"
+#include "http/head.h"
 
 #define OK "GET / HTTP/1.1\r\nHost: a\r\n"
 

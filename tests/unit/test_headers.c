@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/headers: the values of headers, and which requests are refused for them.
+// Unit tests of mcp/transport/headers: the values of headers, and which requests are refused for them.
 
 #include "unit.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "mcp/headers.h"
+#include "mcp/transport/headers.h"
 
 // ---- a request of our own ------------------------------------------------------------------------
 

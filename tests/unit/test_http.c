@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/http, gate/conn and gate/exchange: a server and its clients on one loop, over real
+// Unit tests of http/http, http/conn and http/exchange: a server and its clients on one loop, over real
 // sockets.  What libevent's own reader would let pass is in tests/api/test_http_abuse.py.
 
 #include "unit.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "gate/door.h"
-#include "gate/http.h"
+#include "http/door.h"
+#include "http/http.h"
 
 static struct config config;
 static struct event_base *base;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/jwt: tokens of keys that are made here, good ones and every kind of bad one.
+// Unit tests of http/jwt: tokens of keys that are made here, good ones and every kind of bad one.
 
 #include "unit.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gate/jwt.h"
+#include "http/jwt.h"
 
 static const char issuer[] = "https://login.example.org",
                   audience[] = "https://mcp.example.org/mcp";

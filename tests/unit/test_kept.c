@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/kept: what is kept is found by its owner only, the bounds hold whatever is added,
+// Unit tests of mcp/tools/kept: what is kept is found by its owner only, the bounds hold whatever is added,
 // the oldest go first, and URIs have one form.
 
 #include "unit.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcp/kept.h"
+#include "mcp/tools/kept.h"
 
 enum { MIB = 1 << 20 };
 

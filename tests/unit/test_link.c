@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/link, with the test playing the keeper on the other end of the socket, and runs
+// Unit tests of run/link, with the test playing the keeper on the other end of the socket, and runs
 // that only note what they are told.
 
 #include "unit.h"
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "gate/link.h"
-#include "gate/live.h"
+#include "run/link.h"
+#include "run/live.h"
 
 struct run {
     struct link_order order;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/listen: subscriptions of both eras, with the resources and tools of the conformance
+// Unit tests of mcp/protocol/listen: subscriptions of both eras, with the resources and tools of the conformance
 // fixtures.
 
 #include "mcp_client.h"
 
-#include "mcp/listen.h"
+#include "mcp/protocol/listen.h"
 
 #define WATCHED "test://watched-resource"
 

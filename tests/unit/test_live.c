@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/live: the test plays the box on the other end of the socket, and who listens.  Numbers in names are those of the invariants in live.c.
+// Unit tests of run/live: the test plays the box on the other end of the socket, and who listens.  Numbers in names are those of the invariants in live.c.
 
 #include "unit.h"
 
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "gate/gate.h"
-#include "gate/live.h"
-#include "gate/scratch.h"
+#include "run/gate.h"
+#include "run/live.h"
+#include "files/scratch.h"
 
 static struct gate gate;
 static struct live_box *b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/meter, on files that look like those of a cgroup.
+// Unit tests of run/meter, on files that look like those of a cgroup.
 
 #include "unit.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gate/meter.h"
+#include "run/meter.h"
 
 enum { FILES_MAX = 4 };
 

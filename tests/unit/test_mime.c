@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/mime: types by names and bytes.
+// Unit tests of http/mime: types by names and bytes.
 
 #include "unit.h"
 
 #include <string.h>
 
-#include "gate/store.h"
+#include "files/store.h"
 
 static void types_come_from_names_and_bytes(void **state)
 {

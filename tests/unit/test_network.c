@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/network, events and exec_network: a gate with runs and sessions, of which the test plays the
+// Unit tests of run/network, events and exec_network: a gate with runs and sessions, of which the test plays the
 // keeper, the boxes and the broker.
 
 #include "fake_keeper.h"
@@ -8,9 +8,9 @@
 #include <inttypes.h>
 
 #include "broker/broker.h"
-#include "gate/events.h"
-#include "gate/exec.h"
-#include "gate/network.h"
+#include "run/events.h"
+#include "exec/exec.h"
+#include "run/network.h"
 #include "net/policy.h"
 
 static int broker;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/peer, the user at the other end of a connection, by both ways to find it; and of the users that
-// gate/door lets in.
+// Unit tests of http/peer, the user at the other end of a connection, by both ways to find it; and of the users that
+// http/door lets in.
 
 #include "unit.h"
 
@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gate/door.h"
-#include "gate/peer.h"
+#include "http/door.h"
+#include "http/peer.h"
 
 enum { OTHER = 65534 };
 

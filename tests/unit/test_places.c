@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/places: the share of the runs that each key has.
+// Unit tests of run/admission: the share of the runs that each key has.
 
 #include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "gate/gate.h"
-#include "gate/places.h"
+#include "run/gate.h"
+#include "run/admission.h"
 
 enum { PLACES_TEST_MAX = 256 };
 

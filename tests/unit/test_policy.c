@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "faults_kit.h"
-#include "gate/door.h"
+#include "http/door.h"
 #include "net/policy.h"
 #include "net/proxy.h"
 

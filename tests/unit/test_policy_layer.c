@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of gate/policy_layer.c, and of runs and checks that wait for it: who waits and for what, one installation
+// Tests of check/policy_layer.c, and of runs and checks that wait for it: who waits and for what, one installation
 // for all, what is told when there is none, and that nobody but the server has it.
 
 #include "envs_kit.h"
 
-#include "code_policy.h"
-#include "gate/check.h"
-#include "gate/exec.h"
-#include "gate/policy_layer.h"
+#include "config/code_policy.h"
+#include "check/check.h"
+#include "exec/exec.h"
+#include "check/policy_layer.h"
 
 #define PACKAGE_OURS PACKAGE("restrictedpython", "8.5", W1)
 #define FAILED                                                                                     \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of gate/preload.c: names of modules, what is learned from runs, and how it is kept.
+// Tests of env/preload.c: names of modules, what is learned from runs, and how it is kept.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gate/preload.h"
+#include "env/preload.h"
 
 static void names_of_modules(void **state)
 {

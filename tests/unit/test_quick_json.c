@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of gate/quick_json.c: it reads what jansson reads, and nothing that jansson refuses.
+// Tests of json/quick_json.c: it reads what jansson reads, and nothing that jansson refuses.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "gate/quick_json.h"
+#include "json/quick_json.h"
 
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files over HTTP: gate/range, http_reply_file() of gate/exchange, and the links and headers of
+// Unit tests of files over HTTP: http/range, http_reply_file() of http/exchange, and the links and headers of
 // rest/files.  A server and its clients on one loop, over real sockets.
 
 #include "unit.h"
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "gate/door.h"
+#include "http/door.h"
 #include "rest/files.h"
 
 static struct config config;

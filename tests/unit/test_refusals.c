@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/refusals and box/denial: what a box was denied, counted and bounded, and its words.
+// Unit tests of run/denials and box/denial: what a box was denied, counted and bounded, and its words.
 
 #include "unit.h"
 
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #include "box/denial.h"
-#include "gate/refusals.h"
+#include "run/denials.h"
 
 static void note(struct refusals **all, int nr, uint32_t detail, uint64_t count)
 {

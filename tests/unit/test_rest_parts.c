@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gate/problem.h"
+#include "http/problem.h"
 #include "rest/keys.h"
 #include "rest/lines.h"
 #include "rest/route.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/result: the verdict for every way in which a run can end, and the object that is
+// Unit tests of run/result: the verdict for every way in which a run can end, and the object that is
 // made of reports that no runner wrote.
 
 #include "unit.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/rpc: what is a message, of which era, and which error belongs to what is none.
+// Unit tests of mcp/protocol/rpc: what is a message, of which era, and which error belongs to what is none.
 
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcp/rpc.h"
+#include "mcp/protocol/rpc.h"
 
 static int read_text(const char *text, struct rpc_message *m, struct rpc_refusal *no)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/sandbox: URIs of files, as we write them and as others do; and what a server without
+// Unit tests of mcp/tools/sandbox: URIs of files, as we write them and as others do; and what a server without
 // a gate says about files.
 
 #include "mcp_client.h"
 
 #include <string.h>
 
-#include "gate/exec_input.h"
-#include "mcp/sandbox.h"
+#include "exec/exec_input.h"
+#include "mcp/tools/sandbox.h"
 
 static void check(const char *uri, const char *place, const char *path)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/schema: every keyword, what a refusal says, and input that wants to cost time.
+// Unit tests of mcp/tools/schema: every keyword, what a refusal says, and input that wants to cost time.
 
 #include "unit.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "mcp/schema.h"
+#include "mcp/tools/schema.h"
 
 static const struct {
     const char *schema, *value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/scratch with a hostile box: the test says whatever it likes.
+// Unit tests of files/scratch with a hostile box: the test says whatever it likes.
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/scratch_path: paths as callers write them, and what changed between two lists.
+// Unit tests of files/scratch_path: paths as callers write them, and what changed between two lists.
 
 #include "unit.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "gate/scratch.h"
+#include "files/scratch.h"
 
 // ---- paths -----------------------------------------------------------------------------------------------
 

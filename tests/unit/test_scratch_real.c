@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/scratch with a real box: box/files serves in a child, on a folder of the test's own.
+// Unit tests of files/scratch with a real box: box/files serves in a child, on a folder of the test's own.
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/session: whose session makes room when there are too many.
+// Unit tests of mcp/protocol/client: whose session makes room when there are too many.
 
 #include "mcp_client.h"
 

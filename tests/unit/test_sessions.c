@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/session, home and run together: turns, interruptions, ends, names.
+// Unit tests of session/session, home and run together: turns, interruptions, ends, names.
 
 #include "fake_keeper.h"
 

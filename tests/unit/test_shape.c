@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/shape: the order of what is said, the budget, what stays of a text that is too
+// Unit tests of mcp/tools/shape: the order of what is said, the budget, what stays of a text that is too
 // long, and objects that a hostile box made.
 
 #include "unit.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "mcp/shape.h"
+#include "mcp/tools/shape.h"
 
 #define ID "11111111-2222-4333-8444-555555555555"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/shape_state: what a model is told of files, variables, checkpoints and lost state, and
+// Unit tests of mcp/tools/shape_state: what a model is told of files, variables, checkpoints and lost state, and
 // objects that a hostile box made.
 
 #include "unit.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "mcp/bounds.h"
-#include "mcp/reach.h"
-#include "mcp/shape_state.h"
+#include "mcp/protocol/bounds.h"
+#include "mcp/tools/reach.h"
+#include "mcp/tools/shape_state.h"
 
 static const struct shape roomy = {.budget = 20000, .links = true};
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/share: one owner never has all of the room.
+// Unit tests of files/share: one owner never has all of the room.
 
 #include "unit.h"
 
-#include "gate/share.h"
+#include "files/share.h"
 
 static struct share room = TAILQ_HEAD_INITIALIZER(room);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of gate/store: bytes in and out, limits, versions, lists, and what hostile callers try.
+// Unit tests of files/store: bytes in and out, limits, versions, lists, and what hostile callers try.
 
 #include "store_kit.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/stream, against exchanges of our own: what is sent, kept, sent again, dropped.
+// Unit tests of mcp/transport/stream, against exchanges of our own: what is sent, kept, sent again, dropped.
 
 #include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "gate/http.h"
-#include "mcp/stream.h"
+#include "http/http.h"
+#include "mcp/transport/stream.h"
 
 // ---- exchanges of our own: the stream's only way out ---------------------------------------------
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tasks, with the task tools of the conformance fixtures.  The clock can be moved on,
+// Unit tests of mcp/protocol/tasks, with the task tools of the conformance fixtures.  The clock can be moved on,
 // and long timers fire soon, so that an hour passes in a moment.
 
 #include "mcp_client.h"
 
 #include <time.h>
 
-#include "mcp/tasks.h"
+#include "mcp/protocol/tasks.h"
 
 static int64_t ahead_s;
 

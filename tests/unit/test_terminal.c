@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/terminal.h"
-#include "gate/encode.h"
+#include "json/encode.h"
 
 // 2x2 pixels, red.
 static const char small[] =

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcp/variants.h"
+#include "mcp/tools/variants.h"
 
 static void none(struct mcp_call *c, json_t *arguments)
 {

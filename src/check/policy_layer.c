@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// policy_layer: see policy_layer.h.  Called by exec_packages.c, exec.c, check.c and gate.c.
+//
+//   who needs it -> the zygote's report is awaited -> the interpreter has it?  else envs_need() -> all are told
+
+#include "check/policy_layer.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "config/code_policy.h"
+#include "env/envs.h"
+#include "run/gate.h"
+
+// What a mode needs.  Versions before 8 allow `except*`, which was a way out of them.
+static const struct {
+    enum code_mode mode;
+    const char *requirement;
+} needs[] = {{CODE_RESTRICTED, "RestrictedPython>=8"}};
+
+enum { RETRY_MS = 5000 }; // a failure is told again for so long, before it is tried again
+
+TAILQ_HEAD(policy_waits, policy_wait);
+
+struct policy_wait {
+    struct policy_waits *in; // NULL: they have been closed
+    policy_ready on_ready;
+    void *argument;
+    TAILQ_ENTRY(policy_wait) list;
+};
+
+struct policy_layer {
+    struct gate *gate;
+    struct policy_waits waits, told; // `told`: by tell_all(), now
+    struct event *soon;
+    struct env_wait *install; // NULL: nothing is installed
+    bool ahead;               // wanted although nobody waits
+    bool asked, has_own;      // of the interpreter
+    json_t *path;             // NULL: not known
+    struct err error;
+    int64_t failed_ms; // 0: it did not
+};
+
+// ---- what is known ---------------------------------------------------------------------------------------
+
+static bool ask_interpreter(struct policy_layer *p)
+{
+    if (p->asked)
+        return p->has_own;
+    json_t *report = json_loads(p->gate->facts->zygote_report, 0, NULL);
+    p->asked = true;
+    p->has_own = json_is_true(json_object_get(report, "transformer"));
+    json_decref(report);
+    return p->has_own;
+}
+
+static struct policy_layer *layer_of(struct gate *g)
+{
+    if (g->policy_layer)
+        return g->policy_layer;
+    struct policy_layer *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->gate = g;
+    TAILQ_INIT(&p->waits);
+    TAILQ_INIT(&p->told);
+    return g->policy_layer = p;
+}
+
+// Without boxes, or without environments, there is nothing to wait for: the box says what it lacks.
+static bool is_settled(struct policy_layer *p)
+{
+    const struct gate *g = p->gate;
+    if (!g->envs || g->facts->state == KEEPER_FAILED)
+        return true;
+    return g->facts->state == KEEPER_READY && (ask_interpreter(p) || p->path);
+}
+
+bool policy_layer_is_awaited(struct gate *g, const char *mode)
+{
+    const char *restricted = code_mode_names[CODE_RESTRICTED];
+    if (code_policy_mode(g->facts->config) != CODE_RESTRICTED &&
+        (!mode || strcmp(mode, restricted) != 0))
+        return false;
+    struct policy_layer *p = g->envs ? layer_of(g) : NULL;
+    return g->envs && (!p || !is_settled(p));
+}
+
+json_t *policy_layer_path(struct gate *g, const json_t *policy)
+{
+    const char *mode = json_string_value(json_object_get(policy, "mode"));
+    struct policy_layer *p = g->policy_layer;
+    if (!p || !p->path || !mode || strcmp(mode, code_mode_names[CODE_RESTRICTED]) != 0 ||
+        ask_interpreter(p))
+        return NULL;
+    return json_incref(p->path);
+}
+
+// ---- the installation ------------------------------------------------------------------------------------
+
+// Each may free others, and may ask again: then it is the turn of on_soon().
+static void tell_all(struct policy_layer *p, const struct err *error)
+{
+    struct err e = error ? *error : (struct err){0};
+    struct policy_wait *w;
+    p->ahead = false;
+    TAILQ_CONCAT(&p->told, &p->waits, list);
+    TAILQ_FOREACH(w, &p->told, list)
+    w->in = &p->told;
+    while ((w = TAILQ_FIRST(&p->told))) {
+        struct policy_wait done = *w;
+        policy_layer_cancel(w);
+        done.on_ready(error ? &e : NULL, done.argument);
+    }
+}
+
+static void explain(const struct policy_layer *p, const struct err *why, struct err *ret)
+{
+    const struct interp *interp = p->gate->facts->interp;
+    char python[160];
+    snprintf(python, sizeof python, "%s",
+             interp && interp->executable[0] ? interp->executable : "python");
+    text_sanitize(python);
+    (void)err_set(
+        ret, ERR_RESTRICTED, 0, "",
+        "nothing runs: the policy 'restricted' needs RestrictedPython, which the interpreter %s "
+        "does not have and the server cannot install: %.400s",
+        python, why->message);
+    err_hint(
+        ret,
+        "install it into the interpreter (%s -m pip install RestrictedPython), or let the server "
+        "have it from an index (--index-url, --find-links)%s%.160s",
+        python, why->hint[0] ? "; " : "", why->hint);
+}
+
+static void failed(struct policy_layer *p, const struct err *why)
+{
+    explain(p, why, &p->error);
+    p->failed_ms = clock_ms();
+    log_err(LOG_WARN, &p->error);
+    tell_all(p, &p->error);
+}
+
+static void on_installed(const char *name, const struct err *e, void *argument)
+{
+    struct policy_layer *p = argument;
+    struct err why;
+    p->install = NULL;
+    if (!name) {
+        failed(p, e);
+        return;
+    }
+    int r = envs_path(p->gate, POLICY_OWNER, name, &p->path, &why);
+    if (r == 0 && !p->path)
+        r = err_set(&why, ERR_INTERNAL, 0, NULL, "its environment is empty");
+    if (r < 0) {
+        failed(p, &why);
+        return;
+    }
+    p->failed_ms = 0;
+    tell_all(p, NULL);
+}
+
+static void install(struct policy_layer *p)
+{
+    json_t *list = json_array();
+    struct err e;
+    for (size_t i = 0; list && i < ARRAY_LEN(needs); i++)
+        (void)json_array_append_new(list, json_string(needs[i].requirement));
+    if (json_array_size(list) == ARRAY_LEN(needs))
+        p->install = envs_need(p->gate, POLICY_OWNER, list, on_installed, p);
+    json_decref(list);
+    if (p->install)
+        return;
+    (void)err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "begin the installation");
+    failed(p, &e);
+}
+
+// Does what is next for those who wait.
+static void on_soon(evutil_socket_t fd, short what, void *argument)
+{
+    struct policy_layer *p = argument;
+    (void)fd;
+    (void)what;
+    if ((TAILQ_EMPTY(&p->waits) && !p->ahead) || p->install)
+        return;
+    if (is_settled(p))
+        tell_all(p, NULL);
+    else if (p->gate->facts->state != KEEPER_READY)
+        return; // policy_layer_on_state()
+    else if (p->failed_ms && clock_ms() - p->failed_ms < RETRY_MS)
+        tell_all(p, &p->error);
+    else
+        install(p);
+}
+
+static bool go_on_soon(struct policy_layer *p)
+{
+    struct timeval now = {0};
+    if (!p->soon)
+        p->soon = evtimer_new(p->gate->base, on_soon, p);
+    return p->soon && event_add(p->soon, &now) == 0;
+}
+
+// ---- for others ------------------------------------------------------------------------------------------
+
+struct policy_wait *policy_layer_wait(struct gate *g, policy_ready on_ready, void *argument)
+{
+    struct policy_layer *p = layer_of(g);
+    struct policy_wait *w = p ? malloc(sizeof *w) : NULL;
+    if (!w || !go_on_soon(p)) {
+        free(w);
+        return NULL;
+    }
+    *w = (struct policy_wait){.in = &p->waits, .on_ready = on_ready, .argument = argument};
+    TAILQ_INSERT_TAIL(&p->waits, w, list);
+    return w;
+}
+
+void policy_layer_cancel(struct policy_wait *w)
+{
+    if (w->in)
+        TAILQ_REMOVE(w->in, w, list);
+    free(w);
+}
+
+void policy_layer_begin(struct gate *g)
+{
+    struct policy_layer *p = g->envs ? layer_of(g) : NULL;
+    if (!p)
+        return;
+    p->ahead = true;
+    if (!go_on_soon(p))
+        log_line(LOG_WARN, "no memory to have the policy 'restricted' ready");
+}
+
+void policy_layer_on_state(struct gate *g)
+{
+    struct policy_layer *p = g->policy_layer;
+    if (!p)
+        return;
+    p->asked = false; // another interpreter's report, perhaps
+    if (!go_on_soon(p))
+        log_line(LOG_ERROR, "no memory to go on with those who wait for the policy 'restricted'");
+}
+
+void policy_layer_close(struct gate *g)
+{
+    struct policy_layer *p = TAKE_PTR(g->policy_layer);
+    struct policy_wait *w;
+    if (!p)
+        return;
+    TAILQ_CONCAT(&p->waits, &p->told, list);
+    TAILQ_FOREACH(w, &p->waits, list)
+    w->in = NULL; // whoever waits frees it
+    if (p->install)
+        envs_need_cancel(p->install);
+    if (p->soon)
+        event_free(p->soon);
+    json_decref(p->path);
+    free(p);
+}

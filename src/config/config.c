@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// config: the table and what each type can do (parse, format, describe).  config_load.c reads the
+// sources and calls config_set().  Runs in the first process, before any fork, with the rights the
+// program was started with.
+
+#include "config/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+const struct config_option config_options[CONFIG_KEY_MAX] = {
+#define OPTION(TYPE, field_, key_, fallback_, min_, max_, ...)                                     \
+    [CONFIG_KEY_##field_] = {.type = CONFIG_##TYPE,                                                \
+                             .offset = offsetof(struct config, field_),                            \
+                             .key = key_,                                                          \
+                             .fallback = fallback_,                                                \
+                             .min = min_,                                                          \
+                             .max = max_,                                                          \
+                             __VA_ARGS__},
+#include "config/config.def"
+#undef OPTION
+};
+
+const struct config_set_default config_set_defaults[] = {
+#define SET_DEFAULT(set_, field_, value_) {set_, CONFIG_KEY_##field_, value_},
+#include "config/config_sets.def"
+#undef SET_DEFAULT
+    {0},
+};
+
+/* ---- Types ---- */
+
+// A field outside its struct.
+union value {
+    uint64_t number;
+    uint32_t small;
+    int choice;
+    bool flag;
+    const char *borrowed;
+    char text[CONFIG_TEXT_MAX + 1];
+    struct text_list list;
+};
+
+static int parse_text(const struct config_option *o, const char *s, union value *v)
+{
+    size_t len = strlen(s);
+    if (len < o->min || len > o->max)
+        return -ERANGE;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+            return -EINVAL;
+    memcpy(v->text, s, len + 1);
+    return 0;
+}
+
+static int parse_list(const struct config_option *o, const char *s, union value *v)
+{
+    int r = text_list_add(&v->list, s), ignored;
+    for (size_t i = 0; o->choices && r == 0 && i < v->list.count; i++)
+        r = text_parse_choice(v->list.items[i], o->choices, &ignored);
+    return r;
+}
+
+static int parse_size(const struct config_option *o, const char *s, union value *v)
+{
+    return text_parse_size(s, o->min, o->max, &v->number);
+}
+
+static int parse_duration(const struct config_option *o, const char *s, union value *v)
+{
+    return text_parse_duration(s, o->min, o->max, &v->number);
+}
+
+static int parse_int(const struct config_option *o, const char *s, union value *v)
+{
+    uint64_t n;
+    int r = text_parse_u64(s, o->min, o->max, &n);
+    if (r < 0)
+        return r;
+    v->small = (uint32_t)n; // no row has a larger maximum; test_config checks it
+    return 0;
+}
+
+// Where "on" and "off" are choices, whatever a flag may be written as is one of them.
+static int parse_enum(const struct config_option *o, const char *s, union value *v)
+{
+    bool flag;
+    int r = text_parse_choice(s, o->choices, &v->choice);
+    if (r < 0 && text_parse_bool(s, &flag) == 0)
+        r = text_parse_choice(flag ? "on" : "off", o->choices, &v->choice);
+    return r;
+}
+
+static int parse_bool(const struct config_option *o, const char *s, union value *v)
+{
+    (void)o;
+    return text_parse_bool(s, &v->flag);
+}
+
+static int parse_code(const struct config_option *o, const char *s, union value *v)
+{
+    (void)o;
+    v->borrowed = s;
+    return 0;
+}
+
+static void format_text(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    (void)o;
+    snprintf(buf, cap, "%s", (const char *)field);
+}
+
+static void format_list(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    const struct text_list *list = field;
+    (void)o;
+    buf[0] = '\0';
+    for (size_t i = 0, n = 0; i < list->count && n < cap; i++)
+        n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? "," : "", list->items[i]);
+}
+
+static void format_size(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    (void)o;
+    text_format_size(*(const uint64_t *)field, buf, cap);
+}
+
+static void format_duration(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    (void)o;
+    text_format_duration(*(const uint64_t *)field, buf, cap);
+}
+
+static void format_int(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    (void)o;
+    snprintf(buf, cap, "%" PRIu32, *(const uint32_t *)field);
+}
+
+static void format_enum(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    const char *s = o->choices;
+    for (int i = *(const int *)field; i > 0; i--)
+        s += strcspn(s, "|") + 1;
+    snprintf(buf, cap, "%.*s", (int)strcspn(s, "|"), s);
+}
+
+static void format_bool(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    (void)o;
+    snprintf(buf, cap, "%s", *(const bool *)field ? "true" : "false");
+}
+
+static void format_code(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    (void)o;
+    (void)field;
+    snprintf(buf, cap, "-");
+}
+
+// `noun` begins the sentence of config_describe(); types with a unit print their bounds with it.
+static const struct type {
+    int (*parse)(const struct config_option *o, const char *s, union value *v);
+    void (*format)(const struct config_option *o, const void *field, char *buf, size_t cap);
+    void (*format_bound)(uint64_t v, char *buf, size_t cap);
+    size_t size;
+    const char *noun;
+    const char *hint;
+} types[CONFIG_TYPE_MAX] = {
+    [CONFIG_STRING] = {parse_text, format_text, NULL, sizeof(char[CONFIG_TEXT_MAX + 1]),
+                       "a text of 1 to 4095 characters without control characters",
+                       "give a text that is not empty"},
+    [CONFIG_PATH] = {parse_text, format_text, NULL, sizeof(char[CONFIG_TEXT_MAX + 1]),
+                     "a path of 1 to 4095 characters without control characters",
+                     "give the path of a file"},
+    [CONFIG_LIST] = {parse_list, format_list, NULL, sizeof(struct text_list),
+                     "a comma-separated list of at most 64 names of 1 to 256 characters",
+                     "write names with commas between them, such as numpy,pandas"},
+    [CONFIG_SIZE] =
+        {parse_size, format_size, text_format_size, sizeof(uint64_t), "a size",
+         "write a number followed by K, M, G or T, such as 64M; a plain number is bytes"},
+    [CONFIG_DURATION] = {parse_duration, format_duration, text_format_duration, sizeof(uint64_t),
+                         "a duration",
+                         "write a number followed by ms, s, m or h, such as 1.5s; a "
+                         "plain number is seconds"},
+    [CONFIG_INT] = {parse_int, format_int, NULL, sizeof(uint32_t), "a whole number",
+                    "write digits only, such as 64"},
+    [CONFIG_ENUM] = {parse_enum, format_enum, NULL, sizeof(int), "one of",
+                     "write one of these words"},
+    [CONFIG_BOOL] = {parse_bool, format_bool, NULL, sizeof(bool), "true or false",
+                     "write true or false"},
+    [CONFIG_CODE] = {parse_code, format_code, NULL, sizeof(const char *), "a text", NULL},
+};
+
+/* ---- Describing ---- */
+
+static void format_choices(const char *choices, char *buf, size_t cap)
+{
+    size_t n = 0;
+    for (; *choices && n + 3 < cap; choices++) {
+        if (*choices == '|')
+            buf[n++] = ',';
+        buf[n++] = *choices == '|' ? ' ' : *choices;
+    }
+    buf[n] = '\0';
+}
+
+void config_describe(const struct config_option *o, const struct config_env *env,
+                     char buf[CONFIG_DESCRIBE_MAX])
+{
+    const struct type *t = &types[o->type];
+    char low[64], high[64], choices[128];
+
+    if (env && env->factor) {
+        double unit = (double)env->factor;
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "a number of %s between %.15g and %.15g", env->unit,
+                 (double)o->min / unit, (double)o->max / unit);
+    } else if (t->format_bound) {
+        t->format_bound(o->min, low, sizeof low);
+        t->format_bound(o->max, high, sizeof high);
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "%s between %s and %s", t->noun, low, high);
+    } else if (o->type == CONFIG_INT) {
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "%s between %" PRIu64 " and %" PRIu64, t->noun, o->min,
+                 o->max);
+    } else if (o->type == CONFIG_ENUM) {
+        format_choices(o->choices, choices, sizeof choices);
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "%s %s", t->noun, choices);
+    } else if (o->choices) {
+        format_choices(o->choices, choices, sizeof choices);
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "a comma-separated list of these words: %s", choices);
+    } else {
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "%s", t->noun);
+    }
+}
+
+void config_format(const struct config *c, enum config_key key, char *buf, size_t cap)
+{
+    const struct config_option *o = &config_options[key];
+    types[o->type].format(o, (const char *)c + o->offset, buf, cap);
+    if (o->secret && buf[0])
+        snprintf(buf, cap, "(set)");
+}
+
+void config_format_origin(const struct config *c, enum config_key key, struct config_origin origin,
+                          char buf[CONFIG_DESCRIBE_MAX])
+{
+    const struct config_option *o = &config_options[key];
+    switch (origin.source) {
+    case CONFIG_FROM_DEFAULT: snprintf(buf, CONFIG_DESCRIBE_MAX, "the default"); break;
+    case CONFIG_FROM_SET:
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "the default of the tool set '%s'",
+                 config_set_defaults[origin.set].set);
+        break;
+    case CONFIG_FROM_DOTENV:
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "%s in line %u of '.env'", o->env[origin.env].name,
+                 origin.line);
+        break;
+    case CONFIG_FROM_FILE:
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "line %u of '%.200s'", origin.line, c->config_file);
+        break;
+    case CONFIG_FROM_ENV:
+        snprintf(buf, CONFIG_DESCRIBE_MAX, "the environment variable %s", o->env[origin.env].name);
+        break;
+    case CONFIG_FROM_FLAG: snprintf(buf, CONFIG_DESCRIBE_MAX, "the option --%s", o->key); break;
+    }
+}
+
+const struct config_option *config_nearest(const char *name, unsigned from, unsigned commands)
+{
+    const struct config_option *best = NULL;
+    unsigned best_distance = (unsigned)(strnlen(name, 64) / 3 + 2); // further away it is no typo
+    for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
+        const struct config_option *o = &config_options[i];
+        if (!(o->from & from) || !(o->commands & commands))
+            continue;
+        unsigned d = text_distance(name, o->key);
+        if (d < best_distance) {
+            best = o;
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* ---- Setting ---- */
+
+static const struct config_env *origin_env(const struct config_option *o,
+                                           struct config_origin origin)
+{
+    bool named = origin.source == CONFIG_FROM_ENV || origin.source == CONFIG_FROM_DOTENV;
+    return named ? &o->env[origin.env] : NULL;
+}
+
+// Lists grow while they come from one place: the flags, one variable, one file.
+static bool same_place(struct config_origin a, struct config_origin b)
+{
+    return a.source == b.source && a.env == b.env;
+}
+
+// Of two variables of one key, or two tool sets, the first in the table is the stronger one.
+static bool is_weaker(struct config_origin a, struct config_origin b)
+{
+    return a.source < b.source || (a.source == b.source && (a.env > b.env || a.set > b.set));
+}
+
+static int parse_value(const struct config_option *o, const struct config_env *env,
+                       const char *text, union value *v)
+{
+    if (env && env->factor)
+        return text_parse_scaled(text, env->factor, o->min, o->max, &v->number);
+    return types[o->type].parse(o, text, v);
+}
+
+static int bad_value(const struct config *c, enum config_key key, const char *text,
+                     struct config_origin origin, struct err *e)
+{
+    const struct config_option *o = &config_options[key];
+    const struct config_env *env = origin_env(o, origin);
+    char from[CONFIG_DESCRIBE_MAX], expected[CONFIG_DESCRIBE_MAX];
+    config_format_origin(c, key, origin, from);
+    config_describe(o, env, expected);
+    // SECURITY: an address may have a password in it.
+    bool secret = o->secret || (strstr(text, "://") && strchr(text, '@'));
+    int r = err_set(e, ERR_BAD_VALUE, 0, o->hint ? o->hint : types[o->type].hint,
+                    "%s '%.80s%s' from %s is not %s", o->key, secret ? "(secret)" : text,
+                    strlen(text) > 80 && !secret ? "..." : "", from, expected);
+    if (env && env->factor)
+        err_hint(e, "write a plain number; %s counts in %s", env->name, env->unit);
+    return r;
+}
+
+int config_set(struct config *c, enum config_key key, const char *text, struct config_origin origin,
+               struct err *e)
+{
+    const struct config_option *o = &config_options[key];
+    void *field = (char *)c + o->offset;
+    size_t size = types[o->type].size;
+    union value v;
+
+    memset(&v, 0, sizeof v);
+    if (o->type == CONFIG_LIST && same_place(origin, c->origins[key]))
+        memcpy(&v, field, size);
+    if (parse_value(o, origin_env(o, origin), text, &v) < 0)
+        return bad_value(c, key, text, origin, e);
+    if (is_weaker(origin, c->origins[key]))
+        return 0;
+    memcpy(field, &v, size);
+    c->origins[key] = origin;
+    return 0;
+}
+
+void config_init(struct config *c)
+{
+    memset(c, 0, sizeof *c);
+    config_init_zeroed(c);
+}
+
+void config_init_zeroed(struct config *c)
+{
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++)
+        if (config_options[key].fallback)
+            (void)config_set(c, key, config_options[key].fallback, (struct config_origin){0},
+                             NULL); // the defaults are within their bounds; test_config checks it
+}
+
+static bool names_set(const struct text_list *list, const char *set)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], set) == 0)
+            return true;
+    return false;
+}
+
+void config_apply_sets(struct config *c)
+{
+    for (unsigned i = 0; config_set_defaults[i].set; i++) {
+        const struct config_set_default *d = &config_set_defaults[i];
+        struct config_origin origin = {.source = CONFIG_FROM_SET, .set = i};
+        if (names_set(&c->tools, d->set))
+            (void)config_set(c, d->key, d->value, origin,
+                             NULL); // as good as a default: test_config
+    }
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// config_load: reads the four sources of the configuration (command line, environment, file, .env)
+// and hands each value to config_set(), which keeps the strongest.  Runs in the first process,
+// before any fork, with the rights the program was started with.
+
+#include "config/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+
+enum { CONFIG_FILE_MAX = 64 * 1024 }; // the longest sensible file has some 20 short lines
+
+/* ---- Command line ---- */
+
+// The arguments that are still to be read.
+struct args {
+    unsigned command;
+    int left;
+    char **next;
+};
+
+static char *take_arg(struct args *a)
+{
+    if (a->left == 0)
+        return NULL;
+    a->left--;
+    return *a->next++;
+}
+
+// The key whose flag is `name` (of length `len`) or `letter`; CONFIG_KEY_MAX when there is none.
+static enum config_key find_flag(unsigned commands, const char *name, size_t len, char letter)
+{
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
+        const struct config_option *o = &config_options[key];
+        if (!(o->commands & commands) || !(o->from & CONFIG_FLAG_ONLY))
+            continue;
+        if (letter ? o->letter == letter : strlen(o->key) == len && memcmp(o->key, name, len) == 0)
+            return key;
+    }
+    return CONFIG_KEY_MAX;
+}
+
+static const struct config_option *find_secret(const char *name)
+{
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++)
+        if (config_options[key].secret && strcmp(config_options[key].key, name) == 0)
+            return &config_options[key];
+    return NULL;
+}
+
+static int unknown_flag(const struct args *a, const char *arg, size_t len, struct err *e)
+{
+    char name[64] = "";
+    if (arg[1] == '-' && len - 2 < sizeof name)
+        memcpy(name, arg + 2, len - 2);
+    const struct config_option *near =
+        name[0] ? config_nearest(name, CONFIG_FLAG_ONLY, a->command) : NULL;
+    int r = err_set(e, ERR_UNKNOWN_OPTION, 0, "see '--help' for the options of this command",
+                    "there is no option '%.*s%s' here", (int)(len > 80 ? 80 : len), arg,
+                    len > 80 ? "..." : "");
+    const struct config_option *secret = find_secret(name);
+    if (secret)
+        err_hint(e,
+                 "--%s would show the secret to every user of this machine: set the environment "
+                 "variable %s, or name a file with --%s-file",
+                 secret->key, secret->env[0].name, secret->key);
+    else if (name[0] && find_flag(~0U, name, len - 2, 0) != CONFIG_KEY_MAX)
+        err_hint(e, "--%s belongs to another command; see 'constrictor --help'", name);
+    else if (near)
+        err_hint(e, "did you mean --%s? See '--help' for the options of this command", near->key);
+    return r;
+}
+
+// Splits `arg` into an option and the value joined to it ("--key=value", "-cCODE"), NULL if none.
+static enum config_key split_flag(const struct args *a, const char *arg, const char **ret_value,
+                                  struct err *e)
+{
+    bool is_long = arg[1] == '-';
+    size_t len = is_long ? strcspn(arg, "=") : 2;
+    enum config_key key = is_long ? find_flag(a->command, arg + 2, len - 2, 0)
+                                  : find_flag(a->command, NULL, 0, arg[1]);
+    // "-hx" is not "-h": a letter without a value stands alone.
+    bool joined_to_bool =
+        key != CONFIG_KEY_MAX && !is_long && arg[2] && config_options[key].type == CONFIG_BOOL;
+    if (key == CONFIG_KEY_MAX || joined_to_bool) {
+        (void)unknown_flag(a, arg, is_long ? len : strlen(arg), e);
+        return CONFIG_KEY_MAX;
+    }
+    *ret_value = is_long ? (arg[len] ? arg + len + 1 : NULL) : (arg[2] ? arg + 2 : NULL);
+    return key;
+}
+
+static int read_flag(struct config *c, struct args *a, enum config_key *ret_key, struct err *e)
+{
+    const char *arg = take_arg(a), *value = NULL;
+    enum config_key key = split_flag(a, arg, &value, e);
+    if (key == CONFIG_KEY_MAX)
+        return -1;
+    const struct config_option *o = &config_options[key];
+    if (!value)
+        value = o->type == CONFIG_BOOL ? "true" : take_arg(a);
+    if (!value)
+        return err_set(e, ERR_USAGE, 0, o->help, "the option '%s' needs a value: %s", arg,
+                       o->value);
+    *ret_key = key;
+    return config_set(c, key, value, (struct config_origin){.source = CONFIG_FROM_FLAG}, e);
+}
+
+static bool is_flag(const char *arg)
+{
+    return arg[0] == '-' && arg[1] != '\0';
+}
+
+// After a mistake in one option, a --json further on still says how the mistake is to be reported.
+static bool json_follows(const struct args *a)
+{
+    for (int i = 0; i < a->left && strcmp(a->next[i], "--") != 0; i++)
+        if (strcmp(a->next[i], "--json") == 0)
+            return true;
+    return false;
+}
+
+static int read_flags(struct config *c, struct args *a, struct err *e)
+{
+    static char code_name[] = "-c";
+    while (a->left > 0 && is_flag(*a->next)) {
+        enum config_key key = CONFIG_KEY_MAX;
+        if (strcmp(*a->next, "--") == 0) {
+            (void)take_arg(a);
+            return 0;
+        }
+        int r = read_flag(c, a, &key, e);
+        if (r < 0)
+            return r;
+        if (config_options[key].type == CONFIG_CODE) {
+            // The argument that held the code is behind us; its place becomes sys.argv[0].
+            *--a->next = code_name;
+            a->left++;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+int config_read_flags(struct config *c, unsigned command, int *argc, char ***argv, struct err *e)
+{
+    struct args a = {.command = command, .left = *argc, .next = *argv};
+    int r = read_flags(c, &a, e);
+    if (r < 0)
+        c->json = c->json || json_follows(&a);
+    *argc = a.left;
+    *argv = a.next;
+    return r;
+}
+
+/* ---- Environment ---- */
+
+int config_read_environment(struct config *c, struct err *e)
+{
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
+        for (unsigned i = 0; i < CONFIG_ENV_MAX; i++) {
+            const char *name = config_options[key].env[i].name;
+            const char *value = name ? getenv(name) : NULL;
+            if (!value)
+                continue;
+            struct config_origin origin = {.source = CONFIG_FROM_ENV, .env = i};
+            int r = config_set(c, key, value, origin, e);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+/* ---- Files ---- */
+
+static char *trim(char *s)
+{
+    static const char blanks[] = " \t\r";
+    s += strspn(s, blanks);
+    size_t n = strlen(s);
+    while (n > 0 && strchr(blanks, s[n - 1]))
+        s[--n] = '\0';
+    return s;
+}
+
+// Takes off quotes, or what follows a blank and '#'.  NULL when a quote is not closed or when
+// something other than a comment follows it.
+static char *unquote(char *s)
+{
+    if (*s == '"' || *s == '\'') {
+        char *end = strchr(s + 1, *s);
+        if (!end)
+            return NULL;
+        const char *rest = trim(end + 1);
+        if (*rest && *rest != '#')
+            return NULL;
+        *end = '\0';
+        return s + 1;
+    }
+    for (char *p = s; *p; p++) {
+        if (*p == '#' && (p == s || p[-1] == ' ' || p[-1] == '\t')) {
+            *p = '\0';
+            break;
+        }
+    }
+    return trim(s);
+}
+
+struct line {
+    const char *path;
+    unsigned number;
+    char *name;
+    char *value; // NULL: no '='
+};
+
+// What one kind of file does with a line that is not blank and not a comment.
+typedef int line_fn(struct config *c, struct line *line, struct err *e);
+
+static int for_each_line(struct config *c, const char *path, char *text, line_fn *fn, struct err *e)
+{
+    struct line line = {.path = path};
+    while (text) {
+        char *end = strchr(text, '\n');
+        if (end)
+            *end = '\0';
+        line.number++;
+        line.name = trim(text);
+        text = end ? end + 1 : NULL;
+        if (!*line.name || *line.name == '#')
+            continue;
+        line.value = strchr(line.name, '=');
+        if (line.value) {
+            *line.value++ = '\0';
+            line.name = trim(line.name);
+            line.value = trim(line.value);
+        }
+        int r = fn(c, &line, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int read_lines(struct config *c, const char *path, line_fn *fn, struct err *e)
+{
+    _cleanup_free_ char *text = malloc(CONFIG_FILE_MAX);
+    if (!text)
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read '%s'", path);
+    ssize_t n = file_read_at(AT_FDCWD, path, text, CONFIG_FILE_MAX);
+    if (n < 0)
+        return err_set(e, ERR_BAD_CONFIG_FILE, (int)-n,
+                       n == -EFBIG ? "a configuration file has at most 64 KiB" : NULL,
+                       "read the configuration file '%.300s'", path);
+    if (strlen(text) != (size_t)n)
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "it has to be plain text",
+                       "the configuration file '%.300s' contains a NUL byte", path);
+    return for_each_line(c, path, text, fn, e);
+}
+
+static int bad_quote(const struct line *line, struct err *e)
+{
+    return err_set(e, ERR_BAD_CONFIG_FILE, 0, "put the whole value between two quotes of one kind",
+                   "line %u of '%.300s': the quotes around the value of %.64s do not match",
+                   line->number, line->path, line->name);
+}
+
+static enum config_key find_key(const char *name, enum config_source source)
+{
+    for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++)
+        if ((config_options[key].from & 1U << source) && strcmp(config_options[key].key, name) == 0)
+            return key;
+    return CONFIG_KEY_MAX;
+}
+
+static int file_line(struct config *c, struct line *line, struct err *e)
+{
+    if (!line->value)
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "each line is 'key = value' or begins with '#'",
+                       "line %u of '%.300s' has no '='", line->number, line->path);
+    enum config_key key = find_key(line->name, CONFIG_FROM_FILE);
+    if (key == CONFIG_KEY_MAX) {
+        const struct config_option *near = config_nearest(line->name, 1U << CONFIG_FROM_FILE, ~0U);
+        int r = err_set(e, ERR_BAD_CONFIG_FILE, 0, "'constrictor config' prints all keys",
+                        "line %u of '%.300s': there is no key '%.64s'", line->number, line->path,
+                        line->name);
+        if (near)
+            err_hint(e, "did you mean '%s'? 'constrictor config' prints all keys", near->key);
+        return r;
+    }
+    const char *value = unquote(line->value);
+    if (!value)
+        return bad_quote(line, e);
+    struct config_origin origin = {.source = CONFIG_FROM_FILE, .line = line->number};
+    return config_set(c, key, value, origin, e);
+}
+
+int config_read_file(struct config *c, const char *path, struct err *e)
+{
+    return read_lines(c, path, file_line, e);
+}
+
+// The first key from `key` on that has this variable: some decide more than one.
+static enum config_key find_variable(enum config_key key, const char *name, unsigned *ret_env)
+{
+    for (; key < CONFIG_KEY_MAX; key++) {
+        for (unsigned i = 0; i < CONFIG_ENV_MAX; i++) {
+            const char *known = config_options[key].env[i].name;
+            if (known && strcmp(known, name) == 0) {
+                *ret_env = i;
+                return key;
+            }
+        }
+    }
+    return CONFIG_KEY_MAX;
+}
+
+// Several programs share one .env, so a line that is not about us is none of our business.
+static int dotenv_line(struct config *c, struct line *line, struct err *e)
+{
+    static const char prefix[] = "export ";
+    struct config_origin origin = {.source = CONFIG_FROM_DOTENV, .line = line->number};
+    if (strncmp(line->name, prefix, sizeof prefix - 1) == 0)
+        line->name = trim(line->name + sizeof prefix - 1);
+    enum config_key key = find_variable(0, line->name, &origin.env);
+    if (!line->value || key == CONFIG_KEY_MAX)
+        return 0;
+    if (!(config_options[key].from & 1U << CONFIG_FROM_DOTENV))
+        return err_set(
+            e, ERR_BAD_CONFIG_FILE, 0,
+            "give it as an option or in the environment: a .env file may be somebody else's",
+            "line %u of '.env': %s may not be set there", line->number, line->name);
+    const char *value = unquote(line->value);
+    if (!value)
+        return bad_quote(line, e);
+    int r = 0;
+    for (; r == 0 && key != CONFIG_KEY_MAX; key = find_variable(key + 1, line->name, &origin.env))
+        r = config_set(c, key, value, origin, e);
+    return r;
+}
+
+int config_read_dotenv(struct config *c, const char *path, struct err *e)
+{
+    struct stat st;
+    // Often it does not exist, and some people call a folder like this (a virtual environment).
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    return read_lines(c, path, dotenv_line, e);
+}
+
+/* ---- All of them ---- */
+
+int config_load(struct config *c, unsigned command, int *argc, char ***argv, struct err *e)
+{
+    int r = config_read_flags(c, command, argc, argv, e);
+    if (r < 0 || c->help)
+        return r;
+    r = config_read_environment(c, e);
+    if (r < 0)
+        return r;
+    // The file comes after the environment because CONSTRICTOR_CONFIG may name it.
+    if (c->config_file[0]) {
+        r = config_read_file(c, c->config_file, e);
+        if (r < 0)
+            return r;
+    }
+    r = config_read_dotenv(c, ".env", e);
+    if (r < 0)
+        return r;
+    c->legacy_sse = c->legacy_sse || c->sse;
+    if (c->debug && c->origins[CONFIG_KEY_log_level].source <= CONFIG_FROM_SET)
+        c->log_level = LOG_DEBUG;
+    config_apply_sets(c);
+    return 0;
+}

@@ -1,0 +1,665 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env_db: see env_db.h.
+//
+// SECURITY: as catalogue.c: the database may have been left by a gate that was taken over, so nothing in its schema
+// is run, and what is read is bounded.  An ID of a layer that is not one is never told to a box.
+
+#include "env/env_db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "files/dbfolder.h"
+#include "json/dump.h"
+
+#define DATABASE ENV_DB_PREFIX ".db"
+#define DAMAGED ENV_DB_PREFIX ".damaged"
+
+enum {
+    SCHEMA_VERSION = 1,
+    BUSY_MS = 2000,
+    VALUE_MAX = 4 << 20,
+    JOBS_KEPT = 2000,
+    ANSWERS_KEPT = 200,
+};
+
+static const char schema[] =
+    "BEGIN;"
+    "CREATE TABLE environment("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " owner TEXT NOT NULL, name TEXT NOT NULL, python TEXT NOT NULL,"
+    " requirements TEXT NOT NULL, lock TEXT NOT NULL, packages INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " UNIQUE(owner, name));"
+    "CREATE TABLE layer("
+    " id TEXT PRIMARY KEY, wheel TEXT NOT NULL, scope TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " files INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE(wheel, scope)) WITHOUT ROWID;"
+    "CREATE INDEX layer_used ON layer(used);"
+    "CREATE TABLE member("
+    " environment INTEGER NOT NULL, layer TEXT NOT NULL, PRIMARY KEY(environment, layer))"
+    " WITHOUT ROWID;"
+    "CREATE INDEX member_layer ON member(layer);"
+    "CREATE TABLE job("
+    " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,"
+    " name TEXT NOT NULL, done INTEGER NOT NULL, status TEXT NOT NULL, at INTEGER NOT NULL);"
+    "CREATE INDEX job_name ON job(owner, name, number);"
+    "CREATE INDEX job_done ON job(done);"
+    "PRAGMA user_version = 1;"
+    "COMMIT;";
+
+// Younger than the tables above, and no loss when it goes: no version of its own.
+static const char later_schema[] =
+    "CREATE TABLE IF NOT EXISTS answer("
+    " key TEXT PRIMARY KEY, said TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS preload("
+    " owner TEXT NOT NULL, name TEXT NOT NULL, said TEXT NOT NULL, PRIMARY KEY(owner, name))"
+    " WITHOUT ROWID;";
+
+#define STATEMENTS(X)                                                                              \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
+    X(COMMIT, "COMMIT")                                                                            \
+    X(ROLLBACK, "ROLLBACK")                                                                        \
+    X(GET, "SELECT python, requirements, lock, bytes, created, used, id FROM environment "         \
+           "WHERE owner = ?1 AND name = ?2")                                                       \
+    X(LIST, "SELECT name, python, packages, bytes, created, used FROM environment "                \
+            "WHERE owner = ?1 ORDER BY name")                                                      \
+    X(PUT, "INSERT INTO environment(owner, name, python, requirements, lock, packages, bytes, "    \
+           "created, used) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8) "                            \
+           "ON CONFLICT(owner, name) DO UPDATE SET python = excluded.python, "                     \
+           "requirements = excluded.requirements, lock = excluded.lock, "                          \
+           "packages = excluded.packages, bytes = excluded.bytes, used = excluded.used")           \
+    X(DELETE, "DELETE FROM environment WHERE id = ?1")                                             \
+    X(USE, "UPDATE environment SET used = ?3 WHERE owner = ?1 AND name = ?2")                      \
+    X(COUNT, "SELECT COUNT(*) FROM environment WHERE owner = ?1")                                  \
+    X(OLD_SETS, "SELECT owner, name FROM environment WHERE name LIKE 'set-%' AND used < ?1 "       \
+                "AND owner NOT LIKE '@%' LIMIT 64") /* not the server's own */                     \
+    X(PART, "DELETE FROM member WHERE environment = ?1")                                           \
+    X(PARTED, "UPDATE layer SET used = ?2 WHERE id IN "                                            \
+              "(SELECT layer FROM member WHERE environment = ?1)")                                 \
+    X(JOIN, "INSERT OR IGNORE INTO member(environment, layer) SELECT ?1, id FROM layer "           \
+            "WHERE id = ?2")                                                                       \
+    X(JOINED, "SELECT COUNT(*) FROM member WHERE environment = ?1")                                \
+    X(ADD_LAYER, "INSERT INTO layer(id, wheel, scope, bytes, files, used) "                        \
+                 "VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(id) DO UPDATE SET "                   \
+                 "used = excluded.used")                                                           \
+    X(FIND_LAYER, "SELECT id, bytes, files FROM layer WHERE wheel = ?1 AND scope = ?2")            \
+    X(HAS_LAYER, "SELECT 1 FROM layer WHERE id = ?1")                                              \
+    X(KNOWN, "SELECT wheel FROM layer WHERE scope = '' ORDER BY used DESC LIMIT ?1")               \
+    X(ORPHANS, "SELECT id FROM layer WHERE used < ?1 AND NOT EXISTS "                              \
+               "(SELECT 1 FROM member WHERE member.layer = layer.id) ORDER BY used LIMIT ?2")      \
+    X(REMOVE_LAYER, "DELETE FROM layer WHERE id = ?1 AND NOT EXISTS "                              \
+                    "(SELECT 1 FROM member WHERE member.layer = ?1)")                              \
+    X(LAYER_BYTES, "SELECT SUM(bytes) FROM layer")                                                 \
+    X(ANSWER, "SELECT said FROM answer WHERE key = ?1 AND at >= ?2")                               \
+    X(KEEP_ANSWER, "INSERT INTO answer(key, said, at) VALUES(?1, ?2, ?3) ON CONFLICT(key) DO "     \
+                   "UPDATE SET said = excluded.said, at = excluded.at")                            \
+    X(TRIM_ANSWERS, "DELETE FROM answer WHERE at < ?1 OR key NOT IN "                              \
+                    "(SELECT key FROM answer ORDER BY at DESC LIMIT ?2)")                          \
+    X(PUT_JOB,                                                                                     \
+      "INSERT INTO job(id, owner, name, done, status, at) VALUES(?1, ?2, ?3, ?4, ?5, ?6) "         \
+      "ON CONFLICT(id) DO UPDATE SET done = excluded.done, status = excluded.status, "             \
+      "at = excluded.at")                                                                          \
+    X(TRIM_JOBS, "DELETE FROM job WHERE number <= (SELECT MAX(number) FROM job) - ?1")             \
+    X(GET_JOB, "SELECT status FROM job WHERE owner = ?1 AND id = ?2")                              \
+    X(JOBS, "SELECT status FROM job WHERE owner = ?1 AND name = ?2 ORDER BY number DESC LIMIT ?3") \
+    X(LEFT, "SELECT status, id, owner, name FROM job WHERE done = 0 LIMIT ?1")                     \
+    X(GET_PRELOAD, "SELECT said FROM preload WHERE owner = ?1 AND name = ?2")                      \
+    X(PUT_PRELOAD, "INSERT INTO preload(owner, name, said) VALUES(?1, ?2, ?3) "                    \
+                   "ON CONFLICT(owner, name) DO UPDATE SET said = excluded.said")                  \
+    X(DROP_PRELOAD, "DELETE FROM preload WHERE owner = ?1 AND name = ?2")
+
+enum statement {
+#define X(name, sql) S_##name,
+    STATEMENTS(X)
+#undef X
+        S_MAX
+};
+
+static const char *const sql_of[S_MAX] = {
+#define X(name, sql) [S_##name] = sql,
+    STATEMENTS(X)
+#undef X
+};
+
+struct env_db {
+    sqlite3 *db;
+    sqlite3_stmt *statements[S_MAX];
+};
+
+void env_row_clear(struct env_row *r)
+{
+    json_decref(r->requirements);
+    json_decref(r->lock);
+    *r = (struct env_row){0};
+}
+
+// ---- statements ----------------------------------------------------------------------------------
+
+static int failed(const struct env_db *d, struct err *e)
+{
+    int code = sqlite3_extended_errcode(d->db), primary = code & 0xff;
+    if (primary == SQLITE_FULL ||
+        (primary == SQLITE_IOERR && sqlite3_system_errno(d->db) == ENOSPC))
+        return err_set(e, ERR_DISK_FULL, 0, "make room on the disk of the state folder",
+                       "the list of environments cannot grow: the disk is full");
+    return err_set(e, ERR_STATE_FOLDER, 0, "look at the state folder",
+                   "the list of environments: %s (%d)", sqlite3_errmsg(d->db), code);
+}
+
+// A statement with its values: 's' const char *, 'i' int64_t.
+static sqlite3_stmt *prepare(struct env_db *d, enum statement which, const char *types, ...)
+{
+    sqlite3_stmt *s = d->statements[which];
+    va_list ap;
+    va_start(ap, types);
+    for (int i = 0; types[i]; i++)
+        if (types[i] == 's')
+            (void)sqlite3_bind_text(s, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+        else
+            (void)sqlite3_bind_int64(s, i + 1, va_arg(ap, int64_t));
+    va_end(ap);
+    return s;
+}
+
+static void finish(sqlite3_stmt *s)
+{
+    (void)sqlite3_reset(s);
+    (void)sqlite3_clear_bindings(s);
+}
+
+static int run(const struct env_db *d, sqlite3_stmt *s, struct err *e)
+{
+    int r = sqlite3_step(s) == SQLITE_DONE ? 0 : failed(d, e);
+    finish(s);
+    return r;
+}
+
+static void take_text(sqlite3_stmt *s, int column, char *ret, size_t cap)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    snprintf(ret, cap, "%s", text ? text : "");
+}
+
+static json_t *take_json(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text ? json_loadb(text, (size_t)sqlite3_column_bytes(s, column), 0, NULL) : NULL;
+}
+
+static int64_t take_number(sqlite3_stmt *s)
+{
+    int64_t n = 0;
+    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_INTEGER)
+        n = sqlite3_column_int64(s, 0);
+    finish(s);
+    return n;
+}
+
+// The end of a transaction that went well so far if r is 0.
+static int settle(struct env_db *d, int r, struct err *e)
+{
+    if (r >= 0 && run(d, d->statements[S_COMMIT], e) < 0)
+        r = -1;
+    if (r < 0 && !sqlite3_get_autocommit(d->db))
+        (void)run(d, d->statements[S_ROLLBACK], NULL);
+    return r;
+}
+
+// ---- environments --------------------------------------------------------------------------------
+
+static int64_t find(struct env_db *d, const char *owner, const char *name)
+{
+    sqlite3_stmt *s = prepare(d, S_GET, "ss", owner, name);
+    int64_t id = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 6) : 0;
+    finish(s);
+    return id;
+}
+
+int env_db_get(struct env_db *d, const char *owner, const char *name, struct env_row *ret,
+               struct err *e)
+{
+    sqlite3_stmt *s = prepare(d, S_GET, "ss", owner, name);
+    int r = sqlite3_step(s);
+    *ret = (struct env_row){0};
+    if (r == SQLITE_ROW) {
+        take_text(s, 0, ret->python, sizeof ret->python);
+        ret->requirements = take_json(s, 1);
+        ret->lock = take_json(s, 2);
+        ret->bytes = (uint64_t)sqlite3_column_int64(s, 3);
+        ret->created_ms = sqlite3_column_int64(s, 4);
+        ret->used_ms = sqlite3_column_int64(s, 5);
+    } else if (r != SQLITE_DONE) {
+        (void)failed(d, e);
+    }
+    finish(s);
+    if (r != SQLITE_ROW)
+        return r == SQLITE_DONE ? 0 : -1;
+    if (json_is_array(ret->requirements) && json_is_array(ret->lock))
+        return 1;
+    env_row_clear(ret);
+    return err_set(e, ERR_STATE_FOLDER, 0, "reset or delete the environment",
+                   "what is written about the environment '%s' cannot be read", name);
+}
+
+json_t *env_db_list(struct env_db *d, const char *owner, struct err *e)
+{
+    sqlite3_stmt *s = prepare(d, S_LIST, "s", owner);
+    json_t *list = json_array();
+    int r, bad = !list;
+    while (!bad && (r = sqlite3_step(s)) == SQLITE_ROW) {
+        char created[TEXT_TIME_MAX], used[TEXT_TIME_MAX];
+        text_format_time(sqlite3_column_int64(s, 4), created);
+        text_format_time(sqlite3_column_int64(s, 5), used);
+        bad = json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:s, s:s}", "name",
+                                                    sqlite3_column_text(s, 0), "python",
+                                                    sqlite3_column_text(s, 1), "packages",
+                                                    (json_int_t)sqlite3_column_int64(s, 2), "bytes",
+                                                    (json_int_t)sqlite3_column_int64(s, 3),
+                                                    "created", created, "last_used", used));
+    }
+    finish(s);
+    if (!bad)
+        return list;
+    json_decref(list);
+    (void)err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
+    return NULL;
+}
+
+// Those that it had until now are used now: what is told to a run lives on for a while.
+static int part(struct env_db *d, int64_t id, int64_t now_ms, struct err *e)
+{
+    int r = run(d, prepare(d, S_PARTED, "ii", id, now_ms), e);
+    return r < 0 ? r : run(d, prepare(d, S_PART, "i", id), e);
+}
+
+static int put(struct env_db *d, const char *owner, const char *name, const struct env_row *row,
+               int64_t now_ms, struct err *e)
+{
+    _cleanup_free_ char *requirements = dump_text(row->requirements), *lock = dump_text(row->lock);
+    json_t *item;
+    size_t i;
+    uint64_t bytes = 0;
+    if (!requirements || !lock)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
+    json_array_foreach(row->lock, i, item)
+    {
+        bytes += (uint64_t)json_integer_value(json_object_get(item, "unpacked"));
+    }
+    int64_t count = (int64_t)json_array_size(row->lock);
+    int r = run(d,
+                prepare(d, S_PUT, "sssssiii", owner, name, row->python, requirements, lock, count,
+                        (int64_t)bytes, now_ms),
+                e);
+    int64_t id = r < 0 ? 0 : find(d, owner, name);
+    if (r == 0)
+        r = part(d, id, now_ms, e);
+    json_array_foreach(row->lock, i, item)
+    {
+        const char *layer = json_string_value(json_object_get(item, "layer"));
+        if (r == 0)
+            r = run(d, prepare(d, S_JOIN, "is", id, layer ? layer : ""), e);
+    }
+    if (r == 0 && take_number(prepare(d, S_JOINED, "i", id)) != count)
+        r = err_set(e, ERR_INTERNAL, 0, "try again", "a layer of the environment '%s' has no row",
+                    name);
+    return r;
+}
+
+int env_db_put(struct env_db *d, const char *owner, const char *name, const struct env_row *row,
+               int64_t now_ms, struct err *e)
+{
+    int r = run(d, d->statements[S_BEGIN], e);
+    return r < 0 ? r : settle(d, put(d, owner, name, row, now_ms, e), e);
+}
+
+static int delete (struct env_db *d, int64_t id, int64_t now_ms, struct err *e)
+{
+    int r = part(d, id, now_ms, e);
+    return r < 0 ? r : run(d, prepare(d, S_DELETE, "i", id), e);
+}
+
+int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t now_ms,
+                  struct err *e)
+{
+    int r = run(d, d->statements[S_BEGIN], e);
+    if (r < 0)
+        return r;
+    int64_t id = find(d, owner, name);
+    r = id ? delete (d, id, now_ms, e) : 0;
+    r = settle(d, r < 0 ? r : run(d, prepare(d, S_DROP_PRELOAD, "ss", owner, name), e), e);
+    return r < 0 ? r : id != 0;
+}
+
+void env_db_use(struct env_db *d, const char *owner, const char *name, int64_t now_ms)
+{
+    (void)run(d, prepare(d, S_USE, "ssi", owner, name, now_ms), NULL);
+}
+
+int64_t env_db_count(struct env_db *d, const char *owner)
+{
+    return take_number(prepare(d, S_COUNT, "s", owner));
+}
+
+int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms)
+{
+    struct {
+        char owner[65], name[ENV_NAME_MAX + 1];
+    } found[64];
+    size_t n = 0;
+    int count = 0;
+    sqlite3_stmt *s = prepare(d, S_OLD_SETS, "i", before_ms);
+    while (n < ARRAY_LEN(found) && sqlite3_step(s) == SQLITE_ROW) {
+        take_text(s, 0, found[n].owner, sizeof found[n].owner);
+        take_text(s, 1, found[n].name, sizeof found[n].name);
+        n++;
+    }
+    finish(s);
+    for (size_t i = 0; i < n; i++)
+        count += env_db_delete(d, found[i].owner, found[i].name, now_ms, NULL) > 0;
+    return count;
+}
+
+// ---- layers --------------------------------------------------------------------------------------
+
+int env_db_add_layer(struct env_db *d, const struct env_layer *l, int64_t now_ms, struct err *e)
+{
+    return run(d,
+               prepare(d, S_ADD_LAYER, "sssiii", l->id, l->wheel, l->scope, (int64_t)l->bytes,
+                       (int64_t)l->files, now_ms),
+               e);
+}
+
+bool env_db_find_layer(struct env_db *d, const char *wheel, const char *scope,
+                       struct env_layer *ret)
+{
+    sqlite3_stmt *s = prepare(d, S_FIND_LAYER, "ss", wheel, scope);
+    bool found = sqlite3_step(s) == SQLITE_ROW;
+    *ret = (struct env_layer){0};
+    if (found) {
+        take_text(s, 0, ret->id, sizeof ret->id);
+        snprintf(ret->wheel, sizeof ret->wheel, "%s", wheel);
+        snprintf(ret->scope, sizeof ret->scope, "%s", scope);
+        ret->bytes = (uint64_t)sqlite3_column_int64(s, 1);
+        ret->files = (uint64_t)sqlite3_column_int64(s, 2);
+    }
+    finish(s);
+    return found;
+}
+
+bool env_db_has_layer(struct env_db *d, const char *id)
+{
+    return take_number(prepare(d, S_HAS_LAYER, "s", id)) == 1;
+}
+
+json_t *env_db_known(struct env_db *d, size_t most)
+{
+    sqlite3_stmt *s = prepare(d, S_KNOWN, "i", (int64_t)most);
+    json_t *list = json_array();
+    while (list && sqlite3_step(s) == SQLITE_ROW)
+        (void)json_array_append_new(list, json_string((const char *)sqlite3_column_text(s, 0)));
+    finish(s);
+    return list;
+}
+
+size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_LAYER_ID + 1],
+                      size_t cap)
+{
+    sqlite3_stmt *s = prepare(d, S_ORPHANS, "ii", before_ms, (int64_t)cap);
+    size_t n = 0;
+    while (n < cap && sqlite3_step(s) == SQLITE_ROW)
+        take_text(s, 0, ret[n++], ENV_LAYER_ID + 1);
+    finish(s);
+    return n;
+}
+
+int env_db_remove_layer(struct env_db *d, const char *id, struct err *e)
+{
+    return run(d, prepare(d, S_REMOVE_LAYER, "s", id), e);
+}
+
+uint64_t env_db_layer_bytes(struct env_db *d)
+{
+    return (uint64_t)take_number(d->statements[S_LAYER_BYTES]);
+}
+
+// ---- answers of the index ------------------------------------------------------------------------
+
+json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms)
+{
+    sqlite3_stmt *s = prepare(d, S_ANSWER, "si", key, since_ms);
+    json_t *said = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
+    finish(s);
+    return said;
+}
+
+int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t now_ms,
+                       int64_t since_ms)
+{
+    _cleanup_free_ char *text = dump_text(said);
+    if (!text)
+        return -1;
+    int r = run(d, prepare(d, S_KEEP_ANSWER, "ssi", key, text, now_ms), NULL);
+    return r < 0 ? r
+                 : run(d, prepare(d, S_TRIM_ANSWERS, "ii", since_ms, (int64_t)ANSWERS_KEPT), NULL);
+}
+
+// ---- jobs ----------------------------------------------------------------------------------------
+
+int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
+                   json_t *status, int64_t now_ms, struct err *e)
+{
+    _cleanup_free_ char *text = dump_text(status);
+    if (!text)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
+    int r =
+        run(d, prepare(d, S_PUT_JOB, "sssisi", id, owner, name, (int64_t)over, text, now_ms), e);
+    if (r == 0 && over)
+        r = run(d, prepare(d, S_TRIM_JOBS, "i", (int64_t)JOBS_KEPT), e);
+    return r;
+}
+
+json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id)
+{
+    sqlite3_stmt *s = prepare(d, S_GET_JOB, "ss", owner, id);
+    json_t *status = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
+    finish(s);
+    return status;
+}
+
+json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most)
+{
+    sqlite3_stmt *s = owner ? prepare(d, S_JOBS, "ssi", owner, name, (int64_t)most)
+                            : prepare(d, S_LEFT, "i", (int64_t)most);
+    json_t *list = json_array();
+    while (list && sqlite3_step(s) == SQLITE_ROW) {
+        json_t *status = take_json(s, 0);
+        if (!owner)
+            status = json_pack("{s:o, s:s, s:s, s:s}", "status", status ? status : json_object(),
+                               "id", sqlite3_column_text(s, 1), "owner", sqlite3_column_text(s, 2),
+                               "name", sqlite3_column_text(s, 3));
+        if (status)
+            (void)json_array_append_new(list, status);
+    }
+    finish(s);
+    return list;
+}
+
+// ---- what is imported ahead ----------------------------------------------------------------------
+
+json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name)
+{
+    sqlite3_stmt *s = prepare(d, S_GET_PRELOAD, "ss", owner, name);
+    json_t *said = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
+    finish(s);
+    return said;
+}
+
+int env_db_put_preload(struct env_db *d, const char *owner, const char *name, json_t *said,
+                       struct err *e)
+{
+    _cleanup_free_ char *text = dump_text(said);
+    return text ? run(d, prepare(d, S_PUT_PRELOAD, "sss", owner, name, text), e)
+                : err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
+}
+
+// ---- opening -------------------------------------------------------------------------------------
+
+enum found { FOUND_GOOD, FOUND_DAMAGED, FOUND_UNUSABLE };
+
+static enum found judge(const struct env_db *d, int code, struct err *e)
+{
+    int errnum = d->db ? sqlite3_system_errno(d->db) : 0, primary = code & 0xff;
+    bool odd = primary == SQLITE_CANTOPEN && (errnum == ELOOP || errnum == EISDIR ||
+                                              errnum == EACCES); // a link, a folder, another's
+    if (odd || primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_ERROR) {
+        (void)err_set(e, ERR_STATE_FOLDER, odd ? errnum : 0, NULL, "%s",
+                      odd ? "open it" : sqlite3_errmsg(d->db));
+        return FOUND_DAMAGED;
+    }
+    (void)err_set(e, ERR_STATE_FOLDER, errnum, "look at the state folder and its disk",
+                  "open the list of environments: %s", sqlite3_errstr(code));
+    return FOUND_UNUSABLE;
+}
+
+// The first value of the first row, as text.
+static int ask(const struct env_db *d, const char *sql, char *ret, size_t cap)
+{
+    sqlite3_stmt *s = NULL;
+    ret[0] = '\0';
+    int r = sqlite3_prepare_v2(d->db, sql, -1, &s, NULL);
+    if (r == SQLITE_OK && (r = sqlite3_step(s)) == SQLITE_ROW) {
+        take_text(s, 0, ret, cap);
+        r = SQLITE_OK;
+    }
+    (void)sqlite3_finalize(s);
+    return r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
+static int configure(const struct env_db *d)
+{
+    static const struct {
+        int option, on;
+    } options[] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                   {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                   {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                   {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0}};
+    static const char *const pragmas[] = {
+        "PRAGMA temp_store = MEMORY", "PRAGMA cell_size_check = ON", "PRAGMA journal_mode = WAL",
+        "PRAGMA journal_size_limit = 4194304"};
+    char text[64];
+    (void)sqlite3_extended_result_codes(d->db, 1);
+    (void)sqlite3_busy_timeout(d->db, BUSY_MS); // a gate that was killed is not quite gone yet
+    (void)sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, VALUE_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        (void)sqlite3_db_config(d->db, options[i].option, options[i].on, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(pragmas); i++) {
+        int r = ask(d, pragmas[i], text, sizeof text);
+        if (r != SQLITE_OK)
+            return r;
+    }
+    return SQLITE_OK;
+}
+
+static enum found look(const struct env_db *d, struct err *e)
+{
+    char text[256], version[32];
+    int r = ask(d, "PRAGMA quick_check(1)", text, sizeof text);
+    if (r == SQLITE_OK)
+        r = ask(d, "PRAGMA user_version", version, sizeof version);
+    if (r != SQLITE_OK)
+        return judge(d, r, e);
+    if (strcmp(text, "ok") != 0) {
+        (void)err_set(e, ERR_STATE_FOLDER, 0, NULL, "%s", text);
+        return FOUND_DAMAGED;
+    }
+    long found = strtol(version, NULL, 10);
+    if (found > SCHEMA_VERSION) {
+        (void)err_set(e, ERR_STATE_FOLDER, 0, "use that version, or another folder with --state",
+                      "the list of environments was made by a newer version of this program");
+        return FOUND_UNUSABLE;
+    }
+    if (found == 0)
+        r = sqlite3_exec(d->db, schema, NULL, NULL, NULL);
+    if (r == SQLITE_OK)
+        r = sqlite3_exec(d->db, later_schema, NULL, NULL, NULL);
+    return r == SQLITE_OK ? FOUND_GOOD : judge(d, r, e);
+}
+
+static enum found open_database(struct env_db *d, struct err *e)
+{
+    int flags =
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+    int r = sqlite3_open_v2(DATABASE, &d->db, flags, DBFOLDER_VFS);
+    if (r == SQLITE_OK)
+        r = configure(d);
+    if (r != SQLITE_OK)
+        return judge(d, r, e);
+    enum found found = look(d, e);
+    if (found != FOUND_GOOD)
+        return found;
+    // FULL: what somebody was told is installed is so after a power cut as well.  Layers are synced before.
+    r = sqlite3_exec(d->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
+    for (int i = 0; i < S_MAX && r == SQLITE_OK; i++)
+        r = sqlite3_prepare_v3(d->db, sql_of[i], -1, SQLITE_PREPARE_PERSISTENT, &d->statements[i],
+                               NULL);
+    return r == SQLITE_OK ? FOUND_GOOD : judge(d, r, e);
+}
+
+static void close_database(struct env_db *d)
+{
+    for (int i = 0; i < S_MAX; i++) {
+        (void)sqlite3_finalize(d->statements[i]);
+        d->statements[i] = NULL;
+    }
+    (void)sqlite3_close(d->db);
+    d->db = NULL;
+}
+
+static int move_aside(int folder, struct err *e)
+{
+    (void)unlinkat(folder, DATABASE "-shm", 0);
+    (void)unlinkat(folder, DAMAGED "-wal", 0);
+    (void)renameat(folder, DATABASE "-wal", folder, DAMAGED "-wal"); // often there is none
+    if (renameat(folder, DATABASE, folder, DAMAGED) == 0 || errno == ENOENT)
+        return 0;
+    return err_set(e, ERR_STATE_FOLDER, errno, "remove '" DATABASE "' from the environments folder",
+                   "move a damaged list of environments aside");
+}
+
+struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e)
+{
+    struct env_db *d = calloc(1, sizeof *d);
+    *ret_damage = (struct err){0};
+    if (!d) {
+        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the list of environments");
+        return NULL;
+    }
+    enum found found = open_database(d, e);
+    if (found == FOUND_DAMAGED) {
+        *ret_damage = *e;
+        close_database(d);
+        if (move_aside(folder, e) == 0)
+            found = open_database(d, e);
+    }
+    if (found == FOUND_GOOD)
+        return d;
+    env_db_close(d);
+    return NULL;
+}
+
+void env_db_close(struct env_db *d)
+{
+    if (!d)
+        return;
+    close_database(d);
+    free(d);
+}

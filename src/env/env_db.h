@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env_db: rows of environments, layers and jobs, in a SQLite database in the folder `rows` of the environments folder
+// (keeper/environments.h).  Used by envs.c and env_job.c in the gate, which is the only one that opens it.
+//
+// Invariants:
+//   (1) every layer that an environment names has a row of its own, which is written when the porter has said that
+//       the layer is whole.
+//   (2) an environment changes in one transaction.
+//   (3) a layer's row goes before the layer does.
+
+#ifndef CONSTRICTOR_ENV_ENV_DB_H
+#define CONSTRICTOR_ENV_ENV_DB_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "env/envs.h"
+
+struct env_db;
+
+#define ENV_DB_PREFIX "environments" // of its files: files/dbfolder.h
+
+enum { ENV_WHEEL = 64, ENV_SCOPE_MAX = 64 };
+
+struct env_row {
+    char python[64];
+    json_t *requirements; // array of texts
+    json_t *lock; // [{"name", "version", "wheel", "layer", "size", "unpacked", "files", ...}]
+    uint64_t bytes;
+    int64_t created_ms, used_ms;
+};
+void env_row_clear(struct env_row *r);
+
+// As catalogue_open().
+struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e);
+void env_db_close(struct env_db *d);
+
+// ---- environments --------------------------------------------------------------------------------
+
+// 1: there it is, 0: there is none, negative: `e`.
+int env_db_get(struct env_db *d, const char *owner, const char *name, struct env_row *ret,
+               struct err *e);
+// [{"name", "python", "packages", "bytes", "created", "last_used"}] by name; new.
+json_t *env_db_list(struct env_db *d, const char *owner, struct err *e);
+// Makes or replaces it.  `bytes` and the times are set here.
+int env_db_put(struct env_db *d, const char *owner, const char *name, const struct env_row *row,
+               int64_t now_ms, struct err *e);
+int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t now_ms,
+                  struct err *e); // 1: it was there
+void env_db_use(struct env_db *d, const char *owner, const char *name, int64_t now_ms);
+int64_t env_db_count(struct env_db *d, const char *owner);
+// Sets of packages that nobody used since, but those of the server's own.  Returns how many were removed.
+int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms);
+
+// ---- layers --------------------------------------------------------------------------------------
+
+struct env_layer {
+    char id[ENV_LAYER_ID + 1];
+    char wheel[ENV_WHEEL + 1];
+    char scope[ENV_SCOPE_MAX + 1]; // "": the one that everybody has
+    uint64_t bytes, files;
+};
+
+int env_db_add_layer(struct env_db *d, const struct env_layer *l, int64_t now_ms, struct err *e);
+bool env_db_find_layer(struct env_db *d, const char *wheel, const char *scope,
+                       struct env_layer *ret);
+bool env_db_has_layer(struct env_db *d, const char *id);
+// Wheels that everybody has a layer of, the last used first; new.
+json_t *env_db_known(struct env_db *d, size_t most);
+// Layers that no environment has and nobody used since.
+size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_LAYER_ID + 1],
+                      size_t cap);
+int env_db_remove_layer(struct env_db *d, const char *id, struct err *e);
+uint64_t env_db_layer_bytes(struct env_db *d);
+
+// ---- answers of the index ------------------------------------------------------------------------
+
+// What was kept under this key since; new, or NULL.
+json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms);
+// Those from before `since_ms` go, and the oldest when there are too many.
+int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t now_ms,
+                       int64_t since_ms);
+
+// ---- jobs ----------------------------------------------------------------------------------------
+
+// What came of a job; `status` as envs_status() shows it.
+int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
+                   json_t *status, int64_t now_ms, struct err *e);
+json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id); // new, or NULL
+// Those of an environment, the newest first; `owner` NULL: all that are not over.
+json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most);
+
+// ---- what is imported ahead: env/preload.h --------------------------------------------------------
+
+json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name); // new, or NULL
+int env_db_put_preload(struct env_db *d, const char *owner, const char *name, json_t *said,
+                       struct err *e);
+
+#endif

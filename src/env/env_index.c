@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env_index: which index packages come from, and which hosts the box that installs may reach for that.  The
+// configuration says it, or pip in a box does, and the index's own pages say where its files are.  Called by
+// env_install.c in the gate; the broker has the last word (net/policy.h).
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "env/env_internal.h"
+#include "net/policy.h"
+
+enum { ROUNDS_MAX = 3 }; // that an installation learns hosts
+
+// Nobody named one: pip knows where it goes, and where the files are.
+static const char question[] =
+    "import glob, sys, sysconfig\n"
+    "def ask():\n"
+    "    try:\n"
+    "        from pip._internal.models.index import PyPI\n"
+    "    except ImportError:\n"
+    "        folders = ['/usr/share/python-wheels', sysconfig.get_config_var('WHEEL_PKG_DIR'),\n"
+    "                   sysconfig.get_path('stdlib') + '/ensurepip/_bundled']\n"
+    "        sys.path += sorted(wheel for folder in folders if folder\n"
+    "                           for wheel in glob.glob(glob.escape(folder) + '/pip-*.whl'))[-1:]\n"
+    "        from pip._internal.models.index import PyPI\n"
+    "    return [PyPI.simple_url, 'https://' + PyPI.file_storage_domain + '/']\n"
+    "ask()\n";
+
+static void add_index_rule(json_t *allow, const char *url)
+{
+    char rule[TEXT_ITEM_MAX + 1];
+    struct err e;
+    if (url && net_url_rule(url, rule, &e) == 0)
+        (void)json_array_append_new(allow, json_string(rule));
+}
+
+// What a box that installs may reach: the index, and what the configuration names besides.
+static json_t *index_layer(const struct config *c, const char *const *urls, size_t count)
+{
+    json_t *allow = json_array();
+    for (size_t i = 0; i < count; i++)
+        add_index_rule(allow, urls[i]);
+    for (size_t i = 0; i < c->extra_index_urls.count; i++)
+        add_index_rule(allow, c->extra_index_urls.items[i]);
+    char rule[TEXT_ITEM_MAX + 8];
+    for (size_t i = 0; i < c->allow_urls.count; i++) {
+        snprintf(rule, sizeof rule, "%s:443", c->allow_urls.items[i]);
+        (void)json_array_append_new(allow, json_string(rule));
+    }
+    for (size_t i = 0; i < c->index_hosts.count; i++)
+        (void)json_array_append_new(allow, json_string(c->index_hosts.items[i]));
+    return json_pack("{s:o, s:[]}", "allow", allow, "deny");
+}
+
+static bool has_host(const json_t *allow, const char *rule)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach((json_t *)allow, i, item)
+    {
+        if (strcasecmp(json_string_value(item), rule) == 0)
+            return true;
+    }
+    return false;
+}
+
+// How many of them the configuration does not name.  SECURITY: of more than NET_LEARNED_MAX the broker takes none at
+// all (net_policy_learn), and all installations of everybody would fail until the server is started again.
+static size_t learned_count(const struct config *c, const json_t *allow)
+{
+    size_t named = (c->index_url[0] ? 1 : 0) + c->extra_index_urls.count + c->allow_urls.count +
+                   c->index_hosts.count;
+    size_t count = json_array_size(allow);
+    return count > named ? count - named : 0;
+}
+
+// The index's own pages say where its files are.  SECURITY: what says so is a box that read them.  The broker takes a
+// few names on the port of https, and of those public addresses only (net_policy_learn); an operator who named hosts
+// has said all there is.
+bool env_index_learn(struct env_job *j, const json_t *answer)
+{
+    const struct config *c = j->all->gate->facts->config;
+    json_t *index = json_deep_copy(j->all->index); // what runs keeps the old one
+    json_t *allow = json_object_get(index, "allow"), *item;
+    char rule[NET_HOST_MAX + 8], host[NET_HOST_MAX + 1];
+    size_t i, fresh = 0;
+    struct err e;
+    // SECURITY: behind a proxy nobody here sees which address a name has; and where packages are built, their own code
+    // may be what answers.
+    if (c->index_hosts.count || c->index_proxy[0] || c->offline || j->source_builds || !allow ||
+        j->rounds++ >= ROUNDS_MAX) {
+        json_decref(index);
+        return false;
+    }
+    json_array_foreach(json_object_get(answer, "hosts"), i, item)
+    {
+        const char *text = json_string_value(item);
+        if (i >= NET_LEARNED_MAX || !text || net_host_normalise(text, strlen(text), host, &e) < 0)
+            break;
+        snprintf(rule, sizeof rule, "%s:443", host);
+        if (has_host(allow, rule) || learned_count(c, allow) >= NET_LEARNED_MAX)
+            continue;
+        fresh += json_array_append_new(allow, json_string(rule)) == 0;
+    }
+    if (fresh) {
+        json_decref(j->all->index);
+        j->all->index = json_incref(index);
+    }
+    json_decref(index);
+    return fresh > 0;
+}
+
+// The names that it can reach, for a box to tell which others its index speaks of; null: it need not.
+json_t *env_index_hosts(const struct env_job *j)
+{
+    json_t *list, *item, *allow = json_object_get(j->all->index, "allow");
+    size_t i;
+    if (j->all->gate->facts->config->index_hosts.count || !(list = json_array()))
+        return json_null();
+    json_array_foreach(allow, i, item)
+    {
+        const char *rule = json_string_value(item), *colon = strrchr(rule, ':');
+        (void)json_array_append_new(
+            list, json_stringn(rule, colon ? (size_t)(colon - rule) : strlen(rule)));
+    }
+    return list;
+}
+
+static void on_index(struct exec *x)
+{
+    struct envs *v = x->request.argument;
+    json_t *said = x->run ? json_object_get(x->run->result, "result_json") : NULL;
+    const char *urls[2] = {json_string_value(json_array_get(said, 0)),
+                           json_string_value(json_array_get(said, 1))};
+    struct env_job *j, *next;
+    struct err e;
+    v->asking = NULL;
+    if (urls[0] && urls[1])
+        v->index = index_layer(x->gate->facts->config, urls, 2);
+    exec_free(x);
+    if (!v->index)
+        (void)err_set(&e, ERR_INSTALL, 0,
+                      "the operator has to name one with --index-url, or install pip for the "
+                      "interpreter",
+                      "it is not known which index packages come from");
+    for (j = TAILQ_FIRST(&v->jobs); j; j = next) {
+        next = TAILQ_NEXT(j, list);
+        if (j->asks_index) {
+            j->asks_index = false;
+            env_install_go_on(j, v->index ? NULL : &e);
+        }
+    }
+}
+
+int env_index(struct env_job *j, struct err *e)
+{
+    struct envs *v = j->all;
+    const struct config *c = v->gate->facts->config;
+    const char *url = c->index_url;
+    if (c->offline || v->index)
+        return 1;
+    if (url[0])
+        return (v->index = index_layer(c, &url, 1)) ? 1 : env_no_memory(e);
+    env_job_tell(j, ENV_RESOLVING, 0, "asking which index there is");
+    j->asks_index = true;
+    if (v->asking)
+        return 0;
+    struct exec_request request = {.owner = j->owner,
+                                   .code = question,
+                                   .code_length = sizeof question - 1,
+                                   .network = json_false(),
+                                   .plain = true,
+                                   .limits = keeper_limits(c),
+                                   .on_done = on_index,
+                                   .argument = v};
+    v->asking = exec_start(v->gate, &request);
+    return v->asking ? 0 : env_no_memory(e);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env_kit: what envs.c, env_*.c and nursery.c share.  Nobody else includes it.
+
+#ifndef CONSTRICTOR_ENV_ENV_INTERNAL_H
+#define CONSTRICTOR_ENV_ENV_INTERNAL_H
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <sys/queue.h>
+
+#include "env/env_db.h"
+#include "env/env_porter.h"
+#include "env/envs.h"
+#include "exec/exec.h"
+#include "run/gate.h"
+
+enum {
+    ENV_ACTIVE_MAX = 2, // installations at one time
+    ENV_JOBS_MAX = 256, // that go on or wait
+    ENV_OWNER_JOBS_MAX = 64,
+    ENV_IMPORTS_MAX = 4,  // that go on or wait, each with a file of its own
+    ENV_OWNER_MAX = 1000, // environments of one key
+    ENV_KNOWN_MAX = 4096, // wheels that a box is told of
+    ENV_TEXT_MAX = 4096,  // of a resolver's words
+};
+
+#define ENV_STATE_MAP(X)                                                                           \
+    X(ENV_QUEUED, "queued")                                                                        \
+    X(ENV_RESOLVING, "resolving")                                                                  \
+    X(ENV_DOWNLOADING, "downloading")                                                              \
+    X(ENV_UNPACKING, "unpacking")                                                                  \
+    X(ENV_COMPILING, "compiling")                                                                  \
+    X(ENV_STORING, "storing")                                                                      \
+    X(ENV_READY, "ready")                                                                          \
+    X(ENV_FAILED, "failed")                                                                        \
+    X(ENV_CANCELLED, "cancelled")
+
+enum env_state {
+#define X(name, text) name,
+    ENV_STATE_MAP(X)
+#undef X
+        ENV_STATE_MAX
+};
+
+struct env_bundle {
+    char name[SCRATCH_NAME_MAX + 1];
+    int fd;
+};
+
+struct env_wait {
+    struct envs *all;
+    struct env_job *job; // NULL: it is there already, and `soon` says so
+    struct event *soon;
+    char name[ENV_NAME_MAX + 1];
+    struct err error;
+    env_ready on_ready;
+    void *argument;
+    TAILQ_ENTRY(env_wait) list; // of the job
+};
+
+struct env_job {
+    struct envs *all;
+    char id[ENV_JOB_ID_SIZE];
+    char owner[65], name[ENV_NAME_MAX + 1];
+    enum env_change change;
+    bool create, upgrade, source_builds;
+    json_t *requirements, *constraints; // as asked
+    char *lock_text;                    // the same; NULL: none
+    void (*on_progress)(struct env_job *j, const json_t *status, void *argument);
+    void (*on_done)(struct env_job *j, const json_t *status, void *argument);
+    void *argument;
+    TAILQ_HEAD(, env_wait) waits;
+    TAILQ_ENTRY(env_job) list;
+    // How it goes.
+    enum env_state state;
+    bool started, cancelled;
+    bool asks_index; // a box is asked which index there is
+    unsigned rounds; // that it learned hosts of the index
+    double progress;
+    int64_t began_us, ordered_ms, told_us;
+    json_t *log;               // the last lines
+    struct env_row row;        // as it was; requirements NULL: it was not there
+    json_t *wanted;            // all requirements, the new ones included
+    int fd;                    // ENV_IMPORT: the file; -1: none
+    char known[ENV_WHEEL + 1]; // env_known.c: the key of its question; "": not to be kept
+    struct exec *exec;
+    struct env_bundle bundles[ENV_LAYERS_MAX];
+    size_t bundle_count;
+    struct env_bundle bundle; // the one that is on its way out of the box; fd -1: none
+    struct err bundle_error;  // why one could not be taken
+    json_t *answer;           // of the box
+    json_t *lock;             // in the making
+    struct env_store {
+        struct env_ask *ask; // NULL: nothing is asked
+        struct env_job *job;
+        size_t index; // in the lock
+    } * asks;
+    size_t ask_count, asks_left;
+    json_t *added, *removed, *warnings, *error;
+};
+
+struct envs {
+    struct gate *gate;
+    struct env_db *db; // NULL: `error` says why
+    struct err error;
+    json_t *paths; // of environments, as runs get them; by "owner/name"
+    TAILQ_HEAD(, env_job) jobs;
+    size_t job_count, active;
+    struct event *soon; // starts what can be started
+    struct event *tidy; // removes what nobody needs
+    bool swept;
+    struct env_ask *sweeping;
+    // The index that pip asks when nobody names one: what the box that installs may reach.
+    json_t *index; // a layer of run/network.h; NULL: not known yet
+    struct exec *asking;
+};
+
+int64_t env_now_ms(void);
+void env_forget_paths(struct envs *v); // an environment has changed
+int env_no_memory(struct err *e);
+json_t *env_job_status(const struct env_job *j); // new
+
+// env_job.c
+void env_jobs_start_soon(struct envs *v);
+void env_job_tell(struct env_job *j, enum env_state state, double progress, const char *text);
+void env_job_fail(struct env_job *j, const char *code, const struct err *e); // code NULL: that of e
+void env_job_finish(struct env_job *j); // `lock` and `wanted` become the environment
+void env_job_free(struct env_job *j);
+int env_name_new(char ret[ENV_JOB_ID_SIZE]);
+// env_install.c: runs the installer; env_job_finish() or env_job_fail() follow.
+void env_install(struct env_job *j);
+void env_install_stop(struct env_job *j);                       // nothing more comes of it
+void env_install_go_on(struct env_job *j, const struct err *e); // the index is known, or why not
+// env_index.c.  1: it is known which index there is, 0: env_install_go_on() follows, negative: `e`.
+int env_index(struct env_job *j, struct err *e);
+json_t *env_index_hosts(const struct env_job *j); // new
+// Does the failure name hosts that the box may reach from now on?
+bool env_index_learn(struct env_job *j, const json_t *answer);
+json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
+int env_layer_set(json_t *entry, const struct env_layer *l); // of a lock; 0, or memory is out
+// env_known.c: true: the lock is known without a box, and every layer is there; `request` is what a box would be told.
+bool env_known_find(struct env_job *j, const json_t *request);
+void env_known_keep(struct env_job *j); // what the box answered
+// env_move.c: the same for a file.
+void env_import(struct env_job *j);
+// env_tidy.c
+void env_tidy_open(struct envs *v);
+void env_tidy_close(struct envs *v);
+int env_make_room(struct envs *v, uint64_t bytes, struct err *e);
+
+#endif

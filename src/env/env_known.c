@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env_known: what the index answered a short while ago.  The same requirements under the same conditions have the same
+// lock, so an environment whose wheels all have layers is made without a box and without the network.  Called by
+// env_install.c before a box is started, and by env_job.c when one has answered.
+//
+// Invariants:
+//   (1) the key is a hash of everything that the box is told and that could change its answer, and of the interpreter.
+//   (2) an answer is taken for at most index-age; who asks for an upgrade always gets a new one.
+//   (3) SECURITY: answers are shared by all keys, so only those are kept that come from boxes in which no code of a
+//       package can have run, and they are given back with the layers that everybody has, never with layers of a scope.
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "env/env_internal.h"
+#include "env/env_text.h"
+
+// May this job be answered from memory at all?  A wheelhouse changes when the operator wants it to, and an address
+// leads to another file without anybody knowing.
+static bool is_lasting(const struct env_job *j)
+{
+    const struct config *c = j->all->gate->facts->config;
+    json_t *item;
+    size_t i;
+    json_array_foreach(j->wanted, i, item)
+    {
+        if (strchr(json_string_value(item), '@'))
+            return false;
+    }
+    return c->index_age_ms && j->change == ENV_INSTALL && !j->lock_text && !j->source_builds &&
+           !c->offline && !c->find_links[0];
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+// A new list, in an order that does not depend on that of asking; case and blanks make no other question.
+static json_t *sorted(const json_t *list)
+{
+    size_t count = json_array_size(list);
+    char(*texts)[ENV_REQUIREMENT_MAX + 1] = calloc(count ? count : 1, sizeof *texts);
+    json_t *ret = texts ? json_array() : NULL;
+    for (size_t i = 0; ret && i < count; i++)
+        env_plain_form(json_string_value(json_array_get(list, i)), texts[i]);
+    if (ret)
+        qsort(texts, count, sizeof *texts, compare_texts);
+    for (size_t i = 0; ret && i < count; i++)
+        (void)json_array_append_new(ret, json_string(texts[i]));
+    free(texts);
+    return ret;
+}
+
+static int key_of(const json_t *request, const struct interp *interp, char ret[ENV_WHEEL + 1])
+{
+    static const char *const unimportant[] = {"known", "timeout", "limits", "upgrade"};
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    json_t *o = json_copy((json_t *)request);
+    for (size_t i = 0; o && i < ARRAY_LEN(unimportant); i++)
+        (void)json_object_del(o, unimportant[i]);
+    int failed = !o || json_object_set_new(o, "requirements",
+                                           sorted(json_object_get(request, "requirements")));
+    if (interp && !failed)
+        failed = json_object_set_new(o, "interpreter",
+                                     json_pack("[ss]", interp->executable, interp->version));
+    _cleanup_free_ char *text = failed ? NULL : json_dumps(o, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(o);
+    if (!text || !EVP_Digest(text, strlen(text), hash, NULL, EVP_sha256(), NULL))
+        return -1;
+    for (size_t i = 0; i < ENV_WHEEL / 2; i++)
+        snprintf(ret + 2 * i, 3, "%02x", hash[i]);
+    return 0;
+}
+
+static json_t *entry_of(struct env_job *j, const json_t *package)
+{
+    struct env_layer l;
+    struct err e;
+    json_t *entry = env_lock_entry(j, package, &e);
+    if (!entry)
+        return NULL;
+    if (env_db_find_layer(j->all->db, json_string_value(json_object_get(entry, "wheel")), "", &l) &&
+        env_layer_set(entry, &l) == 0)
+        return entry;
+    json_decref(entry);
+    return NULL;
+}
+
+static json_t *lock_of(struct env_job *j, const json_t *packages)
+{
+    json_t *lock = json_is_array(packages) ? json_array() : NULL, *package;
+    size_t i;
+    json_array_foreach((json_t *)packages, i, package)
+    {
+        if (lock && json_array_append_new(lock, entry_of(j, package)) == 0)
+            continue;
+        json_decref(lock); // a layer was removed since: as if nothing was known
+        return NULL;
+    }
+    return lock;
+}
+
+bool env_known_find(struct env_job *j, const json_t *request)
+{
+    const struct config *c = j->all->gate->facts->config;
+    if (!request || !is_lasting(j) || key_of(request, j->all->gate->facts->interp, j->known) < 0) {
+        j->known[0] = '\0';
+        return false;
+    }
+    if (j->upgrade)
+        return false;
+    json_t *said = env_db_known_answer(j->all->db, j->known, env_now_ms() - c->index_age_ms);
+    json_t *warnings = json_object_get(said, "warnings");
+    j->lock = lock_of(j, json_object_get(said, "packages"));
+    if (j->lock && json_is_array(warnings) && json_array_size(warnings) <= 50)
+        j->warnings = json_incref(warnings);
+    json_decref(said);
+    return j->lock != NULL;
+}
+
+void env_known_keep(struct env_job *j)
+{
+    const struct config *c = j->all->gate->facts->config;
+    if (!j->known[0] || !j->answer)
+        return;
+    json_t *said = json_pack("{s:O, s:O?}", "packages", j->lock, "warnings", j->warnings);
+    int64_t now_ms = env_now_ms();
+    if (said) // when it cannot be written, it is asked again
+        (void)env_db_keep_answer(j->all->db, j->known, said, now_ms, now_ms - c->index_age_ms);
+    json_decref(said);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// env_tidy: removes layers that nobody needs: those that no environment has for a while, and those that a killed
+// server left without a row.  Runs in the gate, now and then, and before an installation that needs room.
+//
+// Invariants:
+//   (1) nothing is removed while an installation goes on, which may be about to use it.
+//   (2) a layer that a session, or a run, was told of is not removed while that lives: it was opened after nobody had
+//       the layer any more, or the layer stays.
+
+#include <string.h>
+
+#include "base/log.h"
+#include "env/env_internal.h"
+#include "session/session.h"
+
+enum {
+    FIRST_MS = 3000,
+    EVERY_MS = 10 * 60 * 1000,
+    UNUSED_MS = 24 * 60 * 60 * 1000, // a layer that no environment has
+    ROUND_MAX = 64,
+};
+static const int64_t set_unused_ms = INT64_C(30) * 24 * 60 * 60 * 1000;
+
+static void drop(struct envs *v, const char *id)
+{
+    json_t *o = json_pack("{s:s, s:s}", "op", "drop", "layer", id);
+    if (o)
+        (void)env_porter_ask(v->gate, o, -1, NULL, NULL);
+}
+
+// Returns how many were removed.
+static size_t remove_orphans(struct envs *v, int64_t before_ms)
+{
+    char ids[ROUND_MAX][ENV_LAYER_ID + 1];
+    int64_t runs_ms = env_now_ms() - 2 * (int64_t)v->gate->facts->config->timeout_max_ms,
+            sessions_ms = sessions_oldest_ms(v->gate);
+    if (before_ms > runs_ms)
+        before_ms = runs_ms;
+    if (before_ms > sessions_ms)
+        before_ms = sessions_ms;
+    size_t n = env_db_orphans(v->db, before_ms, ids, ROUND_MAX), removed = 0;
+    for (size_t i = 0; i < n; i++)
+        if (env_db_remove_layer(v->db, ids[i], NULL) == 0) {
+            drop(v, ids[i]); // after its row: a layer without a row is nothing but room
+            removed++;
+        }
+    return removed;
+}
+
+int env_make_room(struct envs *v, uint64_t bytes, struct err *e)
+{
+    uint64_t most = v->gate->facts->config->env_quota_bytes;
+    while (env_db_layer_bytes(v->db) + bytes > most && v->active <= 1)
+        if (remove_orphans(v, INT64_MAX) == 0)
+            break;
+    if (env_db_layer_bytes(v->db) + bytes <= most)
+        return 0;
+    return err_set(e, ERR_QUOTA, 0,
+                   "delete environments that are not used; the operator sets --env-quota",
+                   "there is no room for %llu bytes of packages", (unsigned long long)bytes);
+}
+
+// ---- what a killed server left ---------------------------------------------------------------------------
+
+static void sweep(struct envs *v, const char *after);
+
+static void on_listed(const json_t *said, const struct err *error, void *argument)
+{
+    struct envs *v = argument;
+    json_t *found = json_object_get(said, "layers"), *item;
+    const char *last = NULL;
+    size_t i;
+    v->sweeping = NULL;
+    if (error || v->active)
+        return; // the next round
+    json_array_foreach(found, i, item)
+    {
+        const char *id = json_string_value(item);
+        if (!id)
+            continue;
+        last = id;
+        if (!env_db_has_layer(v->db, id))
+            drop(v, id);
+    }
+    if (json_is_true(json_object_get(said, "more")) && last)
+        sweep(v, last);
+    else
+        v->swept = true;
+}
+
+static void sweep(struct envs *v, const char *after)
+{
+    json_t *o = json_pack("{s:s, s:s}", "op", "list", "after", after);
+    if (o)
+        v->sweeping = env_porter_ask(v->gate, o, -1, on_listed, v);
+}
+
+static void on_tidy(evutil_socket_t fd, short what, void *argument)
+{
+    struct envs *v = argument;
+    struct timeval later = {.tv_sec = EVERY_MS / 1000};
+    int64_t now_ms = env_now_ms();
+    (void)fd;
+    (void)what;
+    if (!v->active) {
+        if (env_db_forget_sets(v->db, now_ms - set_unused_ms, now_ms) > 0)
+            env_forget_paths(v);
+        (void)remove_orphans(v, now_ms - UNUSED_MS);
+        if (!v->swept && !v->sweeping)
+            sweep(v, "");
+    }
+    (void)event_add(v->tidy, &later);
+}
+
+void env_tidy_open(struct envs *v)
+{
+    struct timeval soon = {.tv_sec = FIRST_MS / 1000};
+    v->tidy = evtimer_new(v->gate->base, on_tidy, v);
+    if (!v->tidy || event_add(v->tidy, &soon) < 0)
+        log_line(LOG_WARN, "no memory to tidy up environments");
+}
+
+void env_tidy_close(struct envs *v)
+{
+    if (v->sweeping)
+        env_porter_forget(v->sweeping);
+    v->sweeping = NULL;
+    if (v->tidy)
+        event_free(v->tidy);
+    v->tidy = NULL;
+}

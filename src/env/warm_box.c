@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nursling: one box of the nursery, from the order until somebody takes it: see nursery_kit.h.  Called by nursery.c,
+// in the gate.
+//
+// SECURITY: from the first import on, all that comes out of it is hostile.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "json/dump.h"
+#include "run/network.h"
+#include "env/warm_boxes_internal.h"
+#include "run/run.h"
+#include "keeper/keeper.h"
+
+enum {
+    WARM_MS = 20000, // for the imports; --wall when that is less
+    BACKOFF_MS = 30 * 1000,
+    BACKOFF_DOUBLINGS = 7, // up to about an hour
+    WAITING_CPU_MS = 1000, // of a box that waits
+};
+
+// ---- the end of a box ----------------------------------------------------------------------------------
+
+// Out of the table; the live box, if there is one, is the caller's.
+static struct live_box *let_go(struct nursling *b)
+{
+    struct family *f = b->family;
+    struct nursery *n = f->all;
+    struct live_box *live = b->box;
+    TAILQ_REMOVE(&f->boxes, b, list);
+    f->count--;
+    n->count--;
+    n->making -= b->stage != NURSLING_READY;
+    link_cancel(&n->gate->link, &b->order);
+    if (b->timer)
+        event_free(b->timer);
+    if (live)
+        live_listen(live, NULL, NULL); // what was lent to it goes
+    json_decref(b->path);
+    json_decref(b->names);
+    free(b->meta);
+    free(b);
+    return live;
+}
+
+static void end_box(struct nursery *n, struct live_box *live, bool is_gone)
+{
+    if (!live)
+        return;
+    network_forget(n->gate, live->id);
+    if (is_gone)
+        link_let_go(&n->gate->link, live->id);
+    else
+        link_give_back(&n->gate->link, live->id);
+    live_free(live);
+}
+
+static void drop_box(struct nursling *b, bool is_gone)
+{
+    struct nursery *n = b->family->all;
+    end_box(n, let_go(b), is_gone);
+    nursery_tick_in(n, NURSERY_SOON_MS);
+}
+
+void nursling_drop(struct nursling *b)
+{
+    drop_box(b, false);
+}
+
+void nursling_drop_all(struct family *f)
+{
+    for (struct nursling *b; (b = TAILQ_FIRST(&f->boxes));)
+        drop_box(b, false);
+}
+
+// Something is wrong with this environment: none of its boxes for a while.
+static void give_up(struct nursling *b, bool is_gone, const char *why)
+{
+    struct family *f = b->family;
+    unsigned doublings = f->failures < BACKOFF_DOUBLINGS ? f->failures : BACKOFF_DOUBLINGS;
+    int64_t pause_ms = (int64_t)BACKOFF_MS << doublings;
+    f->failures++;
+    f->rest_until_ms = clock_ms() + pause_ms;
+    snprintf(f->reason, sizeof f->reason, "%s", why);
+    text_sanitize(f->reason);
+    log_line(LOG_WARN, "environment '%s': its modules are not imported ahead for %lld seconds: %s",
+             f->name, (long long)(pause_ms / 1000), f->reason);
+    drop_box(b, is_gone);
+    nursling_drop_all(f);
+}
+
+// ---- the life of a box ---------------------------------------------------------------------------------
+
+static const char *end_words(const struct wire_ended *m, bool waits)
+{
+    return waits && m->end == END_CPU ? "they go on using the processor"
+           : waits && m->end == END_PROCESSES
+               ? "they leave a process behind, and without a cgroup nobody counts what it uses"
+           : m->usage.memory_hits && m->usage.memory_hits != UINT64_MAX
+               ? "they need too much memory"
+           : m->end == END_MEMORY    ? "they need too much memory"
+           : m->end == END_CPU       ? "they take too much processor time"
+           : m->end == END_PROCESSES ? "they start too many processes"
+                                     : "the interpreter crashed, or left";
+}
+
+static void on_ended(struct live_box *live, const struct wire_ended *m)
+{
+    struct nursling *b = live->owner;
+    give_up(b, true, end_words(m, b->stage == NURSLING_READY));
+}
+
+static void on_garbage(struct live_box *live)
+{
+    give_up(live->owner, false, "the box sent what no box sends");
+}
+
+// SECURITY: nobody gets what a package prints while nobody has run anything; and a flood of it must not keep the
+// gate busy.
+static void on_output(struct live_box *live, enum live_stream stream, const char *data,
+                      size_t length)
+{
+    struct nursling *b = live->owner;
+    (void)stream;
+    (void)data;
+    if ((b->printed += length) > b->family->all->config->output_bytes)
+        give_up(b, false, "they print without an end");
+}
+
+static void on_overdue(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    give_up(argument, false, "they take too long");
+}
+
+// What the runner says about its imports; true: all went well.
+static bool take_report(struct nursling *b, const char *data, size_t length)
+{
+    struct family *f = b->family;
+    json_t *report = run_parse_result(data, length), *failed = json_object_get(report, "failed");
+    json_t *said = json_object_get(failed, "name");
+    const char *name = json_string_value(said),
+               *why = json_string_value(json_object_get(failed, "error"));
+    bool good = json_is_true(json_object_get(report, "warm")), known = false;
+    char text[NURSERY_REASON_MAX];
+    // SECURITY: only a name that it was told is left out next time.
+    for (size_t i = 0; name && i < json_array_size(b->names); i++)
+        known |= json_equal(json_array_get(b->names, i), said);
+    if (good) {
+        f->failures = 0;
+        f->reason[0] = '\0';
+    } else if (known) {
+        snprintf(f->reason, sizeof f->reason, "'%s' does not import: %.120s", name, why ? why : "");
+        text_sanitize(f->reason);
+        log_line(LOG_INFO, "environment '%s': %s; it is not imported ahead", f->name, f->reason);
+        preload_give_up(&f->preload, name);
+        drop_box(b, false); // half an import stays behind
+    } else {
+        snprintf(text, sizeof text, "%s", why ? why : "no answer that could be read");
+        give_up(b, false, text);
+    }
+    json_decref(report);
+    return good;
+}
+
+static void on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
+{
+    struct nursling *b = live->owner;
+    struct nursery *n = b->family->all;
+    if (b->stage != NURSLING_WARMING) {
+        give_up(b, false, "the box answers what nobody asked");
+        return;
+    }
+    if (flags & FRAME_NO_OUTPUT) {
+        give_up(b, false, "they close stdout or stderr");
+        return;
+    }
+    if (!take_report(b, data, length))
+        return;
+    b->stage = NURSLING_MEASURING;
+    free(TAKE_PTR(b->meta));
+    (void)link_measure_wait(&n->gate->link, live->id, WAITING_CPU_MS); // it is idle from here on
+}
+
+static void note_memory(struct nursling *b, uint64_t bytes)
+{
+    if (bytes != UINT64_MAX)
+        b->bytes = bytes;
+    if (b->bytes > b->family->all->config->nursery_bytes)
+        give_up(b, false, "they take more than --nursery-memory");
+}
+
+static void on_measured(struct live_box *live, const struct wire_measured *m)
+{
+    struct nursling *b = live->owner;
+    struct family *f = b->family;
+    struct nursery *n = f->all;
+    struct wire_usage now;
+    b->asked = false;
+    if (b->stage != NURSLING_MEASURING) {
+        if (b->stage == NURSLING_READY)
+            note_memory(b, m->usage.peak_memory_bytes); // may be its end
+        return;
+    }
+    (void)event_del(b->timer);
+    (void)meter_read(&live->meter, &live->limits, &now); // what follows is another's
+    b->bytes = m->usage.peak_memory_bytes == UINT64_MAX ? 0 : m->usage.peak_memory_bytes;
+    f->box_bytes = b->bytes;
+    if (b->bytes > n->config->nursery_bytes) {
+        give_up(b, false, "they take more than --nursery-memory");
+        return;
+    }
+    b->stage = NURSLING_READY;
+    n->making--;
+    nursery_tick_in(n, NURSERY_SOON_MS);
+}
+
+static const struct live_user user = {
+    .on_result = on_result,
+    .on_output = on_output,
+    .on_garbage = on_garbage,
+    .on_measured = on_measured,
+    .on_ended = on_ended,
+};
+
+static int send_imports(struct nursling *b)
+{
+    json_t *o = json_pack("{s:s, s:O, s:O}", "mode", "session", "warm", b->names, "path", b->path);
+    b->meta = o ? dump_text(o) : NULL;
+    json_decref(o);
+    if (!b->meta)
+        return -1;
+    struct frame_run head = {.meta_length = (uint32_t)strlen(b->meta)};
+    struct frame_piece pieces[] = {{&head, sizeof head}, {b->meta, head.meta_length}};
+    return live_send(b->box, FRAME_RUN, pieces, 2, false);
+}
+
+static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+{
+    struct nursling *b = (struct nursling *)((char *)o - offsetof(struct nursling, order));
+    struct nursery *n = b->family->all;
+    struct gate *g = n->gate;
+    if (!fds) {
+        give_up(b, true, m->error);
+        return;
+    }
+    b->box = live_new(g, m->box, &n->limits, true, fds[0]);
+    if (!b->box) {
+        for (unsigned i = 0; i < m->meter_fds; i++)
+            (void)close(fds[1 + i]);
+        link_give_back(&g->link, m->box);
+        give_up(b, true, "the server is out of memory");
+        return;
+    }
+    meter_open(&b->box->meter, g->facts->caps->cgroups.driver->kind, fds + 1, m->meter_fds);
+    link_hold(&g->link, b->box);
+    b->stage = NURSLING_WARMING;
+    live_listen(b->box, &user, b);
+    if (send_imports(b) < 0)
+        give_up(b, false, "the server is out of memory");
+}
+
+static bool set_deadline(struct nursling *b)
+{
+    struct nursery *n = b->family->all;
+    uint64_t ms = n->config->wall_ms < WARM_MS ? n->config->wall_ms : WARM_MS;
+    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
+                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    b->timer = evtimer_new(n->gate->base, on_overdue, b);
+    return b->timer && event_add(b->timer, &when) == 0;
+}
+
+void nursling_make(struct family *f, json_t *names)
+{
+    struct nursery *n = f->all;
+    struct nursling *b = calloc(1, sizeof *b);
+    struct err e;
+    struct wire_acquire m = {.cpu_ms = n->config->cpu_ms,
+                             .network = f->network,
+                             .keep = 1,
+                             .grace_ms = (uint32_t)n->config->grace_ms,
+                             .limits = n->limits};
+    if (!b) {
+        json_decref(names);
+        return;
+    }
+    *b = (struct nursling){
+        .family = f, .path = json_incref(f->path), .names = names, .network = f->network};
+    b->order.on_box = on_box;
+    TAILQ_INSERT_TAIL(&f->boxes, b, list);
+    f->count++;
+    n->count++;
+    n->making++;
+    if (!set_deadline(b) || link_acquire(&n->gate->link, &b->order, &m, &e) < 0)
+        give_up(b, true, "there is no box for them now");
+}
+
+// ---- while it waits, and the end of that ---------------------------------------------------------------
+
+// The keeper ends one that uses the processor; memory is for all of them together, and is counted here.
+void nursling_look(struct nursling *b)
+{
+    struct wire_usage used = {.peak_memory_bytes = UINT64_MAX};
+    struct live_box *live = b->box;
+    if (b->stage != NURSLING_READY)
+        return;
+    if (live->meter.count) {
+        (void)meter_read(&live->meter, &live->limits, &used);
+        note_memory(b, used.peak_memory_bytes);
+    } else if (!b->asked) {
+        b->asked = link_measure_wait(&b->family->all->gate->link, live->id, WAITING_CPU_MS) >= 0;
+    }
+}
+
+struct live_box *nursling_take(struct nursling *b)
+{
+    bool asked = b->asked;
+    struct live_box *live = let_go(b);
+    struct wire_usage used;
+    live->discard = true; // what it printed while it waited is not the run's
+    live->late = asked;   // the answer to that would be taken for the run's
+    (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
+    free(TAKE_PTR(live->refusals));                       // and what was denied before is not
+    return live;
+}

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nursery: see nursery.h: which environments have boxes, and how many.  The life of one is nursling.c's.
+//
+// One tick does all the work that is not a box's own: it reads what is known of an environment, lets go of what is
+// too much, and makes the next box.  It is set when somebody asks, and again and again only while there are boxes.
+
+#include "env/warm_boxes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "config/code_policy.h"
+#include "run/network.h"
+#include "env/warm_boxes_internal.h"
+
+enum {
+    FAMILIES_MAX = 256,   // environments that are known at one time
+    BUSY_MS = 50,         // runs go on: later
+    PATIENCE_MS = 1000,   // if it is but one, it is not waited for longer than this
+    ROUND_MS = 2000,      // how often boxes that wait are looked at
+    IDLE_MS = 600 * 1000, // an environment that nobody wanted for so long has none
+    OFTEN_MS = 60 * 1000, // what is wanted again within this is wanted often
+};
+
+void nursery_tick_in(struct nursery *n, int64_t ms)
+{
+    int64_t due_ms = clock_ms() + ms;
+    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
+                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    if (n->due_ms && n->due_ms <= due_ms)
+        return;
+    if (event_add(n->tick, &when) == 0)
+        n->due_ms = due_ms;
+}
+
+// ---- environments --------------------------------------------------------------------------------------
+
+static struct family *find_family(struct nursery *n, const char *owner, const char *name)
+{
+    struct family *f;
+    TAILQ_FOREACH(f, &n->families, list)
+    if (strcmp(f->name, name) == 0 && strcmp(f->owner, owner) == 0)
+        return f;
+    return NULL;
+}
+
+static struct env_db *db_of(const struct nursery *n)
+{
+    return n->gate->envs ? n->gate->envs->db : NULL;
+}
+
+static void save(struct family *f)
+{
+    struct env_db *db = db_of(f->all);
+    json_t *said = f->unsaved && db ? preload_json(&f->preload) : NULL;
+    struct err e;
+    if (said && env_db_put_preload(db, f->owner, f->name, said, &e) < 0)
+        log_line(LOG_WARN, "what was learned of an environment is not kept: %s", e.message);
+    json_decref(said);
+    f->unsaved = false;
+}
+
+static void load(struct family *f)
+{
+    struct env_db *db = db_of(f->all);
+    struct preload before = f->preload; // of the run that was the first to want it
+    if (f->loaded || !db)
+        return;
+    f->loaded = true;
+    json_t *said = env_db_get_preload(db, f->owner, f->name), *report;
+    if (!said)
+        return;
+    f->preload = (struct preload){0};
+    preload_read(&f->preload, said);
+    json_decref(said);
+    report = preload_learned(&before);
+    preload_learn(&f->preload, report);
+    json_decref(report);
+    preload_clear(&before);
+}
+
+static void family_free(struct family *f)
+{
+    struct nursery *n = f->all;
+    save(f);
+    TAILQ_REMOVE(&n->families, f, list);
+    n->family_count--;
+    json_decref(f->path);
+    preload_clear(&f->preload);
+    free(f);
+}
+
+// The one that was wanted least lately makes room, unless it has boxes, which then are too many families indeed.
+static void forget_oldest(struct nursery *n)
+{
+    struct family *f;
+    TAILQ_FOREACH_REVERSE(f, &n->families, family_list, list)
+    if (!f->count) {
+        family_free(f);
+        return;
+    }
+}
+
+static struct family *family_of(struct nursery *n, const char *owner, const char *name)
+{
+    struct family *f = find_family(n, owner, name);
+    if (f)
+        return f;
+    if (n->family_count >= FAMILIES_MAX)
+        forget_oldest(n);
+    if (strlen(name) > ENV_NAME_MAX || strlen(owner) >= sizeof f->owner ||
+        !(f = calloc(1, sizeof *f)))
+        return NULL;
+    f->all = n;
+    snprintf(f->owner, sizeof f->owner, "%s", owner);
+    snprintf(f->name, sizeof f->name, "%s", name);
+    TAILQ_INIT(&f->boxes);
+    TAILQ_INSERT_HEAD(&n->families, f, list);
+    n->family_count++;
+    return f;
+}
+
+// ---- how many there are --------------------------------------------------------------------------------
+
+static uint64_t bytes_of_all(const struct nursery *n)
+{
+    const struct family *f;
+    const struct nursling *b;
+    uint64_t sum = 0;
+    TAILQ_FOREACH(f, &n->families, list)
+    TAILQ_FOREACH(b, &f->boxes, list)
+    sum += b->stage == NURSLING_READY ? b->bytes : f->box_bytes;
+    return sum;
+}
+
+static bool is_resting(const struct family *f, int64_t now_ms)
+{
+    return f->rest_until_ms > now_ms;
+}
+
+static bool wants_any(const struct family *f, int64_t now_ms)
+{
+    return json_array_size(f->path) && now_ms - f->wanted_ms < IDLE_MS && !is_resting(f, now_ms) &&
+           f->wants;
+}
+
+// One for each, the last wanted first, then another for each that is wanted more often, as far as there are any.
+static unsigned share_of(const struct nursery *n, const struct family *wanted, int64_t now_ms)
+{
+    unsigned left = n->config->nursery_boxes, share = 0;
+    for (unsigned round = 1; left; round++) {
+        const struct family *f;
+        bool any = false;
+        TAILQ_FOREACH(f, &n->families, list)
+        {
+            if (!left || !wants_any(f, now_ms) || f->wants < round)
+                continue;
+            any = true;
+            left--;
+            share += f == wanted;
+        }
+        if (!any)
+            break;
+    }
+    return share;
+}
+
+static bool fits(const struct nursling *b, const json_t *names)
+{
+    const struct family *f = b->family;
+    return b->network == f->network && json_equal(b->path, f->path) && json_equal(b->names, names);
+}
+
+// Lets go of boxes that are not as they would be made now, and of more than its share.
+static void trim(struct family *f, const json_t *names, unsigned share)
+{
+    for (struct nursling *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        if (!fits(b, names) || f->count > share)
+            nursling_drop(b);
+    }
+}
+
+// Room for `bytes` more, at the cost of those that were wanted less lately than `f`; NULL: of anybody.
+static bool make_room(struct nursery *n, const struct family *f, uint64_t bytes)
+{
+    struct family *last;
+    while (bytes_of_all(n) + bytes > n->config->nursery_bytes) {
+        struct nursling *victim = NULL;
+        TAILQ_FOREACH_REVERSE(last, &n->families, family_list, list)
+        {
+            if (last == f || victim)
+                break;
+            victim = TAILQ_LAST(&last->boxes, nursling_list);
+        }
+        if (!victim)
+            return false;
+        nursling_drop(victim);
+    }
+    return true;
+}
+
+static void look_at_all(struct nursery *n)
+{
+    struct family *f;
+    struct nursling *b, *next;
+    TAILQ_FOREACH(f, &n->families, list)
+    for (b = TAILQ_FIRST(&f->boxes); b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        unsigned failures = f->failures;
+        nursling_look(b);
+        if (f->failures != failures)
+            break; // they are all gone
+    }
+}
+
+// Their folders may be others now.
+static void look_up_paths(struct nursery *n)
+{
+    struct family *f;
+    struct err e;
+    n->changed = false;
+    TAILQ_FOREACH(f, &n->families, list)
+    {
+        json_t *path = NULL;
+        (void)envs_path(n->gate, f->owner, f->name, &path, &e);
+        if (!json_equal(path, f->path)) {
+            preload_forgive(&f->preload);
+            f->rest_until_ms = 0;
+            f->failures = 0;
+            f->box_bytes = 0;
+        }
+        json_decref(f->path);
+        f->path = path;
+    }
+}
+
+// ---- the tick ------------------------------------------------------------------------------------------
+
+// SECURITY: imports of one caller's packages never stand in the way of runs that are asked for now.
+static bool may_make(struct nursery *n)
+{
+    const struct gate *g = n->gate;
+    int64_t now_ms = clock_ms();
+    unsigned busy = g->running + g->checking;
+    if (busy == 0)
+        return true;
+    if (!n->waiting_ms)
+        n->waiting_ms = now_ms;
+    return busy == 1 && !g->held_count && now_ms - n->waiting_ms > PATIENCE_MS;
+}
+
+// 0: there is nothing to make, 1: it was begun, -1: it has to wait.
+static int refill(struct family *f, int64_t now_ms)
+{
+    struct nursery *n = f->all;
+    unsigned share = wants_any(f, now_ms) ? share_of(n, f, now_ms) : 0;
+    load(f);
+    json_t *names = preload_names(&f->preload);
+    int r = 0;
+    if (json_array_size(names) == 0)
+        share = 0;
+    trim(f, names, share);
+    if (f->count < share && !n->making) {
+        r = may_make(n) ? 1 : -1;
+        if (r > 0 && n->count < n->config->nursery_boxes && make_room(n, f, f->box_bytes))
+            nursling_make(f, json_incref(names));
+    }
+    json_decref(names);
+    return r;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *argument)
+{
+    struct nursery *n = argument;
+    int64_t now_ms = clock_ms();
+    bool later = false, resting = false;
+    (void)fd;
+    (void)what;
+    n->due_ms = 0;
+    if (n->changed)
+        look_up_paths(n);
+    look_at_all(n);
+    (void)make_room(n, NULL, 0);
+    for (struct family *f = TAILQ_FIRST(&n->families), *next; f; f = next) {
+        next = TAILQ_NEXT(f, list);
+        later |= refill(f, now_ms) < 0;
+        resting |= is_resting(f, now_ms) && now_ms - f->wanted_ms < IDLE_MS;
+        save(f);
+        if (!f->count && now_ms - f->wanted_ms > IDLE_MS && f->rest_until_ms < now_ms)
+            family_free(f);
+    }
+    if (!later)
+        n->waiting_ms = 0;
+    if (later)
+        nursery_tick_in(n, BUSY_MS);
+    else if (n->count || resting)
+        nursery_tick_in(n, ROUND_MS);
+}
+
+// ---- for others ----------------------------------------------------------------------------------------
+
+static bool same_limits(const struct wire_limits *a, const struct wire_limits *b)
+{
+    return a->memory_bytes == b->memory_bytes && a->scratch_bytes == b->scratch_bytes &&
+           a->file_bytes == b->file_bytes && a->processes == b->processes &&
+           a->inodes == b->inodes && a->open_files == b->open_files && a->readonly == b->readonly;
+}
+
+static struct live_box *take_ready(struct family *f, const struct nursery_ask *ask)
+{
+    for (struct nursling *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
+        next = TAILQ_NEXT(b, list);
+        if (b->stage != NURSLING_READY || b->network != ask->network || b->box->silent ||
+            !json_equal(b->path, ask->path))
+            continue;
+        struct live_box *live = nursling_take(b);
+        if (live)
+            return live;
+    }
+    return NULL;
+}
+
+struct live_box *nursery_take(struct gate *g, const struct nursery_ask *ask)
+{
+    struct nursery *n = g->nursery;
+    if (!n || !json_array_size(ask->path) || !same_limits(ask->limits, &n->limits))
+        return NULL;
+    struct family *f = family_of(n, ask->owner, ask->environment);
+    if (!f)
+        return NULL;
+    TAILQ_REMOVE(&n->families, f, list);
+    TAILQ_INSERT_HEAD(&n->families, f, list);
+    int64_t now_ms = clock_ms();
+    if (now_ms - f->wanted_ms > OFTEN_MS)
+        f->wants = 0; // it was another time
+    f->wants += f->wants < n->config->nursery_boxes;
+    f->wanted_ms = now_ms;
+    f->network = ask->network;
+    if (f->path != ask->path) {
+        json_decref(f->path);
+        f->path = json_incref((json_t *)ask->path);
+    }
+    nursery_tick_in(n, NURSERY_SOON_MS);
+    return take_ready(f, ask);
+}
+
+void nursery_learn(struct gate *g, const char *owner, const char *environment,
+                   const json_t *imports)
+{
+    struct nursery *n = g->nursery;
+    struct family *f = n && json_array_size(imports) ? find_family(n, owner, environment) : NULL;
+    if (!f)
+        return;
+    json_t *before = preload_learned(&f->preload);
+    preload_learn(&f->preload, imports);
+    f->counted = true;
+    json_t *after = preload_learned(&f->preload);
+    // Counts alone are not worth a write to the disk; they are kept with the next change, or at the end.
+    f->unsaved |= !json_equal(before, after);
+    json_decref(before);
+    json_decref(after);
+    nursery_tick_in(n, NURSERY_SOON_MS);
+}
+
+void nursery_changed(struct gate *g)
+{
+    struct nursery *n = g->nursery;
+    if (!n || TAILQ_EMPTY(&n->families))
+        return;
+    n->changed = true;
+    nursery_tick_in(n, 0);
+}
+
+void nursery_forget(struct gate *g, const char *owner, const char *environment)
+{
+    struct nursery *n = g->nursery;
+    struct family *f = n ? find_family(n, owner, environment) : NULL;
+    if (!f)
+        return;
+    nursling_drop_all(f);
+    f->unsaved = false;
+    family_free(f);
+}
+
+int nursery_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
+                    struct err *e)
+{
+    struct nursery *n = g->nursery;
+    struct env_db *db = g->envs ? g->envs->db : NULL;
+    struct preload p = {0};
+    struct family *f = n ? find_family(n, owner, environment) : NULL;
+    if (!db)
+        return err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+    if (f)
+        load(f);
+    json_t *said = f ? preload_json(&f->preload) : env_db_get_preload(db, owner, environment);
+    preload_read(&p, said);
+    json_decref(said);
+    json_decref(p.declared);
+    p.declared = json_incref(names);
+    said = preload_json(&p);
+    int r = said ? env_db_put_preload(db, owner, environment, said, e)
+                 : err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+    if (r == 0 && n && (f || (f = family_of(n, owner, environment)))) {
+        preload_read(&f->preload, said);
+        f->loaded = true;
+        // It counts as the first want: as soon as its packages are there, a box may be.
+        f->wants += f->wants == 0;
+        f->wanted_ms = clock_ms();
+        f->network = network_wants(g, owner, NULL);
+        nursery_changed(g);
+    }
+    json_decref(said);
+    preload_clear(&p);
+    return r;
+}
+
+void nursery_describe(struct gate *g, const char *owner, const char *environment, json_t *shown)
+{
+    struct nursery *n = g->nursery;
+    struct env_db *db = g->envs ? g->envs->db : NULL;
+    struct family *f = n ? find_family(n, owner, environment) : NULL;
+    struct preload p = {0};
+    struct nursling *b;
+    unsigned ready = 0;
+    uint64_t bytes = 0;
+    if (f)
+        load(f);
+    json_t *said = f    ? preload_json(&f->preload)
+                   : db ? env_db_get_preload(db, owner, environment)
+                        : NULL;
+    preload_read(&p, said);
+    json_decref(said);
+    for (b = f ? TAILQ_FIRST(&f->boxes) : NULL; b; b = TAILQ_NEXT(b, list)) {
+        ready += b->stage == NURSLING_READY;
+        bytes += b->stage == NURSLING_READY ? b->bytes : 0;
+    }
+    (void)json_object_set_new(shown, "preload",
+                              p.declared ? json_incref(p.declared) : json_array());
+    (void)json_object_set_new(shown, "learned", preload_learned(&p));
+    (void)json_object_set_new(shown, "warm",
+                              json_pack("{s:i, s:I, s:s*}", "boxes", (int)ready, "memory_bytes",
+                                        (json_int_t)bytes, "problem",
+                                        f && f->reason[0] ? f->reason : NULL));
+    preload_clear(&p);
+}
+
+// ---- the beginning and the end -------------------------------------------------------------------------
+
+void nursery_open(struct gate *g)
+{
+    const struct config *c = g->facts->config;
+    // Under a policy of its own the server's code is looked at before it may import: nothing is imported ahead.
+    if (!c->nursery_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
+        return;
+    struct nursery *n = calloc(1, sizeof *n);
+    if (!n || !(n->tick = evtimer_new(g->base, on_tick, n))) {
+        free(n);
+        log_line(LOG_WARN, "no memory for boxes that import packages ahead");
+        return;
+    }
+    n->gate = g;
+    n->config = c;
+    n->limits = keeper_limits(c);
+    TAILQ_INIT(&n->families);
+    g->nursery = n;
+}
+
+void nursery_close(struct gate *g)
+{
+    struct nursery *n = TAKE_PTR(g->nursery);
+    if (!n)
+        return;
+    for (struct family *f; (f = TAILQ_FIRST(&n->families));) {
+        nursling_drop_all(f);
+        f->unsaved |= f->counted && f->loaded;
+        family_free(f);
+    }
+    event_free(n->tick);
+    free(n);
+}

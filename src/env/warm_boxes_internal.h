@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nursery_kit: what nursery.c (environments, and how many boxes there are) and nursling.c (the life of one box)
+// share.  Nobody else includes it.
+
+#ifndef CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
+#define CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
+
+#include <event2/event.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "config/config.h"
+#include "env/env_internal.h"
+#include "run/link.h"
+#include "run/live.h"
+#include "env/warm_boxes.h"
+#include "env/preload.h"
+
+enum { NURSERY_REASON_MAX = 200, NURSERY_SOON_MS = 5 }; // soon: its client has the first word
+
+enum nursling_stage {
+    NURSLING_ORDERED, // a box was asked for
+    NURSLING_WARMING, // its runner imports the modules
+    NURSLING_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one that is idle
+    NURSLING_READY, // it waits
+};
+
+struct nursling {
+    struct family *family;
+    enum nursling_stage stage;
+    struct link_order order;
+    struct live_box *box;
+    json_t *path, *names; // what it was warmed with
+    bool network;
+    uint64_t bytes;   // of memory
+    uint64_t printed; // bytes, in this stage
+    bool asked;       // the keeper, what it has in memory now
+    char *meta;       // lent to live_send()
+    struct event *timer;
+    TAILQ_ENTRY(nursling) list;
+};
+
+TAILQ_HEAD(nursling_list, nursling);
+TAILQ_HEAD(family_list, family);
+
+// The boxes of one environment, and what is known of it.
+struct family {
+    struct nursery *all;
+    char owner[65], name[ENV_NAME_MAX + 1];
+    json_t *path;
+    bool network;
+    struct preload preload;
+    bool loaded, unsaved;
+    bool counted;   // something that is not saved, and not worth it alone
+    unsigned wants; // lately
+    int64_t wanted_ms;
+    int64_t rest_until_ms; // 0: it is not given up
+    unsigned failures;
+    char reason[NURSERY_REASON_MAX];
+    uint64_t box_bytes; // of the last one that was measured
+    struct nursling_list boxes;
+    unsigned count;
+    TAILQ_ENTRY(family) list; // the one that was wanted last is the first
+};
+
+struct nursery {
+    struct gate *gate;
+    const struct config *config;
+    struct wire_limits limits;
+    struct family_list families;
+    unsigned family_count, count, making;
+    bool changed;       // an environment has, somewhere
+    int64_t waiting_ms; // since when the next box is put off; 0: it is not
+    struct event *tick;
+    int64_t due_ms; // of the tick; 0: it is not set
+};
+
+// nursery.c
+void nursery_tick_in(struct nursery *n, int64_t ms);
+
+// nursling.c
+void nursling_make(struct family *f, json_t *names); // takes `names`
+void nursling_drop(struct nursling *b);
+void nursling_drop_all(struct family *f);
+// Is there something going on in it while it waits?  Then it is given up.
+void nursling_look(struct nursling *b);
+// The caller's from here on; NULL: it prints without an end, or is deaf, and is gone now.
+struct live_box *nursling_take(struct nursling *b);
+
+#endif

@@ -1,0 +1,716 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec: see exec.h.  Runs in the gate, on its event loop.
+//
+// Invariants:
+//   (1) work->op is the one operation in scratch that is awaited.  While it reads a file, work->copy or work->taking
+//       says where the bytes go; neither: nowhere.
+//   (2) the run is PREPARING while files are brought in and HOLDING while they are collected; when it is in
+//       neither state any more, the box is gone and nothing is begun.
+
+#include "exec/exec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "config/code_policy.h"
+#include "json/dump.h"
+#include "json/encode.h"
+#include "exec/exec_input.h"
+#include "exec/exec_meta.h"
+#include "exec/exec_network.h"
+#include "exec/exec_packages.h"
+#include "exec/exec_tiers.h"
+#include "env/warm_boxes.h"
+#include "check/policy_layer.h"
+#include "run/source.h"
+
+enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
+
+struct exec_work {
+    char *meta;
+    json_t *policy;                      // NULL: everything is open
+    json_t *layers;                      // folders of packages; NULL: none
+    struct exec_environment environment; // that has them
+    struct scratch_op *op;
+    struct store_copy *copy;
+    bool taking;              // by the taker
+    struct artifact artifact; // the file that is collected
+    size_t file;              // the next one that is brought in
+    char path[SCRATCH_PATH_MAX + 1];
+    unsigned char *bytes; // of it, when it came as base64
+    struct scratch_list before, now;
+    bool asked;  // for `now`
+    bool listed; // `now` is known
+    size_t *changes;
+    size_t change_count, change; // `change`: the next one that is collected
+    json_t *files;
+    uint64_t omitted;
+    uint64_t odd;    // links, pipes, names that cannot be shown: never announced
+    uint32_t branch; // EXEC_FORK
+    char fork[SESSION_ID_SIZE];
+    enum session_end previous; // what became of the session that had this name before
+    bool opened;               // the session was opened by this request
+    bool lost;                 // the session ended with this run
+    char name[SESSION_NAME_MAX + 1];
+    struct err file_error; // files could not be collected
+    struct err not_kept;   // why the file that is being collected is not kept
+};
+
+static void write_next(struct exec *x);
+static void collect_next(struct exec *x);
+
+static void stop_op(const struct exec *x)
+{
+    struct exec_work *w = x->work;
+    if (w->op)
+        scratch_cancel(TAKE_PTR(w->op));
+    if (w->copy)
+        store_cancel(TAKE_PTR(w->copy));
+}
+
+static void clear_work(const struct exec *x)
+{
+    struct exec_work *w = x->work;
+    if (!w)
+        return;
+    stop_op(x);
+    scratch_list_clear(&w->before);
+    scratch_list_clear(&w->now);
+    json_decref(w->files);
+    json_decref(w->policy);
+    json_decref(w->layers);
+    free(w->changes);
+    free(w->bytes);
+    free(w->meta);
+    free(w);
+}
+
+// ---- before the code ---------------------------------------------------------------------------------
+
+// The run cannot begin: it ends with this error instead.
+static void give_up(struct exec *x, const struct err *e)
+{
+    x->error = *e;
+    run_cancel(x->run);
+}
+
+static void on_before(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    (void)b;
+    x->work->op = NULL;
+    if (reply->error.message[0]) {
+        give_up(x, &reply->error);
+        return;
+    }
+    x->work->before = reply->list;
+    reply->list = (struct scratch_list){0};
+    run_go(x->run);
+}
+
+// What there is before the code runs is not its work.
+static void list_before(struct exec *x)
+{
+    struct err e;
+    x->work->op = scratch_list(x->run->box, on_before, x, &e);
+    if (!x->work->op)
+        give_up(x, &e);
+}
+
+static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    (void)b;
+    x->work->op = NULL;
+    free(TAKE_PTR(x->work->bytes));
+    if (reply->error.message[0]) {
+        err_wrap(&reply->error, "files: '%s'", x->work->path);
+        give_up(x, &reply->error);
+        return;
+    }
+    write_next(x);
+}
+
+static void write_next(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    json_t *file = json_array_get(x->request.files, w->file++);
+    struct err e;
+    if (!file) {
+        list_before(x);
+        return;
+    }
+    json_t *text = json_object_get(file, "text"), *coded = json_object_get(file, "base64");
+    const void *data = json_string_value(text);
+    size_t length = json_string_length(text);
+    snprintf(w->path, sizeof w->path, "%s", json_string_value(json_object_get(file, "path")));
+    if (coded)
+        data = w->bytes =
+            decode_base64(json_string_value(coded), json_string_length(coded), &length);
+    if (data)
+        w->op = scratch_write(x->run->box, w->path, data, length, on_written, x, &e);
+    else
+        err_set(&e, ERR_SYSTEM, 0, "send less at once", "no memory for the file '%s'", w->path);
+    if (!w->op)
+        give_up(x, &e);
+}
+
+static bool on_box(struct run *r)
+{
+    struct exec *x = r->request.argument;
+    struct session *s = r->request.session;
+    struct err e;
+    bool brings = json_array_size(x->request.files) > 0;
+    // Somebody else has written since the last run.
+    bool looks = s && x->request.collect && s->files_writes != r->box->writes;
+    x->run = r;
+    if (!brings && !looks)
+        return false;
+    if (s && session_is_away(s)) { // in the place of a fork of it
+        if (!run_select(r)) {
+            err_set(&e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+            give_up(x, &e);
+        }
+    } else if (brings) {
+        write_next(x);
+    } else {
+        list_before(x);
+    }
+    return true;
+}
+
+// ---- after the code ----------------------------------------------------------------------------------
+
+static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
+{
+    snprintf(buf, PLACE_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
+}
+
+// `why`: it was not kept, though it should have been; NULL: it was, or nobody wanted that.
+static void note_file(struct exec *x, const struct artifact *a, bool kept, const struct err *why)
+{
+    char uri[URI_MAX], url[URL_MAX] = "", place[PLACE_MAX + 1];
+    place_of(x, place);
+    exec_file_uri(place, a->path, uri, sizeof uri);
+    if (kept && x->gate->file_url)
+        x->gate->file_url(x->gate, a, url, sizeof url);
+    bool readable = kept || x->session_id[0]; // else nobody can fetch it once the box is gone
+    json_t *o =
+        json_pack("{s:s, s:I, s:s, s:o, s:o}", "path", a->path, "size", (json_int_t)a->size,
+                  "mime_type", a->mime_type, "uri", readable ? json_string(uri) : json_null(),
+                  "url", url[0] ? json_string(url) : json_null());
+    if (o && why)
+        (void)json_object_set_new(o, "error",
+                                  json_pack("{s:s, s:s, s:s}", "code", err_code_name(why->code),
+                                            "message", why->message, "hint", why->hint));
+    if (o)
+        (void)json_array_append_new(x->work->files, o);
+    else
+        x->work->omitted++;
+}
+
+static void not_kept(struct exec_work *w, const struct err *e)
+{
+    w->file_error = w->not_kept = *e;
+}
+
+// Bytes of a file that cannot be kept are not read.
+static bool keep_file(struct exec *x, const struct scratch_file *file)
+{
+    struct exec_work *w = x->work;
+    struct err e;
+    w->not_kept = (struct err){0};
+    if (x->request.taker) {
+        int n = x->request.taker->begin(x, file, &e);
+        if (n < 0)
+            w->file_error = e;
+        w->taking = n == 0;
+    } else if (x->gate->store) {
+        w->copy = store_begin(x->gate->store, &w->artifact, &e);
+        if (!w->copy)
+            not_kept(w, &e);
+    } else {
+        (void)err_set(&w->not_kept, ERR_STATE_FOLDER, 0, "the server's log says why; see --state",
+                      "this server keeps no files");
+    }
+    return w->taking || w->copy;
+}
+
+static int on_found(const struct scratch_file *file, const char *head, size_t length,
+                    struct scratch_part *part, void *argument, struct err *e)
+{
+    struct exec *x = argument;
+    struct artifact *a = &x->work->artifact;
+    (void)e;
+    *a = (struct artifact){.size = file->size, .modified_ms = file->mtime_ns / 1000000};
+    snprintf(a->path, sizeof a->path, "%s", file->path);
+    snprintf(a->mime_type, sizeof a->mime_type, "%s", store_mime_type(a->path, head, length));
+    snprintf(a->owner, sizeof a->owner, "%s", x->owner);
+    snprintf(a->execution_id, sizeof a->execution_id, "%s", x->id);
+    place_of(x, a->place);
+    if (!keep_file(x, file))
+        part->length = 0;
+    return 0;
+}
+
+static int on_data(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
+{
+    struct exec *x = argument;
+    struct exec_work *w = x->work;
+    if (w->taking)
+        return x->request.taker->data(x, data, length, offset, e);
+    if (store_write(w->copy, data, length, offset, e) == 0)
+        return 0;
+    not_kept(w, e); // the file is announced, without a link
+    store_cancel(TAKE_PTR(w->copy));
+    return 1;
+}
+
+static void end_taking(struct exec *x, uint64_t size, const struct err *error)
+{
+    bool taking = x->work->taking && x->request.taker;
+    x->work->taking = false;
+    if (taking)
+        x->request.taker->end(x, size, error);
+}
+
+static void on_collected(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    struct exec_work *w = x->work;
+    struct store_copy *copy = TAKE_PTR(w->copy);
+    bool failed = reply->error.message[0];
+    (void)b;
+    w->op = NULL;
+    if (failed) {
+        w->file_error = reply->error; // gone again, or another thing by now
+        w->omitted++;
+        if (copy)
+            store_cancel(copy);
+    }
+    end_taking(x, reply->file.size, failed ? &reply->error : NULL);
+    if (!failed) {
+        w->artifact.size = reply->file.size;
+        bool kept = copy && store_end(copy, reply->file.size, &w->artifact, &w->not_kept) == 0;
+        if (copy && !kept)
+            w->file_error = w->not_kept;
+        note_file(x, &w->artifact, kept, w->not_kept.message[0] ? &w->not_kept : NULL);
+    }
+    collect_next(x);
+}
+
+static void collect_next(struct exec *x)
+{
+    static const struct scratch_sink sink = {.begin = on_found, .take = on_data};
+    struct exec_work *w = x->work;
+    struct err e;
+    while (x->run->state == RUN_HOLDING && w->change < w->change_count) {
+        size_t i = w->changes[w->change++];
+        w->op = scratch_read(x->run->box, w->now.files[i].path, &sink, on_collected, x, &e);
+        if (w->op)
+            return;
+        w->file_error = e;
+        w->omitted++;
+    }
+    run_let_go(x->run); // no more, or the box is gone already
+}
+
+// Branches of one box move each other's files out of the way, which changes their ctime.
+static void forget_ctime(struct scratch_list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        l->files[i].ctime_ns = 0;
+}
+
+static void on_after(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct exec *x = argument;
+    struct exec_work *w = x->work;
+    struct session *s = x->run->request.session;
+    (void)b;
+    w->op = NULL;
+    if (reply->error.message[0]) {
+        w->file_error = reply->error;
+        run_let_go(x->run);
+        return;
+    }
+    w->now = reply->list;
+    reply->list = (struct scratch_list){0};
+    w->listed = true;
+    if (s && session_is_shared(s)) {
+        forget_ctime(&w->before);
+        forget_ctime(&s->files);
+        forget_ctime(&w->now);
+    }
+    const struct scratch_list *before = s && !w->before.count ? &s->files : &w->before;
+    ptrdiff_t n = scratch_changes(before, &w->now, &w->changes);
+    w->change_count = n > 0 ? (size_t)n : 0;
+    w->omitted += w->now.left_out;
+    w->odd = w->now.odd;
+    size_t most = x->request.files_max ? x->request.files_max : EXEC_FILES_MAX;
+    if (w->change_count > most) {
+        w->omitted += w->change_count - most;
+        w->change_count = most;
+    }
+    collect_next(x);
+}
+
+static bool on_answer(struct run *r, unsigned flags)
+{
+    struct exec *x = r->request.argument;
+    struct session *s = r->request.session;
+    bool some = flags & FRAME_HAS_FILES || x->work->before.count || (s && s->files.count);
+    if (!x->request.collect || !some)
+        return false;
+    x->work->op = scratch_list(r->box, on_after, x, &x->work->file_error);
+    return x->work->asked = x->work->op != NULL;
+}
+
+// ---- the end -----------------------------------------------------------------------------------------
+
+static void remember_files(struct exec *x, struct session *s)
+{
+    struct exec_work *w = x->work;
+    if (!x->request.collect || !s->box)
+        return;
+    if (w->listed) {
+        scratch_list_clear(&s->files);
+        s->files = w->now;
+        w->now = (struct scratch_list){0};
+    }
+    s->files_writes = s->box->writes;
+}
+
+// The interpreter counts; a gate that was replaced may have missed some.
+static void take_count(const struct run *r, struct session *s)
+{
+    json_t *count = json_object_get(r->result, "execution_count");
+    if (json_is_integer(count) && json_integer_value(count) >= 0 &&
+        json_integer_value(count) < UINT32_MAX)
+        s->executions = (unsigned)json_integer_value(count);
+}
+
+// The box ended while its files were collected: what is not there is not passed over in silence.
+static void count_uncollected(const struct exec *x, const struct run *r)
+{
+    struct exec_work *w = x->work;
+    bool reading = w->listed && w->op; // the file that was asked for last is not there yet
+    // The box was gone before its result was read: nobody could ask for its files any more.
+    bool too_late = x->request.collect && !w->asked && (r->flags & FRAME_HAS_FILES) &&
+                    (w->lost || r->ended.end == END_OWN);
+    uint64_t left = w->change_count - w->change + reading;
+    w->omitted += left;
+    if (!w->file_error.message[0] && (left || too_late || (w->asked && !w->listed)))
+        err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
+                "the box ended before all of its files were kept");
+}
+
+// The interpreter of a fork crashed, and had no checkpoint; the box goes on for the others in it.
+static bool branch_is_lost(const struct run *r)
+{
+    const char *state =
+        json_string_value(json_object_get(json_object_get(r->result, "checkpoint"), "state"));
+    return state && strcmp(state, "lost") == 0;
+}
+
+static void on_done(struct run *r)
+{
+    struct exec *x = r->request.argument;
+    struct exec_work *w = x->work;
+    struct session *s = r->request.session; // NULL: it had none, or it is gone
+    bool failed = json_is_object(json_object_get(r->result, "error"));
+    x->run = r;
+    if (!x->error.message[0])
+        x->error = r->error;
+    if (w->layers)
+        nursery_learn(x->gate, x->owner, w->environment.name,
+                      json_object_get(r->result, "imports"));
+    w->lost = x->session_id[0] && !s;
+    count_uncollected(x, r);
+    x->session = s;
+    if (s)
+        take_count(r, s);
+    if (s)
+        remember_files(x, s);
+    if (s && x->request.action == EXEC_FORK && r->result && !failed && !x->error.message[0]) {
+        struct session *fork = session_fork(s, x->request.checkpoint, w->branch, &x->error);
+        if (fork)
+            snprintf(w->fork, sizeof w->fork, "%s", fork->id);
+    }
+    if (!x->error.message[0]) {
+        result_judge(r, &x->result);
+        if (!x->request.install) // else it is the server's own
+            tally_run(&x->gate->tally, r, &x->result);
+        exec_hint_at_network(x, s);
+        exec_hint_at_files(x);
+    } else {
+        x->gate->tally.refused++;
+    }
+    // SECURITY: nothing of the code, of what it printed or of its files is in the log, at any level.
+    log_line(LOG_DEBUG, "run %s: %s, %zu bytes of code, %.1f ms%s%s", x->id,
+             x->error.message[0] ? err_code_name(x->error.code)
+                                 : result_verdict_name(x->result.verdict),
+             x->request.code_length,
+             r->t_end_us > r->t_begin_us ? (double)(r->t_end_us - r->t_begin_us) / 1000 : 0,
+             x->session_id[0] ? ", session " : "", x->session_id);
+    if (s && branch_is_lost(r)) {
+        w->lost = true;
+        x->session = NULL;
+        r->request.session = NULL;
+        session_close(s, SESSION_CRASHED);
+    }
+    x->request.on_done(x);
+}
+
+// ---- the beginning -----------------------------------------------------------------------------------
+
+// Finds the session, or opens it when it is a name that is used for the first time.
+static struct session *find_session(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    struct gate *g = x->gate;
+    struct session_plan plan;
+    int64_t when_ms;
+    struct session *s = session_find(g, x->owner, q->session, &x->error);
+    if (s || session_is_id(q->session) || q->session_must_exist || q->action != EXEC_RUN)
+        return s;
+    x->error = (struct err){0};
+    if (session_check_name(q->session, strlen(q->session), &x->error) < 0)
+        return NULL;
+    if (q->plan)
+        plan = *q->plan;
+    else
+        session_plan_init(g, &plan);
+    if (q->network)
+        plan.network = q->network;
+    snprintf(plan.name, sizeof plan.name, "%s", q->session);
+    if (q->environment && q->environment[0])
+        snprintf(plan.environment, sizeof plan.environment, "%s", q->environment);
+    plan.limits.readonly |= q->limits.readonly;
+    plan.policed = x->work->policy != NULL;
+    x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
+    x->work->opened = true;
+    return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
+}
+
+bool exec_begin(struct exec *x)
+{
+    const struct exec_request *q = &x->request;
+    const struct config *c = x->gate->facts->config;
+    struct session *s = NULL;
+    // Before a session is opened for it.
+    if (q->action == EXEC_RUN && !q->plain &&
+        (code_policy_make(c, q->policy, q->allowed_imports, network_is_allowed(x->gate, x->owner),
+                          q->scan != NULL, &x->work->policy, &x->error) < 0 ||
+         (q->scan && code_policy_scan(x->work->policy, q->scan, &x->error) < 0)))
+        return false;
+    if (exec_apply_tiers(x, x->work->policy) < 0)
+        return false;
+    if (q->session && q->session[0]) {
+        s = x->gate->sessions ? find_session(x) : NULL;
+        if (!s && !x->error.message[0])
+            err_set(&x->error, ERR_INTERNAL, 0, NULL, "there are no sessions here");
+        if (!s || exec_check_tiers(x, s) < 0)
+            return false;
+        snprintf(x->session_id, sizeof x->session_id, "%s", s->id);
+        snprintf(x->work->name, sizeof x->work->name, "%s", s->plan.name);
+        if (q->action == EXEC_FORK && session_check_fork(s, q->checkpoint, &x->error) < 0)
+            return false;
+        if (q->action == EXEC_FORK)
+            x->work->branch = session_next_branch(s);
+    }
+    if (exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
+        return false;
+    if (!q->plain && exec_find_path(x, s, &x->work->layers) < 0)
+        return false;
+    x->session = s;
+    struct exec_meta m = {x->work->policy, x->work->layers, x->work->branch,
+                          policy_layer_path(x->gate, x->work->policy)};
+    x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
+    json_decref(m.transformer);
+    if (!x->work->meta) {
+        err_set(&x->error, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");
+        return false;
+    }
+    uint64_t wall_ms = s ? s->plan.wall_ms : c->wall_ms, cpu_ms = s ? s->plan.cpu_ms : c->cpu_ms,
+             output = s ? s->plan.output_bytes : c->output_bytes;
+    struct run_request request = {
+        .owner = x->owner,
+        .code = q->code ? q->code : "",
+        .code_length = q->code_length,
+        .meta = x->work->meta,
+        .meta_length = strlen(x->work->meta),
+        .limits = s ? s->plan.limits : q->limits,
+        .wall_ms = q->wall_ms ? q->wall_ms : wall_ms,
+        .cpu_ms = q->cpu_ms ? q->cpu_ms : cpu_ms,
+        .output_bytes = q->output_bytes ? q->output_bytes : output,
+        .cut_output = q->cut_output,
+        .wait_reaped = q->wait_reaped,
+        .session = s,
+        .network = x->network,
+        .policed = x->work->policy != NULL,
+        .wheels = q->install && x->gate->facts->config->find_links[0],
+        .nursery = exec_ask_nursery(x, s, x->work->layers, x->work->policy, &x->work->environment),
+        .on_box = on_box,
+        .on_answer = on_answer,
+        .on_output = q->on_output ? exec_on_output : NULL,
+        .on_done = on_done,
+        .argument = x};
+    x->run = run_start(x->gate, &request);
+    if (!x->run)
+        err_set(&x->error, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+    return x->run != NULL;
+}
+
+int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
+{
+    struct exec *x = r->request.argument;
+    return x->request.on_output(x, stream, data);
+}
+
+struct exec *exec_start(struct gate *g, const struct exec_request *request)
+{
+    struct exec *x = calloc(1, sizeof *x);
+    if (x) {
+        *x = (struct exec){.gate = g, .request = *request, .work = calloc(1, sizeof *x->work)};
+        snprintf(x->owner, sizeof x->owner, "%s", request->owner ? request->owner : "");
+        x->request.owner = x->owner;
+        if (x->work)
+            x->work->files = json_array();
+    }
+    if (!x || !x->work || !x->work->files || result_new_id(x->id) < 0) {
+        if (!x) {
+            json_decref(request->argv);
+            json_decref(request->files);
+            json_decref(request->variables);
+            json_decref(request->network);
+            json_decref(request->packages);
+            json_decref(request->install);
+        }
+        exec_free(x);
+        return NULL;
+    }
+    int wait = exec_wait_for_packages(x);
+    if (wait > 0 || (wait == 0 && exec_begin(x)))
+        return x;
+    // Not on_done from here: the caller does not have it yet.
+    g->tally.refused++;
+    if (!exec_end_soon(x)) {
+        exec_free(x);
+        return NULL;
+    }
+    return x;
+}
+
+void exec_cancel(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    struct err e;
+    (void)err_set(&e, ERR_CANCELLED, 0, NULL, "the run was cancelled");
+    if (x->packages && exec_cancel_packages(x)) {
+        if (!exec_end_soon(x))
+            log_line(LOG_ERROR, "no memory to end a run that waits for packages");
+        return;
+    }
+    if (!x->run || x->soon)
+        return;
+    end_taking(x, 0, &e);
+    stop_op(x);
+    w->change_count = w->change; // nothing more is collected
+    run_cancel(x->run);
+}
+
+void exec_interrupt(struct exec *x)
+{
+    if (x->run)
+        run_interrupt(x->run);
+}
+
+void exec_free(struct exec *x)
+{
+    if (!x)
+        return;
+    if (x->soon)
+        event_free(x->soon);
+    exec_free_packages(x);
+    run_free(x->run);
+    network_run_free(x->network);
+    clear_work(x);
+    json_decref(x->request.argv);
+    json_decref(x->request.files);
+    json_decref(x->request.variables);
+    json_decref(x->request.network);
+    json_decref(x->request.packages);
+    json_decref(x->request.install);
+    free(x);
+}
+
+// ---- the object --------------------------------------------------------------------------------------
+
+static int set_session(struct exec *x, json_t *o)
+{
+    struct exec_work *w = x->work;
+    char hint[640];
+    int failed =
+        json_object_set_new(o, "session", json_string(x->session_id)) |
+        json_object_set_new(o, "session_name", w->name[0] ? json_string(w->name) : json_null()) |
+        json_object_set_new(o, "session_state",
+                            json_string(w->lost     ? "lost"
+                                        : w->opened ? "new"
+                                                    : "open"));
+    if (w->fork[0])
+        failed |= json_object_set_new(o, "fork", json_string(w->fork));
+    const char *old = json_string_value(json_object_get(o, "hint"));
+    if (w->lost)
+        snprintf(hint, sizeof hint,
+                 "%s%sthe session has ended with this run: its variables are lost", old ? old : "",
+                 old ? "; " : "");
+    else if (w->opened && w->previous != SESSION_OPEN)
+        snprintf(hint, sizeof hint, "%s%sthis is a new session: the one of this name before %s",
+                 old ? old : "", old ? "; " : "", session_end_words[w->previous]);
+    else if (x->session && x->session->network_lost)
+        snprintf(hint, sizeof hint,
+                 "%s%sthe server was restarted, and what this session might reach was too long to "
+                 "be kept: it has no network any more",
+                 old ? old : "", old ? "; " : "");
+    else if (x->result.limit != LIMIT_NONE || x->result.verdict == VERDICT_CANCELLED)
+        snprintf(hint, sizeof hint, "%s%sthe session and its variables are kept", old ? old : "",
+                 old ? "; " : "");
+    else
+        return failed;
+    return failed | json_object_set_new(o, "hint", json_string(hint));
+}
+
+json_t *exec_json(struct exec *x)
+{
+    struct exec_work *w = x->work;
+    json_t *o = result_json(x->run, &x->result, x->id);
+    if (!o)
+        return NULL;
+    int failed = json_object_set(o, "files", w->files);
+    if (w->odd)
+        failed |= json_object_set_new(o, "files_odd", json_integer((json_int_t)w->odd));
+    if (w->omitted)
+        failed |= json_object_set_new(o, "files_omitted", json_integer((json_int_t)w->omitted));
+    if (w->file_error.message[0]) {
+        char text[ERR_MESSAGE_MAX + ERR_HINT_MAX + 8];
+        snprintf(text, sizeof text, "%s%s%s", w->file_error.message,
+                 w->file_error.hint[0] ? "; " : "", w->file_error.hint);
+        text_sanitize(text);
+        failed |= json_object_set_new(o, "files_error", json_string(text));
+    }
+    if (x->session_id[0])
+        failed |= set_session(x, o);
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}

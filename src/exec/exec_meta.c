@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec_meta: see exec_meta.h.
+
+#include "exec/exec_meta.h"
+
+#include <string.h>
+
+#include "json/dump.h"
+#include "run/gate.h"
+#include "run/source.h"
+
+#define NAMELESS "<code>" // runner.PLAIN
+
+static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
+
+char *exec_session_meta(const struct exec *x, const struct session *s, const struct exec_meta *m)
+{
+    const struct exec_request *q = &x->request;
+    json_t *o = json_object();
+    int failed = json_object_set_new(o, "mode", json_string("session")) |
+                 json_object_set_new(o, "branch", json_integer(s->branch)) |
+                 json_object_set_new(o, "checkpoints_max",
+                                     json_integer(x->gate->facts->config->checkpoints));
+    // So that a checkpoint need not look for what those before it have for themselves.
+    if (s->box && s->box->meter.most_bytes)
+        failed |= json_object_set_new(o, "memory_ever",
+                                      json_integer((json_int_t)s->box->meter.most_bytes));
+    if (q->action != EXEC_RUN)
+        failed |= json_object_set_new(o, "op", json_string(action_names[q->action]));
+    else if (s->plan.checkpoint)
+        failed |= json_object_set_new(o, "checkpoint", json_true());
+    if (q->action == EXEC_FORK)
+        failed |= json_object_set_new(o, "new_branch", json_integer(m->branch));
+    else if (q->checkpoint)
+        failed |= json_object_set_new(o, "name", json_string(q->checkpoint));
+    if (q->fresh)
+        failed |= json_object_set_new(o, "fresh", json_true());
+    if (q->steps)
+        failed |= json_object_set_new(o, "steps", json_integer(q->steps));
+    if (q->filename)
+        failed |= json_object_set_new(o, "filename", json_string(q->filename));
+    if (q->argv)
+        failed |= json_object_set(o, "argv", q->argv);
+    if (q->variables)
+        failed |= json_object_set(o, "variables", q->variables);
+    if (m->policy)
+        failed |= json_object_set(o, "policy", m->policy);
+    if (m->layers)
+        failed |= json_object_set(o, "path", m->layers);
+    if (m->transformer)
+        failed |= json_object_set(o, "transformer", m->transformer);
+    if (q->named_result)
+        failed |= json_object_set_new(o, "named_result", json_true());
+    char *text = failed ? NULL : dump_text(o);
+    json_decref(o);
+    return text;
+}
+
+// Is the text called and started as one that has no name is by itself?
+static bool is_nameless(const struct exec_request *q)
+{
+    const char *first = json_string_value(json_array_get(q->argv, 0));
+    return (!q->filename || strcmp(q->filename, NAMELESS) == 0) && json_array_size(q->argv) <= 1 &&
+           (!first || strcmp(first, NAMELESS) == 0);
+}
+
+char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
+{
+    const struct exec_request *q = &x->request;
+    bool plain = !q->install && !q->variables && !m->policy && !m->layers && !q->named_result;
+    if (plain && is_nameless(q))
+        return strdup(""); // most runs: see python/plain.h
+    if (plain)
+        return source_meta(q->filename ? q->filename : NAMELESS,
+                           q->argv ? json_incref(q->argv) : json_array());
+    json_t *o = q->install ? json_pack("{s:O}", "install", q->install)
+                           : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
+                                       q->filename ? q->filename : NAMELESS, "argv", q->argv,
+                                       "variables", q->variables, "policy", m->policy, "path",
+                                       m->layers, "transformer", m->transformer);
+    int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
+    char *text = o && !failed ? dump_text(o) : NULL;
+    json_decref(o);
+    return text;
+}

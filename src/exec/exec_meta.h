@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec_meta: what the runner in a box is told besides the code: JSON, read by python/runner.py.  Called by exec.c.
+
+#ifndef CONSTRICTOR_EXEC_EXEC_META_H
+#define CONSTRICTOR_EXEC_EXEC_META_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "exec/exec.h"
+
+struct exec_meta {
+    json_t *policy;      // NULL: everything is open
+    json_t *layers;      // folders of packages; NULL: none
+    uint32_t branch;     // EXEC_FORK
+    json_t *transformer; // of policy_layer_path(); NULL: none
+};
+
+// New, freed with free(); NULL: memory is out.
+char *exec_session_meta(const struct exec *x, const struct session *s, const struct exec_meta *m);
+char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m);
+
+#endif

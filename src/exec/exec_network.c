@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec_network: see exec_network.h.  Runs in the gate.
+
+#include "exec/exec_network.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/events.h"
+#include "run/network.h"
+
+int exec_use_network(struct exec *x, const struct session *s, json_t *call)
+{
+    if (s && network_fits(s->plan.network, s->networked, call, &x->error) < 0)
+        return -1;
+    const char *key = x->request.network_key ? x->request.network_key : x->owner;
+    if (s ? !s->networked : !network_wants(x->gate, key, call))
+        return 0;
+    x->network = network_run_new(x->gate, key, x->id, s ? s->plan.network : NULL, call);
+    return x->network ? 0
+                      : err_set(&x->error, ERR_SYSTEM, 0, "try again later",
+                                "the server is out of memory");
+}
+
+// Did it fail for want of a network?
+static bool wants_network(const struct run *r)
+{
+    json_t *error = json_object_get(r->result, "error");
+    const char *type = json_string_value(json_object_get(error, "type")),
+               *message = json_string_value(json_object_get(error, "message"));
+    const char *dot = type ? strrchr(type, '.') : NULL; // of "socket.gaierror"
+    if (dot)
+        type = dot + 1;
+    return (type && strcmp(type, "gaierror") == 0) ||
+           json_integer_value(json_object_get(error, "errno")) == EAFNOSUPPORT ||
+           (message && strstr(message, "network is off"));
+}
+
+// Code that failed because of what it may not reach: what can be done about that.
+void exec_hint_at_network(struct exec *x, const struct session *s)
+{
+    char allowed[NETWORK_TEXT_MAX];
+    char *hint = x->result.hint;
+    const size_t cap = sizeof x->result.hint;
+    if (x->result.verdict != VERDICT_ERROR || hint[0] || !x->run->result)
+        return;
+    if (x->network) {
+        json_t *events = json_array();
+        (void)events_take(events, network_run_events(x->network), false);
+        (void)events_hint(x->run->result, events, hint, cap);
+        json_decref(events);
+        return;
+    }
+    if (!wants_network(x->run))
+        return;
+    network_describe(x->gate, x->owner, NULL, allowed);
+    if (!allowed[0])
+        snprintf(hint, cap,
+                 "code has no network here; bring data along as files, or let whoever runs this "
+                 "allow the host with --allow-host or --network-file");
+    else
+        snprintf(hint, cap, "%s; this key may reach %.300s",
+                 s ? "this session was opened without network: open another, with the argument "
+                     "'network' or without it"
+                   : "the network was off for this run: leave the argument 'network' out, or name "
+                     "hosts in it",
+                 allowed);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// scratch: files in the scratch folder of a live box, from the gate.
+//
+// The folder belongs to hostile code, which may be busy in it at this moment.  So nobody with more rights
+// than that code ever goes into it: the gate asks the box's own init (box/files.c), over the control
+// socket, and init looks, reads, writes, renames and removes with the powers of the box and nothing else.  A
+// link that leads somewhere else leads somewhere in the box.  What comes back is a list, or bytes, and is
+// believed as far as any other word of a box: it describes that box.
+//
+// SECURITY: the gate never has a descriptor of a file in scratch.  Code in the box can hold a lock of such a file, and a
+// read or a write of it would wait, and with it every client.  Bytes come in frames of at most FRAME_DATA_MAX.  The size
+// of a file is taken from the first of them and bounded; a file that grows or shrinks meanwhile makes a read shorter,
+// never longer than that.
+
+#ifndef CONSTRICTOR_FILES_SCRATCH_H
+#define CONSTRICTOR_FILES_SCRATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/frame.h"
+
+struct live_box;
+struct scratch_op;
+
+enum {
+    SCRATCH_PATH_MAX = FRAME_PATH_MAX, // bytes, below /mnt/data, without a slash at its beginning
+    SCRATCH_NAME_MAX = FRAME_NAME_MAX,
+    SCRATCH_DEPTH_MAX = FRAME_DEPTH_MAX,
+    SCRATCH_LIST_MAX =
+        FRAME_LIST_MAX, // entries of a list; the others are counted, up to SCRATCH_COUNT_MAX
+    SCRATCH_COUNT_MAX = FRAME_COUNT_MAX,
+    SCRATCH_OPS_MAX = 64, // awaited at one time in one box
+    SCRATCH_WINDOW =
+        FRAME_WINDOW, // frames with bytes of one operation that are on their way at one time
+    SCRATCH_TIMEOUT_MS = 10000,
+    SCRATCH_PACE = 1 << 20, // bytes of a file that a box must move in that time
+};
+
+struct scratch_file {
+    char *
+        path; // UTF-8, below /mnt/data; a name that is not UTF-8 or has control characters is counted
+              // in `odd` instead: it cannot be named over any interface
+    uint64_t size;
+    int64_t mtime_ns, ctime_ns;
+    uint64_t inode;
+    bool folder;
+};
+
+struct scratch_list {
+    struct scratch_file *files; // by path
+    size_t count;
+    uint64_t left_out; // regular files and folders beyond SCRATCH_LIST_MAX
+    uint64_t odd;      // links, pipes, sockets, devices, and names that cannot be shown
+};
+void scratch_list_clear(struct scratch_list *l);
+
+struct scratch_reply {
+    struct err error;         // message[0] == 0: it worked
+    struct scratch_list list; // LIST; the callee may take it (and zero it)
+    struct scratch_file file; // READ, WRITE: what it is now; path is the caller's own, normalised
+    bool busy;                // BUSY
+};
+typedef void (*scratch_done)(const struct live_box *b, struct scratch_reply *reply, void *argument);
+
+// Where the bytes of a file go.  Neither function may cancel an operation or free the box.
+struct scratch_part {
+    uint64_t offset, length;
+};
+struct scratch_sink {
+    // The file is there, `head` are its first bytes (at most FRAME_DATA_MAX).  `part` is the whole file; the callee may
+    // want less of it.  0, or a negative code and `e`, with which the operation fails.
+    int (*begin)(const struct scratch_file *file, const char *head, size_t length,
+                 struct scratch_part *part, void *argument, struct err *e);
+    // The next bytes of that part, in order.  1: the callee wants no more of it.
+    int (*take)(const void *data, size_t length, uint64_t offset, void *argument, struct err *e);
+};
+
+// Makes a path of what a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" are "a/b".  Refuses what is
+// empty, leaves the folder, is too long or deep, has control characters or invalid UTF-8; says what is
+// wrong with it.  0 or a negative code.
+int scratch_path(const char *text, size_t length, char ret[SCRATCH_PATH_MAX + 1], struct err *e);
+
+// Each begins an operation; `done` comes later, exactly once, unless it is cancelled.  NULL and `e` when it
+// cannot be begun.  Paths have been through scratch_path().
+struct scratch_op *scratch_list(struct live_box *b, scratch_done done, void *argument,
+                                struct err *e);
+// The size in the reply is what the file has, as far as it was read: it may have become shorter meanwhile.
+struct scratch_op *scratch_read(struct live_box *b, const char *path,
+                                const struct scratch_sink *sink, scratch_done done, void *argument,
+                                struct err *e);
+// Replaces the whole file, or leaves it as it was; folders on the way are made.  `data` is borrowed until
+// `done` or scratch_cancel().
+struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
+                                 size_t length, scratch_done done, void *argument, struct err *e);
+// A file, or a folder with all that is in it.
+struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
+                                  void *argument, struct err *e);
+// Has a run not been answered yet?  For a gate that took the box over and cannot know: the run of the one
+// before may never have been sent to its end, or its result may have been read.
+struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
+                                struct err *e);
+void scratch_cancel(struct scratch_op *op);
+
+// For live.c: a FILED frame came.  -EBADMSG: no box says that.
+int scratch_filed(struct live_box *b, const char *data, size_t length);
+void scratch_fail_all(struct live_box *b); // the box is gone
+
+// What changed between two lists: files that are new or other than before, as positions in `now`, in
+// `ret` (caller frees); folders do not count.  Returns how many, or -ENOMEM.
+ptrdiff_t scratch_changes(const struct scratch_list *before, const struct scratch_list *now,
+                          size_t **ret);
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// spool: see spool.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and written, never
+// looked at; the file has no name, and its room is bounded by the caller and by SPOOLS_MAX.
+
+#include "http/body_file.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+// The head without what it says of its body, which is in a file; libevent reads it next.
+static void release_head(struct conn *c)
+{
+    struct evbuffer *head = TAKE_PTR(c->head);
+    struct evbuffer *plain = evbuffer_new();
+    static const char end[] = "Content-Length: 0\r\n\r\n";
+    size_t n;
+    int failed = !plain;
+    for (char *line; !failed && (line = evbuffer_readln(head, &n, EVBUFFER_EOL_CRLF));) {
+        if (n && strncasecmp(line, "Content-Length:", 15) != 0 &&
+            strncasecmp(line, "Expect:", 7) != 0)
+            failed |= evbuffer_add(plain, line, n) | evbuffer_add(plain, "\r\n", 2);
+        free(line);
+    }
+    failed |= failed ? 0 : evbuffer_add(plain, end, sizeof end - 1);
+    c->server->current = c; // so that on_input() leaves it alone
+    if (failed || evbuffer_prepend_buffer(bufferevent_get_input(c->bev), plain) < 0) {
+        c->server->current = NULL;
+        conn_turn_down(c, 503, "busy", "memory is out");
+    } else {
+        conn_release(c);
+    }
+    evbuffer_free(head);
+    if (plain)
+        evbuffer_free(plain);
+}
+
+void spool_take(struct conn *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    while (c->spool_left && evbuffer_get_length(in)) {
+        size_t n = evbuffer_get_length(in);
+        if (n > c->spool_left)
+            n = (size_t)c->spool_left;
+        int written = evbuffer_write_atmost(in, c->x->spool, (ev_ssize_t)n);
+        if (written <= 0) {
+            conn_turn_down(c, 507, "disk_full", "there is no room to keep the body");
+            return;
+        }
+        c->spool_left -= (uint64_t)written;
+    }
+    if (c->spool_left == 0)
+        release_head(c);
+}
+
+// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them, nor with a friend.  So another
+// one is only given while more are free than the caller has.
+static bool has_place(const struct conn *c)
+{
+    const struct conn *other;
+    unsigned own = 0, all = c->server->spools; // both with this one
+    TAILQ_FOREACH(other, &c->server->all, all)
+    own += other->x && other->x->spool >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
+    return own - 1 + all - 1 < SPOOLS_MAX;
+}
+
+int spool_begin(struct conn *c, const struct head *head, size_t n)
+{
+    struct exchange *p = c->x;
+    uint64_t most = 0;
+    int fd = c->server->spool ? c->server->spool(&p->x, c->server->spool_argument, &most) : -1;
+    if (fd == -1)
+        return 0;
+    p->spool = fd < 0 ? -1 : fd;
+    c->server->spools += fd >= 0; // exchange.c counts it off
+    if (fd < 0 || !has_place(c) || !(c->head = evbuffer_new()) ||
+        evbuffer_remove_buffer(bufferevent_get_input(c->bev), c->head, n) != (int)n)
+        conn_turn_down(c, 503, "busy", "files cannot be taken now; try again later");
+    else if (head->chunked)
+        conn_turn_down(c, 411, "length_required",
+                       "send this body with its Content-Length, not in chunks");
+    else if (head->length > most)
+        conn_turn_down(c, 413, "body_too_large", "the file is larger than this server takes");
+    else {
+        c->spool_left = head->length;
+        return 1;
+    }
+    if (c->head)
+        evbuffer_free(TAKE_PTR(c->head));
+    return -1;
+}

@@ -1,0 +1,690 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// conn: the life of a connection; see conn.h for its states.  Called by libevent's HTTP server and loop; runs
+// in the gate.
+//
+// libevent keeps the connection, the header lists and the framing of answers.  In front of its reader stands
+// ours (head.h): a callback on the input buffer of each connection sees every byte first.
+//
+// At the limit of connections an old one makes room for the new one (room.c).  Connections that have not shown
+// a valid key go first: half-sent heads cannot shut out clients with a key.  Then the connection that has been idle for
+// longest: no client waits for an answer there, and HTTP lets either side close it.  A connection with a valid key and
+// a request in progress never makes room; when all are such, the new one gets 503 and ends.  Not to accept would be
+// worse: clients would hang in the queue of the kernel, monitors and all, without a word.
+
+#include "http/conn.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "http/problem.h"
+#include "http/request_log.h"
+#include "http/body_file.h"
+
+enum {
+    KEEP_ALIVE_MS = 75 * 1000, // a connection between two requests
+    LINGER_MS = 3000,          // to let a client that still sends see why it should not
+    RATE_BYTES_PER_S = 8192,   // a client that is slower for long does it on purpose
+    AHEAD_MAX = 64 * 1024,     // of requests that are sent before their turn; more ends it
+};
+
+// ---- time ----------------------------------------------------------------------------------------
+
+// The timer is lazy: it is set when it has to come earlier than it is set, and looks again when it comes.
+static void arm(struct conn *c, int64_t at_ms, int64_t now_ms)
+{
+    int64_t wait_ms = at_ms > now_ms ? at_ms - now_ms : 1;
+    struct timeval tv = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+    if (c->timer_at_ms && c->timer_at_ms <= at_ms)
+        return;
+    if (evtimer_add(&c->timer, &tv) == 0)
+        c->timer_at_ms = at_ms;
+}
+
+static void watch(struct conn *c, int64_t now_ms)
+{
+    c->since_ms = c->last_ms = now_ms;
+    c->amount = 0;
+}
+
+// When a client that is watched has been too slow: silent for the configured time, or, beyond that time,
+// slower on the average than anybody is who means well.
+static int64_t deadline(const struct conn *c)
+{
+    int64_t request_ms = (int64_t)c->server->config->request_ms,
+            silent_ms = c->last_ms + request_ms,
+            slow_ms = c->since_ms + request_ms + (int64_t)(c->amount * 1000 / RATE_BYTES_PER_S);
+    return silent_ms < slow_ms ? silent_ms : slow_ms;
+}
+
+// ---- memory --------------------------------------------------------------------------------------
+
+static size_t held_by(const struct conn *c)
+{
+    return c->held_in + c->held_out;
+}
+
+static void doom(struct conn *c)
+{
+    c->server->held -= held_by(c);
+    c->held_in = c->held_out = 0;
+    c->doomed = true;
+    event_active(&c->wake, EV_WRITE, 0); // not from within libevent's reading and writing
+}
+
+// SECURITY: each connection has its bound, but there may be many.  Above the total, whoever holds most goes.
+static void limit_held(struct http *h)
+{
+    while (h->held > HELD_MAX) {
+        struct conn *c, *most = NULL;
+        TAILQ_FOREACH(c, &h->all, all)
+        if (!c->doomed && (!most || held_by(c) > held_by(most)))
+            most = c;
+        if (!most || held_by(most) == 0)
+            return;
+        log_line(LOG_WARN,
+                 "a connection was cut off that held %zu bytes: all together hold too many",
+                 held_by(most));
+        doom(most);
+    }
+}
+
+static void count_held(struct conn *c, size_t *held, size_t now)
+{
+    if (c->doomed)
+        return;
+    c->server->held += now - *held;
+    *held = now;
+    limit_held(c->server);
+}
+
+// ---- the end of a connection ---------------------------------------------------------------------
+
+// on_gone() follows, and the connection is no more.
+void conn_kill(struct conn *c)
+{
+    evhttp_connection_free(c->ev);
+}
+
+// For a client that does not read: the kernel would go on offering it what it has not taken.
+static void conn_reset(struct conn *c)
+{
+    struct linger now = {.l_onoff = 1};
+    (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    conn_kill(c);
+}
+
+static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument);
+static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument);
+
+static void conn_free(struct conn *c)
+{
+    struct http *h = c->server;
+    room_line(c, NULL);
+    if (h->current == c)
+        h->current = NULL;
+    if (c->state == CONN_BUSY)
+        h->exchanges--;
+    h->held -= held_by(c);
+    TAILQ_REMOVE(&h->all, c, all);
+    h->connections--;
+    (void)event_del(&c->wake);
+    (void)event_del(&c->timer);
+    (void)evbuffer_remove_cb(bufferevent_get_input(c->bev), on_input, c);
+    (void)evbuffer_remove_cb(bufferevent_get_output(c->bev), on_output, c);
+    (void)bufferevent_decref(c->bev);
+    if (c->ahead)
+        evbuffer_free(c->ahead);
+    if (c->head)
+        evbuffer_free(c->head);
+    free(c);
+}
+
+// libevent is about to free the connection.
+static void on_gone(struct evhttp_connection *ev, void *argument)
+{
+    struct conn *c = argument;
+    struct exchange *p = TAKE_PTR(c->x);
+    (void)ev;
+    if (p && p->x.ev) {
+        p->gone = true;
+        if (p->x.on_close)
+            p->x.on_close(&p->x);
+        // A request without an answer that libevent has cut off from its connection is ours to free.
+        if (!evhttp_request_get_connection(p->x.ev))
+            evhttp_request_free(p->x.ev);
+    }
+    exchange_free(p);
+    conn_free(c);
+}
+
+// ---- refusals that end the connection ------------------------------------------------------------
+
+static void on_refused_event(struct bufferevent *bev, short what, void *argument)
+{
+    (void)bev;
+    (void)what;
+    conn_kill(argument);
+}
+
+// SECURITY: closing at once would make the kernel reset the connection while the client sends, and the
+// client would never see the answer.
+static void on_refusal_sent(struct bufferevent *bev, void *argument)
+{
+    (void)argument;
+    (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
+}
+
+// The beginning of the path of a head that is not good enough to be read; "": there is none.
+static void peek_path(struct conn *c, char *buf, size_t cap)
+{
+    char line[48] = "";
+    ssize_t n = evbuffer_copyout(bufferevent_get_input(c->bev), line, sizeof line - 1);
+    const char *slash = n > 0 ? memchr(line, '/', (size_t)n) : NULL;
+    snprintf(buf, cap, "%.*s", slash ? (int)strcspn(slash, " ?#\r\n") : 0, slash ? slash : "");
+    if (!problem_is_for(buf))
+        buf[0] = '\0';
+    else
+        buf[4] = '\0'; // the rest may be cut off
+}
+
+// Answers a request that libevent has not seen; the connection ends afterwards.
+static void refuse(struct conn *c, const struct door_refusal *r, const struct exchange *p)
+{
+    struct evbuffer *out = bufferevent_get_output(c->bev);
+    char allow[64] = "", path[32];
+    const char *type;
+    if (!p)
+        peek_path(c, path, sizeof path);
+    _cleanup_free_ char *text =
+        http_error_text(r->status, r->code, r->message, r->hint, p ? p->x.path : path, &type);
+    int64_t now_ms = clock_ms();
+    room_leave(c);
+    c->state = CONN_REFUSED;
+    bufferevent_setcb(c->bev, NULL, on_refusal_sent, on_refused_event, c);
+    bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
+    (void)evbuffer_drain(bufferevent_get_input(c->bev), SIZE_MAX);
+    (void)evbuffer_add_printf(out,
+                              "HTTP/1.1 %d %s\r\nConnection: close\r\n"
+                              "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                              r->status, http_reason(r->status), type, text ? strlen(text) : 0);
+    if (p && p->allow) {
+        http_format_allow(p->allow, allow, sizeof allow);
+        (void)evbuffer_add_printf(out, "Allow: %s\r\n", allow);
+    }
+    if (p && p->origin[0])
+        (void)evbuffer_add_printf(out,
+                                  "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
+                                  "Access-Control-Expose-Headers: WWW-Authenticate\r\n",
+                                  p->origin);
+    if (r->challenge[0])
+        (void)evbuffer_add_printf(out, "WWW-Authenticate: %s\r\n", r->challenge);
+    (void)evbuffer_add_printf(out, "\r\n%s", text && !(p && p->x.method == HTTP_HEAD) ? text : "");
+    (void)bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    c->since_ms = now_ms;
+    arm(c, now_ms + LINGER_MS, now_ms);
+}
+
+// Gives up the request that arrives.
+void conn_turn_down(struct conn *c, int status, const char *code, const char *message)
+{
+    struct door_refusal r;
+    struct exchange *p = TAKE_PTR(c->x);
+    http_set_refusal(&r, status, code, message, "");
+    refuse(c, &r, p);
+    exchange_free(p);
+}
+
+static void refuse_large(struct conn *c)
+{
+    char limit[32], message[128];
+    text_format_size(c->server->config->body_bytes, limit, sizeof limit);
+    snprintf(message, sizeof message,
+             "the body is larger than this server reads: at most %s (its option --body)", limit);
+    conn_turn_down(c, 413, "body_too_large", message);
+}
+
+static void refuse_fault(struct conn *c, const struct head_fault *f)
+{
+    if (f->status == 413)
+        refuse_large(c);
+    else
+        conn_turn_down(c, f->status, f->code, f->message);
+}
+
+// ---- a request that arrives ------------------------------------------------------------------------
+
+// The whole request is here and good: libevent may look.  It does so when the callback that brought the
+// last bytes has returned.
+void conn_release(struct conn *c)
+{
+    c->server->current = c;
+    bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
+}
+
+// The new bytes of a body in chunks.
+static void read_chunks(struct conn *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    struct evbuffer_ptr from;
+    struct evbuffer_iovec pieces[8];
+    struct head_fault fault;
+    while (evbuffer_get_length(in) > c->chunked_seen) {
+        if (evbuffer_ptr_set(in, &from, c->chunked_seen, EVBUFFER_PTR_SET) < 0)
+            return;
+        int count = evbuffer_peek(in, -1, &from, pieces, ARRAY_LEN(pieces));
+        if (count > (int)ARRAY_LEN(pieces))
+            count = ARRAY_LEN(pieces);
+        for (int i = 0; i < count; i++) {
+            size_t used = 0;
+            int r = chunks_feed(&c->chunks, pieces[i].iov_base, pieces[i].iov_len, &used, &fault);
+            if (r < 0) {
+                refuse_fault(c, &fault);
+                return;
+            }
+            if (r == 1) {
+                c->need = c->chunked_seen + used;
+                conn_release(c);
+                return;
+            }
+            c->chunked_seen += pieces[i].iov_len;
+        }
+    }
+}
+
+static void read_body(struct conn *c)
+{
+    if (c->head)
+        spool_take(c);
+    else if (c->chunked)
+        read_chunks(c);
+    else if (evbuffer_get_length(bufferevent_get_input(c->bev)) >= c->need)
+        conn_release(c);
+    if (c->state == CONN_BODY && c->server->current != c)
+        arm(c, deadline(c), c->last_ms);
+}
+
+// A client that waits for it gets a word before it sends a body.  Nothing else is on its way to it.
+static void send_continue(struct conn *c)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (send(bufferevent_getfd(c->bev), text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        log_line(LOG_DEBUG, "100 Continue could not be sent"); // clients send after a while anyway
+}
+
+// A request was let in.  What everybody may ask shows nothing about its client.
+static void admit(struct conn *c, const struct exchange *p)
+{
+    if (!p->options && !p->route->open)
+        room_admit(c);
+}
+
+// A head of `n` bytes is here and well formed.
+static void take_head(struct conn *c, const struct head *head, size_t n)
+{
+    struct http *h = c->server;
+    struct door_refusal r = {0};
+    size_t have = evbuffer_get_length(bufferevent_get_input(c->bev));
+    struct exchange *p = exchange_new(c);
+    if (!p) {
+        conn_turn_down(c, 503, "busy", "memory is out");
+        return;
+    }
+    c->x = p;
+    c->close_after = head->close;
+    c->chunked = head->chunked;
+    c->chunks = (struct chunks){.max = h->config->body_bytes};
+    c->chunked_seen = n;
+    int spools = 0;
+    bool here = !head->chunked && head->length <= have - n; // with its body, if it has one
+    if (http_judge(h, p, head, &r) < 0) {
+        // Of methods that it does not know libevent makes an answer of its own.
+        bool strange = !p->options && !p->x.method;
+        if (!here || strange || !(p->refusal = malloc(sizeof r))) {
+            c->x = NULL;
+            refuse(c, &r, p);
+            exchange_free(p);
+            return;
+        }
+        *p->refusal = r;
+    } else if (admit(c, p), (spools = spool_begin(c, head, n)) < 0) {
+        return;
+    } else if (spools) {
+        ; // memory does not bound it
+    } else if (!head->chunked && head->length > h->config->body_bytes) {
+        refuse_large(c);
+        return;
+    } else if (!here && head->length > HELD_SMALL && h->held + head->length > HELD_MAX) {
+        conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
+        return;
+    }
+    c->need = n + (size_t)head->length;
+    c->state = CONN_BODY;
+    if (head->wait && !here && have == n)
+        send_continue(c);
+    read_body(c);
+}
+
+static void read_head(struct conn *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    struct head_fault fault;
+    struct head head;
+    size_t n = evbuffer_get_length(in);
+    if (n > HEAD_MAX)
+        n = HEAD_MAX;
+    const char *data = (const char *)evbuffer_pullup(in, (ev_ssize_t)n);
+    // One empty line may come before a request (RFC 9112).
+    if (data && c->scan.seen == 0 && !c->skip_line && n >= 2 && memcmp(data, "\r\n", 2) == 0) {
+        c->skip_line = true;
+        (void)evbuffer_drain(in, 2);
+        data += 2;
+        n -= 2;
+    }
+    if (!data) {
+        conn_turn_down(c, 503, "busy", "memory is out");
+        return;
+    }
+    ssize_t end = n ? head_find_end(&c->scan, data, n, &fault) : 0;
+    if (end < 0 || (end > 0 && head_parse(data, (size_t)end, &head, &fault) < 0))
+        refuse_fault(c, &fault);
+    else if (end > 0)
+        take_head(c, &head, (size_t)end);
+    else
+        arm(c, deadline(c), c->last_ms);
+}
+
+// What came before its turn stands before what comes now.
+static bool take_ahead(struct conn *c)
+{
+    struct evbuffer *ahead = TAKE_PTR(c->ahead);
+    if (!ahead)
+        return false;
+    (void)evbuffer_prepend_buffer(bufferevent_get_input(c->bev), ahead); // calls on_input()
+    evbuffer_free(ahead);
+    return true;
+}
+
+// Bytes came from the client.
+static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
+{
+    struct conn *c = argument;
+    count_held(c, &c->held_in, evbuffer_get_length(b));
+    if (info->n_added == 0 || take_ahead(c))
+        return;
+    switch (c->state) {
+    case CONN_IDLE:
+        room_leave(c);
+        c->state = CONN_HEAD;
+        c->scan = (struct head_scan){0};
+        watch(c, clock_ms());
+        c->amount = info->n_added;
+        read_head(c);
+        break;
+    case CONN_HEAD:
+    case CONN_BODY:
+        c->last_ms = clock_ms();
+        c->amount += info->n_added;
+        if (c->state == CONN_HEAD)
+            read_head(c);
+        else if (c->server->current != c)
+            read_body(c);
+        break;
+    case CONN_BUSY:
+        // Not to read on would bound it as well, but then the client's end would not be seen.
+        if (evbuffer_get_length(b) > AHEAD_MAX)
+            event_active(&c->wake, EV_WRITE, 0);
+        break;
+    case CONN_REFUSED:
+    case CONN_SURPLUS: (void)evbuffer_drain(b, SIZE_MAX); break;
+    }
+}
+
+// ---- answers on their way ------------------------------------------------------------------------
+
+// Something was put into the output, or the client took something.
+static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
+{
+    struct conn *c = argument;
+    count_held(c, &c->held_out, evbuffer_get_length(b));
+    if (c->state != CONN_BUSY)
+        return;
+    int64_t now_ms = clock_ms();
+    size_t length = evbuffer_get_length(b);
+    if (info->n_added && info->orig_size == 0) {
+        watch(c, now_ms);
+        arm(c, deadline(c), now_ms);
+    }
+    if (info->n_deleted) {
+        c->last_ms = now_ms;
+        c->amount += info->n_deleted;
+    }
+    if (length > STREAM_LOW) {
+        c->slow = true;
+    } else if (c->slow) {
+        c->slow = false;
+        event_active(&c->wake, EV_READ, 0); // not from within libevent's writing
+    }
+}
+
+static void become_idle(struct conn *c)
+{
+    struct http *h = c->server;
+    c->state = CONN_IDLE;
+    c->skip_line = false;
+    c->since_ms = clock_ms();
+    if (c->known)
+        room_line(c, &h->idle);
+    bufferevent_setwatermark(c->bev, EV_READ, SIZE_MAX, 0);
+}
+
+// The whole answer has left; libevent goes on to the next request, or ends the connection if the headers of
+// the answer say so.
+static void on_complete(struct evhttp_request *ev, void *argument)
+{
+    struct conn *c = argument;
+    struct http *h = c->server;
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    h->exchanges--;
+    become_idle(c);
+    arm(c, c->since_ms + KEEP_ALIVE_MS, c->since_ms);
+    size_t early = evbuffer_get_length(in);
+    if (early && (c->ahead = evbuffer_new())) {
+        (void)evbuffer_remove_buffer(in, c->ahead, early);
+        event_active(&c->wake, EV_READ, 0);
+        room_leave(c);
+    }
+    if (h->stopping || c->close_after || (early && !c->ahead))
+        (void)evhttp_add_header(evhttp_request_get_output_headers(ev), "Connection", "close");
+}
+
+// libevent has read a request.
+void conn_on_request(struct evhttp_request *ev, void *argument)
+{
+    struct http *h = argument;
+    struct conn *c = TAKE_PTR(h->current);
+    struct evhttp_connection *connection = evhttp_request_get_connection(ev);
+    bufferevent_data_cb on_write;
+    bufferevent_event_cb on_event;
+    void *of;
+    // SECURITY: a connection that could not be watched (memory was out) does not get in.
+    if (!c || c->ev != connection || !c->x) {
+        evhttp_send_error(ev, 503, NULL);
+        return;
+    }
+    c->state = CONN_BUSY;
+    c->served = true;
+    c->slow = false;
+    h->exchanges++;
+    // SECURITY: libevent ends the process when its reader is called now, so it is not called.  But a client
+    // that goes away shall be noticed, so reading goes on, up to AHEAD_MAX.
+    bufferevent_getcb(c->bev, NULL, &on_write, &on_event, &of);
+    bufferevent_setcb(c->bev, NULL, on_write, on_event, of);
+    (void)bufferevent_enable(c->bev, EV_READ);
+    evhttp_request_set_on_complete_cb(ev, on_complete, c);
+    struct exchange *p = c->x;
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(ev));
+    p->x.ev = ev;
+    p->x.query = query ? query : "";
+    request_log_begin(p);
+    if (p->refusal)
+        exchange_refuse(p);
+    else if (p->options)
+        exchange_options(p);
+    else
+        p->route->handle(&p->x, p->route->argument);
+}
+
+// ---- the life of a connection --------------------------------------------------------------------
+
+static void on_timer(evutil_socket_t fd, short what, void *argument)
+{
+    struct conn *c = argument;
+    int64_t now_ms = clock_ms(), at_ms = 0;
+    (void)fd;
+    (void)what;
+    c->timer_at_ms = 0;
+    switch (c->state) {
+    case CONN_IDLE:
+        at_ms = c->since_ms + (c->served ? KEEP_ALIVE_MS : (int64_t)c->server->config->request_ms);
+        break;
+    case CONN_HEAD:
+    case CONN_BODY: at_ms = deadline(c); break;
+    case CONN_BUSY:
+        if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+            return; // the handler's time
+        at_ms = deadline(c);
+        break;
+    case CONN_REFUSED: at_ms = c->since_ms + LINGER_MS; break;
+    case CONN_SURPLUS: return;
+    }
+    if (now_ms < at_ms)
+        arm(c, at_ms, now_ms);
+    else if (c->state == CONN_HEAD || c->state == CONN_BODY)
+        conn_turn_down(c, 408, "request_timeout", "the request did not arrive in time");
+    else if (c->state == CONN_BUSY)
+        conn_reset(c);
+    else
+        conn_kill(c);
+}
+
+// There is no room for this connection: a word, and out, without waiting for anything.
+static void turn_away(struct conn *c)
+{
+    static const char body[] = "{\"error\":{\"code\":\"busy\",\"message\":\"too many connections\","
+                               "\"hint\":\"try again, or start the server with --connections\"}}";
+    char text[512], unread[4096];
+    int fd = bufferevent_getfd(c->bev);
+    int n = snprintf(text, sizeof text,
+                     "HTTP/1.1 503 %s\r\nConnection: close\r\nRetry-After: 1\r\n"
+                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                     http_reason(503), sizeof body - 1, body);
+    (void)send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)recv(fd, unread, sizeof unread,
+               MSG_DONTWAIT); // what is unread would reset the connection
+    conn_kill(c);
+}
+
+// libevent has made the connection since conn_on_accept().
+void conn_begin(struct conn *c)
+{
+    void *of = NULL;
+    bufferevent_getcb(c->bev, NULL, NULL, NULL, &of);
+    if (!of) { // it could not, and has freed what it had
+        conn_free(c);
+        return;
+    }
+    c->ev = of;
+    evhttp_connection_set_closecb(c->ev, on_gone, c);
+    if (c->state == CONN_SURPLUS) {
+        turn_away(c);
+        return;
+    }
+    c->peer = http_find_peer(c->server, bufferevent_getfd(c->bev));
+    become_idle(c);
+    arm(c, c->since_ms + (int64_t)c->server->config->request_ms, c->since_ms);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *argument)
+{
+    struct conn *c = argument;
+    (void)fd;
+    if (!c->ev) {
+        conn_begin(c);
+    } else if (c->doomed && (c->state == CONN_HEAD || c->state == CONN_BODY)) {
+        conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
+    } else if (what & EV_WRITE) { // it talks or holds too much, or memory was out in a stream
+        conn_reset(c);
+    } else if (c->ahead) {
+        (void)take_ahead(c);
+        bufferevent_trigger(c->bev, EV_READ, 0); // does nothing below the low watermark
+    } else if (c->x && c->x->x.streaming && c->x->x.on_drained) {
+        c->x->x.on_drained(&c->x->x);
+    }
+}
+
+static void make_room(struct http *h)
+{
+    struct conn *c = room_find(h);
+    if (!c || !c->ev)
+        return;
+    if (c->known || c->state == CONN_BUSY || c->state == CONN_REFUSED)
+        conn_kill(c);
+    else
+        turn_away(c); // it has no other answer on its way
+}
+
+// Is there something of it that was not looked at?
+static bool is_unread(const struct conn *c)
+{
+    char byte;
+    return !c->ev ||
+           recv(bufferevent_getfd(c->bev), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+// SECURITY: many connections are accepted in one go.  The one that makes room next may have sent its key already: then
+// it is read first.
+static void keep_room(struct http *h)
+{
+    const struct conn *c = h->connections >= h->connections_max ? room_find(h) : NULL;
+    if (c && is_unread(c))
+        http_pause(h, 0);
+}
+
+// libevent has accepted a connection and asks for its buffers.
+struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
+{
+    struct http *h = argument;
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
+    struct conn *c = bev ? calloc(1, sizeof *c) : NULL;
+    if (!c || !evbuffer_add_cb(bufferevent_get_input(bev), on_input, c) ||
+        !evbuffer_add_cb(bufferevent_get_output(bev), on_output, c)) {
+        free(c);
+        if (bev)
+            bufferevent_free(bev);
+        return NULL; // libevent makes one of its own; conn_on_request() refuses it
+    }
+    if (h->connections >= h->connections_max)
+        make_room(h);
+    c->server = h;
+    c->bev = bev;
+    c->state = h->connections >= h->connections_max ? CONN_SURPLUS : CONN_IDLE;
+    bufferevent_incref(bev); // so that conn_begin() can look whether it is in use
+    bufferevent_setwatermark(bev, EV_READ, SIZE_MAX, 0);
+    (void)event_assign(&c->wake, base, -1, 0, on_wake, c);
+    (void)evtimer_assign(&c->timer, base, on_timer, c);
+    TAILQ_INSERT_TAIL(&h->all, c, all);
+    h->connections++;
+    c->accepted_ms = clock_ms();
+    if (c->state == CONN_IDLE)
+        room_line(c, &h->strangers);
+    event_active(&c->wake, EV_READ, 0);
+    keep_room(h);
+    return bev;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// conn: what http.c (the server), conn.c (connections) and exchange.c (answers) know of each
+// other.  Nobody else includes it.
+
+#ifndef CONSTRICTOR_HTTP_CONN_H
+#define CONSTRICTOR_HTTP_CONN_H
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event_struct.h>
+#include <event2/http.h>
+#include <sys/queue.h>
+
+#include "http/door.h"
+#include "http/head.h"
+#include "http/http.h"
+#include "http/peer.h"
+
+// A connection is in one of these states:
+//
+//   IDLE     no byte of a request is here; it may be closed at any time
+//   HEAD     a head is arriving
+//   BODY     a head was read and let in by the door; its body is arriving
+//   BUSY     libevent has the request, and a handler answers it
+//   REFUSED  an answer is on its way after which the connection ends
+//   SURPLUS  one more than allowed: it ends as soon as libevent has finished making it
+//
+// While a request arrives, libevent does not look at it: the low watermark of the connection holds its
+// reader back until the request is complete and known to be good.  What follows of that:
+//   1. libevent's lenient reader never sees anything that head.c refused.
+//   2. No body is stored for a client without a key.
+//   3. A slow client occupies a buffer, never a half-read request.
+enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_REFUSED, CONN_SURPLUS };
+
+struct exchange;
+
+enum { ROUTE_TABLES_MAX = 16, REQUEST_ID_SIZE = 129 };
+
+TAILQ_HEAD(conns, conn);
+
+struct http {
+    struct event_base *base;
+    const struct config *config;
+    struct door *door;
+    struct evhttp *evhttp;
+    struct evhttp_bound_socket *bound;
+    struct event *accept_again;
+    const struct http_route *tables[ROUTE_TABLES_MAX];
+    unsigned table_count;
+    http_methods_of methods_of; // NULL: the routes know
+    http_spool spool;           // NULL: all bodies are kept in memory
+    void *spool_argument;
+    unsigned spools; // bodies that arrive in files
+    unsigned connections, connections_max, exchanges;
+    size_t held; // bytes in the buffers of all connections
+    bool stopping;
+    uint64_t *answers;    // counts them by class: tally.h; NULL: nobody does
+    struct conn *current; // its request is being handed to libevent
+    int peers[PEER_FDS];  // peer.h
+    unsigned peer_count;
+    bool own_peers; // they are ours to close
+    struct conns all;
+    struct conns strangers; // connections that have not shown a valid key, the oldest first
+    struct conns idle;      // connections that have, between two requests, the longest idle first
+};
+
+struct conn {
+    struct http *server;
+    struct evhttp_connection *ev; // NULL until libevent has made it
+    struct bufferevent *bev;
+    enum conn_state state;
+    struct event wake, timer;
+    int64_t timer_at_ms; // 0: not armed
+    TAILQ_ENTRY(conn) all, line;
+    struct conns *in; // `strangers` or `idle` of the server, or NULL: it does not make room
+    int64_t accepted_ms;
+    uid_t peer;  // the user at its other end, where the door asks for it; else PEER_UNKNOWN
+    bool known;  // a request was let in that needs a key; without keys, one that would need one
+    bool served; // it had a request
+    // The request that arrives.
+    struct head_scan scan;
+    struct chunks chunks;
+    bool chunked;
+    bool skip_line;         // an empty line before a request was let pass
+    size_t need;            // bytes of head and body
+    size_t chunked_seen;    // bytes of them that were looked at
+    struct exchange *x;     // from the end of its head to its answer
+    struct evbuffer *ahead; // what came too early, of the next request
+    struct evbuffer *head;  // of a request whose body goes into a file; NULL: it does not
+    uint64_t spool_left;    // bytes of that
+    bool close_after;
+    // Watching the client: since when, the last sign of life, how much it has sent or taken since.
+    int64_t since_ms, last_ms;
+    uint64_t amount;
+    bool slow; // the output was above STREAM_LOW
+    // Bytes in its buffers, as they are counted in the server's total; `doomed`: not any more.
+    size_t held_in, held_out;
+    bool doomed;
+};
+
+// The public part is first: a handler's pointer is a pointer to this.
+struct exchange {
+    struct http_exchange x;
+    struct conn *conn;
+    const struct http_route *route;
+    struct door_refusal *refusal; // the handler is not called, this is answered; owned
+    unsigned allow;               // 405, and OPTIONS: methods of the path
+    bool options;                 // OPTIONS: answered here
+    bool old;                     // HTTP/1.0
+    bool gone;                    // on_close is being called: nothing can be sent any more
+    char *allow_headers;          // of a preflight: the answer to what it asked for; owned
+    char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
+    int file;                     // http_reply_file(): what is being sent; else -1
+    int spool;                    // where its body is or goes; else -1
+    uint64_t file_at, file_left;
+    int64_t begin_us; // request_log.c: when it was complete; 0: it never was
+    int status;       // of its answer; 0: there is none yet
+    char request_id[REQUEST_ID_SIZE];
+};
+
+enum {
+    STREAM_LOW = 16 * 1024,
+    HELD_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
+    HELD_SMALL = 64 * 1024,       // a body that always gets in
+    SPOOLS_MAX = 4,               // bodies that arrive in files at one time
+};
+
+// In exchange.c.
+struct exchange *exchange_new(struct conn *c);
+void exchange_free(struct exchange *p); // not the request of libevent
+void exchange_refuse(struct exchange *p);
+void exchange_options(struct exchange *p);
+const char *http_reason(int status);
+// False: too long, not well encoded, or with a control character.
+bool http_decode_path(const char *s, size_t n, char *buf, size_t cap);
+void http_format_allow(unsigned methods, char *buf, size_t cap);
+// {"error": ...} as text, new; NULL when memory is out.  Below /api/ it is a problem (http/problem.h), and the
+// type says so; `path` NULL: not known.
+char *http_error_text(int status, const char *code, const char *message, const char *hint,
+                      const char *path, const char **ret_type);
+
+// In conn.c.
+struct bufferevent *conn_on_accept(struct event_base *base, void *server); // libevent's bevcb
+void conn_on_request(struct evhttp_request *ev, void *server);             // libevent's gencb
+void conn_begin(struct conn *c); // what conn_on_accept() leaves for when libevent is done
+void conn_kill(struct conn *c);
+// The whole request is here and good: libevent may look.
+void conn_release(struct conn *c);
+// An answer that ends the connection.
+void conn_turn_down(struct conn *c, int status, const char *code, const char *message);
+
+// In room.c.
+void room_line(struct conn *c,
+               struct conns *line);           // to its end; NULL: the connection makes no room
+void room_leave(struct conn *c);              // it is not idle any more
+void room_admit(struct conn *c);              // it has shown a valid key
+struct conn *room_find(const struct http *h); // the connection that makes room, or NULL
+
+// In http.c.
+// The user at the other end of a socket, where the door asks for it; else PEER_UNKNOWN.
+uid_t http_find_peer(struct http *h, int sock);
+// Accepts no connection for so long; 0: before everything that is here now was looked at.
+void http_pause(struct http *h, unsigned ms);
+// Everything that can be said of a request from its head.  0, or -1 and the refusal.
+int http_judge(struct http *h, struct exchange *p, const struct head *head, struct door_refusal *r);
+void http_set_refusal(struct door_refusal *r, int status, const char *code, const char *message,
+                      const char *hint);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// room: which connection makes room for a new one when there are as many as --connections allows.  Called by conn.c in
+// the gate; each call takes the same time however many connections there are.
+//
+// Each connection stands in one of two lists, or in none:
+//
+//   strangers  it has not shown a valid key; ordered by when it was accepted
+//   idle       it has shown one, and is between two requests; ordered by since when
+//   none       it has shown one, and has a request in progress: it never makes room
+//
+// SECURITY: a stranger keeps its place whatever it sends.  So a client without a key cannot look young, and a client
+// with a key has as long to show it as it takes the others to open as many connections as there are places.
+
+#include "base/clock.h"
+#include "http/conn.h"
+
+enum { FRESH_MS = 1000 };
+
+void room_line(struct conn *c, struct conns *line)
+{
+    if (c->in)
+        TAILQ_REMOVE(c->in, c, line);
+    c->in = line;
+    if (line)
+        TAILQ_INSERT_TAIL(line, c, line);
+}
+
+void room_leave(struct conn *c)
+{
+    if (c->known)
+        room_line(c, NULL);
+}
+
+void room_admit(struct conn *c)
+{
+    c->known = true;
+    room_line(c, NULL);
+}
+
+// A stranger of less than a second may be a client whose key is on its way: an idle connection goes before it.
+struct conn *room_find(const struct http *h)
+{
+    struct conn *stranger = TAILQ_FIRST(&h->strangers), *idle = TAILQ_FIRST(&h->idle);
+    int64_t before_ms = clock_ms() - FRESH_MS;
+    bool fresh = !stranger || stranger->accepted_ms > before_ms;
+    return fresh && idle && idle->since_ms <= before_ms ? idle : stranger;
+}

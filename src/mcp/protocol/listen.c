@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// listen: see listen.h.  Called by the dispatch for its methods, by session.c, and by whatever
+// changes: resources.c, tasks.c, fixtures.c.
+//
+// A listener is a legacy session or a subscriptions/listen of a modern client.  A topic is a thing that
+// can change: a list, a resource, a task.  A reader ties one listener to one topic.
+//
+// Invariants:
+//   1. A topic exists as long as it has readers.
+//   2. At most one reader ties a listener to a topic: `pairs` finds it without a walk.
+//   3. Sending may end any listener, also the one that is sent to; so a walk over the readers of a topic
+//      is known to the module, and who removes a reader moves the walk on.
+
+#include "mcp/protocol/listen.h"
+
+#include <search.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "run/gate.h"
+#include "mcp/tools/resources.h"
+#include "mcp/protocol/client.h"
+#include "mcp/protocol/tasks.h"
+
+enum {
+    LISTEN_PER_LISTENER = 1024, // resources and tasks; the lists come on top
+    LISTEN_TOTAL = 10000,
+    LISTENERS_MAX = 1024,                // modern ones; a session is bounded elsewhere
+    LISTENERS_SHARE = LISTENERS_MAX / 2, // of one owner, where there are several
+    LISTEN_NAME_MAX = 2048,              // bytes of a URI or a task id
+};
+
+enum topic_kind { TOPIC_LIST = 'l', TOPIC_RESOURCE = 'r', TOPIC_TASK = 't' };
+
+static const struct {
+    const char *filter, *method;
+} lists[MCP_LIST_MAX] = {
+    [MCP_LIST_TOOLS] = {"toolsListChanged", "notifications/tools/list_changed"},
+    [MCP_LIST_PROMPTS] = {"promptsListChanged", "notifications/prompts/list_changed"},
+    [MCP_LIST_RESOURCES] = {"resourcesListChanged", "notifications/resources/list_changed"},
+};
+
+struct topic {
+    struct reader *first;
+    char name[]; // kind and text
+};
+
+struct reader {
+    struct topic *topic;
+    struct mcp_listener *listener;
+    struct reader *before, *after;  // of the topic
+    struct reader *earlier, *later; // of the listener
+};
+
+struct mcp_listener {
+    struct mcp *mcp;
+    struct mcp_session *session; // legacy, or NULL
+    struct mcp_call *call;       // modern, or NULL
+    struct reader *readers;
+    unsigned count;                       // of resources and tasks
+    struct mcp_listener *previous, *next; // modern ones only
+};
+
+struct walk {
+    struct reader *next;
+    struct walk *outer;
+};
+
+struct mcp_listeners {
+    void *topics, *pairs; // tsearch trees
+    unsigned count;       // of resources and tasks
+    struct mcp_listener *modern;
+    unsigned modern_count;
+    struct walk *walks;
+};
+
+// ---- topics and readers --------------------------------------------------------------------------
+
+static int compare_topics(const void *a, const void *b)
+{
+    return strcmp(((const struct topic *)a)->name, ((const struct topic *)b)->name);
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const struct reader *x = a, *y = b;
+    if (x->topic != y->topic)
+        return (uintptr_t)x->topic < (uintptr_t)y->topic ? -1 : 1;
+    if (x->listener != y->listener)
+        return (uintptr_t)x->listener < (uintptr_t)y->listener ? -1 : 1;
+    return 0;
+}
+
+static struct topic *topic_make(enum topic_kind kind, const char *name)
+{
+    size_t length = strlen(name);
+    struct topic *t = malloc(sizeof *t + length + 2);
+    if (!t)
+        return NULL;
+    t->first = NULL;
+    t->name[0] = (char)kind;
+    memcpy(t->name + 1, name, length + 1);
+    return t;
+}
+
+// The topic, or NULL when nobody reads it.
+static struct topic *topic_find(struct mcp *m, enum topic_kind kind, const char *name)
+{
+    struct topic *key = topic_make(kind, name);
+    struct topic **found = key ? tfind(key, &m->listeners->topics, compare_topics) : NULL;
+    free(key);
+    return found ? *found : NULL;
+}
+
+static struct topic *topic_get(struct mcp *m, enum topic_kind kind, const char *name)
+{
+    struct topic *t = topic_make(kind, name);
+    struct topic **node = t ? tsearch(t, &m->listeners->topics, compare_topics) : NULL;
+    if (!node || *node != t)
+        free(t);
+    return node ? *node : NULL;
+}
+
+static void topic_release(struct mcp *m, struct topic *t)
+{
+    if (t->first)
+        return;
+    (void)tdelete(t, &m->listeners->topics, compare_topics);
+    free(t);
+}
+
+static bool is_counted(const struct topic *t)
+{
+    return t->name[0] != TOPIC_LIST;
+}
+
+static struct reader *reader_find(struct mcp_listener *l, struct topic *t)
+{
+    struct reader key = {.topic = t, .listener = l};
+    struct reader **found = t ? tfind(&key, &l->mcp->listeners->pairs, compare_pairs) : NULL;
+    return found ? *found : NULL;
+}
+
+static void reader_free(struct reader *r)
+{
+    struct mcp_listener *l = r->listener;
+    struct mcp_listeners *all = l->mcp->listeners;
+    struct topic *t = r->topic;
+    for (struct walk *w = all->walks; w; w = w->outer)
+        if (w->next == r)
+            w->next = r->after;
+    (void)tdelete(r, &all->pairs, compare_pairs);
+    *(r->before ? &r->before->after : &t->first) = r->after;
+    if (r->after)
+        r->after->before = r->before;
+    *(r->earlier ? &r->earlier->later : &l->readers) = r->later;
+    if (r->later)
+        r->later->earlier = r->earlier;
+    if (is_counted(t)) {
+        l->count--;
+        all->count--;
+    }
+    topic_release(l->mcp, t);
+    free(r);
+}
+
+// 0, also when there is one; -1: no memory.
+static int reader_add(struct mcp_listener *l, enum topic_kind kind, const char *name)
+{
+    struct mcp_listeners *all = l->mcp->listeners;
+    struct topic *t = topic_get(l->mcp, kind, name);
+    if (!t)
+        return -1;
+    if (reader_find(l, t))
+        return 0;
+    struct reader *r = calloc(1, sizeof *r);
+    if (r)
+        *r = (struct reader){.topic = t, .listener = l, .after = t->first, .later = l->readers};
+    if (!r || !tsearch(r, &all->pairs, compare_pairs)) {
+        free(r);
+        topic_release(l->mcp, t);
+        return -1;
+    }
+    if (r->after)
+        r->after->before = r;
+    t->first = r;
+    if (r->later)
+        r->later->earlier = r;
+    l->readers = r;
+    if (is_counted(t)) {
+        l->count++;
+        all->count++;
+    }
+    return 0;
+}
+
+// ---- listeners -----------------------------------------------------------------------------------
+
+static struct mcp_listener *listener_new(struct mcp *m, struct mcp_session *s, struct mcp_call *c)
+{
+    struct mcp_listener *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    *l = (struct mcp_listener){.mcp = m, .session = s, .call = c};
+    if (c) {
+        l->next = m->listeners->modern;
+        if (l->next)
+            l->next->previous = l;
+        m->listeners->modern = l;
+        m->listeners->modern_count++;
+        m->parked++;
+    }
+    return l;
+}
+
+static void listener_free(struct mcp_listener *l)
+{
+    while (l->readers)
+        reader_free(l->readers);
+    if (l->call) {
+        *(l->previous ? &l->previous->next : &l->mcp->listeners->modern) = l->next;
+        if (l->next)
+            l->next->previous = l->previous;
+        l->mcp->listeners->modern_count--;
+        l->mcp->parked--;
+    }
+    free(l);
+}
+
+static const char *owner_of(const struct mcp_listener *l)
+{
+    return l->call ? l->call->owner : l->session->owner;
+}
+
+// Says which subscription a message belongs to.  Takes params, NULL: there are none.
+static json_t *tag(const struct mcp_listener *l, json_t *params)
+{
+    if (!params)
+        params = json_object();
+    json_t *meta = json_pack("{s:O}", MCP_META_SUBSCRIPTION, l->call->request.id);
+    if (!meta || json_object_set_new(params, "_meta", meta) < 0) {
+        json_decref(params);
+        return NULL;
+    }
+    return params;
+}
+
+// Takes params.
+static void tell(struct mcp_listener *l, const char *method, json_t *params)
+{
+    if (!l->call) {
+        mcp_session_notify(l->session, method, params);
+        return;
+    }
+    params = tag(l, params);
+    if (params) // an untagged message would belong to nobody
+        mcp_notify(l->call, method, params);
+}
+
+// To all readers of a topic, or to those of one owner.  `params` is borrowed, may be NULL.
+static void publish(struct mcp *m, enum topic_kind kind, const char *name, const char *owner,
+                    const char *method, json_t *params)
+{
+    struct topic *t = m->listeners ? topic_find(m, kind, name) : NULL;
+    if (!t)
+        return;
+    struct walk walk = {.next = t->first, .outer = m->listeners->walks};
+    m->listeners->walks = &walk;
+    while (walk.next) {
+        struct mcp_listener *l = walk.next->listener;
+        walk.next = walk.next->after;
+        if (!owner || strcmp(owner, owner_of(l)) == 0)
+            tell(l, method, json_copy(params)); // a copy: each gets a tag of its own
+    }
+    m->listeners->walks = walk.outer;
+}
+
+// Tools and prompts come from tables; only the fixtures claim that they changed.  Files come and go.
+bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
+{
+    // Descriptions of tools say what a key may reach, and that can be read again.
+    bool reloads = m->gate && m->gate->network && m->config->network_file[0];
+    return m->fixtures || list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
+}
+
+void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner)
+{
+    publish(m, TOPIC_LIST, lists[list].filter, owner, lists[list].method, NULL);
+}
+
+void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner)
+{
+    json_t *params = json_pack("{s:s}", "uri", uri);
+    if (params)
+        publish(m, TOPIC_RESOURCE, uri, owner, "notifications/resources/updated", params);
+    json_decref(params);
+}
+
+void mcp_task_updated(struct mcp *m, const char *owner, const char *task_id, json_t *task)
+{
+    publish(m, TOPIC_TASK, task_id, owner, "notifications/tasks", task);
+}
+
+bool mcp_task_has_readers(struct mcp *m, const char *task_id)
+{
+    return m->listeners && topic_find(m, TOPIC_TASK, task_id);
+}
+
+// ---- legacy ----------------------------------------------------------------------------------------
+
+void mcp_listen_join(struct mcp_session *s)
+{
+    if (!s->listener)
+        s->listener = listener_new(s->mcp, s, NULL);
+    for (int i = 0; s->listener && i < MCP_LIST_MAX; i++)
+        (void)reader_add(s->listener, TOPIC_LIST, lists[i].filter); // no memory: it hears nothing
+}
+
+void mcp_listen_forget(struct mcp_session *s)
+{
+    if (s->listener)
+        listener_free(TAKE_PTR(s->listener));
+}
+
+// The resource that the request names, or NULL when the call was failed.
+static const char *read_uri(struct mcp_call *c)
+{
+    json_t *uri = json_object_get(c->request.params, "uri");
+    size_t length = json_string_length(uri);
+    if (json_is_string(uri) && length > 0 && length <= LISTEN_NAME_MAX)
+        return json_string_value(uri);
+    mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'uri' must be a text of 1 to %d bytes", LISTEN_NAME_MAX);
+    return NULL;
+}
+
+// Is there room for `more` beside the `used` ones of this client?  Otherwise the call was failed.
+static bool has_room(struct mcp_call *c, unsigned used, size_t more)
+{
+    if (used + more > LISTEN_PER_LISTENER)
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL,
+                 "too many subscriptions: at most %d for one client; unsubscribe from some first",
+                 LISTEN_PER_LISTENER);
+    else if (c->mcp->listeners->count + more > LISTEN_TOTAL)
+        mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
+                 "too many subscriptions at this server: at most %d in all; try again later",
+                 LISTEN_TOTAL);
+    else
+        return true;
+    return false;
+}
+
+void mcp_handle_subscribe(struct mcp_call *c)
+{
+    struct mcp_session *s = c->session;
+    const char *uri = read_uri(c);
+    if (!uri)
+        return;
+    if (!mcp_resource_exists(c->mcp, uri, c->owner)) {
+        mcp_resource_missing(c, uri);
+        return;
+    }
+    if (!s || (!s->listener && !(s->listener = listener_new(c->mcp, s, NULL)))) {
+        mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
+        return;
+    }
+    if (!reader_find(s->listener, topic_find(c->mcp, TOPIC_RESOURCE, uri))) {
+        if (!has_room(c, s->listener->count, 1))
+            return;
+        if (reader_add(s->listener, TOPIC_RESOURCE, uri) < 0) {
+            mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
+            return;
+        }
+    }
+    mcp_answer(c, json_object());
+}
+
+// One that is not there is fine: the client wants to hear nothing, and will not.
+void mcp_handle_unsubscribe(struct mcp_call *c)
+{
+    const char *uri = read_uri(c);
+    if (!uri)
+        return;
+    struct mcp_listener *l = c->session ? c->session->listener : NULL;
+    struct reader *r = l ? reader_find(l, topic_find(c->mcp, TOPIC_RESOURCE, uri)) : NULL;
+    if (r)
+        reader_free(r);
+    mcp_answer(c, json_object());
+}
+
+// ---- modern ----------------------------------------------------------------------------------------
+
+static void on_cancel(struct mcp_call *c)
+{
+    listener_free(c->work);
+}
+
+// Names in the filter: an array of texts, not too many, not too long.  0, or -1: the call was failed.
+static int check_names(struct mcp_call *c, const char *key, json_t *names)
+{
+    size_t i;
+    json_t *name;
+    if (!names)
+        return 0;
+    bool good = json_is_array(names) && json_array_size(names) <= LISTEN_PER_LISTENER;
+    json_array_foreach(names, i, name)
+    {
+        size_t length = json_string_length(name);
+        good = good && json_is_string(name) && length > 0 && length <= LISTEN_NAME_MAX;
+    }
+    if (good)
+        return 0;
+    mcp_fail(c, MCP_INVALID_PARAMS, NULL,
+             "'notifications.%s' must be an array of at most %d texts of 1 to %d bytes", key,
+             LISTEN_PER_LISTENER, LISTEN_NAME_MAX);
+    return -1;
+}
+
+static int check_filter(struct mcp_call *c, json_t *filter)
+{
+    if (!json_is_object(filter)) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL,
+                 "'notifications' must be an object that says what to listen for, such as "
+                 "{\"toolsListChanged\": true}");
+        return -1;
+    }
+    for (int i = 0; i < MCP_LIST_MAX; i++) {
+        json_t *value = json_object_get(filter, lists[i].filter);
+        if (value && !json_is_boolean(value)) {
+            mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'notifications.%s' must be true or false",
+                     lists[i].filter);
+            return -1;
+        }
+    }
+    json_t *tasks = json_object_get(filter, "taskIds");
+    if (check_names(c, "resourceSubscriptions", json_object_get(filter, "resourceSubscriptions")) <
+            0 ||
+        check_names(c, "taskIds", tasks) < 0)
+        return -1;
+    if (tasks && !mcp_client_can(c, "extensions/" MCP_EXTENSION_TASKS)) {
+        mcp_task_missing(c);
+        return -1;
+    }
+    return 0;
+}
+
+// Adds readers for the names that exist for this owner; `ret` gets them.
+static int honour_names(struct mcp_listener *l, enum topic_kind kind, json_t *names, json_t *ret)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(names, i, item)
+    {
+        const char *name = json_string_value(item), *owner = l->call->owner;
+        bool exists = kind == TOPIC_TASK ? mcp_task_exists(l->mcp, owner, name)
+                                         : mcp_resource_exists(l->mcp, name, owner);
+        if (!exists)
+            continue;
+        unsigned before = l->count;
+        if (reader_add(l, kind, name) < 0 ||
+            (l->count > before && json_array_append(ret, item) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+// What of the filter will be served, as an object; NULL: no memory.
+static json_t *honour(struct mcp_listener *l, json_t *filter)
+{
+    static const struct {
+        const char *key;
+        enum topic_kind kind;
+    } kinds[] = {{"resourceSubscriptions", TOPIC_RESOURCE}, {"taskIds", TOPIC_TASK}};
+    json_t *agreed = json_object();
+    int bad = agreed ? 0 : -1;
+    for (int i = 0; i < MCP_LIST_MAX; i++)
+        if (mcp_list_changes(l->mcp, (enum mcp_list)i) &&
+            json_is_true(json_object_get(filter, lists[i].filter)))
+            bad |= reader_add(l, TOPIC_LIST, lists[i].filter) |
+                   json_object_set_new(agreed, lists[i].filter, json_true());
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        json_t *names = json_object_get(filter, kinds[i].key), *got = json_array();
+        if (names && !bad)
+            bad |= honour_names(l, kinds[i].kind, names, got) |
+                   json_object_set(agreed, kinds[i].key, got);
+        json_decref(got);
+    }
+    if (!bad)
+        return agreed;
+    json_decref(agreed);
+    return NULL;
+}
+
+// Is there room for one more of this owner?  Otherwise the call was failed.
+static bool has_room_for_one(struct mcp_call *c)
+{
+    const struct mcp_listeners *all = c->mcp->listeners;
+    unsigned own = 0;
+    bool shared = c->owner[0] && all->modern_count >= LISTENERS_SHARE;
+    for (struct mcp_listener *l = shared ? all->modern : NULL; l; l = l->next)
+        own += strcmp(l->call->owner, c->owner) == 0;
+    if (all->modern_count < LISTENERS_MAX && own < LISTENERS_SHARE)
+        return true;
+    mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
+             "too many subscriptions/listen at this server: at most %d at one time%s; cancel one "
+             "or try again later",
+             own < LISTENERS_SHARE ? LISTENERS_MAX : LISTENERS_SHARE,
+             own < LISTENERS_SHARE ? "" : " for one client");
+    return false;
+}
+
+void mcp_handle_listen(struct mcp_call *c)
+{
+    json_t *filter = json_object_get(c->request.params, "notifications");
+    if (check_filter(c, filter) < 0)
+        return;
+    size_t more = json_array_size(json_object_get(filter, "resourceSubscriptions")) +
+                  json_array_size(json_object_get(filter, "taskIds"));
+    if (!has_room(c, 0, more) || !has_room_for_one(c))
+        return;
+    struct mcp_listener *l = listener_new(c->mcp, NULL, c);
+    json_t *agreed = l ? honour(l, filter) : NULL;
+    json_t *params = agreed ? json_pack("{s:o}", "notifications", agreed) : NULL;
+    if (!params) {
+        if (l)
+            listener_free(l);
+        mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
+        return;
+    }
+    c->work = l;
+    c->cancel = on_cancel;
+    c->progress_token = NULL; // it makes no progress
+    mcp_call_trim(c);
+    tell(l, "notifications/subscriptions/acknowledged", params);
+}
+
+// The end that the server chose.  On stdio, where no stream is closed, a notification says so too.
+static void end_gracefully(struct mcp_listener *l)
+{
+    struct mcp_call *c = l->call;
+    if (c->session) {
+        bool ended = false;
+        c->ended = &ended;
+        tell(l, "notifications/cancelled",
+             json_pack("{s:O, s:s}", "requestId", c->request.id, "reason",
+                       "the server is shutting down"));
+        if (ended) // there is nobody any more
+            return;
+        c->ended = NULL;
+    }
+    json_t *result = tag(l, NULL);
+    c->cancel = NULL;
+    c->work = NULL;
+    listener_free(l);
+    mcp_answer(c, result);
+}
+
+void mcp_listen_end_all(struct mcp *m)
+{
+    while (m->listeners && m->listeners->modern)
+        end_gracefully(m->listeners->modern);
+}
+
+// ---- the module --------------------------------------------------------------------------------
+
+int mcp_listen_open(struct mcp *m, struct err *e)
+{
+    m->listeners = calloc(1, sizeof *m->listeners);
+    return m->listeners ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "no memory for subscriptions");
+}
+
+// All legacy sessions have ended before, so every topic is gone with the last modern listener.
+void mcp_listen_close(struct mcp *m)
+{
+    mcp_listen_end_all(m);
+    free(m->listeners);
+    m->listeners = NULL;
+}

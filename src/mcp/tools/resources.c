@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// resources: see resources.h.  The list holds what every client sees, and the files of this one's key;
+// outputs of runs are reached by their template.
+
+#include "mcp/tools/resources.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "json/encode.h"
+#include "run/result.h"
+#include "mcp/fixtures.h"
+#include "mcp/protocol/icon.h"
+#include "mcp/tools/job.h"
+#include "mcp/tools/kept.h"
+#include "mcp/tools/sandbox.h"
+#include "compat/sets.h"
+#include "mcp/tools/shape.h"
+#include "mcp/tools/tool_run.h"
+#include "net/policy.h"
+
+enum {
+    COMPLETIONS_MAX = 100,
+    GUIDE_TTL_MS = 3600 * 1000,
+    INFO_TTL_MS = 5000,
+    LIST_TTL_MS = 1000, // files come and go
+    URI_SHOWN_MAX = 200
+};
+
+static const char guide[] =
+    "# Running Python here\n"
+    "\n"
+    "`execute_python` runs a piece of Python in an isolated box and returns what it printed, the "
+    "value of its last expression, its error, and the files that it made.\n"
+    "\n"
+    "- **Fresh, or in a session.** Without `session` every call begins anew: send complete code. "
+    "With `session` (any name, or a handle of `open_session`) variables, imports and files stay "
+    "from "
+    "call to call, as in a notebook.\n"
+    "- **Last expression.** End with an expression and its value comes back as `result`; there is "
+    "no need to print it.\n"
+    "- **Pictures.** Figures of matplotlib come back as images, on `plt.show()` or at the end; "
+    "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
+    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. What a "
+    "run "
+    "leaves in `/mnt/data` is linked in its answer.\n"
+    "- **No network** unless hosts were allowed (`get_sandbox_info` names them; `network` asks for "
+    "fewer), and no packages can be installed during a run. `get_sandbox_info` names the "
+    "interpreter, the preloaded modules and all limits.\n"
+    "- **Arguments**: `session`, `files` (written before the run), `variables` (set before the "
+    "run), "
+    "`timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes `sys.argv[1:]`), "
+    "`background`, `network`.\n"
+    "- **Errors** name the line and come with a hint. A run that was stopped still returns what it "
+    "had printed.\n"
+    "\n"
+    "## Verdicts\n"
+    "\n"
+    "| verdict | what happened | what helps |\n"
+    "|---|---|---|\n"
+    "| `ok` | it ran to its end | |\n"
+    "| `error` | an exception, or an exit code other than 0 | correct the line that is named |\n"
+    "| `timeout_wall`, `timeout_cpu` | out of time | do less, or raise `timeout` / `cpu_seconds` "
+    "|\n"
+    "| `out_of_memory` | above the memory limit | smaller pieces, or raise `memory_mb` |\n"
+    "| `too_many_processes`, `disk_full` | another limit | fewer workers, smaller files |\n"
+    "| `output_limit` | printed too much | print a summary, write details to a file |\n"
+    "| `denied` | used a kernel interface that boxes do not have | use another way |\n"
+    "| `lost` | the box was ended from outside | run it again |\n"
+    "\n"
+    "## Sessions\n"
+    "\n"
+    "A session keeps variables, imports, files and history (`_`, `In`, `Out`). It runs one thing "
+    "at a "
+    "time, in the order of asking. An error, a timeout or an interruption keeps the variables; "
+    "only a "
+    "box that had to be ended loses them, and the answer says so first. A session that is not used "
+    "for "
+    "its idle time ends by itself. Each answer tells which variables are new or changed. With "
+    "`checkpoint: true` in `open_session`, `undo_session` takes back runs with their variables and "
+    "files; `fork_session` makes an independent copy.\n"
+    "\n"
+    "## Files\n"
+    "\n"
+    "`write_file` puts a file in, `list_files` and `read_file` look, `delete_file` removes. Files "
+    "that a "
+    "run makes can be read as `sandbox://{session}/{path}` (the execution_id in place of the "
+    "session "
+    "where there was none) and, over HTTP, downloaded by the link in the answer, for about an "
+    "hour, "
+    "also when the session has ended.\n"
+    "\n"
+    "## Long runs\n"
+    "\n"
+    "Many clients give up on a call after 60 seconds. For more, pass `background: true`; the "
+    "answer has an `execution_id`. Call `check_run` with it and `wait: 30` until `state` is "
+    "`finished`.\n"
+    "\n"
+    "## Long output\n"
+    "\n"
+    "An answer that would be too long keeps its beginning and its end and says how much is "
+    "missing. "
+    "All of it can be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
+    "`result`, `error`; pictures and tables as `display-1` and so on).\n";
+
+static json_t *read_guide(struct mcp *m, const char *owner)
+{
+    (void)m;
+    (void)owner;
+    return json_string(guide);
+}
+
+static json_t *read_info(struct mcp *m, const char *owner)
+{
+    json_t *info = tool_run_info(m, owner);
+    _cleanup_free_ char *text = info ? json_dumps(info, JSON_INDENT(2)) : NULL;
+    json_decref(info);
+    return text ? json_string(text) : NULL;
+}
+
+static const struct resource {
+    const char *uri, *name, *title, *description, *mime_type;
+    double priority;
+    size_t size; // 0: changes
+    int64_t ttl_ms;
+    json_t *(*read)(struct mcp *m, const char *owner);
+} resources[] = {
+    {"constrictor://guide", "guide", "How to use this server",
+     "How to run code here, what the verdicts mean, long runs and long output", "text/markdown",
+     0.8, sizeof guide - 1, GUIDE_TTL_MS, read_guide},
+    {"constrictor://info", "info", "State of the sandbox",
+     "Python version, preloaded modules, limits and isolation layers, as get_sandbox_info tells",
+     "application/json", 0.5, 0, INFO_TTL_MS, read_info},
+};
+
+static const char run_template[] = "run://{execution_id}/{part}";
+
+// ---- lists ---------------------------------------------------------------------------------------
+
+// When the server started; what does not change was last changed then.  Found once: a list that differs
+// from call to call by a second is another list to a client.
+static const char *started_at(struct mcp *m)
+{
+    static char text[TEXT_TIME_MAX];
+    if (!text[0])
+        text_format_time((int64_t)time(NULL) * 1000 - tool_runs_uptime_ms(mcp_tool_runs(m)), text);
+    return text;
+}
+
+static json_t *annotations_json(const struct mcp_call *c, double priority, bool changes)
+{
+    json_t *o = json_pack("{s:[s, s], s:f}", "audience", "assistant", "user", "priority", priority);
+    if (c->version >= MCP_2025_06_18 && !changes)
+        (void)json_object_set_new(o, "lastModified", json_string(started_at(c->mcp)));
+    return o;
+}
+
+// Fields of later revisions.
+static void add_late_fields(const struct mcp_call *c, json_t *o, const char *title)
+{
+    if (c->version >= MCP_2025_06_18)
+        (void)json_object_set_new(o, "title", json_string(title));
+    if (c->version >= MCP_2025_11_25)
+        (void)json_object_set_new(o, "icons", mcp_icons_json());
+}
+
+static json_t *resource_json(const struct mcp_call *c, const struct resource *r)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o}", "uri", r->uri, "name", r->name,
+                          "description", r->description, "mimeType", r->mime_type, "annotations",
+                          annotations_json(c, r->priority, r->size == 0));
+    add_late_fields(c, o, r->title);
+    if (r->size && c->version >= MCP_2025_03_26)
+        (void)json_object_set_new(o, "size", json_integer((json_int_t)r->size));
+    return o;
+}
+
+// For caches between us and the client, or in it.
+static void add_cache_hints(const struct mcp_call *c, json_t *result, int64_t ttl_ms,
+                            bool is_private)
+{
+    if (!c->modern)
+        return;
+    (void)json_object_set_new(result, "ttlMs", json_integer(ttl_ms));
+    (void)json_object_set_new(result, "cacheScope", json_string(is_private ? "private" : "public"));
+}
+
+// Answers with one page of `all`, which is taken.
+static void answer_page(struct mcp_call *c, const char *name, const char *key, json_t *all,
+                        bool is_private)
+{
+    size_t first, total = json_array_size(all);
+    if (mcp_page_begin(c, name, &first) < 0) {
+        json_decref(all);
+        return;
+    }
+    size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
+    json_t *page = json_array();
+    for (size_t i = first; i < next; i++)
+        (void)json_array_append(page, json_array_get(all, i));
+    json_t *result = json_pack("{s:o}", key, page);
+    if (result)
+        mcp_page_next(c, name, result, next, total);
+    if (result && is_private)
+        add_cache_hints(c, result, LIST_TTL_MS, true);
+    json_decref(all);
+    mcp_answer(c, result);
+}
+
+static void merge(json_t *all, json_t *more)
+{
+    (void)json_array_extend(all, more);
+    json_decref(more);
+}
+
+void mcp_handle_resources_list(struct mcp_call *c)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        (void)json_array_append_new(all, resource_json(c, &resources[i]));
+    if (c->mcp->fixtures)
+        merge(all, fixture_resources());
+    merge(all, sandbox_resources(c));
+    answer_page(c, "resources", "resources", all, true);
+}
+
+void mcp_handle_templates_list(struct mcp_call *c)
+{
+    json_t *all = json_array();
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output", "description",
+        "Full output of a recent run, for one hour; part is stdout, stderr, result, error, or "
+        "display-1 and so on for what it showed. Text that is mostly control characters is a blob "
+        "of "
+        "its bytes",
+        "annotations", annotations_json(c, 0.6, true));
+    add_late_fields(c, o, "Output of a run");
+    (void)json_array_append_new(all, o);
+    o = json_pack("{s:s, s:s, s:s, s:o}", "uriTemplate", SANDBOX_TEMPLATE, "name", "file",
+                  "description",
+                  "A file that code made or that was written for it. session: handle or name of a "
+                  "session, or the execution_id of a run without one; path: below /mnt/data. Files "
+                  "that a run made are kept for about an hour, also when the session has ended",
+                  "annotations", annotations_json(c, 0.7, true));
+    add_late_fields(c, o, "File of a session");
+    (void)json_array_append_new(all, o);
+    if (mcp_tool_set_is_on(c->mcp, TOOLS_KERNELS)) {
+        o = json_pack(
+            "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", KERNELS_TEMPLATE, "name", "session",
+            "description", "A session that is open: how many runs it had, and when the last was",
+            "mimeType", "application/json", "annotations", annotations_json(c, 0.4, true));
+        add_late_fields(c, o, "Session");
+        (void)json_array_append_new(all, o);
+    }
+    if (c->mcp->fixtures)
+        merge(all, fixture_templates());
+    answer_page(c, "templates", "resourceTemplates", all, false);
+}
+
+// ---- read ----------------------------------------------------------------------------------------
+
+void mcp_resource_answer(struct mcp_call *c, json_t *contents, int64_t ttl_ms, bool is_private)
+{
+    json_t *result = contents ? json_pack("{s:[o]}", "contents", contents) : NULL;
+    if (result)
+        add_cache_hints(c, result, ttl_ms, is_private);
+    mcp_answer(c, result);
+}
+
+void mcp_resource_missing(struct mcp_call *c, const char *uri)
+{
+    char shown[URI_SHOWN_MAX + 1];
+    snprintf(shown, sizeof shown, "%s", uri);
+    text_sanitize(shown);
+    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+             json_pack("{s:s}", "uri", uri),
+             "resource not found: '%s'; outputs of runs are kept for an hour, resources/list and "
+             "resources/templates/list name the others",
+             shown);
+}
+
+void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why)
+{
+    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+             json_pack("{s:s, s:s}", "uri", uri, "code", err_code_name(why->code)), "%s%s%s",
+             why->message, why->hint[0] ? "; " : "", why->hint);
+}
+
+static json_t *contents_json(const char *uri, const char *mime_type, const char *key, json_t *text)
+{
+    return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, key, text) : NULL;
+}
+
+// SECURITY: in JSON a control character takes six bytes.  Where the text would be longer than its base64,
+// it is sent as that, so that no output grows to more than about twice its length, and none is lost.
+static bool is_mostly_control(const char *text, size_t length)
+{
+    size_t controls = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        controls += c < 0x20 && c != '\n' && c != '\r' && c != '\t';
+    }
+    return controls > length / 15; // 5 bytes more for each, or a third more for all
+}
+
+bool mcp_is_text(const char *data, size_t length)
+{
+    return !memchr(data, '\0', length) && !is_mostly_control(data, length) &&
+           utf8_valid_length(data, length) == length;
+}
+
+static json_t *run_contents(const char *uri, const char *mime_type, const char *text, size_t length)
+{
+    size_t clean = 0;
+    if (mcp_kept_is_blob(mime_type)) // base64 already
+        return contents_json(uri, mime_type, "blob", json_stringn(text, length));
+    if (is_mostly_control(text, length)) {
+        _cleanup_free_ char *coded = encode_base64(text, length);
+        return contents_json(uri, mime_type, "blob",
+                             coded ? json_stringn_nocheck(coded, strlen(coded)) : NULL);
+    }
+    _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
+    return contents_json(uri, mime_type, "text", copy ? json_stringn_nocheck(copy, clean) : NULL);
+}
+
+// What a run printed or showed: of one that goes on as far as it came, else what was kept.  NULL: none.
+static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
+{
+    char id[RESULT_ID_SIZE];
+    enum kept_part part;
+    size_t length;
+    if (mcp_kept_parse_uri(uri, id, &part) < 0)
+        return NULL;
+    json_t *live = job_live(m, owner, id, part);
+    const char *text = live ? json_string_value(live) : NULL, *mime_type = "text/plain";
+    if (live)
+        length = json_string_length(live);
+    else if (!(text = mcp_kept_find(m, owner, id, part, &mime_type, &length)))
+        return NULL;
+    json_t *contents = run_contents(uri, mime_type, text, length);
+    json_decref(live);
+    return contents;
+}
+
+void mcp_handle_resources_read(struct mcp_call *c)
+{
+    const char *uri = json_string_value(json_object_get(c->request.params, "uri"));
+    if (!uri) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'uri' must be the URI of a resource, as a text");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        if (strcmp(uri, resources[i].uri) == 0) {
+            mcp_resource_answer(c,
+                                contents_json(uri, resources[i].mime_type, "text",
+                                              resources[i].read(c->mcp, c->owner)),
+                                resources[i].ttl_ms, c->mcp->gate && net_is_on(c->mcp->config));
+            return;
+        }
+    if (sandbox_read(c, uri) || kernels_resource_read(c, uri))
+        return;
+    json_t *contents = read_run(c->mcp, uri, c->owner);
+    if (contents)
+        mcp_resource_answer(c, contents, 0, true);
+    else if (!c->mcp->fixtures || !fixture_resource_read(c, uri))
+        mcp_resource_missing(c, uri);
+}
+
+bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
+{
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        if (strcmp(uri, resources[i].uri) == 0)
+            return true;
+    char id[RESULT_ID_SIZE];
+    enum kept_part part;
+    const char *mime_type;
+    size_t length;
+    if (mcp_kept_parse_uri(uri, id, &part) == 0)
+        return job_is_running(m, owner, id) ||
+               mcp_kept_find(m, owner, id, part, &mime_type, &length);
+    return sandbox_exists(m, uri, owner) || kernels_resource_exists(m, uri, owner) ||
+           (m->fixtures && fixture_resource_exists(uri));
+}
+
+// ---- completion ----------------------------------------------------------------------------------
+
+json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
+                              const char *variable, const char *prefix, json_t *known)
+{
+    if (strcmp(uri_template, SANDBOX_TEMPLATE) == 0)
+        return sandbox_complete(m, owner, variable, prefix,
+                                json_string_value(json_object_get(known, "session")));
+    if (strcmp(uri_template, KERNELS_TEMPLATE) == 0 && mcp_tool_set_is_on(m, TOOLS_KERNELS))
+        return strcmp(variable, "session_id") == 0 ? kernels_resource_complete(m, owner, prefix)
+                                                   : NULL;
+    if (strcmp(uri_template, run_template) != 0)
+        return NULL;
+    if (strcmp(variable, "execution_id") == 0)
+        return mcp_kept_ids(m, owner, prefix, COMPLETIONS_MAX);
+    if (strcmp(variable, "part") != 0)
+        return NULL;
+    json_t *names = json_array();
+    for (int i = 0; i < KEPT_PART_MAX; i++)
+        if (strncmp(kept_part_names[i], prefix, strlen(prefix)) == 0)
+            (void)json_array_append_new(names, json_string(kept_part_names[i]));
+    return names;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// schema_kit: words to write JSON schemas with, for the tables of tools.  Only what every client and every
+// model provider understands: a type each, no references, nothing but "anyOf" to say that a value may be
+// null.
+
+#ifndef CONSTRICTOR_MCP_TOOLS_SCHEMA_WORDS_H
+#define CONSTRICTOR_MCP_TOOLS_SCHEMA_WORDS_H
+
+// clang-format off
+
+#define FIELD(name, schema) "\"" name "\": " schema
+#define TYPE(type) "{\"type\": \"" type "\"}"
+#define NULLABLE(schema) "{\"anyOf\": [" schema ", " TYPE("null") "]}"
+#define LIST(items) "{\"type\": \"array\", \"items\": " items "}"
+#define MAP(values) "{\"type\": \"object\", \"additionalProperties\": " values "}"
+#define OBJECT(required, fields)                                                                   \
+    "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "]}"
+#define STRING TYPE("string")
+#define INTEGER TYPE("integer")
+#define NUMBER TYPE("number")
+#define BOOLEAN TYPE("boolean")
+#define ANY                                                                                        \
+    "{\"anyOf\": [" TYPE("object") ", " TYPE("array") ", " STRING ", " NUMBER ", " BOOLEAN ", "    \
+    TYPE("null") "]}"
+
+// Arguments that several tools take.
+#define SESSION_ARGUMENT(text)                                                                     \
+    "\"session\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"" text "\"}"
+
+#define FILES_ARGUMENT                                                                             \
+    "\"files\": {\"type\": \"array\", \"maxItems\": 100, \"items\": {\"type\": \"object\", \"properties\": {" \
+    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Where, below " \
+        "/mnt/data, such as data/sales.csv.\"}, "                                                  \
+    "\"text\": {\"type\": \"string\", \"description\": \"The contents, as text.\"}, "               \
+    "\"base64\": {\"type\": \"string\", \"description\": \"The contents, as base64; instead of text.\"}" \
+    "}, \"required\": [\"path\"], \"additionalProperties\": false}, \"description\": \"Files to write into " \
+    "/mnt/data first.\"}"
+
+#define VARIABLES_ARGUMENT                                                                         \
+    "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and JSON values.\"}"
+
+// Several types in one word: clients drop every tool for an argument without a "type".
+#define NETWORK_ARGUMENT(text)                                                                     \
+    "\"network\": {\"type\": [\"array\", \"string\", \"object\"], \"maxItems\": 256, \"items\": {\"type\": " \
+    "[\"string\", \"object\"]}, \"properties\": {\"allow\": " TYPE("array") ", \"deny\": " TYPE("array") \
+    "}, \"description\": \"" text " \\\"off\\\", or a " \
+    "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
+    "\\\"deny\\\": [...]}; never more than the key may reach, which is what counts when it is left out.\"}"
+
+#define ENVIRONMENT_ARGUMENT(text)                                                                 \
+    "\"environment\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"" text "\"}"
+
+#define REQUIREMENTS(text)                                                                         \
+    "{\"type\": [\"array\", \"string\"], \"minLength\": 1, \"maxLength\": 20000, \"minItems\": 1, \"maxItems\": " \
+    "100, \"items\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1000}, \"description\": \"" text "\"}"
+#define PACKAGES_ARGUMENT(text) "\"packages\": " REQUIREMENTS(text)
+
+#define POLICY_ARGUMENTS                                                                           \
+    "\"policy\": {\"type\": \"string\", \"enum\": [\"open\", \"guarded\", \"restricted\"], \"description\": " \
+        "\"What code is told about imports: open allows all, guarded refuses imports that no tier allows, " \
+        "restricted also refuses what leads out of ordinary code (RestrictedPython). Never wider than the " \
+        "server's own, which counts when it is left out. Advice on top of the sandbox, not its wall.\"}, " \
+    "\"allowed_imports\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", " \
+        "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules that may be imported, such " \
+        "as [\\\"math\\\", \\\"json\\\"]; never more than the server's policy allows.\"}"
+
+// What several tools give.
+#define VIOLATION                                                                                  \
+    OBJECT("\"kind\", \"target\", \"reason\"",                                                     \
+           FIELD("kind", STRING) ", " FIELD("target", STRING) ", "                                 \
+           FIELD("line", NULLABLE(INTEGER)) ", " FIELD("column", NULLABLE(INTEGER)) ", "           \
+           FIELD("reason", STRING) ", " FIELD("hint", STRING) ", " FIELD("layer", STRING))
+
+#define NETWORK                                                                                    \
+    "{\"anyOf\": [" STRING ", "                                                                    \
+    OBJECT("\"allow\", \"deny\"",                                                                  \
+           FIELD("allow", LIST(RULE)) ", " FIELD("deny", LIST(RULE)) ", "                          \
+           FIELD("allow_omitted", INTEGER) ", " FIELD("deny_omitted", INTEGER)) "]}"
+#define RULE "{\"anyOf\": [" STRING ", " TYPE("object") "]}"
+
+#define SECURITY_EVENT                                                                             \
+    OBJECT("\"kind\", \"target\", \"layer\", \"hint\", \"count\"",                                 \
+           FIELD("kind", STRING) ", " FIELD("action", STRING) ", " FIELD("target", STRING) ", "    \
+           FIELD("host", NULLABLE(STRING)) ", " FIELD("address", NULLABLE(STRING)) ", "            \
+           FIELD("port", NULLABLE(INTEGER)) ", " FIELD("rule", NULLABLE(STRING)) ", "              \
+           FIELD("reason", STRING) ", " FIELD("line", INTEGER) ", "                                \
+           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", \"restricted\", \"seccomp\"]}") ", " \
+           FIELD("hint", STRING) ", " FIELD("count", INTEGER))
+
+#define NETWORK_USAGE                                                                              \
+    OBJECT("\"connections\", \"requests\", \"bytes_up\", \"bytes_down\", \"hosts\"",               \
+           FIELD("connections", INTEGER) ", " FIELD("requests", INTEGER) ", "                      \
+           FIELD("bytes_up", INTEGER) ", " FIELD("bytes_down", INTEGER) ", "                       \
+           FIELD("hosts", LIST(OBJECT("\"host\"",                                                  \
+               FIELD("host", STRING) ", " FIELD("port", INTEGER) ", "                              \
+               FIELD("connections", INTEGER) ", " FIELD("bytes_up", INTEGER) ", "                  \
+               FIELD("bytes_down", INTEGER)))) ", " FIELD("hosts_omitted", INTEGER))
+
+#define FILE_FIELDS                                                                                \
+    FIELD("path", STRING) ", " FIELD("size", INTEGER) ", " FIELD("mime_type", STRING) ", "         \
+    FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING)) ", "                         \
+    FIELD("error", OBJECT("\"code\", \"message\"", FIELD("code", STRING) ", " FIELD("message", STRING) ", " FIELD("hint", STRING)))
+
+#define VARIABLE                                                                                   \
+    OBJECT("\"name\", \"change\"",                                                                 \
+           FIELD("name", STRING) ", "                                                              \
+           FIELD("change", "{\"type\": \"string\", \"enum\": [\"added\", \"changed\", \"removed\"]}") ", " \
+           FIELD("type", NULLABLE(STRING)) ", " FIELD("shape", NULLABLE(LIST(INTEGER))) ", "       \
+           FIELD("length", NULLABLE(INTEGER)) ", " FIELD("text", NULLABLE(STRING)))
+
+#define CHECKPOINT                                                                                 \
+    OBJECT("\"state\"",                                                                            \
+           FIELD("state", "{\"type\": \"string\", \"enum\": [\"made\", \"unavailable\", \"restored\"]}") ", " \
+           FIELD("reason", NULLABLE(STRING)) ", " FIELD("name", NULLABLE(STRING)) ", "             \
+           FIELD("kept", INTEGER) ", " FIELD("available", INTEGER))
+
+#define PYTHON                                                                                     \
+    OBJECT("\"python\", \"version\"",                                                              \
+           FIELD("python", STRING) ", " FIELD("version", STRING) ", "                              \
+           FIELD("preloaded", LIST(STRING)) ", "                                                   \
+           FIELD("preload_failed", LIST(MAP(STRING))))
+
+// clang-format on
+
+#endif

@@ -1,0 +1,650 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tool_env: tools that change environments: install packages, create, reset.  See tool_env.h and
+// env/envs.h.  Called by tools.c in the gate.
+//
+//   1. A call that waits for a job is its listener; when the time of `wait` is over it is answered with how far the
+//      job is, and the job goes on.  As a task it waits for the end.
+//   2. A call that is cancelled cancels its job: an environment is then as it was.
+//   3. Without `environment` a caller means "base": what the interpreter has, and what this caller installed into it; runs
+//      that name no environment have it too.  Each caller has its own.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "env/env_words.h"
+#include "env/envs.h"
+#include "run/gate.h"
+#include "env/warm_boxes.h"
+#include "env/packages.h"
+#include "env/preload.h"
+#include "session/session.h"
+#include "mcp/protocol/bounds.h"
+#include "mcp/tools/shape.h"
+#include "mcp/tools/tool_env.h"
+
+enum {
+    WAIT_MS = 30000, // unless the call says otherwise
+};
+
+// ---- what all of them do -------------------------------------------------------------------------
+
+void tool_env_refuse(struct mcp_call *c, const struct err *e)
+{
+    tool_error(c, err_code_name(e->code), e->hint, "%s", e->message);
+}
+
+bool tool_env_has_gate(struct mcp_call *c)
+{
+    if (c->mcp->gate)
+        return true;
+    tool_error(c, err_code_name(ERR_INTERNAL), NULL, "there are no environments here");
+    return false;
+}
+
+// Answers with an object and the words for it; takes both.
+void tool_env_answer(struct mcp_call *c, json_t *object, char *words, bool is_error)
+{
+    size_t length = words ? strlen(words) : 0;
+    while (length > 0 && words[length - 1] == '\n')
+        length--;
+    json_t *text = length ? shape_clip(words, length, c->mcp->config->text_budget) : NULL;
+    free(words);
+    c->work = NULL;
+    c->cancel = NULL;
+    tool_answer(c, text ? json_pack("[{s:s, s:o}]", "type", "text", "text", text) : NULL, object,
+                is_error);
+}
+
+// The environment that a call means: NULL when the call was answered.
+const char *tool_env_name(struct mcp_call *c, json_t *arguments)
+{
+    if (!json_object_get(arguments, "environment"))
+        return ENV_BASE;
+    return tool_string(c, arguments, "environment");
+}
+
+// Words for a job, and what to do about one that goes on.  New.
+static char *words_of(json_t *status, const char *lead)
+{
+    _cleanup_free_ char *words = env_words_status(status);
+    const char *job = json_string_value(json_object_get(status, "job"));
+    char *text = NULL;
+    bool over = env_status_is_over(status);
+    if (!words || asprintf(&text, "%s%s%s%s%s", lead, words,
+                           over ? "" : "Call check_package_status with {\"job\": \"",
+                           over  ? ""
+                           : job ? job
+                                 : "",
+                           over ? "" : "\", \"wait\": 30} for more.") < 0)
+        return NULL;
+    return text;
+}
+
+void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead)
+{
+    bool failed = env_status_is_over(status) && !env_status_is_ready(status);
+    tool_env_answer(c, json_incref(status), words_of(status, lead), failed);
+}
+
+// ---- a job that a call waits for -------------------------------------------------------------------
+
+struct order {
+    struct mcp_call *call;
+    struct env_job *job;
+    struct event *timer;
+    bool starting;            // envs_order() has not returned yet
+    json_t *last;             // what on_done said meanwhile
+    tool_env_present present; // NULL: tool_env_answer_status()
+    json_t *arguments;        // held for it
+    char lead[256];
+    char owner[MCP_OWNER_MAX + 1];
+    char id[ENV_JOB_ID_SIZE];
+};
+
+static void order_free(struct order *o)
+{
+    if (o->timer)
+        event_free(o->timer);
+    json_decref(o->last);
+    json_decref(o->arguments);
+    free(o);
+}
+
+static void answer_order(struct order *o, json_t *status)
+{
+    struct mcp_call *c = o->call;
+    c->work = NULL;
+    c->cancel = NULL;
+    if (o->present)
+        o->present(c, o->arguments, status, NULL);
+    else
+        tool_env_answer_status(c, status, o->lead);
+}
+
+static void refuse_order(struct order *o, const struct err *e)
+{
+    struct mcp_call *c = o->call;
+    c->work = NULL;
+    c->cancel = NULL;
+    if (o->present)
+        o->present(c, o->arguments, NULL, e);
+    else
+        tool_env_refuse(c, e);
+}
+
+static void on_progress(struct env_job *j, const json_t *status, void *argument)
+{
+    struct order *o = argument;
+    char text[256];
+    (void)j;
+    env_words_progress(status, text, sizeof text);
+    mcp_progress(o->call, json_number_value(json_object_get(status, "progress")), 1, text);
+}
+
+static void on_done(struct env_job *j, const json_t *status, void *argument)
+{
+    struct order *o = argument;
+    (void)j;
+    if (o->starting) {
+        o->last = json_deep_copy(status);
+        return;
+    }
+    json_t *copy = json_deep_copy(status); // the job's own may change or go
+    answer_order(o, copy);
+    json_decref(copy);
+    order_free(o);
+}
+
+static void on_waited(evutil_socket_t fd, short what, void *argument)
+{
+    struct order *o = argument;
+    struct mcp_call *c = o->call;
+    struct err e;
+    (void)fd;
+    (void)what;
+    env_job_forget(o->job);
+    json_t *status = envs_status(c->mcp->gate, o->owner, o->id, &e);
+    if (status) {
+        answer_order(o, status);
+        json_decref(status);
+    } else {
+        refuse_order(o, &e);
+    }
+    order_free(o);
+}
+
+static void cancel_order(struct mcp_call *c)
+{
+    struct order *o = c->work;
+    struct err e;
+    env_job_forget(o->job);
+    (void)envs_cancel(c->mcp->gate, o->owner, o->id, &e);
+    order_free(o);
+}
+
+static bool set_wait(struct order *o, uint64_t wait_ms)
+{
+    struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000),
+                           .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
+    if (o->call->task)
+        return true; // it waits for the end
+    o->timer = evtimer_new(o->call->mcp->base, on_waited, o);
+    return o->timer && event_add(o->timer, &wait) == 0;
+}
+
+// The same for every set of tools.  `lead` stands before the words of the default set's answer.
+static void have_done(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                      uint64_t wait_ms, const char *lead, tool_env_present present)
+{
+    struct err e;
+    struct order *o = calloc(1, sizeof *o);
+    if (!o) {
+        tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
+        return;
+    }
+    o->call = c;
+    o->starting = true;
+    snprintf(o->owner, sizeof o->owner, "%s", c->owner);
+    snprintf(o->lead, sizeof o->lead, "%s", lead);
+    o->present = present;
+    o->arguments = json_incref(arguments);
+    order->owner = o->owner;
+    order->on_progress = on_progress;
+    order->on_done = on_done;
+    order->argument = o;
+    o->job = envs_order(c->mcp->gate, order, &e);
+    o->starting = false;
+    if (!o->job) {
+        refuse_order(o, &e);
+        order_free(o);
+        return;
+    }
+    if (o->last) {
+        answer_order(o, o->last);
+        order_free(o);
+        return;
+    }
+    snprintf(o->id, sizeof o->id, "%s", env_job_id(o->job));
+    c->work = o;
+    c->cancel = cancel_order;
+    mcp_call_trim(c);
+    if (!set_wait(o, wait_ms))
+        on_waited(-1, 0, o); // nobody can wait: as it is now
+}
+
+static void start_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                        const char *lead)
+{
+    have_done(c, arguments, order, bounds_milliseconds(arguments, "wait", WAIT_MS), lead, NULL);
+}
+
+void tool_env_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+                    uint64_t wait_ms, tool_env_present present)
+{
+    have_done(c, arguments, order, wait_ms, "", present);
+}
+
+// As a task unless the caller says how long it waits.
+static bool is_long(const struct mcp_call *c, json_t *arguments)
+{
+    (void)c;
+    return !json_object_get(arguments, "wait");
+}
+
+// ---- for tools that run code -------------------------------------------------------------------------
+
+int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_environment,
+                  json_t **ret_packages)
+{
+    struct err e;
+    json_t *packages = json_object_get(arguments, "packages");
+    bool named = json_object_get(arguments, "environment");
+    *ret_environment = named ? tool_string(c, arguments, "environment") : NULL;
+    *ret_packages = NULL;
+    if (named && !*ret_environment)
+        return -1;
+    if (named && packages) {
+        tool_error(c, err_code_name(ERR_BAD_VALUE),
+                   "install_package puts packages into an environment; then name only that",
+                   "arguments 'environment' and 'packages' both say what code can import");
+        return -1;
+    }
+    if (!packages || (c->mcp->gate && (*ret_packages = packages_set(c->mcp->gate, packages, &e))))
+        return 0;
+    if (!tool_env_has_gate(c))
+        return -1;
+    (void)err_wrap(&e, "argument 'packages'");
+    tool_env_refuse(c, &e);
+    return -1;
+}
+
+// ---- install_package -----------------------------------------------------------------------------
+
+json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments)
+{
+    struct err e;
+    json_t *packages = json_object_get(arguments, "packages"),
+           *names = json_object_get(arguments, "package_names");
+    if (!packages == !names) {
+        tool_error(c, err_code_name(ERR_BAD_VALUE),
+                   "pass packages, such as \"pandas matplotlib>=3\"",
+                   packages ? "arguments 'packages' and 'package_names' are the same; one is enough"
+                            : "argument 'packages' is missing");
+        return NULL;
+    }
+    json_t *list = envs_requirements(packages ? packages : names, &e);
+    if (list)
+        return list;
+    (void)err_wrap(&e, "argument '%s'", packages ? "packages" : "package_names");
+    tool_env_refuse(c, &e);
+    return NULL;
+}
+
+// Optional requirements of another argument: 0 and NULL without it; -1: the call was answered.
+static int constraints_of(struct mcp_call *c, json_t *arguments, json_t **ret)
+{
+    struct err e;
+    json_t *given = json_object_get(arguments, "constraints");
+    *ret = given ? envs_requirements(given, &e) : NULL;
+    if (!given || *ret)
+        return 0;
+    (void)err_wrap(&e, "argument 'constraints'");
+    tool_env_refuse(c, &e);
+    return -1;
+}
+
+// With a `lead` the environment was made for it.
+static void install(struct mcp_call *c, json_t *arguments, const char *name, json_t *requirements,
+                    const char *lead)
+{
+    json_t *constraints;
+    if (constraints_of(c, arguments, &constraints) < 0)
+        return;
+    struct env_order order = {
+        .change = ENV_INSTALL,
+        .name = name,
+        .fresh = lead[0] != '\0',
+        .lock = json_string_value(json_object_get(arguments, "lock")),
+        .requirements = requirements,
+        .constraints = constraints,
+        .upgrade = json_is_true(json_object_get(arguments, "upgrade")),
+        .source_builds = json_is_true(json_object_get(arguments, "source_builds")),
+    };
+    start_order(c, arguments, &order, lead);
+    json_decref(constraints);
+}
+
+static void install_package(struct mcp_call *c, json_t *arguments)
+{
+    const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
+    json_t *requirements = name ? tool_env_requirements(c, arguments) : NULL;
+    if (!requirements)
+        return;
+    json_t *held = json_incref(arguments); // `name` is in it, and the call lets go of it
+    install(c, arguments, name, requirements, "");
+    json_decref(held);
+    json_decref(requirements);
+}
+
+// ---- create_python_env ---------------------------------------------------------------------------
+
+static bool make_name(char buf[ENV_NAME_MAX + 1])
+{
+    unsigned char random[4];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return false;
+    snprintf(buf, ENV_NAME_MAX + 1, "env-%02x%02x%02x%02x", random[0], random[1], random[2],
+             random[3]);
+    return true;
+}
+
+// Name and interpreter of a new environment; false: the call was answered.
+static bool read_new(struct mcp_call *c, json_t *arguments, char name[ENV_NAME_MAX + 1],
+                     const char **ret_python)
+{
+    const char *given = NULL;
+    *ret_python = NULL;
+    if (json_object_get(arguments, "name") && !(given = tool_string(c, arguments, "name")))
+        return false;
+    if (json_object_get(arguments, "python") &&
+        !(*ret_python = tool_string(c, arguments, "python")))
+        return false;
+    if (given)
+        snprintf(name, ENV_NAME_MAX + 1, "%s", given);
+    else if (!make_name(name)) {
+        tool_error(c, err_code_name(ERR_SYSTEM), "try again later",
+                   "the kernel has no random bytes");
+        return false;
+    }
+    return true;
+}
+
+static int create(struct mcp_call *c, const char *name, const char *python, json_t *preload,
+                  struct err *e)
+{
+    struct err ignored;
+    if (envs_create(c->mcp->gate, c->owner, name, python, e) < 0)
+        return -1;
+    if (!preload || nursery_declare(c->mcp->gate, c->owner, name, preload, e) >= 0)
+        return 0;
+    (void)envs_delete(c->mcp->gate, c->owner, name, &ignored);
+    return -1;
+}
+
+static void create_python_env(struct mcp_call *c, json_t *arguments)
+{
+    struct err e;
+    char name[ENV_NAME_MAX + 1], lead[256];
+    const char *python;
+    json_t *requirements = NULL, *packages = json_object_get(arguments, "packages");
+    if (!tool_env_has_gate(c) || !read_new(c, arguments, name, &python))
+        return;
+    if (packages && !(requirements = envs_requirements(packages, &e))) {
+        (void)err_wrap(&e, "argument 'packages'");
+        tool_env_refuse(c, &e);
+        return;
+    }
+    json_t *lock = json_object_get(arguments, "lock");
+    if (lock && (requirements || strlen(json_string_value(lock)) != json_string_length(lock))) {
+        tool_error(c, err_code_name(ERR_BAD_VALUE), "give one of them, as text",
+                   requirements ? "arguments 'packages' and 'lock' both say what to install"
+                                : "argument 'lock' has a NUL character");
+        json_decref(requirements);
+        return;
+    }
+    json_t *modules = json_object_get(arguments, "preload");
+    json_auto_t *preload = modules ? preload_check(modules, &e) : NULL;
+    if (modules && !preload) {
+        (void)err_wrap(&e, "argument 'preload'");
+        tool_env_refuse(c, &e);
+        json_decref(requirements);
+        return;
+    }
+    json_t *constraints; // what is wrong with them is said before anything is made
+    if (constraints_of(c, arguments, &constraints) < 0) {
+        json_decref(requirements);
+        return;
+    }
+    json_decref(constraints);
+    if (create(c, name, python, preload, &e) < 0) {
+        tool_env_refuse(c, &e);
+        json_decref(requirements);
+        return;
+    }
+    size_t n = (size_t)snprintf(
+        lead, sizeof lead,
+        "created environment '%s'\nPass environment=\"%s\" to execute_python, open_session and "
+        "install_package.\n",
+        name, name);
+    if (mcp_tool_set_is_on(c->mcp, TOOLS_CONTAINERS) && n < sizeof lead)
+        (void)snprintf(lead + n, sizeof lead - n, "container_id: %s\n", name);
+    if (json_array_size(requirements) || lock) {
+        install(c, arguments, name, requirements, lead);
+    } else {
+        json_t *status =
+            json_pack("{s:n, s:s, s:s, s:f, s:f, s:[], s:[], s:[], s:[], s:n}", "job",
+                      "environment", name, "state", "ready", "progress", 1.0, "elapsed_seconds",
+                      0.0, "log", "requirements", "added", "removed", "error");
+        // Clients of that set call it without arguments, and look for this.
+        if (mcp_tool_set_is_on(c->mcp, TOOLS_CONTAINERS))
+            (void)json_object_set_new(status, "container_id", json_string(name));
+        tool_env_answer(c, status, strdup(lead), false);
+    }
+    json_decref(requirements);
+}
+
+// ---- uninstall_package -----------------------------------------------------------------------------
+
+static void uninstall_package(struct mcp_call *c, json_t *arguments)
+{
+    const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
+    json_t *names = name ? tool_env_requirements(c, arguments) : NULL;
+    if (!names)
+        return;
+    json_t *held = json_incref(arguments);
+    struct env_order order = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
+    start_order(c, arguments, &order, "");
+    json_decref(held);
+    json_decref(names);
+}
+
+// ---- reset_sandbox -------------------------------------------------------------------------------
+
+// Closes the caller's sessions; how many.
+static unsigned close_sessions(struct mcp_call *c)
+{
+    struct gate *g = c->mcp->gate;
+    json_t *all = g->sessions ? sessions_json(g, c->owner) : NULL, *item;
+    unsigned closed = 0;
+    size_t i;
+    json_array_foreach(json_object_get(all, "sessions"), i, item)
+    {
+        struct err e;
+        struct session *s =
+            session_find(g, c->owner, json_string_value(json_object_get(item, "session")), &e);
+        if (s) {
+            session_close(s, SESSION_CLOSED);
+            closed++;
+        }
+    }
+    json_decref(all);
+    return closed;
+}
+
+static void reset_sandbox(struct mcp_call *c, json_t *arguments)
+{
+    char lead[128] = "";
+    const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
+    if (!name)
+        return;
+    if (json_is_true(json_object_get(arguments, "sessions")))
+        snprintf(lead, sizeof lead, "closed sessions: %u\n", close_sessions(c));
+    json_t *held = json_incref(arguments);
+    struct env_order order = {.change = ENV_RESET, .name = name};
+    start_order(c, arguments, &order, lead);
+    json_decref(held);
+}
+
+// ---- schemas -------------------------------------------------------------------------------------
+
+// clang-format off
+
+#define MORE_ARGUMENTS                                                                             \
+    "\"constraints\": " REQUIREMENTS("Versions that nothing may go beyond, such as \\\"numpy<2\\\"; they install nothing.") ", " \
+    "\"source_builds\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Build what has no " \
+        "wheel, in a sandbox; only where the server allows it.\"}"
+
+static const char install_input[] = INPUT("",
+    PACKAGES_ARGUMENT("What to install: one text with several, such as \\\"pandas matplotlib>=3\\\", or a list of "
+        "them. Names, versions, extras and markers; no options of pip.") ", "
+    "\"package_names\": " REQUIREMENTS("Another name of packages.") ", "
+    ENVIRONMENT_ARGUMENT("Where to install it: an environment that create_python_env made. Without it: base, your "
+        "own, which runs and sessions without an environment have.") ", "
+    "\"upgrade\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Take newer versions also of what is "
+        "there already.\"}, "
+    MORE_ARGUMENTS ", "
+    WAIT_ARGUMENT("30", "Seconds to wait for the end; after them the answer says how far it is, and it goes on."));
+
+static const char create_input[] = INPUT("",
+    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"A name of your choice: "
+        "letters, digits, '-', '_' and '.'; one is made up without it.\"}, "
+    "\"python\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 32, \"description\": \"Version of the "
+        "interpreter, such as \\\"3.12\\\"; it must be the server's, which is what counts when it is left out.\"}, "
+    PACKAGES_ARGUMENT("What to install into it at once: \\\"pandas matplotlib>=3\\\", or a list.") ", "
+    "\"lock\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 262144, \"description\": \"Instead of packages: "
+        "the text of a pylock.toml, or of a requirements file with a --hash for each package; exactly that is "
+        "installed.\"}, "
+    "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, \"description\": \"Modules that "
+        "sandboxes import before code needs them, such as [\\\"pandas\\\"]; what code imports often is learned anyway.\"}, "
+    MORE_ARGUMENTS ", "
+    WAIT_ARGUMENT("30", "Seconds to wait for the end of the installation."));
+
+static const char uninstall_input[] = INPUT("",
+    PACKAGES_ARGUMENT("Names of packages to remove: one text with several, or a list.") ", "
+    "\"package_names\": " REQUIREMENTS("Another name of packages.") ", "
+    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
+    WAIT_ARGUMENT("30", "Seconds to wait for the end; after them the answer says how far it is, and it goes on."));
+
+static const char reset_input[] = INPUT("",
+    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
+    "\"sessions\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also close all your open sessions, "
+        "with their variables and files.\"}, "
+    WAIT_ARGUMENT("30", "Seconds to wait for what is being installed there now."));
+
+// What envs_status() makes; "not_found": of a package that nobody asked for.
+const char tool_env_status_output[] =
+    OBJECT("\"environment\", \"state\", \"progress\", \"elapsed_seconds\"",
+        FIELD("job", NULLABLE(STRING)) ", "
+        FIELD("environment", STRING) ", "
+        FIELD("state", "{\"type\": \"string\", \"enum\": [\"queued\", \"resolving\", \"downloading\", \"unpacking\", "
+              "\"compiling\", \"storing\", \"ready\", \"failed\", \"cancelled\", \"not_found\"]}") ", "
+        FIELD("progress", NUMBER) ", "
+        FIELD("elapsed_seconds", NUMBER) ", "
+        FIELD("log", LIST(STRING)) ", "
+        FIELD("requirements", LIST(STRING)) ", "
+        FIELD("added", LIST(PACKAGE)) ", "
+        FIELD("removed", LIST(PACKAGE)) ", "
+        FIELD("change", STRING) ", "
+        FIELD("warnings", LIST(STRING)) ", "
+        FIELD("installed_version", NULLABLE(STRING)) ", "
+        FIELD("error", NULLABLE(OBJECT("\"code\", \"message\"",
+            FIELD("code", STRING) ", " FIELD("message", STRING) ", "
+            FIELD("requirement", NULLABLE(STRING)) ", " FIELD("resolver_says", NULLABLE(STRING)) ", "
+            FIELD("hint", NULLABLE(STRING))))));
+
+// clang-format on
+
+const struct mcp_tool env_tools[] = {
+    {
+        .name = "install_package",
+        .title = "Install packages",
+        .description = "Installs Python packages from the package index of this server, with what "
+                       "they need, so that "
+                       "execute_python can import them at once, in live sessions too. They stay "
+                       "until reset_sandbox, also "
+                       "when the server is restarted. Either everything that was asked for is "
+                       "there afterwards, or nothing "
+                       "has changed and the answer says why. No code of a package runs while it is "
+                       "installed. What takes "
+                       "longer than 'wait' goes on; check_package_status tells how far it is.",
+        .input_schema = install_input,
+        .output_schema = tool_env_status_output,
+        .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
+        .sets = TOOLS_DEFAULT,
+        .task = TOOL_TASK_LONG,
+        .is_long = is_long,
+        .handle = install_package,
+    },
+    {
+        .name = "create_python_env",
+        .title = "Create an environment",
+        .description = "Makes a named environment with packages of its own, apart from your other "
+                       "environments; it starts "
+                       "with what the interpreter has. Use it with environment=\"name\" in "
+                       "execute_python, open_session "
+                       "and install_package. It costs next to nothing: packages that another "
+                       "environment has are shared.",
+        .input_schema = create_input,
+        .output_schema = tool_env_status_output,
+        .hints = TOOL_OPEN_WORLD,
+        .sets = TOOLS_DEFAULT,
+        .task = TOOL_TASK_LONG,
+        .is_long = is_long,
+        .handle = create_python_env,
+    },
+    {
+        .name = "uninstall_package",
+        .title = "Remove packages",
+        .description =
+            "Removes packages that were installed into an environment, and what only they "
+            "needed. What the interpreter itself has stays, and so does what sessions have "
+            "imported already.",
+        .input_schema = uninstall_input,
+        .output_schema = tool_env_status_output,
+        .hints = TOOL_DESTRUCTIVE,
+        .sets = TOOLS_DEFAULT,
+        .task = TOOL_TASK_LONG,
+        .is_long = is_long,
+        .handle = uninstall_package,
+    },
+    {
+        .name = "reset_sandbox",
+        .title = "Remove installed packages",
+        .description = "Makes an environment as it was at first: all packages that were installed "
+                       "into it are removed, the "
+                       "interpreter's own stay. Sessions keep what they have imported already; "
+                       "sessions=true closes them.",
+        .input_schema = reset_input,
+        .output_schema = tool_env_status_output,
+        .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
+        .sets = TOOLS_DEFAULT,
+        .handle = reset_sandbox,
+    },
+    {0},
+};

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tool_run: see tool_run.h.  Turns arguments, which fit the schema, into the plan of a job; asks for
+// consent before when the configuration wants it.  Called by tools.c in the gate.
+
+#include "mcp/tools/tool_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "run/gate.h"
+#include "run/network.h"
+#include "run/result.h"
+#include "run/source.h"
+#include "keeper/keeper.h"
+#include "mcp/protocol/bounds.h"
+#include "mcp/tools/shape.h"
+#include "mcp/tools/tool_schemas.h"
+
+enum {
+    CONSENT_ALWAYS = 1, // position in the choices of config.def
+    SHOWN_LINES = 20,   // of the code, in a question
+    SHOWN_CHARACTERS = 1500,
+};
+
+static int adapt_execute(const struct mcp *m, json_t *input_schema)
+{
+    return bounds_adapt(m->config, input_schema, true);
+}
+
+// ---- what several tools take ---------------------------------------------------------------------
+
+const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name)
+{
+    json_t *value = json_object_get(arguments, name);
+    const char *text = json_string_value(value);
+    if (text && strlen(text) == json_string_length(value))
+        return text;
+    tool_error(c, err_code_name(ERR_BAD_VALUE), "remove it",
+               "argument '%s' has a NUL character in it", name);
+    return NULL;
+}
+
+void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_plan *ret)
+{
+    const struct config *config = m->config;
+    json_t *memory = json_object_get(arguments, "memory_mb");
+    const char *name = json_string_value(json_object_get(arguments, "name"));
+    session_plan_init(m->gate, ret);
+    ret->wall_ms = bounds_milliseconds(arguments, "timeout", bounds_timeout_ms(config, false));
+    // Who asks for more time wants to compute in it.
+    ret->cpu_ms =
+        bounds_milliseconds(arguments, "cpu_seconds", bounds_larger(config->cpu_ms, ret->wall_ms));
+    ret->idle_ms = bounds_milliseconds(arguments, "idle_timeout", ret->idle_ms);
+    if (memory)
+        ret->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
+    if (name)
+        snprintf(ret->name, sizeof ret->name, "%s", name);
+    ret->checkpoint = json_is_true(json_object_get(arguments, "checkpoint"));
+}
+
+int tool_check_luggage(struct mcp_call *c, json_t *arguments)
+{
+    struct err e;
+    json_t *files = json_object_get(arguments, "files"),
+           *variables = json_object_get(arguments, "variables");
+    if (!c->mcp->gate) {
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
+        return -1;
+    }
+    if ((files && exec_check_files(c->mcp->gate, files, &e) < 0) ||
+        (variables && exec_check_variables(variables, &e) < 0)) {
+        tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
+        return -1;
+    }
+    return 0;
+}
+
+int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer)
+{
+    struct err e;
+    if (network_parse(c->mcp->gate, c->owner, json_object_get(arguments, "network"), ret_layer,
+                      &e) == 0)
+        return 0;
+    tool_error(c, err_code_name(e.code), e.hint, "argument 'network': %s", e.message);
+    return -1;
+}
+
+// ---- execute_python ------------------------------------------------------------------------------
+
+static json_t *make_argv(json_t *arguments)
+{
+    json_t *argv = json_array(), *item;
+    size_t i;
+    (void)json_array_append_new(argv, json_string("<code>"));
+    json_array_foreach(json_object_get(arguments, "args"), i, item)(void)
+        json_array_append(argv, item);
+    return argv;
+}
+
+// The session that the arguments name, when it is open.
+static struct session *open_session_of(const struct mcp_call *c, json_t *arguments)
+{
+    struct err e;
+    const char *text = json_string_value(json_object_get(arguments, "session"));
+    return text && c->mcp->gate ? session_find(c->mcp->gate, c->owner, text, &e) : NULL;
+}
+
+static uint64_t wall_ms_of(const struct mcp_call *c, json_t *arguments)
+{
+    const struct session *s = open_session_of(c, arguments);
+    bool background = json_is_true(json_object_get(arguments, "background"));
+    uint64_t fallback_ms = bounds_timeout_ms(c->mcp->config, background);
+    if (s && !background)
+        fallback_ms = s->plan.wall_ms;
+    return bounds_milliseconds(arguments, "timeout", fallback_ms);
+}
+
+static void execute(struct mcp_call *c)
+{
+    const struct config *config = c->mcp->config;
+    json_t *arguments = tool_arguments(c), *code = json_object_get(arguments, "code");
+    json_t *files = json_object_get(arguments, "files"),
+           *variables = json_object_get(arguments, "variables");
+    const struct session *s = open_session_of(c, arguments);
+    uint64_t wall_ms = wall_ms_of(c, arguments);
+    struct session_plan fresh;
+    json_t *network, *packages;
+    const char *environment;
+    if (tool_packages(c, arguments, &environment, &packages) < 0)
+        return;
+    if (tool_network(c, arguments, &network) < 0) {
+        json_decref(packages);
+        return;
+    }
+    tool_session_plan(c->mcp, arguments, &fresh);
+    struct job_plan plan = {.arguments = arguments,
+                            .background = json_is_true(json_object_get(arguments, "background")),
+                            .request = {
+                                .code = json_string_value(code),
+                                .code_length = json_string_length(code),
+                                .argv = make_argv(arguments),
+                                .session = json_string_value(json_object_get(arguments, "session")),
+                                .plan = &fresh,
+                                .files = files ? json_incref(files) : NULL,
+                                .variables = variables ? json_incref(variables) : NULL,
+                                .network = network,
+                                .environment = environment,
+                                .packages = packages,
+                                .policy = json_string_value(json_object_get(arguments, "policy")),
+                                .allowed_imports = json_object_get(arguments, "allowed_imports"),
+                                .limits = fresh.limits,
+                                .wall_ms = wall_ms,
+                                .cpu_ms = bounds_milliseconds(
+                                    arguments, "cpu_seconds",
+                                    bounds_larger(s ? s->plan.cpu_ms : config->cpu_ms, wall_ms)),
+                                .output_bytes = s ? s->plan.output_bytes : config->output_bytes,
+                                .collect = true,
+                            }};
+    job_start(c, &plan);
+}
+
+// The first lines of the code, for a person who is to decide.
+static json_t *question_text(const struct mcp_call *c, const char *code, size_t length,
+                             const json_t *layer)
+{
+    char reach[NETWORK_TEXT_MAX];
+    network_describe(c->mcp->gate, c->owner, layer, reach);
+    size_t at = 0;
+    for (int lines = 0; at < length && lines < SHOWN_LINES; at++)
+        lines += code[at] == '\n';
+    size_t more = 0, clean = 0;
+    for (size_t i = at; i < length; i++)
+        more += code[i] == '\n' || i + 1 == length;
+    _cleanup_free_ char *shown = shape_clean(code, at, true, &clean);
+    json_t *head = shown ? shape_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
+    json_t *text = head ? json_sprintf("Run this Python code in a sandbox %s%s?\n\n%s",
+                                       reach[0] ? "that may reach " : "without network", reach,
+                                       json_string_value(head))
+                        : NULL;
+    if (text && more) {
+        json_t *longer = json_sprintf("%s\n... and %zu more lines", json_string_value(text), more);
+        json_decref(text);
+        text = longer;
+    }
+    json_decref(head);
+    return text;
+}
+
+bool tool_has_consent(struct mcp_call *c, json_t *answers)
+{
+    if (c->mcp->config->consent != CONSENT_ALWAYS)
+        return true;
+    json_t *answer = json_object_get(answers, "approve");
+    const char *action = json_string_value(json_object_get(answer, "action"));
+    json_t *yes = json_object_get(json_object_get(answer, "content"), "approve");
+    if (action && strcmp(action, "accept") == 0 && json_is_true(yes))
+        return true;
+    tool_error(c, "consent_declined", "do not run it again unless the person asks for it",
+               "the person at the client did not approve this run; nothing was run");
+    return false;
+}
+
+static void consented(struct mcp_call *c, json_t *answers)
+{
+    if (tool_has_consent(c, answers))
+        execute(c);
+}
+
+static bool can_ask(const struct mcp_call *c)
+{
+    json_t *modes = json_object_get(c->capabilities, "elicitation");
+    return mcp_client_can(c, "elicitation") &&
+           !(json_object_get(modes, "url") && !json_object_get(modes, "form"));
+}
+
+void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
+                      void (*then)(struct mcp_call *c, json_t *answers))
+{
+    if (c->mcp->config->consent != CONSENT_ALWAYS) {
+        then(c, NULL);
+        return;
+    }
+    if (!can_ask(c)) {
+        tool_error(c, "consent_unavailable",
+                   "use a client that supports elicitation, or start the server with "
+                   "--consent never",
+                   "this server runs code only with a person's consent, and this client cannot ask "
+                   "for it; nothing was run");
+        return;
+    }
+    struct mcp_question question = {
+        .key = "approve",
+        .method = "elicitation/create",
+        .params =
+            json_pack("{s:o, s:{s:s, s:{s:{s:s, s:s, s:s, s:b}}, s:[s]}}", "message",
+                      question_text(c, json_string_value(code), json_string_length(code), layer),
+                      "requestedSchema", "type", "object", "properties", "approve", "type",
+                      "boolean", "title", "Run it", "description",
+                      "Allow this code to run in the sandbox", "default", 0, "required", "approve"),
+    };
+    if (!question.params) {
+        tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
+        return;
+    }
+    // The state binds the answer to this code; without it nobody was asked about this code yet.
+    if (!json_is_true(json_object_get(c->state, "consent")))
+        c->answers = NULL;
+    mcp_ask(c, &question, 1, json_pack("{s:b}", "consent", 1), then);
+}
+
+// A session's memory is what it was opened with; whoever asks for other memory must not get it silently.
+static bool memory_fits(struct mcp_call *c, json_t *arguments)
+{
+    json_t *wanted = json_object_get(arguments, "memory_mb");
+    const struct session *s = wanted ? open_session_of(c, arguments) : NULL;
+    if (!s || s->plan.limits.memory_bytes == (uint64_t)json_number_value(wanted) * TEXT_MIB)
+        return true;
+    tool_error(
+        c, err_code_name(ERR_BAD_VALUE), "leave memory_mb out, or open another session with it",
+        "argument 'memory_mb': this session was opened with %llu MiB, which cannot be changed",
+        (unsigned long long)(s->plan.limits.memory_bytes / TEXT_MIB));
+    return false;
+}
+
+static void execute_python(struct mcp_call *c, json_t *arguments)
+{
+    struct err e;
+    json_t *code = json_object_get(arguments, "code"), *layer = NULL;
+    if (source_check(json_string_value(code), json_string_length(code), "code",
+                     c->mcp->config->source_bytes, &e) < 0)
+        tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
+    else if ((json_object_get(arguments, "session") && !tool_string(c, arguments, "session")) ||
+             tool_check_luggage(c, arguments) < 0 || !memory_fits(c, arguments) ||
+             tool_network(c, arguments, &layer) < 0)
+        return;
+    else
+        tool_ask_consent(c, code, layer, consented);
+    json_decref(layer);
+}
+
+static bool is_long(const struct mcp_call *c, json_t *arguments)
+{
+    return !json_is_true(json_object_get(arguments, "background")) &&
+           wall_ms_of(c, arguments) > BOUNDS_ANSWER_MS;
+}
+
+// ---- check_run -----------------------------------------------------------------------------------
+
+static void check_run(struct mcp_call *c, json_t *arguments)
+{
+    job_check(c, json_string_value(json_object_get(arguments, "execution_id")),
+              bounds_milliseconds(arguments, "wait", 0));
+}
+
+// ---- the table -----------------------------------------------------------------------------------
+
+const struct mcp_tool run_tools[] = {
+    {
+        .name = "execute_python",
+        .title = "Run Python code",
+        .description =
+            "Runs Python code in an isolated sandbox and returns stdout, stderr, the value of the "
+            "last expression, figures and tables, any error with its line, and links to the files "
+            "that "
+            "it wrote to its working folder /mnt/data. Without 'session' every call starts a fresh "
+            "interpreter, so send complete code; with session='any name' variables, imports and "
+            "files "
+            "stay from call to call, as in a notebook, and the answer tells which variables "
+            "changed. "
+            "'files' and 'variables' bring data in, install_package or 'packages' libraries. "
+            "Output "
+            "that is too long is shortened in the middle, and the answer says "
+            "where all of it can be read. For code that needs more than 50 seconds, pass "
+            "background=true and fetch the result with check_run. get_sandbox_info tells limits "
+            "and "
+            "preloaded modules.",
+        .input_schema = execute_input,
+        .output_schema = tool_run_output,
+        .hints = TOOL_NETWORK, // else it changes nothing outside its own box
+        .sets = TOOLS_DEFAULT,
+        .task = TOOL_TASK_LONG,
+        .is_long = is_long,
+        .handle = execute_python,
+        .adapt = adapt_execute,
+    },
+    {
+        .name = "check_run",
+        .title = "Check a background run",
+        .description =
+            "State and output of a run that execute_python started with background=true: what it "
+            "printed so far while it runs, the whole result when it is finished. 'wait' makes the "
+            "call wait for the end of the run. Results can be fetched again for one hour.",
+        .input_schema = check_input,
+        .output_schema = tool_run_output,
+        .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
+        .sets = TOOLS_DEFAULT,
+        .handle = check_run,
+    },
+    {0},
+};

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tools: see tools.h.  Called by server.c in the gate.  Schemas are parsed and the lists are made when
+// the server starts, one for each revision of the protocol, because each knows other fields; a list is
+// then the same for every client and every time.
+
+#include "mcp/tools/tools.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "run/gate.h"
+#include "run/network.h"
+#include "mcp/fixtures.h"
+#include "mcp/protocol/icon.h"
+#include "mcp/tools/schema.h"
+#include "compat/sets.h"
+#include "mcp/protocol/tasks.h"
+#include "mcp/tools/tool_run.h"
+#include "mcp/tools/variants.h"
+#include "net/policy.h"
+
+enum { TOOLS_MAX = 256 };
+
+struct mcp_tools {
+    unsigned sets;
+    size_t count;
+    struct tool_entry entries[TOOLS_MAX];
+    json_t *lists[MCP_VERSION_MAX];
+    struct mcp_prepared first_pages[MCP_VERSION_MAX]; // of tools/list, made when first asked for
+    struct networked {                                // the same for the last key with network
+        char owner[MCP_OWNER_MAX + 1];
+        unsigned generation;
+        struct mcp_prepared page;
+    } networked[MCP_VERSION_MAX];
+    json_t *nothing; // arguments of a call that has none
+    struct tool_runs *runs;
+};
+
+// To add a table of tools, add it here, in the order of the sets; to add a set, name it below.
+static const struct mcp_tool *const tables[] = {
+    run_tools,     check_tools,     session_tools,  env_tools,    package_tools,
+    file_tools,    info_tools,      executor_tools, kernel_tools, restricted_tools,
+    checker_tools, container_tools, fixture_tools};
+
+enum {
+    TOOLS_ALL = TOOLS_DEFAULT | TOOLS_EXECUTOR | TOOLS_KERNELS | TOOLS_RESTRICTED | TOOLS_CHECKER |
+                TOOLS_CONTAINERS,
+};
+
+static const struct {
+    const char *name;
+    unsigned bits;
+} set_names[] = {
+    {"default", TOOLS_DEFAULT}, {"executor", TOOLS_EXECUTOR},
+    {"kernels", TOOLS_KERNELS}, {"restricted", TOOLS_RESTRICTED},
+    {"checker", TOOLS_CHECKER}, {"containers", TOOLS_CONTAINERS},
+    {"all", TOOLS_ALL},
+};
+
+// ---- start and end -------------------------------------------------------------------------------
+
+static int choose_sets(struct mcp *m, struct err *e)
+{
+    const struct text_list *wanted = &m->config->tools;
+    m->tools->sets = wanted->count ? 0 : TOOLS_DEFAULT;
+    for (size_t i = 0; i < wanted->count; i++) {
+        size_t k = 0;
+        while (k < ARRAY_LEN(set_names) && strcmp(wanted->items[i], set_names[k].name) != 0)
+            k++;
+        if (k == ARRAY_LEN(set_names))
+            return err_set(e, ERR_BAD_VALUE, 0, "'constrictor serve --help' names the sets",
+                           "tools: there is no tool set '%s'", wanted->items[i]);
+        m->tools->sets |= set_names[k].bits;
+    }
+    if (m->fixtures)
+        m->tools->sets |= TOOLS_FIXTURES;
+    return 0;
+}
+
+static const char *set_name(unsigned bits)
+{
+    for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
+        if (bits & set_names[i].bits)
+            return set_names[i].name;
+    return "fixtures";
+}
+
+static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
+{
+    struct mcp_tools *t = m->tools;
+    size_t i = 0;
+    while (i < t->count && strcmp(t->entries[i].name, tool->name) != 0)
+        i++;
+    if (i == TOOLS_MAX)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools", TOOLS_MAX);
+    if (i == t->count)
+        t->count++;
+    return variants_add(&t->entries[i], m, tool, set_name(tool->sets & t->sets), e);
+}
+
+static json_t *annotations_json(const struct tool_entry *entry, bool network)
+{
+    unsigned hints = entry->hints;
+    bool open_world = hints & TOOL_OPEN_WORLD || (network && hints & TOOL_NETWORK);
+    return json_pack("{s:s, s:b, s:b, s:b, s:b}", "title",
+                     entry->first->title ? entry->first->title : entry->name, "readOnlyHint",
+                     !!(hints & TOOL_READ_ONLY), "destructiveHint", !!(hints & TOOL_DESTRUCTIVE),
+                     "idempotentHint", !!(hints & TOOL_IDEMPOTENT), "openWorldHint", open_world);
+}
+
+static json_t *description_json(const struct tool_entry *entry, const char *network)
+{
+    if (!(entry->hints & TOOL_NETWORK))
+        return json_incref(entry->description);
+    const char *description = json_string_value(entry->description);
+    if (!network[0])
+        return json_sprintf("%s There is no network.", description);
+    return json_sprintf("%s The network: it may reach %s, and nothing else.", description, network);
+}
+
+// A tool with the fields that a revision knows, for those who may reach `network` ("": nothing).
+static json_t *tool_json(const struct tool_entry *entry, enum mcp_version version,
+                         const char *network)
+{
+    const struct mcp_tool *tool = entry->first;
+    json_t *o = json_pack("{s:s, s:o, s:O}", "name", tool->name, "description",
+                          description_json(entry, network), "inputSchema", entry->input);
+    int failed = !o;
+    if (version >= MCP_2025_06_18 && tool->title)
+        failed |= json_object_set_new(o, "title", json_string(tool->title));
+    if (version >= MCP_2025_06_18 && entry->output)
+        failed |= json_object_set(o, "outputSchema", entry->output);
+    if (version >= MCP_2025_03_26)
+        failed |= json_object_set_new(o, "annotations", annotations_json(entry, network[0]));
+    if (version >= MCP_2025_11_25 && !(tool->sets & TOOLS_FIXTURES))
+        failed |= json_object_set_new(o, "icons", mcp_icons_json());
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+static int make_lists(struct mcp_tools *t)
+{
+    int failed = 0;
+    for (int v = 0; v < MCP_VERSION_MAX; v++) {
+        failed |= !(t->lists[v] = json_array());
+        for (size_t i = 0; i < t->count; i++)
+            failed |= json_array_append_new(t->lists[v],
+                                            tool_json(&t->entries[i], (enum mcp_version)v, ""));
+    }
+    return failed ? -1 : 0;
+}
+
+int mcp_tools_open(struct mcp *m, struct err *e)
+{
+    struct mcp_tools *t = m->tools = calloc(1, sizeof *t);
+    if (!t || !(t->nothing = json_object()) || !(t->runs = tool_runs_new(m)))
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the table of tools");
+    int r = choose_sets(m, e);
+    for (size_t k = 0; k < ARRAY_LEN(tables) && r == 0; k++)
+        for (const struct mcp_tool *tool = tables[k]; tool->name && r == 0; tool++)
+            if (tool->sets & t->sets)
+                r = add_tool(m, tool, e);
+    if (r == 0 && make_lists(t) < 0)
+        r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the lists of tools");
+    return r;
+}
+
+void mcp_tools_close(struct mcp *m)
+{
+    struct mcp_tools *t = m->tools;
+    if (!t)
+        return;
+    tool_runs_free(t->runs);
+    for (int v = 0; v < MCP_VERSION_MAX; v++) {
+        json_decref(t->lists[v]);
+        mcp_prepared_clear(&t->first_pages[v]);
+        mcp_prepared_clear(&t->networked[v].page);
+    }
+    for (size_t i = 0; i < t->count; i++)
+        variants_clear(&t->entries[i]);
+    json_decref(t->nothing);
+    free(t);
+    m->tools = NULL;
+}
+
+// ---- finding -------------------------------------------------------------------------------------
+
+static const struct tool_entry *find(const struct mcp *m, const char *name)
+{
+    for (size_t i = 0; i < m->tools->count; i++)
+        if (strcmp(m->tools->entries[i].name, name) == 0)
+            return &m->tools->entries[i];
+    return NULL;
+}
+
+json_t *mcp_tool_sets(const struct mcp *m)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
+        if (m->tools->sets & set_names[i].bits && set_names[i].bits != TOOLS_ALL)
+            (void)json_array_append_new(names, json_string(set_names[i].name));
+    return names;
+}
+
+bool mcp_tool_set_is_on(const struct mcp *m, enum tool_set set)
+{
+    return m->tools->sets & set;
+}
+
+struct tool_runs *mcp_tool_runs(const struct mcp *m)
+{
+    return m->tools ? m->tools->runs : NULL;
+}
+
+// ---- tools/list ----------------------------------------------------------------------------------
+
+// The page that is kept for callers like this one: those without network have the same, of the others the
+// last key has one.
+static struct mcp_prepared *page_of(struct mcp_call *c, bool network)
+{
+    struct networked *own = &c->mcp->tools->networked[c->version];
+    unsigned generation = network_generation(c->mcp->gate);
+    if (!network)
+        return &c->mcp->tools->first_pages[c->version];
+    if (own->generation != generation || strcmp(own->owner, c->owner) != 0) {
+        mcp_prepared_clear(&own->page);
+        own->page = (struct mcp_prepared){0};
+        own->generation = generation;
+        snprintf(own->owner, sizeof own->owner, "%s", c->owner);
+    }
+    return &own->page;
+}
+
+static json_t *make_page(const struct mcp_call *c, size_t first, size_t next, const char *network)
+{
+    const struct mcp_tools *t = c->mcp->tools;
+    json_t *page = json_array();
+    int failed = !page;
+    for (size_t i = first; i < next; i++)
+        failed |= network[0]
+                      ? json_array_append_new(page, tool_json(&t->entries[i], c->version, network))
+                      : json_array_append(page, json_array_get(t->lists[c->version], i));
+    if (!failed)
+        return page;
+    json_decref(page);
+    return NULL;
+}
+
+void mcp_handle_tools_list(struct mcp_call *c)
+{
+    char network[NETWORK_TEXT_MAX];
+    network_describe(c->mcp->gate, c->owner, NULL, network);
+    struct mcp_prepared *prepared = page_of(c, network[0]);
+    size_t first, total = c->mcp->tools->count;
+    if (mcp_page_begin(c, "tools", &first) < 0)
+        return;
+    if (first == 0 && prepared->text) {
+        mcp_answer_prepared(c, prepared);
+        return;
+    }
+    size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
+    json_t *result = json_pack("{s:o}", "tools", make_page(c, first, next, network));
+    // What one key may reach is no other's business.
+    if (result && c->modern && c->mcp->gate && net_is_on(c->mcp->config))
+        (void)json_object_set_new(result, "cacheScope", json_string("private"));
+    if (result)
+        mcp_page_next(c, "tools", result, next, total);
+    if (first == 0 && result && mcp_prepare(c, json_incref(result), prepared) == 0) {
+        json_decref(result);
+        mcp_answer_prepared(c, prepared);
+        return;
+    }
+    mcp_answer(c, result);
+}
+
+// ---- tools/call ----------------------------------------------------------------------------------
+
+static void unknown_tool(struct mcp_call *c, const char *name)
+{
+    const struct mcp_tools *t = c->mcp->tools;
+    char shown[TEXT_ITEM_MAX + 1];
+    const char *near = NULL;
+    unsigned best = 6;
+    for (size_t i = 0; i < t->count; i++) {
+        unsigned distance = text_distance(name, t->entries[i].name);
+        if (distance < best) {
+            best = distance;
+            near = t->entries[i].name;
+        }
+    }
+    snprintf(shown, sizeof shown, "%.128s", name);
+    text_sanitize(shown);
+    mcp_fail(c, MCP_INVALID_PARAMS, json_pack("{s:s}", "name", shown),
+             "unknown tool '%s'%s%s%s; tools/list names them all", shown,
+             near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+// SEP-2243: headers that repeat arguments.  False: the call was failed.
+static bool headers_fit(struct mcp_call *c, const struct tool_entry *entry, json_t *arguments)
+{
+    struct rpc_refusal no = {0};
+    if (!c->from || !c->from->check_params ||
+        c->from->check_params(c->from->argument, entry->input, arguments, &no) == 0)
+        return true;
+    mcp_fail(c, no.code, json_incref(no.data), "%s", no.message);
+    rpc_refusal_clear(&no);
+    return false;
+}
+
+// The call that goes on: a task's or the same; NULL when it was ended.
+static struct mcp_call *choose_task(struct mcp_call *c, const struct mcp_tool *tool,
+                                    json_t *arguments)
+{
+    bool can = c->modern && mcp_client_can(c, "extensions/" MCP_EXTENSION_TASKS);
+    switch (tool->task) {
+    case TOOL_TASK_NEVER: return c;
+    case TOOL_TASK_LONG:
+        if (!can || !tool->is_long || !tool->is_long(c, arguments))
+            return c;
+        break;
+    case TOOL_TASK_ALWAYS:
+        if (!can)
+            return c;
+        break;
+    case TOOL_TASK_ONLY:
+        if (!can) {
+            mcp_task_missing(c);
+            return NULL;
+        }
+        break;
+    }
+    return mcp_task_begin(c);
+}
+
+// Arguments as a handler gets them; also those of the call that a task goes on with.
+json_t *tool_arguments(const struct mcp_call *c)
+{
+    json_t *arguments = json_object_get(c->request.params, "arguments");
+    return json_is_object(arguments) ? arguments : c->mcp->tools->nothing;
+}
+
+static bool is_required(json_t *schema, const char *name)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(schema, "required"), i,
+                       item) if (strcmp(json_string_value(item), name) == 0) return true;
+    return false;
+}
+
+// Many clients write null for an argument that is left out, as those of REST do.
+static void leave_out_nulls(json_t *schema, json_t *arguments)
+{
+    json_t *properties = json_object_get(schema, "properties"), *value;
+    const char *name;
+    void *next;
+    char ignored[64];
+    json_object_foreach_safe(arguments, next, name, value)
+    {
+        json_t *property = json_is_null(value) ? json_object_get(properties, name) : NULL;
+        if (property && !is_required(schema, name) &&
+            schema_check(property, value, ignored, sizeof ignored) < 0)
+            (void)json_object_del(arguments, name);
+    }
+}
+
+void mcp_handle_tools_call(struct mcp_call *c)
+{
+    json_t *name = json_object_get(c->request.params, "name");
+    json_t *given = json_object_get(c->request.params, "arguments");
+    if (!json_is_string(name)) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'name' must be the name of a tool, as a text");
+        return;
+    }
+    const struct tool_entry *entry = find(c->mcp, json_string_value(name));
+    if (!entry) {
+        unknown_tool(c, json_string_value(name));
+        return;
+    }
+    if (given && !json_is_object(given) && !json_is_null(given)) {
+        mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'arguments' must be an object");
+        return;
+    }
+    json_t *arguments = tool_arguments(c);
+    if (!headers_fit(c, entry, arguments))
+        return;
+    leave_out_nulls(entry->input, arguments);
+    char message[768];
+    const struct mcp_tool *tool = variants_choose(entry, arguments, message, sizeof message);
+    if (!tool) {
+        tool_error(c, err_code_name(ERR_BAD_VALUE), "correct it and call the tool again", "%s",
+                   message);
+        return;
+    }
+    struct mcp_call *on = choose_task(c, tool, arguments);
+    if (on)
+        tool->handle(on, tool_arguments(on));
+}
+
+// ---- for the handlers of tools -------------------------------------------------------------------
+
+// Does this revision know the kind of block?
+static bool is_known(json_t *block, enum mcp_version version)
+{
+    static const struct {
+        const char *type;
+        enum mcp_version since;
+    } table[] = {{"resource_link", MCP_2025_06_18}, {"audio", MCP_2025_03_26}};
+    const char *type = json_string_value(json_object_get(block, "type"));
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (type && strcmp(type, table[i].type) == 0)
+            return version >= table[i].since;
+    return true;
+}
+
+// SECURITY: a model and the person beside it must read the same.  Of what code says only the content is read; a program
+// finds the characters themselves in structuredContent.
+static int reveal(json_t *block)
+{
+    static const char *const keys[] = {"text", "name", "title"}; // the last two of links
+    int failed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const json_t *text = json_object_get(block, keys[i]);
+        size_t length = json_string_length(text);
+        if (!length || utf8_find_hidden(json_string_value(text), length) == length)
+            continue;
+        _cleanup_free_ char *copy = utf8_reveal(json_string_value(text), length, &length);
+        failed |= json_object_set_new_nocheck(block, keys[i],
+                                              copy ? json_stringn_nocheck(copy, length) : NULL);
+    }
+    return failed;
+}
+
+json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
+{
+    json_t *blocks = json_array(), *block, *result = NULL;
+    size_t i;
+    int failed = !content;
+    json_array_foreach(content, i, block) if (is_known(block, c->version)) failed |=
+        reveal(block) | json_array_append(blocks, block);
+    json_decref(content);
+    result = json_object();
+    failed |= json_object_set_new_nocheck(result, "content", blocks);
+    if (structured && c->version >= MCP_2025_06_18)
+        failed |= json_object_set(result, "structuredContent", structured);
+    json_decref(structured);
+    if (is_error)
+        failed |= json_object_set_new(result, "isError", json_true());
+    if (failed) {
+        json_decref(result);
+        result = NULL;
+    }
+    return result;
+}
+
+void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error)
+{
+    mcp_answer(c, tool_result(c, content, structured, is_error));
+}
+
+void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)
+{
+    char message[1024], text[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    text_sanitize(message);
+    bool has_hint = hint && hint[0];
+    snprintf(text, sizeof text, "%s%s%s\ncode: %s", message, has_hint ? "\nhint: " : "",
+             has_hint ? hint : "", code);
+    const char *name = json_string_value(json_object_get(c->request.params, "name"));
+    const struct tool_entry *entry = name ? find(c->mcp, name) : NULL;
+    json_t *structured = NULL;
+    if (!entry || !entry->output)
+        structured = json_pack("{s:{s:s, s:s, s:s?}}", "error", "code", code, "message", message,
+                               "hint", has_hint ? hint : NULL);
+    tool_answer(c, json_pack("[o]", tool_text(text)), structured, true);
+}
+
+json_t *tool_text(const char *text)
+{
+    return tool_text_n(text, strlen(text));
+}
+
+json_t *tool_text_n(const char *text, size_t length)
+{
+    json_t *o = json_object();
+    if (json_object_set_new_nocheck(o, "type", json_string("text")) == 0 &&
+        json_object_set_new_nocheck(o, "text", json_stringn_nocheck(text, length)) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+json_t *tool_image(const char *base64, const char *mime_type)
+{
+    return json_pack("{s:s, s:s, s:s}", "type", "image", "data", base64, "mimeType", mime_type);
+}
+
+json_t *tool_link(const char *uri, const char *name, const char *mime_type, json_int_t size)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s}", "type", "resource_link", "uri", uri, "name", name,
+                          "mimeType", mime_type);
+    if (size >= 0)
+        (void)json_object_set_new(o, "size", json_integer(size));
+    return o;
+}

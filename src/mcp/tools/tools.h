@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table (tool_run.c,
+// set_executor.c, fixtures.c, ...) and a new table to the list in tools.c.
+
+#ifndef CONSTRICTOR_MCP_TOOLS_TOOLS_H
+#define CONSTRICTOR_MCP_TOOLS_TOOLS_H
+
+#include "mcp/protocol/mcp.h"
+
+enum tool_hint {
+    TOOL_READ_ONLY = 1 << 0,
+    TOOL_DESTRUCTIVE = 1 << 1,
+    TOOL_IDEMPOTENT = 1 << 2,
+    TOOL_OPEN_WORLD = 1 << 3, // reaches the network
+    TOOL_NETWORK = 1 << 4,    // does for keys that may; its description says what they may reach
+    TOOL_UNLISTED = 1 << 5,   // a further variant (variants.h) that is taken but not told of
+};
+
+// In the order in which variants of one tool are tried: variants.h.
+enum tool_set {
+    TOOLS_DEFAULT = 1 << 0,
+    TOOLS_EXECUTOR = 1 << 1,
+    TOOLS_KERNELS = 1 << 2,
+    TOOLS_RESTRICTED = 1 << 3,
+    TOOLS_CHECKER = 1 << 4,
+    TOOLS_CONTAINERS = 1 << 5,
+    TOOLS_FIXTURES = 1 << 7,
+};
+
+enum tool_task {
+    TOOL_TASK_NEVER,
+    TOOL_TASK_LONG,   // as a task when the client can and tool->is_long() says so
+    TOOL_TASK_ALWAYS, // as a task whenever the client can
+    TOOL_TASK_ONLY,   // a client without tasks cannot have it
+};
+
+struct mcp_tool {
+    const char *name, *title, *description;
+    const char *input_schema;  // JSON text: root object, no root combinators, no $ref
+    const char *output_schema; // the same, or NULL
+    unsigned hints, sets;
+    enum tool_task task;
+    bool (*is_long)(const struct mcp_call *c, json_t *arguments);
+    // The arguments are valid by the schema.  Ends the call with tool_answer(), mcp_fail(), mcp_ask().
+    void (*handle)(struct mcp_call *c, json_t *arguments);
+    // Puts what the configuration decides (bounds) into the input schema, once; NULL: nothing.
+    int (*adapt)(const struct mcp *m, json_t *input_schema);
+};
+
+int mcp_tools_open(struct mcp *m, struct err *e); // parses the schemas, once
+void mcp_tools_close(struct mcp *m);
+
+void mcp_handle_tools_list(struct mcp_call *c);
+void mcp_handle_tools_call(struct mcp_call *c);
+
+// The names of the tool sets that are switched on: array, new.
+json_t *mcp_tool_sets(const struct mcp *m);
+bool mcp_tool_set_is_on(const struct mcp *m, enum tool_set set);
+struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools started: job.h
+
+// ---- for the handlers of tools -----------------------------------------------------------------
+
+// The arguments of a call, also later than in the handler; never NULL.  Borrowed.
+json_t *tool_arguments(const struct mcp_call *c);
+
+// Answers a tools/call.  Takes `content` (array of content blocks) and `structured` (object or NULL).
+// Leaves out what the client's revision does not know: structuredContent before 2025-06-18,
+// resource_link blocks before 2025-06-18, audio before 2025-03-26.
+void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
+// The same, not sent: new, NULL when memory is out.
+json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
+// A tool error that a model can act on: isError, one text block of the message, "hint: ..." and
+// "code: ...", and structuredContent {"error": {"code", "message", "hint"}} when the tool has no output schema.
+void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+json_t *tool_text(const char *text); // a text block
+json_t *tool_text_n(const char *text, size_t length);
+json_t *tool_image(const char *base64, const char *mime_type); // an image block
+json_t *tool_link(const char *uri, const char *name, const char *mime_type, json_int_t size);
+
+#endif

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mcp/transport/http: see mcp/transport/http.h.  Runs in the gate; everything in a request may be hostile.  The order of the
+// checks is part of the protocol: a client tells the eras apart by the error that it gets.
+
+#include "mcp/transport/http.h"
+
+#include <event2/keyvalq_struct.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/queue.h>
+
+#include "mcp/transport/headers.h"
+#include "mcp/transport/post.h"
+#include "mcp/protocol/client.h"
+#include "mcp/tools/tools.h"
+
+#define HEADER_SESSION "Mcp-Session-Id"
+#define JSON_TYPE "application/json"
+
+static struct mcp *the_mcp; // there is one in a process
+
+// ---- headers of a request ------------------------------------------------------------------------
+
+static unsigned get_header(const void *of, const char *name, const char **ret)
+{
+    const struct http_exchange *x = of;
+    struct evkeyval *header;
+    unsigned count = 0;
+    TAILQ_FOREACH(header, evhttp_request_get_input_headers(x->ev), next)
+    {
+        if (strcasecmp(header->key, name) != 0)
+            continue;
+        if (!count)
+            *ret = header->value;
+        count++;
+    }
+    return count;
+}
+
+static int check_params(void *argument, json_t *schema, json_t *arguments, struct rpc_refusal *no)
+{
+    struct headers headers = {get_header, argument};
+    return headers_check_params(&headers, schema, arguments, no);
+}
+
+bool mcp_http_is_json(struct http_exchange *x)
+{
+    const char *type = http_header(x, "Content-Type");
+    size_t n = strlen(JSON_TYPE);
+    if (type && strncasecmp(type, JSON_TYPE, n) == 0 && strchr("; \t", type[n])) // also its end
+        return true;
+    http_reply_error(x, 415, "unsupported_media_type", "send 'Content-Type: application/json'",
+                     "the body must be " JSON_TYPE);
+    return false;
+}
+
+// ---- the legacy session of a request ---------------------------------------------------------------
+
+// Version that the header names, or the session's.
+static int find_version(struct http_exchange *x, const struct mcp_session *s, json_t *id,
+                        enum mcp_version *ret, struct rpc_refusal *no)
+{
+    const char *value = NULL;
+    unsigned count = get_header(x, HEADER_VERSION, &value);
+    int version = count == 1 ? mcp_version_find(value) : count ? -1 : (int)s->version;
+    if (version < 0 || version > (int)MCP_NEWEST_LEGACY)
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, id, NULL,
+                          "the header '" HEADER_VERSION "' names no version that a session can "
+                          "have; this one agreed on '%s'",
+                          mcp_version_name(s->version));
+    *ret = (enum mcp_version)version;
+    return 0;
+}
+
+static int find_session(struct http_exchange *x, json_t *id, struct mcp_session **ret,
+                        enum mcp_version *ret_version, struct rpc_refusal *no)
+{
+    const char *value = NULL;
+    if (get_header(x, HEADER_SESSION, &value) != 1)
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 400, id, NULL,
+                          "one header '" HEADER_SESSION "' is needed: begin with 'initialize', or "
+                          "send params._meta of protocol version %s",
+                          mcp_version_name(MCP_2026_07_28));
+    // SECURITY: the same words for a session that never was and for one of somebody else.
+    struct mcp_session *s = mcp_session_find(the_mcp, value, x->owner);
+    if (!s)
+        return rpc_refuse(no, MCP_INVALID_REQUEST, 404, id, NULL,
+                          "there is no such session, or it has ended; begin again with "
+                          "'initialize'");
+    *ret = s;
+    return find_version(x, s, id, ret_version, no);
+}
+
+static bool is_modern_header(const struct http_exchange *x)
+{
+    const char *value = NULL;
+    return get_header(x, HEADER_VERSION, &value) == 1 &&
+           mcp_version_find(value) > (int)MCP_NEWEST_LEGACY;
+}
+
+// ---- POST: modern ----------------------------------------------------------------------------------
+
+static int check_modern(struct http_exchange *x, const struct rpc_message *m,
+                        enum mcp_version *ret_version, struct rpc_refusal *no)
+{
+    struct headers headers = {get_header, x};
+    if (headers_check_version(&headers, m, no) < 0 || rpc_check_modern(m, ret_version, no) < 0)
+        return -1;
+    if (m->kind != RPC_REQUEST)
+        return 0;
+    const struct mcp_method *method = mcp_method_find(m->method, true);
+    if (!method)
+        return rpc_refuse(no, MCP_METHOD_NOT_FOUND, 404, m->id, NULL,
+                          "there is no method '%s' in protocol version %s", m->method,
+                          mcp_version_name(*ret_version));
+    return headers_check_standard(&headers, m, method, no);
+}
+
+static void accept_message(struct http_exchange *x)
+{
+    http_reply(x, 202, NULL, NULL, 0);
+}
+
+static void post_modern(struct http_exchange *x, struct rpc_message *m)
+{
+    struct rpc_refusal no;
+    enum mcp_version version;
+    if (check_modern(x, m, &version, &no) < 0) {
+        post_refuse(x, &no);
+        rpc_message_clear(m);
+    } else if (m->kind == RPC_REQUEST) {
+        post_request(x, NULL, version, m, check_params);
+    } else {
+        accept_message(x); // over HTTP no notification means anything
+        rpc_message_clear(m);
+    }
+}
+
+// ---- POST: legacy ----------------------------------------------------------------------------------
+
+static void post_initialize(struct http_exchange *x, struct rpc_message *m)
+{
+    struct rpc_refusal no;
+    struct mcp_session *s = mcp_session_new(the_mcp, x->owner);
+    if (!s) {
+        (void)rpc_refuse(&no, MCP_INTERNAL_ERROR, 503, m->id, NULL,
+                         "there are too many sessions at work; try again later");
+        post_refuse(x, &no);
+        rpc_message_clear(m);
+        return;
+    }
+    post_request(x, s, s->version, m, NULL);
+}
+
+// ---- POST: legacy, without a session -----------------------------------------------------------------
+
+#define KERNELS_PATH "/ai/sandbox/v1/mcp"
+
+// The server that has this path keeps no sessions: there a request may stand alone.
+static bool stands_alone(const struct http_exchange *x)
+{
+    return strncmp(x->path, KERNELS_PATH, sizeof KERNELS_PATH - 1) == 0 &&
+           !http_header(x, HEADER_SESSION);
+}
+
+// A session for one such request, of those that served others before: one for each at a time, because
+// clients without a session count from 1, all of them.
+static struct mcp_session *take_spare(const char *owner, enum mcp_version version)
+{
+    enum { SPARE_MAX = 256 };
+    static char ids[SPARE_MAX][MCP_SESSION_ID_LENGTH + 1];
+    char *place = NULL;
+    for (size_t i = 0; i < SPARE_MAX; i++) {
+        struct mcp_session *s = ids[i][0] ? mcp_session_find(the_mcp, ids[i], owner) : NULL;
+        if (s && s->call_count == 0 && s->version == version)
+            return s;
+        if (!s && !place)
+            place = ids[i]; // empty, or of another owner
+    }
+    struct mcp_session *s = place ? mcp_session_new(the_mcp, owner) : NULL;
+    if (!s)
+        return NULL;
+    s->version = version;
+    s->agreed = true;
+    s->capabilities = json_object(); // it can be asked nothing
+    memcpy(place, s->id, sizeof ids[0]);
+    return s;
+}
+
+static void post_alone(struct http_exchange *x, struct rpc_message *m)
+{
+    struct rpc_refusal no;
+    const char *value = NULL;
+    unsigned count = get_header(x, HEADER_VERSION, &value);
+    int version = count ? mcp_version_find(value) : MCP_2025_03_26;
+    if (m->kind != RPC_REQUEST) {
+        accept_message(x);
+        rpc_message_clear(m);
+        return;
+    }
+    struct mcp_session *s = version >= 0 && version <= (int)MCP_NEWEST_LEGACY
+                                ? take_spare(x->owner, (enum mcp_version)version)
+                                : NULL;
+    if (s) {
+        post_request(x, s, s->version, m, NULL);
+        return;
+    }
+    if (version < 0 || version > (int)MCP_NEWEST_LEGACY)
+        (void)rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m->id, NULL,
+                         "the header '" HEADER_VERSION "' names no version that is known here");
+    else
+        (void)rpc_refuse(&no, MCP_INTERNAL_ERROR, 503, m->id, NULL,
+                         "there are too many requests at work; try again later");
+    post_refuse(x, &no);
+    rpc_message_clear(m);
+}
+
+// One message of a session.
+static void post_legacy(struct http_exchange *x, struct rpc_message *m)
+{
+    struct mcp_session *s;
+    struct rpc_refusal no;
+    enum mcp_version version;
+    if (stands_alone(x)) {
+        post_alone(x, m);
+        return;
+    }
+    if (find_session(x, m->id, &s, &version, &no) < 0) {
+        post_refuse(x, &no);
+        rpc_message_clear(m);
+    } else if (m->kind == RPC_REQUEST) {
+        post_request(x, s, version, m, NULL);
+    } else {
+        struct mcp_from from = {.session = s, .owner = s->owner, .version = version};
+        accept_message(x);
+        (void)mcp_receive(the_mcp, &from, m);
+    }
+}
+
+// A message that shows neither era in its body.
+static void post_plain(struct http_exchange *x, struct rpc_message *m)
+{
+    struct rpc_refusal no;
+    if (m->kind == RPC_REQUEST && strcmp(m->method, "initialize") == 0) {
+        post_initialize(x, m);
+        return;
+    }
+    if (!is_modern_header(x)) {
+        post_legacy(x, m);
+        return;
+    }
+    if (m->kind == RPC_NOTIFICATION)
+        accept_message(x);
+    else if (m->kind == RPC_RESPONSE)
+        (void)rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m->id, NULL,
+                         "protocol version %s has no questions of the server, so there is nothing "
+                         "to respond to",
+                         mcp_version_name(MCP_2026_07_28));
+    else
+        (void)rpc_refuse(&no, MCP_INVALID_PARAMS, 400, m->id, NULL,
+                         "params._meta must have '" MCP_META_VERSION "' and '" MCP_META_CAPABILITIES
+                         "'");
+    if (m->kind != RPC_NOTIFICATION)
+        post_refuse(x, &no);
+    rpc_message_clear(m);
+}
+
+// ---- POST: batches of 2025-03-26 ---------------------------------------------------------------------
+
+static void handle_batch(struct http_exchange *x, struct rpc_message *m)
+{
+    struct mcp_session *s;
+    struct rpc_refusal no;
+    enum mcp_version version;
+    int r = find_session(x, NULL, &s, &version, &no);
+    if (r == 0 && (s->version != MCP_2025_03_26 || version != MCP_2025_03_26))
+        r = rpc_refuse(&no, MCP_INVALID_REQUEST, 400, NULL, NULL,
+                       "batches exist in protocol version %s only; send one message at a time",
+                       mcp_version_name(MCP_2025_03_26));
+    if (r == 0) {
+        post_batch(x, s, version, m);
+        return;
+    }
+    post_refuse(x, &no);
+    rpc_message_clear(m);
+}
+
+static void handle_post(struct http_exchange *x)
+{
+    struct rpc_message m;
+    struct rpc_refusal no;
+    size_t length;
+    if (!mcp_http_is_json(x))
+        return;
+    const char *body = http_body(x, &length);
+    int r = rpc_read(body, length, &m, &no);
+    http_body_done(x); // an answer may take long, a stream may last for days
+    if (r < 0)
+        post_refuse(x, &no);
+    else if (m.kind == RPC_BATCH)
+        handle_batch(x, &m);
+    else if (m.modern)
+        post_modern(x, &m);
+    else
+        post_plain(x, &m);
+}
+
+// ---- GET and DELETE: legacy sessions -----------------------------------------------------------------
+
+// The session of a GET or DELETE, or NULL: it was answered.
+static struct mcp_session *session_of(struct http_exchange *x, enum mcp_version *ret_version)
+{
+    struct mcp_session *s;
+    struct rpc_refusal no;
+    if (is_modern_header(x)) { // the new protocol has neither sessions nor these methods
+        http_add_header(x, "Allow", "POST");
+        http_reply_error(x, 405, "method_not_allowed", "send POST",
+                         "protocol version %s has only POST", mcp_version_name(MCP_2026_07_28));
+        return NULL;
+    }
+    if (find_session(x, NULL, &s, ret_version, &no) == 0)
+        return s;
+    post_refuse(x, &no);
+    return NULL;
+}
+
+static void handle_get(struct http_exchange *x)
+{
+    enum mcp_version version;
+    struct mcp_session *s = session_of(x, &version);
+    const char *id = NULL;
+    if (!s)
+        return;
+    unsigned count = get_header(x, "Last-Event-ID", &id);
+    if (!count)
+        post_listen(x, s, version);
+    else if (count > 1 || !post_resume(x, s, id))
+        http_reply_error(x, 400, "unknown_event",
+                         "open a new stream: the same GET without Last-Event-ID",
+                         "Last-Event-ID is not an event of this session, or its stream is over");
+}
+
+static void handle_delete(struct http_exchange *x)
+{
+    enum mcp_version version;
+    struct mcp_session *s = session_of(x, &version);
+    if (!s)
+        return;
+    posts_set_dropped(404); // for those that wait for its answers
+    mcp_session_end(s);
+    posts_set_dropped(202);
+    http_reply(x, 204, NULL, NULL, 0);
+}
+
+// ---- the server ------------------------------------------------------------------------------------
+
+void mcp_http_handle(struct http_exchange *x, void *argument)
+{
+    (void)argument;
+    switch (x->method) {
+    case HTTP_POST: handle_post(x); return;
+    case HTTP_GET: handle_get(x); return;
+    case HTTP_DELETE: handle_delete(x); return;
+    case HTTP_PUT:
+    case HTTP_HEAD: break; // the routes do not let them pass
+    }
+    http_reply_error(x, 405, "method_not_allowed", NULL, "this path takes POST, GET and DELETE");
+}
+
+int mcp_http_open(struct mcp *m, struct http *h, struct err *e)
+{
+    static const struct http_route routes[] = {
+        {"/mcp", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
+        {"/mcp/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
+        {.path = NULL},
+    };
+    // Where the server that has the tool set 'kernels' serves it.  The same in every way.
+    static const struct http_route kernel_routes[] = {
+        {KERNELS_PATH, HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
+        {KERNELS_PATH "/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
+        {.path = NULL},
+    };
+    if (posts_open(m) < 0)
+        return err_set(e, ERR_SYSTEM, 0, NULL, "no memory for the streams of /mcp");
+    the_mcp = m;
+    http_add_routes(h, routes);
+    if (mcp_tool_set_is_on(m, TOOLS_KERNELS))
+        http_add_routes(h, kernel_routes);
+    return 0;
+}
+
+void mcp_http_stop(void)
+{
+    if (the_mcp)
+        posts_stop();
+}
+
+void mcp_http_close(void)
+{
+    if (!the_mcp)
+        return;
+    posts_set_dropped(503);
+    mcp_http_stop();
+    while (the_mcp->oldest)
+        mcp_session_end(the_mcp->oldest); // its calls, and those that wait for them
+    posts_close();
+    the_mcp = NULL;
+}

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// post: see post.h.  Runs in the gate.
+//
+// A post is one POST that waits for answers, of one request or of a batch, and the outlet of its calls.
+//
+//   WAITING    nothing was sent: the answer will be one JSON body
+//   STREAMING  something came before the answer, or it takes long: the answer is a stream of events
+//   ALONE      the client of a legacy call left before anything was sent: the answer is for nobody
+//
+//   1. A post lives until its last call has sent its answer or was dropped.
+//   2. A modern client that leaves cancels its call; a legacy one does not.
+//   3. Each message goes to exactly one stream.
+
+#include "mcp/transport/post.h"
+
+#include <event2/buffer.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mcp/transport/http.h"
+#include "mcp/protocol/listen.h"
+#include "mcp/protocol/client.h"
+
+#define HEADER_SESSION "Mcp-Session-Id"
+#define JSON_TYPE "application/json"
+#define EVENTS_TYPE "text/event-stream"
+
+enum { OWN_STREAMS_MAX = 4 }; // connected GET streams of one session
+
+struct post {
+    struct mcp_outlet outlet; // first: the calls know only this
+    struct post *next, *previous;
+    struct http_exchange *x; // WAITING, else NULL
+    struct stream *stream;   // STREAMING, else NULL
+    struct mcp_session *session;
+    struct mcp_call *call; // of one request, in flight
+    enum mcp_version version;
+    bool modern, takes_json, takes_events;
+    bool is_listen, is_initialize;
+    bool failed;            // initialize was answered with an error
+    unsigned open;          // calls in flight, and one while they are being received
+    json_t *answers;        // of a batch: array; else NULL
+    size_t answers_length;  // of their text, sent ones too
+    struct event *patience; // the answer takes long
+};
+
+// What a session has that ever used a stream.
+struct shelf {
+    struct mcp_outlet outlet; // first: the session's
+    struct stream_shelf streams;
+    struct mcp_session *session;
+};
+
+static struct {
+    struct mcp *mcp;
+    struct streams streams;
+    struct post *posts;
+    int dropped_status; // for a post that gets no answer
+} server;
+
+struct streams *posts_streams(void)
+{
+    return &server.streams;
+}
+
+void posts_set_dropped(int status)
+{
+    server.dropped_status = status;
+}
+
+void post_refuse(struct http_exchange *x, struct rpc_refusal *no)
+{
+    json_t *body = rpc_refusal_json(no);
+    if (body)
+        http_reply_json(x, no->status, body);
+    else
+        http_reply(x, 500, NULL, NULL, 0);
+    json_decref(body);
+    rpc_refusal_clear(no);
+}
+
+// ---- the streams of a session ----------------------------------------------------------------------
+
+// The newest that is connected; with none, the newest that may come back.
+static void own_send(struct mcp_outlet *o, json_t *message, bool last)
+{
+    struct shelf *shelf = (struct shelf *)o;
+    struct stream *best = NULL;
+    (void)last;
+    for (struct stream *s = shelf->streams.first; s; s = s->next)
+        if (s->own && !s->finished && (!best || (s->x && !best->x)))
+            best = s;
+    if (best)
+        stream_send(best, message);
+}
+
+static void own_drop(struct mcp_outlet *o)
+{
+    (void)o; // no call has this outlet
+}
+
+static void on_session_end(struct mcp_session *s)
+{
+    struct shelf *shelf = s->transport;
+    stream_shelf_clear(&shelf->streams);
+    s->transport = NULL;
+    s->outlet = NULL;
+    free(shelf);
+}
+
+static struct shelf *shelf_of(struct mcp_session *s)
+{
+    if (s->transport)
+        return s->transport;
+    struct shelf *shelf = calloc(1, sizeof *shelf);
+    if (!shelf)
+        return NULL;
+    shelf->outlet = (struct mcp_outlet){.send = own_send, .drop = own_drop};
+    shelf->session = s;
+    s->transport = shelf;
+    s->on_end = on_session_end;
+    return shelf;
+}
+
+// A session whose client listens is in use.
+static void touch_session(struct stream *s)
+{
+    struct shelf *shelf = s->owner;
+    mcp_session_touch(shelf->session);
+}
+
+static struct stream *new_stream(struct mcp_session *session, enum mcp_version version)
+{
+    struct shelf *shelf = shelf_of(session);
+    struct stream *s =
+        shelf ? stream_new(&server.streams, &shelf->streams, version >= MCP_2025_11_25) : NULL;
+    if (s) {
+        s->owner = shelf;
+        s->on_alive = touch_session;
+    }
+    return s;
+}
+
+// Too many connections of one session: the oldest goes.
+static void limit_own(struct mcp_session *session)
+{
+    struct shelf *shelf = session->transport;
+    struct stream *oldest = NULL;
+    unsigned connected = 0;
+    for (struct stream *s = shelf ? shelf->streams.first : NULL; s; s = s->next)
+        if (s->own && s->x) {
+            oldest = s;
+            connected++;
+        }
+    if (connected >= OWN_STREAMS_MAX)
+        stream_finish(oldest);
+}
+
+void post_listen(struct http_exchange *x, struct mcp_session *session, enum mcp_version version)
+{
+    limit_own(session);
+    struct stream *s = new_stream(session, version);
+    if (!s) {
+        http_reply_error(x, 503, "busy", "try again later", "the server is out of memory");
+        return;
+    }
+    s->own = true;
+    session->outlet = &((struct shelf *)session->transport)->outlet;
+    stream_connect(s, x);
+}
+
+bool post_resume(struct http_exchange *x, struct mcp_session *session, const char *event_id)
+{
+    struct shelf *shelf = session->transport;
+    uint32_t sequence;
+    // SECURITY: looked for among the events of this session only.
+    struct stream *s = shelf ? stream_find(&shelf->streams, event_id, &sequence) : NULL;
+    if (s)
+        stream_resume(s, x, sequence);
+    return s != NULL;
+}
+
+// ---- the life of a post ------------------------------------------------------------------------------
+
+static struct http_exchange *take_exchange(struct post *p)
+{
+    struct http_exchange *x = TAKE_PTR(p->x);
+    if (x) {
+        x->work = NULL;
+        x->on_close = NULL;
+    }
+    return x;
+}
+
+static void post_free(struct post *p)
+{
+    *(p->previous ? &p->previous->next : &server.posts) = p->next;
+    if (p->next)
+        p->next->previous = p->previous;
+    if (p->patience)
+        event_free(p->patience);
+    if (p->stream && !p->stream->shelf)
+        stream_free(p->stream);
+    json_decref(p->answers);
+    free(p);
+}
+
+// The last call is done.
+static void post_end(struct post *p)
+{
+    struct http_exchange *x = take_exchange(p);
+    if (p->stream)
+        stream_finish(p->stream);
+    else if (x && json_array_size(p->answers))
+        http_reply_json(x, 200, p->answers);
+    else if (x) // cancelled, or a batch without a request
+        http_reply(x, server.dropped_status, NULL, NULL, 0);
+    post_free(p);
+}
+
+static void release(struct post *p)
+{
+    if (--p->open == 0)
+        post_end(p);
+}
+
+// The client left before anything was sent.
+static void on_close(struct http_exchange *x)
+{
+    struct post *p = x->work;
+    p->x = NULL;
+    if (p->modern && p->call)
+        mcp_cancel(p->call); // frees the post
+}
+
+// The modern client of a stream left.
+static void on_gone(struct stream *s)
+{
+    struct post *p = s->owner;
+    if (p->call)
+        mcp_cancel(p->call); // frees the post
+}
+
+// WAITING -> STREAMING.  False: not now, not ever.
+static bool begin_stream(struct post *p)
+{
+    if (p->stream)
+        return true;
+    if (!p->x)
+        return false;
+    struct stream *s =
+        p->modern ? stream_new(&server.streams, NULL, false) : new_stream(p->session, p->version);
+    if (!s)
+        return false;
+    if (p->modern) {
+        s->owner = p;
+        s->on_gone = on_gone;
+    }
+    p->stream = s;
+    stream_connect(s, take_exchange(p));
+    for (size_t i = 0; i < json_array_size(p->answers); i++) // of a batch, so far
+        stream_send(s, json_array_get(p->answers, i));
+    (void)json_array_clear(p->answers);
+    return true;
+}
+
+// An answer that takes long: a connection without a byte would be cut by a proxy, and a client could
+// not come back for it.
+static void on_patience(evutil_socket_t fd, short what, void *argument)
+{
+    struct post *p = argument;
+    (void)fd;
+    (void)what;
+    (void)begin_stream(p);
+}
+
+// ---- what calls send ---------------------------------------------------------------------------------
+
+static int status_of(const struct post *p, json_t *message)
+{
+    static const struct {
+        int code, status;
+    } statuses[] = {
+        {MCP_METHOD_NOT_FOUND, 404},
+        {MCP_HEADER_MISMATCH, 400},
+        {MCP_MISSING_CAPABILITY, 400},
+        {MCP_UNSUPPORTED_VERSION, 400},
+    };
+    json_int_t code =
+        json_integer_value(json_object_get(json_object_get(message, "error"), "code"));
+    for (size_t i = 0; p->modern && i < ARRAY_LEN(statuses); i++)
+        if (statuses[i].code == code)
+            return statuses[i].status;
+    return 200;
+}
+
+// A message before the answer.
+static void send_before(struct post *p, json_t *message)
+{
+    bool is_question = json_object_get(message, "id") != NULL;
+    struct mcp_outlet *own = p->session ? p->session->outlet : NULL;
+    if (!p->stream && is_question && own && !(p->x && p->takes_events)) {
+        own->send(own, message, false); // the client takes no stream here, but has one elsewhere
+        return;
+    }
+    // Without a stream, a question would never be answered, nor a subscription be of use.
+    if ((p->takes_events || is_question || p->is_listen) && begin_stream(p))
+        stream_send(p->stream, message);
+}
+
+static void send_one(struct post *p, json_t *message)
+{
+    int status = status_of(p, message);
+    if (p->is_initialize) {
+        p->failed = !json_object_get(message, "result");
+        if (!p->failed && p->x)
+            http_add_header(p->x, HEADER_SESSION, p->session->id);
+    }
+    if (!p->takes_json && status == 200)
+        (void)begin_stream(p);
+    if (p->stream)
+        stream_send(p->stream, message);
+    else if (p->answers)
+        (void)json_array_append(p->answers, message);
+    else if (p->x)
+        http_reply_json(take_exchange(p), status, message);
+}
+
+static void send_answer(struct post *p, json_t *message)
+{
+    json_t *fitting =
+        p->answers ? rpc_batch_answer(&p->answers_length, message) : json_incref(message);
+    if (fitting)
+        send_one(p, fitting);
+    json_decref(fitting);
+}
+
+static void post_send(struct mcp_outlet *o, json_t *message, bool last)
+{
+    struct post *p = (struct post *)o;
+    if (!last) {
+        send_before(p, message);
+        return;
+    }
+    p->call = NULL;
+    send_answer(p, message);
+    release(p);
+}
+
+// Only a plain answer is text; the others are few.
+static void post_send_text(struct mcp_outlet *o, json_t *id, const char *result, size_t length)
+{
+    static const char begin[] = "{\"jsonrpc\":\"2.0\",\"id\":", middle[] = ",\"result\":";
+    struct post *p = (struct post *)o;
+    if (!p->x || p->stream || p->answers || !p->takes_json || p->is_initialize) {
+        json_t *value = json_loadb(result, length, JSON_ALLOW_NUL, NULL);
+        json_t *message = json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", id, "result", value);
+        post_send(o, message, true);
+        json_decref(message);
+        return;
+    }
+    struct evbuffer *body = evbuffer_new();
+    char number[RPC_ID_TEXT_MAX];
+    size_t n = json_dumpb(id, number, sizeof number, JSON_ENCODE_ANY);
+    p->call = NULL;
+    if (body && evbuffer_expand(body, sizeof begin + n + sizeof middle + length + 1) == 0) {
+        (void)evbuffer_add(body, begin, sizeof begin - 1);
+        (void)evbuffer_add(body, number, n);
+        (void)evbuffer_add(body, middle, sizeof middle - 1);
+        (void)evbuffer_add(body, result, length);
+        (void)evbuffer_add(body, "}", 1);
+        http_reply_buffer(take_exchange(p), 200, JSON_TYPE, body);
+    } else {
+        http_reply_error(take_exchange(p), 503, "out_of_memory", "try again later",
+                         "the server is out of memory");
+    }
+    if (body)
+        evbuffer_free(body);
+    release(p);
+}
+
+static void post_drop(struct mcp_outlet *o)
+{
+    struct post *p = (struct post *)o;
+    p->call = NULL;
+    release(p);
+}
+
+void mcp_http_close_stream(struct mcp_call *c)
+{
+    struct post *p = (struct post *)c->outlet;
+    if (c->outlet->send != post_send || p->modern || p->version < MCP_2025_11_25)
+        return;
+    if (p->takes_events && begin_stream(p))
+        stream_hang_up(p->stream);
+}
+
+// ---- requests ----------------------------------------------------------------------------------------
+
+static struct post *post_new(struct http_exchange *x, struct mcp_session *s,
+                             enum mcp_version version, bool modern)
+{
+    struct post *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p =
+        (struct post){.outlet = {.send = post_send, .drop = post_drop, .send_text = post_send_text},
+                      .next = server.posts,
+                      .x = x,
+                      .session = s,
+                      .version = version,
+                      .modern = modern,
+                      .takes_json = http_accepts(x, JSON_TYPE),
+                      .takes_events = http_accepts(x, EVENTS_TYPE),
+                      .open = 1};
+    if (!p->takes_events) // one that takes neither gets the simpler
+        p->takes_json = true;
+    if (p->next)
+        p->next->previous = p;
+    server.posts = p;
+    x->work = p;
+    x->on_close = on_close;
+    return p;
+}
+
+static void refuse_memory(struct http_exchange *x, json_t *id)
+{
+    struct rpc_refusal no;
+    (void)rpc_refuse(&no, MCP_INTERNAL_ERROR, 503, id, NULL, "the server is out of memory");
+    post_refuse(x, &no);
+}
+
+// Everything was received.
+static void received(struct post *p)
+{
+    static const struct timeval wait = {.tv_sec = STREAM_ALIVE_S};
+    if (p->open > 1 && p->x && p->takes_events) {
+        p->patience = evtimer_new(server.mcp->base, on_patience, p);
+        if (p->patience)
+            (void)event_add(p->patience, &wait);
+    }
+    release(p);
+}
+
+void post_request(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
+                  struct rpc_message *m, check_params_fn *check_params)
+{
+    struct post *p = post_new(x, session, version, m->modern);
+    bool is_initialize = !m->modern && strcmp(m->method, "initialize") == 0, failed = true;
+    if (p) {
+        char owner[sizeof x->owner]; // the exchange may go before the message is done with
+        memcpy(owner, x->owner, sizeof owner);
+        struct mcp_from from = {.session = session,
+                                .outlet = &p->outlet,
+                                .owner = owner,
+                                .version = version,
+                                .check_params = check_params,
+                                .argument = x};
+        p->is_initialize = is_initialize;
+        p->is_listen = m->modern && strcmp(m->method, "subscriptions/listen") == 0;
+        if (is_initialize)
+            p->version = MCP_2024_11_05; // nothing is agreed on: the plainest stream, if any
+        p->open++;
+        p->call = mcp_receive(server.mcp, &from, m);
+        failed = p->failed;
+        received(p);
+    } else {
+        refuse_memory(x, m->id);
+        rpc_message_clear(m);
+    }
+    if (is_initialize && failed)
+        mcp_session_end(session);
+}
+
+// One element of a batch; whatever it is, the others are served.
+static void receive_element(struct post *p, const char *owner, json_t *element, size_t length)
+{
+    struct rpc_message m;
+    struct rpc_refusal no;
+    struct mcp_from from = {
+        .session = p->session, .outlet = &p->outlet, .owner = owner, .version = p->version};
+    int r = rpc_sort(json_incref(element), &m, &no);
+    if (r == 0 && (m.kind == RPC_BATCH || m.modern ||
+                   (m.kind == RPC_REQUEST && strcmp(m.method, "initialize") == 0))) {
+        r = rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m.id, NULL,
+                       "a batch cannot hold 'initialize', another batch, or messages of %s",
+                       mcp_version_name(MCP_2026_07_28));
+        rpc_message_clear(&m);
+    }
+    if (r == 0 && (r = rpc_check_params(&m, length, &no)) < 0)
+        rpc_message_clear(&m);
+    if (r == 0 && m.kind == RPC_REQUEST && rpc_batch_is_full(p->answers_length)) {
+        r = rpc_refuse_full(&no, m.id);
+        rpc_message_clear(&m);
+    }
+    if (r == 0) {
+        p->open += m.kind == RPC_REQUEST;
+        (void)mcp_receive(server.mcp, &from, &m);
+        return;
+    }
+    json_t *answer = rpc_refusal_json(&no);
+    if (answer)
+        send_answer(p, answer);
+    json_decref(answer);
+    rpc_refusal_clear(&no);
+}
+
+void post_batch(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
+                struct rpc_message *m)
+{
+    char owner[sizeof x->owner];
+    memcpy(owner, x->owner, sizeof owner);
+    json_t *answers = json_array();
+    struct post *p = answers ? post_new(x, session, version, false) : NULL;
+    if (p) {
+        p->answers = answers;
+        for (size_t i = 0; i < json_array_size(m->message); i++)
+            receive_element(p, owner, json_array_get(m->message, i), m->length);
+        received(p);
+    } else {
+        json_decref(answers);
+        refuse_memory(x, NULL);
+    }
+    rpc_message_clear(m);
+}
+
+// ---- start and end -----------------------------------------------------------------------------------
+
+int posts_open(struct mcp *m)
+{
+    server.mcp = m;
+    server.dropped_status = 202;
+    return streams_open(&server.streams, m->base);
+}
+
+void posts_stop(void)
+{
+    mcp_listen_end_all(server.mcp);
+    for (struct mcp_session *session = server.mcp->oldest; session; session = session->newer) {
+        struct shelf *shelf = session->transport;
+        for (struct stream *s = shelf ? shelf->streams.first : NULL; s; s = s->next)
+            if (s->own)
+                stream_finish(s);
+    }
+}
+
+void posts_close(void)
+{
+    for (struct post *p = server.posts, *next; p; p = next) {
+        next = p->next;
+        if (p->call)
+            mcp_cancel(p->call); // frees the post
+    }
+    streams_close(&server.streams);
+    server.mcp = NULL;
+}

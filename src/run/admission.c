@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// places: see places.h.  Called by run.c in the gate.
+
+#include "run/admission.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/gate.h"
+
+struct place_holder {
+    char owner[65];
+    unsigned count;
+    LIST_ENTRY(place_holder) list;
+};
+
+// The places that only owners below their share get.
+static unsigned last_quarter(const struct gate *g)
+{
+    if (g->owners < 2 || g->runs_max < 2)
+        return 0;
+    return g->runs_max / 4 ? g->runs_max / 4 : 1;
+}
+
+static unsigned share_of(const struct gate *g)
+{
+    unsigned share = g->owners < 2 ? 0 : last_quarter(g) / (g->owners - 1);
+    return share ? share : 1;
+}
+
+unsigned places_most(const struct gate *g)
+{
+    return g->runs_max - last_quarter(g);
+}
+
+static struct place_holder *find(const struct gate *g, const char *owner)
+{
+    struct place_holder *p;
+    LIST_FOREACH(p, &g->holders, list)
+    if (strcmp(p->owner, owner) == 0)
+        return p;
+    return NULL;
+}
+
+int places_check(const struct gate *g, const char *owner, struct err *e)
+{
+    const struct place_holder *p = find(g, owner);
+    unsigned used = g->places, count = p ? p->count : 0;
+    if (!g->runs_max)
+        return 0;
+    if (used >= g->runs_max)
+        return err_set(e, ERR_BUSY, 0, "run it again when others have ended, or raise --runs",
+                       "%u runs are going on already", g->runs_max);
+    if (!owner[0] || g->runs_max - used > last_quarter(g) || count < share_of(g))
+        return 0;
+    return err_set(e, ERR_BUSY, 0,
+                   "wait for one of your runs, or cancel one; the operator can raise --runs",
+                   "your key has used up its share: %u of its runs are going on, and the places "
+                   "that are left are kept for other keys",
+                   count);
+}
+
+int places_take(struct gate *g, const char *owner, struct place_holder **ret, struct err *e)
+{
+    int r = places_check(g, owner, e);
+    if (r < 0)
+        return r;
+    struct place_holder *p = find(g, owner);
+    if (!p) {
+        p = calloc(1, sizeof *p);
+        if (!p)
+            return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start a run");
+        snprintf(p->owner, sizeof p->owner, "%s", owner);
+        LIST_INSERT_HEAD(&g->holders, p, list);
+    }
+    p->count++;
+    g->places++;
+    *ret = p;
+    return 0;
+}
+
+void places_return(struct gate *g, struct place_holder **p)
+{
+    struct place_holder *holder = *p;
+    *p = NULL;
+    if (!holder)
+        return;
+    g->places--;
+    if (--holder->count)
+        return;
+    LIST_REMOVE(holder, list);
+    free(holder);
+}

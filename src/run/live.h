@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// live: a box that the gate holds: its control socket, and who listens to it.  A run
+// has one for itself; a session keeps one and lends it to its runs.
+//
+// SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c; descriptors are refused.
+
+#ifndef CONSTRICTOR_RUN_LIVE_H
+#define CONSTRICTOR_RUN_LIVE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "run/link.h"
+#include "run/meter.h"
+#include "run/denials.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
+
+struct gate;
+struct live_box;
+struct live_frame;
+struct scratch_op;
+
+enum live_stream { LIVE_STDOUT, LIVE_STDERR, LIVE_STREAMS };
+
+// Who listens.  Each may be NULL; each may end by handing the box to somebody else or freeing it.
+struct live_user {
+    void (*on_result)(struct live_box *b, const char *data, size_t length, unsigned flags);
+    void (*on_exit)(struct live_box *b, int status); // the user process is gone; ENDED follows
+    void (*on_output)(struct live_box *b, enum live_stream stream, const char *data, size_t length);
+    void (*on_sent)(struct live_box *b); // a borrowed frame went out, maybe from within live_send()
+    void (*on_garbage)(
+        struct live_box *b);              // it said what no box says, and will not be read any more
+    void (*on_quiet)(struct live_box *b); // the last operation in its files is over
+    void (*on_measured)(struct live_box *b, const struct wire_measured *m);
+    void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
+};
+
+struct live_box {
+    struct gate *gate;
+    uint64_t id;
+    struct wire_limits limits;
+    bool kept;
+    bool direct;  // no code will ever run in it: FRAME_DIRECT
+    bool discard; // what waits in its output pipes is not the next run's: FRAME_DISCARD
+    int control;
+    struct event *control_event, *write_event;
+    struct frame_reader reader;
+    TAILQ_HEAD(, live_frame) frames; // to be sent, in order, never mixed
+    unsigned frame_count;
+    const struct live_user *user;
+    void *owner; // of `user`
+    // scratch.c: operations that are awaited, oldest first.
+    TAILQ_HEAD(, scratch_op) ops;
+    uint32_t next_tag;
+    unsigned writes;           // scratch.c: writes and deletes that were done
+    struct meter meter;        // of a kept box, if there is one
+    bool late;                 // the keeper's next measure was asked for by the owner before
+    bool told;                 // what is denied in it is told of
+    struct refusals *refusals; // since the last run was done; NULL: none
+    bool has_ended;
+    bool silent; // it is gone, or said what no box says: nothing is read or sent any more
+    bool *freed; // see struct live_guard
+};
+
+// Any callback may free the box.  One of these for each place on the stack that calls somebody and goes on
+// with the box; the inner ones tell the outer.
+struct live_guard {
+    struct live_box *box;
+    bool freed, *outer;
+};
+void live_guard_begin(struct live_guard *g, struct live_box *b);
+bool live_guard_end(struct live_guard *g); // true: the box is still there
+
+// Takes the descriptor.  NULL: no memory, and it is closed.
+struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,
+                          int control);
+// Closes our ends and fails the operations that are awaited; the box itself is the keeper's.
+void live_free(struct live_box *b);
+
+// A frame that another owner had lent, and that is not out yet, is dropped.  Between two runs the box's init keeps
+// output back; a box that sends some to a user without on_output breaks the protocol.
+void live_listen(struct live_box *b, const struct live_user *user, void *owner);
+
+// Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied (`copy`).
+// 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the way.
+int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
+              size_t count, bool copy);
+
+// Reads what is there now, outside of the event loop.
+void live_read(struct live_box *b);
+
+#endif

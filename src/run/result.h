@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// result: how a run ended, as one verdict and one JSON object, the same over every interface.
+
+#ifndef CONSTRICTOR_RUN_RESULT_H
+#define CONSTRICTOR_RUN_RESULT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "run/run.h"
+
+// name, exit status of `constrictor run` (-1: the code's own)
+#define VERDICT_MAP(X)                                                                             \
+    X(VERDICT_OK, "ok", -1)                                                                        \
+    X(VERDICT_ERROR, "error", -1)                                                                  \
+    X(VERDICT_TIMEOUT_WALL, "timeout_wall", 124)                                                   \
+    X(VERDICT_TIMEOUT_CPU, "timeout_cpu", 124)                                                     \
+    X(VERDICT_OUT_OF_MEMORY, "out_of_memory", 137)                                                 \
+    X(VERDICT_TOO_MANY_PROCESSES, "too_many_processes", 121)                                       \
+    X(VERDICT_DISK_FULL, "disk_full", 122)                                                         \
+    X(VERDICT_OUTPUT_LIMIT, "output_limit", 123)                                                   \
+    X(VERDICT_DENIED, "denied", 126)                                                               \
+    X(VERDICT_CANCELLED, "cancelled", 130)                                                         \
+    X(VERDICT_LOST, "lost", 125)
+
+enum verdict {
+#define X(name, text, status) name,
+    VERDICT_MAP(X)
+#undef X
+        VERDICT_MAX
+};
+
+enum limit {
+    LIMIT_NONE,
+    LIMIT_WALL,
+    LIMIT_CPU,
+    LIMIT_MEMORY,
+    LIMIT_PROCESSES,
+    LIMIT_SCRATCH,
+    LIMIT_INODES,
+    LIMIT_FILES,
+    LIMIT_FILE_SIZE,
+    LIMIT_OUTPUT,
+    LIMIT_MAX
+};
+
+struct result {
+    enum verdict verdict;
+    enum limit limit; // which limit it met, LIMIT_NONE otherwise
+    bool has_exit_code;
+    int exit_code;
+    int signal; // 0: none
+    const char *phase;
+    char hint[512];
+};
+
+// Judges a run that is done and had a box.
+void result_judge(const struct run *r, struct result *ret);
+
+const char *result_verdict_name(enum verdict verdict);
+
+// Exit status for the command line.
+int result_exit_status(const struct result *result);
+
+// A new execution_id, a UUID.  -1: the kernel gives no random bytes.
+enum { RESULT_ID_SIZE = 37 };
+int result_new_id(char ret[RESULT_ID_SIZE]);
+
+// Parts of the object that do not depend on the run.
+json_t *result_isolation(const struct caps *caps);
+json_t *result_environment(const struct keeper_facts *facts);
+
+// The whole object.  NULL when memory is out.
+json_t *result_json(const struct run *r, const struct result *result, const char *id);
+
+// Is nothing in it deeper than `room`?
+bool result_is_shallow(json_t *value, int room);
+
+#endif

@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// run: see run.h.  Everything read here from a box is hostile: lengths are bounded by frame.c and by
+// the output limit, and nothing that it says decides about verdict or usage.
+
+#include "run/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "env/warm_boxes.h"
+#include "run/admission.h"
+#include "session/session.h"
+
+enum {
+    QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
+    PREPARE_MS = 60000,     // for the caller, before and after the code
+    SHORT_MS = 5,           // a run in a session that is shorter is not the keeper's business
+    EARLY_MS = 50,          // after its code was sent, a run may not listen for an interruption yet
+    MEASURE_MS = 5000,      // for the keeper
+};
+
+static const struct live_user run_user;
+static void leave_queue(struct run *r);
+static void on_selected(struct run *r, const char *data, size_t length);
+
+// ---- timers ----------------------------------------------------------------------------------------
+
+static void stop_timer(struct run *r)
+{
+    if (r->timer)
+        event_free(r->timer);
+    r->timer = NULL;
+}
+
+static bool set_timer(struct run *r, uint64_t ms, event_callback_fn call)
+{
+    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
+                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    stop_timer(r);
+    r->timer = evtimer_new(r->gate->base, call, r);
+    return r->timer && event_add(r->timer, &when) == 0;
+}
+
+// ---- the end ---------------------------------------------------------------------------------------
+
+// What was denied in it is this run's, also what threads of earlier runs tried meanwhile.
+static void take_refusals(struct run *r)
+{
+    if (!r->box || r->refusals)
+        return;
+    r->told = r->box->told;
+    r->refusals = TAKE_PTR(r->box->refusals);
+}
+
+static void drop_box(struct run *r)
+{
+    struct live_box *b = r->box;
+    take_refusals(r);
+    r->box = NULL;
+    if (!b || r->request.session)
+        return; // the session's
+    network_forget(r->gate, b->id);
+    link_let_go(&r->gate->link, b->id);
+    live_free(b);
+}
+
+static void settled(void *argument)
+{
+    struct run *r = argument;
+    r->state = RUN_DONE;
+    r->gate->running--;
+    places_return(r->gate, &r->place);
+    r->request.on_done(r); // may free r
+}
+
+static void done(struct run *r)
+{
+    r->t_end_us = (uint64_t)clock_us();
+    stop_timer(r);
+    r->state = RUN_SETTLING;
+    bool waits = network_await(r->request.network, settled, r);
+    drop_box(r);
+    if (!waits)
+        settled(r);
+}
+
+// Gives the box back to the keeper.  The first reason counts.
+static void release(struct run *r, enum wire_end end)
+{
+    if (r->state >= RUN_ENDING)
+        return;
+    r->state = RUN_ENDING;
+    r->end = end;
+    stop_timer(r);
+    network_settle(r->request.network); // before the box is gone
+    bool wait = r->request.wait_reaped || end != END_DONE;
+    if (link_release(&r->gate->link, r->box->id, end, wait) < 0)
+        log_line(LOG_ERROR, "the keeper cannot be reached");
+}
+
+// From here on the keeper watches the CPU time of this run, and passes interruptions on.
+static void watch(struct run *r)
+{
+    if (!r->watched)
+        (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms);
+    r->watched = true;
+}
+
+static void on_grace(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
+}
+
+// One that comes with the code may be there before the code listens, which then would lose the session for
+// nothing.  Later ones are not said twice: the code may be busy with what it does about the first.
+static void on_early(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    (void)fd;
+    (void)what;
+    (void)link_interrupt(&r->gate->link, r->box->id);
+    if (!set_timer(r, grace_ms > EARLY_MS ? grace_ms - EARLY_MS : 1, on_grace))
+        release(r, r->soft);
+}
+
+// A limit is met, or nobody wants it any more.  Code in a session may keep what it has.
+void run_stop(struct run *r, enum wire_end end)
+{
+    if (!r->request.session || r->state == RUN_SENDING) {
+        release(r, end); // half a frame in the socket: there is no other way
+        return;
+    }
+    if (r->state != RUN_RUNNING || r->soft != END_OWN)
+        return; // it answers already, or was told already
+    watch(r);
+    r->soft = end;
+    (void)link_interrupt(&r->gate->link, r->box->id);
+    bool early = (uint64_t)clock_us() - r->t_box_us < EARLY_MS * 1000ULL;
+    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    if (!set_timer(r, early && grace_ms > EARLY_MS ? EARLY_MS : grace_ms,
+                   early && grace_ms > EARLY_MS ? on_early : on_grace))
+        release(r, end);
+}
+
+// ---- what the box says -------------------------------------------------------------------------------
+
+static void on_overdue(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    release(argument, END_CANCELLED);
+}
+
+static void on_result(struct live_box *b, const char *data, size_t length, unsigned flags)
+{
+    struct run *r = b->owner;
+    if (r->state == RUN_PREPARING && r->selecting) {
+        on_selected(r, data, length);
+        return;
+    }
+    if (r->result || r->state == RUN_HOLDING || r->state == RUN_MEASURING ||
+        r->state == RUN_PREPARING)
+        return; // one run, one result
+    r->result = run_parse_result(data, length);
+    r->flags = flags;
+    if (r->state >= RUN_ENDING)
+        return; // it ends already, and this is only what it had to say
+    if (!r->result) {
+        release(r, END_PROTOCOL);
+        return;
+    }
+    stop_timer(r);
+    r->state = RUN_HOLDING;
+    network_settle(r->request.network); // while the box ends, or its files are looked at
+    if (r->request.on_answer && r->request.on_answer(r, flags)) {
+        if (r->state == RUN_HOLDING && !set_timer(r, PREPARE_MS, on_overdue))
+            release(r, END_CANCELLED);
+        return;
+    }
+    run_let_go(r);
+}
+
+static void finish_kept(struct run *r, enum wire_end end)
+{
+    r->end = end;
+    r->ended.box = r->box->id;
+    r->ended.end = end;
+    session_part(r->request.session, r); // the next one may begin
+    r->has_turn = false;
+    done(r);
+}
+
+// It went well, quickly, and far from every limit: then all there is to know can be read here.  Not too often
+// in a row: the keeper bounds the CPU time of a session that it believes to be idle.
+static bool is_short(struct run *r)
+{
+    struct meter *m = &r->box->meter;
+    json_t *code = json_object_get(r->result, "exit_code");
+    bool went_well = json_is_integer(code) && json_integer_value(code) == 0 &&
+                     !json_is_object(json_object_get(r->result, "error"));
+    if (r->watched || r->soft != END_OWN || r->end == END_OUTPUT || !went_well || r->box->silent ||
+        r->box->refusals || // the keeper has counted them
+        !meter_read(m, &r->box->limits, &r->ended.usage))
+        return false;
+    m->unseen_us += r->ended.usage.cpu_user_us + r->ended.usage.cpu_system_us;
+    r->metered = true;
+    return m->unseen_us < r->request.cpu_ms * 1000 / 4;
+}
+
+static void on_report(void *argument)
+{
+    run_let_go(argument);
+}
+
+void run_let_go(struct run *r)
+{
+    if (r->state != RUN_HOLDING)
+        return; // the box ended meanwhile, and so will the run
+    if (!r->request.session) {
+        release(r, END_DONE);
+        return;
+    }
+    // The session is there as long as the run has its turn; so it is kept until all is known.
+    if (network_await(r->request.network, on_report, r))
+        return;
+    if (is_short(r)) {
+        finish_kept(r, END_DONE);
+        return;
+    }
+    r->state = RUN_MEASURING;
+    // A box that hangs up is dead, and its ENDED on the way: the session must not look alive.
+    bool is_dead = r->box->silent;
+    if ((!is_dead && link_measure(&r->gate->link, r->box->id, 0) < 0) ||
+        !set_timer(r, MEASURE_MS, on_overdue))
+        release(r, END_CANCELLED);
+}
+
+// The end of a run whose box lives on.
+static void on_measured(struct live_box *b, const struct wire_measured *m)
+{
+    struct run *r = b->owner;
+    if (r->state != RUN_MEASURING)
+        return;
+    enum wire_end end = r->soft != END_OWN     ? r->soft
+                        : r->end == END_OUTPUT ? END_OUTPUT
+                        : m->end == END_CPU    ? END_CPU
+                                               : END_DONE;
+    // The meter has what was used since the run before; the keeper only what it was told of.
+    struct wire_usage own = r->ended.usage, usage = m->usage;
+    if (!r->metered && b->meter.count)
+        (void)meter_read(&b->meter, &b->limits, &own);
+    if (b->meter.count) {
+        usage.cpu_user_us = own.cpu_user_us;
+        usage.cpu_system_us = own.cpu_system_us;
+    }
+    b->meter.unseen_us = 0;
+    r->ended.usage = usage;
+    finish_kept(r, end);
+}
+
+static void on_exit_frame(struct live_box *b, int status)
+{
+    struct run *r = b->owner;
+    r->has_exit = true;
+    r->exit_status = status; // ENDED follows by itself
+}
+
+static void on_garbage(struct live_box *b)
+{
+    release(b->owner, END_PROTOCOL);
+}
+
+static void on_ended(struct live_box *b, const struct wire_ended *m)
+{
+    struct run *r = b->owner;
+    r->has_ended = true;
+    r->ended = *m;
+    r->state = RUN_ENDING;
+    network_settle(r->request.network); // before the session forgets its box
+    live_read(b);                       // output, an EXIT or RESULT may still be unread
+    take_refusals(r);
+    if (r->request.session) {
+        r->has_turn = false;
+        session_box_ended(r->request.session, r);
+    }
+    done(r);
+}
+
+// ---- sending -----------------------------------------------------------------------------------------
+
+static void on_sent(struct live_box *b)
+{
+    struct run *r = b->owner;
+    if (r->state == RUN_SENDING)
+        r->state = RUN_RUNNING;
+}
+
+static void on_wall(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    run_stop(argument, END_WALL);
+}
+
+// Most runs in a session are over before their CPU time could be; those that are not are told of.
+static void on_not_short(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    watch(r);
+    if (!set_timer(r, r->request.wall_ms - SHORT_MS, on_wall))
+        release(r, END_CANCELLED);
+}
+
+void run_go(struct run *r)
+{
+    if (r->state != RUN_PREPARING)
+        return;
+    struct frame_run head = {.meta_length = (uint32_t)r->request.meta_length,
+                             .code_length = (uint32_t)r->request.code_length};
+    struct frame_piece pieces[] = {{&head, sizeof head},
+                                   {r->request.meta, r->request.meta_length},
+                                   {r->request.code, r->request.code_length}};
+    r->state = RUN_SENDING;
+    r->t_box_us = (uint64_t)clock_us();
+    bool short_first = r->request.session && r->box->meter.count && r->request.wall_ms > SHORT_MS;
+    if (live_send(r->box, FRAME_RUN, pieces, 3, false) < 0 ||
+        !set_timer(r, short_first ? SHORT_MS : r->request.wall_ms,
+                   short_first ? on_not_short : on_wall))
+        release(r, END_CANCELLED);
+    if (r->request.session && !short_first && r->state != RUN_ENDING)
+        watch(r);
+}
+
+// Nothing of it is in the session's box yet.
+static void give_up(struct run *r)
+{
+    leave_queue(r);
+    r->end = END_CANCELLED;
+    done(r);
+}
+
+static void on_given_up(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    give_up(argument);
+}
+
+// The caller does what it wants to do first.
+static void prepare(struct run *r)
+{
+    r->entering = true;
+    bool later = r->request.on_box && r->request.on_box(r);
+    r->entering = false;
+    if (!later) {
+        run_go(r);
+        return;
+    }
+    bool given_up = r->end == END_CANCELLED; // from within on_box
+    if (r->state == RUN_PREPARING &&
+        !set_timer(r, given_up ? 0 : PREPARE_MS, given_up ? on_given_up : on_overdue))
+        release(r, END_CANCELLED);
+}
+
+bool run_select(struct run *r)
+{
+    char meta[80];
+    snprintf(meta, sizeof meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
+             r->request.session->branch);
+    struct frame_run head = {.meta_length = (uint32_t)strlen(meta)};
+    struct frame_piece pieces[] = {{&head, sizeof head}, {meta, head.meta_length}};
+    r->selecting = live_send(r->box, FRAME_RUN, pieces, 2, true) == 0;
+    return r->selecting;
+}
+
+static void on_selected(struct run *r, const char *data, size_t length)
+{
+    json_t *said = run_parse_result(data, length);
+    bool worked = said && !json_is_object(json_object_get(said, "error"));
+    json_decref(said);
+    r->selecting = false;
+    if (r->end == END_CANCELLED) {
+        give_up(r);
+    } else if (worked) {
+        session_arrived(r->request.session);
+        prepare(r);
+    } else {
+        run_go(r); // and says itself what is wrong
+    }
+}
+
+static void on_granted(void *argument)
+{
+    struct run *r = argument;
+    if (r->state == RUN_PREPARING)
+        prepare(r);
+}
+
+// The box is here.
+static void begin(struct run *r, struct live_box *b)
+{
+    r->box = b;
+    r->t_box_us = (uint64_t)clock_us();
+    r->state = RUN_PREPARING;
+    stop_timer(r);
+    live_listen(b, &run_user, r);
+    if (r->request.network && network_enter(r->request.network, b->id, on_granted, r))
+        return; // its code must not be there before its rules are
+    prepare(r);
+}
+
+void run_enter(struct run *r, struct live_box *b)
+{
+    r->has_turn = true;
+    r->parked = true;
+    begin(r, b);
+}
+
+static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+{
+    struct run *r = (struct run *)((char *)o - offsetof(struct run, order));
+    stop_timer(r);
+    if (!fds) {
+        err_set(&r->error, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
+        done(r);
+        return;
+    }
+    struct live_box *b = live_new(r->gate, m->box, &r->request.limits, false, fds[0]);
+    if (!b) {
+        link_give_back(&r->gate->link, m->box);
+        err_set(&r->error, ERR_SYSTEM, ENOMEM, "run it again later", "take a box");
+        done(r);
+        return;
+    }
+    link_hold(&r->gate->link, b);
+    r->parked = m->parked;
+    begin(r, b);
+}
+
+static const struct live_user run_user = {
+    .on_result = on_result,
+    .on_exit = on_exit_frame,
+    .on_output = run_on_output,
+    .on_sent = on_sent,
+    .on_garbage = on_garbage,
+    .on_measured = on_measured,
+    .on_ended = on_ended,
+};
+
+// ---- what waits for a box ----------------------------------------------------------------------------
+
+static void fail_soon(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    done(argument);
+}
+
+static void hold(struct run *r)
+{
+    struct gate *g = r->gate;
+    if (!g->held_count)
+        TAILQ_INIT(&g->held);
+    TAILQ_INSERT_TAIL(&g->held, r, list);
+    g->held_count++;
+    r->held = true;
+}
+
+static void unhold(struct run *r)
+{
+    if (!r->held)
+        return;
+    TAILQ_REMOVE(&r->gate->held, r, list);
+    r->gate->held_count--;
+    r->held = false;
+}
+
+// Nobody wants it any more, wherever it waits.
+static void leave_queue(struct run *r)
+{
+    unhold(r);
+    link_cancel(&r->gate->link, &r->order);
+    if (r->request.session && r->has_turn)
+        session_part(r->request.session, r);
+    r->has_turn = false;
+}
+
+// SECURITY: a run that is cancelled while it waits is over for its caller at once, but not for the
+// keeper, who may be making a box for it.  That counts like a run, or calls that are cancelled as soon as
+// they are sent would have no bound.  Who comes meanwhile waits here, where cancelling costs nothing.
+static bool has_room(const struct gate *g, unsigned more)
+{
+    return !g->runs_max || g->running - g->held_count + more + g->link.unwanted <= g->runs_max;
+}
+
+// A box that has imported what the code may want.  What it used before is not this run's.
+static bool take_warm(struct run *r)
+{
+    struct live_box *b = r->request.nursery ? nursery_take(r->gate, r->request.nursery) : NULL;
+    if (!b)
+        return false;
+    (void)link_measure_once(&r->gate->link, b->id, r->request.cpu_ms);
+    r->parked = true;
+    begin(r, b);
+    return true;
+}
+
+static int acquire(struct run *r)
+{
+    if (take_warm(r))
+        return 0;
+    struct wire_acquire m = {.cpu_ms = r->request.cpu_ms,
+                             .network = r->request.network != NULL,
+                             .wheels = r->request.wheels,
+                             .limits = r->request.limits};
+    r->order.on_box = on_box;
+    return link_acquire(&r->gate->link, &r->order, &m, &r->error);
+}
+
+void run_send_held(struct gate *g)
+{
+    while (g->held_count && has_room(g, 1)) {
+        struct run *r = TAILQ_FIRST(&g->held);
+        unhold(r);
+        if (acquire(r) < 0)
+            done(r);
+    }
+}
+
+static void on_wait(evutil_socket_t fd, short what, void *argument)
+{
+    struct run *r = argument;
+    (void)fd;
+    (void)what;
+    leave_queue(r);
+    err_set(&r->error, ERR_BUSY, ETIMEDOUT, "run it again, or send fewer runs at once",
+            r->request.session ? "the session was busy with other runs for too long"
+                               : "no box was free in time");
+    done(r);
+}
+
+static int find_place(struct run *r)
+{
+    struct gate *g = r->gate;
+    const struct session *s = r->request.session;
+    const char *owner = r->request.owner ? r->request.owner : s ? s->owner : "";
+    int n = places_take(g, owner, &r->place, &r->error);
+    if (n < 0)
+        return n;
+    if (r->request.session) {
+        r->has_turn = true; // or waits for it: the session knows this run from here on
+        n = session_join(r->request.session, r, &r->error);
+        r->has_turn = n == 0;
+        return n;
+    }
+    if (g->held_count || !has_room(g, 0)) {
+        hold(r);
+        return 0;
+    }
+    return acquire(r);
+}
+
+struct run *run_start(struct gate *g, const struct run_request *request)
+{
+    struct run *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    *r = (struct run){.gate = g, .request = *request, .t_begin_us = (uint64_t)clock_us()};
+    g->running++;
+    g->begun++;
+    for (int i = 0; i < RUN_STREAMS; i++)
+        if (!(r->output[i] = evbuffer_new())) {
+            run_free(r);
+            return NULL;
+        }
+    bool refused = find_place(r) < 0;
+    // Not done() from here: the caller does not have its run yet.
+    if (refused && !set_timer(r, 0, fail_soon)) {
+        run_free(r);
+        return NULL;
+    }
+    if (!refused && r->state == RUN_WAITING) // without the timer: a longer wait
+        (void)set_timer(r, request->wall_ms + QUEUE_GRACE_MS, on_wait);
+    return r;
+}
+
+void run_refuse(struct run *r, const struct err *e)
+{
+    r->has_turn = false;
+    r->error = *e;
+    if (!set_timer(r, 0, fail_soon))
+        done(r);
+}
+
+void run_cancel(struct run *r)
+{
+    if (r->state == RUN_WAITING && (r->order.ticket || r->held || r->has_turn)) {
+        leave_queue(r);
+        r->end = END_CANCELLED;
+        done(r);
+    } else if (r->state == RUN_PREPARING && r->entering && r->request.session) {
+        r->end = END_CANCELLED; // prepare() sees to it: those above still use this run
+    } else if (r->state == RUN_PREPARING && r->selecting) {
+        r->end = END_CANCELLED; // on_selected() sees to it
+        if (!set_timer(r, r->gate->facts->config->grace_ms, on_overdue))
+            release(r, END_CANCELLED);
+    } else if (r->state == RUN_PREPARING && r->request.session) {
+        give_up(r);
+    } else if (r->state == RUN_PREPARING) {
+        release(r, END_CANCELLED);
+    } else if (r->state == RUN_SENDING || r->state == RUN_RUNNING) {
+        run_stop(r, END_CANCELLED);
+    } else if (r->state == RUN_HOLDING && !r->request.session) {
+        release(r, END_CANCELLED);
+    } else if (r->state == RUN_HOLDING) {
+        r->soft = END_CANCELLED;
+        run_let_go(r);
+    }
+}
+
+void run_interrupt(struct run *r)
+{
+    if (r->state != RUN_SENDING && r->state != RUN_RUNNING)
+        return;
+    if (r->request.session)
+        run_stop(r, END_CANCELLED);
+    else
+        (void)link_interrupt(&r->gate->link, r->box->id);
+}
+
+void run_free(struct run *r)
+{
+    if (!r)
+        return;
+    if (r->state != RUN_DONE) {
+        r->gate->running--;
+        places_return(r->gate, &r->place);
+        leave_queue(r);
+        if (r->box && !r->request.session)
+            link_let_go(&r->gate->link, r->box->id);
+    }
+    stop_timer(r);
+    drop_box(r);
+    for (int i = 0; i < RUN_STREAMS; i++)
+        if (r->output[i])
+            evbuffer_free(r->output[i]);
+    json_decref(r->result);
+    free(r->refusals);
+    free(r);
+}

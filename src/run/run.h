@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// run: one execution of code, from the request to the verdict, in a box of its own or in a session.
+//
+//   WAITING    for a box, or for its turn in a session
+//   PREPARING  the caller does something with the box first (on_box)
+//   SENDING    the code goes over the control socket
+//   RUNNING    output is read, the result is awaited, limits are watched
+//   HOLDING    the result is there; the caller still does something with the box (on_answer)
+//   MEASURING  a session keeps the box: the keeper is asked what the run used
+//   ENDING     the box is released; the keeper's ENDED is awaited
+//   SETTLING   what it did in the network is awaited (run/network.h)
+//   DONE       on_done was called
+//
+// A run in a box of its own that meets a limit is ended with its box.  In a session it is interrupted:
+// the code sees KeyboardInterrupt, and when it stops within the grace time the box lives on.
+
+#ifndef CONSTRICTOR_RUN_RUN_H
+#define CONSTRICTOR_RUN_RUN_H
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "run/gate.h"
+#include "run/live.h"
+#include "run/network.h"
+#include "wire/wire.h"
+
+struct session;
+struct place_holder;
+
+enum run_state {
+    RUN_WAITING,
+    RUN_PREPARING,
+    RUN_SENDING,
+    RUN_RUNNING,
+    RUN_HOLDING,
+    RUN_MEASURING,
+    RUN_ENDING,
+    RUN_SETTLING,
+    RUN_DONE
+};
+enum run_stream { RUN_STDOUT = LIVE_STDOUT, RUN_STDERR = LIVE_STDERR, RUN_STREAMS = LIVE_STREAMS };
+
+struct run;
+
+struct run_request {
+    const char
+        *owner; // whose place it takes (places.h); borrowed; NULL: the session's, or the gate's own
+    const char *code; // borrowed until on_done
+    size_t code_length;
+    const char *meta; // JSON object for the runner, or ""; borrowed until on_done
+    size_t meta_length;
+    struct wire_limits limits;
+    uint64_t wall_ms, cpu_ms, output_bytes;
+    bool cut_output;             // too much of it is left out, and the code goes on
+    bool wait_reaped;            // be done when the last process is gone, not when it is doomed
+    struct session *session;     // runs there; NULL: in a box of its own
+    struct network_run *network; // borrowed; NULL: it has none
+    bool policed;                // its imports are judged: code_policy.h
+    bool wheels;                 // it is the installer, which sees --find-links
+    // Of a run without a session: a box that is ready for it may wait (nursery.h); borrowed until on_box; NULL: none.
+    const struct nursery_ask *nursery;
+    // The box is there and the code not yet in it.  True: run_go() follows when the caller is ready.
+    bool (*on_box)(struct run *r);
+    // The result is there and the box not yet gone; flags of the frame.  True: run_let_go() follows.
+    bool (*on_answer)(struct run *r, unsigned flags);
+    // Called when output came; may take it from the buffer (streaming) or leave it (collecting).
+    // Negative: the reader is gone, the run is cancelled.
+    int (*on_output)(struct run *r, enum run_stream stream, struct evbuffer *data);
+    void (*on_done)(struct run *r);
+    void *argument;
+};
+
+struct run {
+    struct gate *gate;
+    struct run_request request;
+    enum run_state state;
+    struct link_order order;
+    struct live_box *box; // from its turn until it is done
+    bool parked;
+    bool held;                  // WAITING: in gate->held, the keeper does not know of it yet
+    bool has_turn;              // in a session: its box is ours
+    bool entering;              // on_box is being called
+    bool selecting;             // PREPARING: see run_select()
+    bool watched;               // in a session: the keeper knows that it runs
+    bool metered;               // ended.usage has the CPU time already
+    struct place_holder *place; // NULL: it was refused, or is done
+    TAILQ_ENTRY(run) list;
+    struct event *timer;
+    struct evbuffer *output[RUN_STREAMS];
+    uint64_t output_total[RUN_STREAMS], output_kept;
+    bool output_cut;    // what comes is not kept any more
+    bool output_lent;   // its object has "" for it: who took it writes it in there
+    enum wire_end end;  // why we released it
+    enum wire_end soft; // why it was interrupted; END_OWN: it was not
+    json_t *result;     // what the code said, or NULL
+    unsigned flags;     // of the result's frame
+    bool has_exit;
+    int exit_status; // wait status of the user process, as its init said
+    bool has_ended;  // `ended` is the keeper's last word; false: the box lives on, and `ended` says
+                     // what this run used
+    struct wire_ended ended;
+    struct refusals *refusals; // system calls that were denied; NULL: none
+    bool told;                 // that there are none would have been seen
+    struct err error;          // when no box could be had: message[0] != 0
+    uint64_t t_begin_us, t_box_us, t_end_us;
+};
+
+// Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
+struct run *run_start(struct gate *g, const struct run_request *request);
+
+// For on_box, before it touches files of a session whose box has those of a fork of it: puts its own in
+// place.  on_box is called again then.  False: memory is out.
+bool run_select(struct run *r);
+
+void run_go(struct run *r);     // the end of PREPARING
+void run_let_go(struct run *r); // the end of HOLDING
+
+// Sends those on that were held back, as far as there is room; the link calls it.
+void run_send_held(struct gate *g);
+
+// Ends it early; on_done follows.
+void run_cancel(struct run *r);
+
+// SIGINT to the code: KeyboardInterrupt.
+void run_interrupt(struct run *r);
+
+// Lost its place: its session has ended.  on_done follows.
+void run_refuse(struct run *r, const struct err *e);
+
+// For session.c: it is this run's turn, in this box.
+void run_enter(struct run *r, struct live_box *b);
+
+void run_free(struct run *r);
+
+// Between run.c and output.c.
+void run_stop(struct run *r, enum wire_end end); // a limit is met, or nobody wants it any more
+void run_on_output(struct live_box *b, enum live_stream stream, const char *data, size_t length);
+// What a box said, if it is an object and not too much of one: new, or NULL.  Also for check.c.
+json_t *run_parse_result(const char *data, size_t length);
+
+#endif

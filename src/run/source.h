@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// source: the text that is to be run, and what the runner is told beside it.  Used by the command
+// line and by the tools of the MCP server, so that both refuse the same with the same words.
+
+#ifndef CONSTRICTOR_RUN_SOURCE_H
+#define CONSTRICTOR_RUN_SOURCE_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+// Refuses what Python would refuse with fewer words: too large, a NUL byte, not UTF-8.  `name` is
+// how the message calls it.
+int source_check(const char *code, size_t length, const char *name, uint64_t max, struct err *e);
+int source_too_large(const char *name, uint64_t max, struct err *e);
+
+// The runner's meta: file name and sys.argv.  Takes `argv`, an array of strings; caller frees the
+// text.  NULL: memory is out.
+char *source_meta(const char *filename, json_t *argv);
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// session: a box that lives across runs and keeps variables.  It belongs to the key that opened it, runs
+// one thing at a time in the order of asking, ends by itself when nobody uses it, and leaves a note behind
+// that says why it ended.  (An MCP session is another thing: mcp/protocol/client.h.)
+//
+// A session and its forks share one box, of which each has a branch: see box/branch.h.
+
+#ifndef CONSTRICTOR_SESSION_SESSION_H
+#define CONSTRICTOR_SESSION_SESSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "config/config.h"
+#include "run/live.h"
+#include "files/scratch.h"
+#include "wire/wire.h"
+
+struct gate;
+struct run;
+struct sessions; // all of a gate
+
+enum {
+    SESSION_ID_SIZE = 28, // "ses_" and 132 bits as base64url, and the end
+    SESSION_NAME_CHARACTERS = 128,
+    SESSION_NAME_MAX = 4 * SESSION_NAME_CHARACTERS, // bytes
+    SESSION_ENVIRONMENT_MAX = 64,
+};
+
+// Why a session is not there any more: code for interfaces, words for people.
+#define SESSION_END_MAP(X)                                                                         \
+    X(SESSION_OPEN, "open", "is open")                                                             \
+    X(SESSION_CLOSED, "closed", "was closed")                                                      \
+    X(SESSION_EXPIRED, "expired", "was not used for too long")                                     \
+    X(SESSION_EVICTED, "evicted", "had to make room for a newer session")                          \
+    X(SESSION_CRASHED, "crashed", "ended because its interpreter crashed or left")                 \
+    X(SESSION_MEMORY, "out_of_memory", "used more memory than its limit and was ended")            \
+    X(SESSION_PROCESSES, "too_many_processes", "started too many processes and was ended")         \
+    X(SESSION_TIMEOUT, "timeout", "did not stop when its time was over and was ended")             \
+    X(SESSION_CANCELLED, "cancelled", "did not stop when its run was cancelled and was ended")     \
+    X(SESSION_OUTPUT, "output_limit", "printed more than its limit and was ended")                 \
+    X(SESSION_REVOKED, "revoked", "was closed because its key was taken away")                     \
+    X(SESSION_FAILED, "failed", "could not be opened")                                             \
+    X(SESSION_LOST, "lost", "was lost because the server had to be restarted")
+
+enum session_end {
+#define X(name, code, words) name,
+    SESSION_END_MAP(X)
+#undef X
+        SESSION_END_MAX
+};
+extern const char *const session_end_codes[SESSION_END_MAX],
+    *const session_end_words[SESSION_END_MAX];
+
+enum session_state { SESSION_OPENING, SESSION_IDLE, SESSION_BUSY, SESSION_ENDING };
+
+struct session_plan {
+    char name[SESSION_NAME_MAX + 1]; // "": none
+    struct wire_limits limits;
+    uint64_t idle_ms, wall_ms, cpu_ms,
+        output_bytes; // the last three: of its runs, unless they say otherwise
+    bool checkpoint;  // before every run
+    bool policed;     // it is opened by a run under a policy
+    char environment[SESSION_ENVIRONMENT_MAX + 1]; // env/envs.h; "": base
+    json_t *network; // a layer (run/network.h): borrowed in a plan, held by a session
+};
+
+struct home; // session.c: a box, the session that it was opened for, and its forks
+
+struct session {
+    struct sessions *all;
+    char id[SESSION_ID_SIZE];
+    char owner[65];
+    struct session_plan plan;
+    enum session_state state;
+    enum session_end end; // SESSION_ENDING: why
+    struct home *home;
+    struct live_box *box; // of the home; NULL: SESSION_OPENING
+    uint32_t branch;      // 0: the first
+    char forked_from[SESSION_ID_SIZE];
+    bool networked;    // its box is of the kind that can reach hosts
+    bool network_lost; // what it might reach did not outlive a gate that crashed: nothing now
+    bool had_path;     // exec.c: its interpreter was told of folders of packages
+    unsigned executions;
+    unsigned runs;               // that go on or wait
+    int64_t created_ms, used_ms; // since 1970
+    struct scratch_list files;   // exec.c: as they were after the last run
+    unsigned files_writes;       // exec.c: box->writes at that time
+    json_t *file_ids;            // compat/kernels.c: what a caller calls its files, by name; or NULL
+    // session.c
+    struct event *expiry;
+    struct event *warm; // it has a box already, and on_open comes with this
+    struct ledger_entry *entry;
+    void (*on_open)(struct session *s, const struct err *error, void *argument);
+    void *open_argument;
+    struct tenant *tenant;
+    TAILQ_ENTRY(session) mates, all_list, idle_list, tenant_idle;
+    bool is_idle_listed;
+    struct session *next_id, *next_name; // of the same hash
+};
+
+int sessions_open(struct gate *g, const struct config *c, struct err *e); // sets g->sessions
+void sessions_close(struct gate *g);
+// After a crash of the gate before: takes over its boxes.  Called before anything is served.
+int sessions_adopt(struct gate *g, struct err *e);
+
+// The plan of the configuration, to be changed by what a caller asked for.
+void session_plan_init(const struct gate *g, struct session_plan *plan);
+// Is it a handle, or a name that a caller chose?  -1 and `e`: neither, and why.
+bool session_is_id(const char *text);
+int session_check_name(const char *text, size_t length, struct err *e);
+
+// Opens; `done` comes later, exactly once, with the session or NULL and the error, unless the session or
+// the gate is closed before.  NULL and `e`: refused at once.  At the cap the longest idle session makes
+// room, first one of the same owner; with none idle: ERR_BUSY.
+struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,
+                             void (*done)(struct session *s, const struct err *error,
+                                          void *argument),
+                             void *argument, struct err *e);
+// By handle or by name, of this owner only.  NULL and `e`, which says what became of it if it ever was.
+struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e);
+// The same for an id that has ended: SESSION_OPEN: never heard of it.  `ret_ms`: when it ended.
+enum session_end session_epitaph(struct gate *g, const char *owner, const char *text,
+                                 int64_t *ret_ms);
+
+// A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes again.
+struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e);
+uint32_t session_next_branch(struct session *s); // a number for it
+bool session_is_shared(const struct session *s); // it has forks, or is one
+// May there be a fork with this name (NULL: none)?  0, or a negative code and `e`.
+int session_check_fork(struct session *s, const char *name, struct err *e);
+
+// The files in the box's scratch are those of whichever branch ran last.  Calls `then` when they are this
+// session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they cannot be had.
+struct session_visit;
+struct session_visit *session_visit(struct session *s,
+                                    void (*then)(struct session *s, const struct err *error,
+                                                 void *argument),
+                                    void *argument);
+void session_visit_cancel(struct session_visit *v);
+
+// Ends it; whatever runs or waits in it is cancelled.
+void session_close(struct session *s, enum session_end why);
+// KeyboardInterrupt for what runs now.  0, or -1 and `e`: nothing runs.
+int session_interrupt(struct session *s, struct err *e);
+
+// {"session", "name", "state": "opening|idle|busy", "execution_count", "created_at", "last_used_at",
+//  "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "network", "forked_from"}: new.
+json_t *session_json(const struct session *s);
+// Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended": [...]}: new.
+json_t *sessions_json(struct gate *g, const char *owner);
+int64_t sessions_oldest_ms(const struct gate *g); // when the oldest was opened; INT64_MAX: none
+unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
+
+// Closes those whose owner `knows` says no to: their key was taken away.
+void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *argument),
+                      void *argument);
+
+// ---- for run.c -------------------------------------------------------------------------------------
+
+// The run wants its turn: run_enter() comes at once or later.  0, or a negative code and `e`.
+int session_join(struct session *s, struct run *r, struct err *e);
+// It has the box, whose files are those of another branch; and not any more.
+bool session_is_away(const struct session *s);
+void session_arrived(struct session *s);
+// It does not wait any more, or gives the box back.
+void session_part(struct session *s, struct run *r);
+// The box ended while the run had it; r->ended says how.
+void session_box_ended(struct session *s, struct run *r);
+
+#endif

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// home: see home.h: whose turn it is in a box that sessions live in, and how it ends.  Called by run.c through
+// the second half of session.h.
+
+#include "session/session_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "run/network.h"
+
+enum { NOWHERE_MAX = 65536 }; // bytes of output that a run of ours may have; it is thrown away
+
+static const struct live_user idle_user;
+static void forget_branch(struct session *s);
+
+struct home *home_new(struct sessions *all)
+{
+    struct home *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->all = all;
+    h->next_branch = 1;
+    TAILQ_INIT(&h->queue);
+    TAILQ_INIT(&h->mates);
+    return h;
+}
+
+// ---- the end -----------------------------------------------------------------------------------------
+
+void home_refuse(struct home *h, const struct session *only, const struct err *e)
+{
+    for (struct run *r = TAILQ_FIRST(&h->queue), *next; r; r = next) {
+        next = TAILQ_NEXT(r, list);
+        struct session *s = r->request.session;
+        if (only && s != only)
+            continue;
+        TAILQ_REMOVE(&h->queue, r, list);
+        s->runs--;
+        r->request.session = NULL; // which goes before this run does
+        run_refuse(r, e);
+    }
+}
+
+// Everything of a home whose box is gone, or never came.
+void home_free(struct home *h)
+{
+    for (struct session *s; (s = TAILQ_FIRST(&h->mates));) {
+        TAILQ_REMOVE(&h->mates, s, mates);
+        session_free(s);
+    }
+    if (h->timer)
+        event_free(h->timer);
+    link_cancel(&h->all->gate->link, &h->order);
+    if (h->box) {
+        network_forget(h->all->gate, h->box->id);
+        link_let_go(&h->all->gate->link, h->box->id);
+        live_free(h->box);
+    }
+    free(h);
+}
+
+static void home_ended(struct home *h, enum session_end why)
+{
+    struct err e = {0};
+    struct session *s;
+    h->ending = true;
+    TAILQ_FOREACH(s, &h->mates, mates)
+    {
+        session_retire(s, why);
+        session_explain(s, &e);
+        home_refuse(h, s, &e);
+        if (s->on_open)
+            s->on_open(NULL, &e, s->open_argument);
+        s->on_open = NULL;
+    }
+    home_free(h);
+}
+
+static enum session_end end_of(const struct wire_ended *m)
+{
+    static const enum session_end table[END_MAX] = {
+        [END_OWN] = SESSION_CRASHED,         [END_DONE] = SESSION_CLOSED,
+        [END_WALL] = SESSION_TIMEOUT,        [END_OUTPUT] = SESSION_OUTPUT,
+        [END_CANCELLED] = SESSION_CANCELLED, [END_PROTOCOL] = SESSION_CRASHED,
+        [END_CPU] = SESSION_TIMEOUT,         [END_MEMORY] = SESSION_MEMORY,
+        [END_PROCESSES] = SESSION_PROCESSES, [END_STALL] = SESSION_CRASHED,
+    };
+    return m->usage.memory_hits ? SESSION_MEMORY
+           : m->end < END_MAX   ? table[m->end]
+                                : SESSION_CRASHED;
+}
+
+static void on_idle_ended(struct live_box *b, const struct wire_ended *m)
+{
+    home_ended(b->owner, end_of(m));
+}
+
+static void on_idle_garbage(struct live_box *b)
+{
+    struct home *h = b->owner;
+    (void)link_release(&h->all->gate->link, b->id, END_PROTOCOL, true);
+}
+
+static void on_idle_quiet(struct live_box *b)
+{
+    home_next(b->owner);
+}
+
+static const struct live_user idle_user = {
+    .on_quiet = on_idle_quiet,
+    .on_ended = on_idle_ended,
+    .on_garbage = on_idle_garbage,
+};
+
+void home_rest(struct home *h)
+{
+    live_listen(h->box, &idle_user, h);
+}
+
+void session_box_ended(struct session *s, struct run *r)
+{
+    struct home *h = s->home;
+    enum session_end why = end_of(&r->ended);
+    h->running = NULL;
+    s->runs--;
+    r->request.session = NULL;
+    r->box = NULL;
+    home_ended(h, why);
+}
+
+void session_close(struct session *s, enum session_end why)
+{
+    struct home *h = s->home;
+    struct err e;
+    if (s->state == SESSION_ENDING)
+        return;
+    session_retire(s, why);
+    session_explain(s, &e);
+    home_refuse(h, s, &e);
+    struct session *other;
+    TAILQ_FOREACH(other, &h->mates, mates)
+    if (other->state != SESSION_ENDING) {
+        forget_branch(s); // the box goes on, for its forks
+        return;
+    }
+    h->ending = true;
+    if (s->on_open)
+        s->on_open(NULL, &e, s->open_argument);
+    s->on_open = NULL;
+    if (h->running || h->draining) {
+        (void)link_release(&h->all->gate->link, h->box->id, END_CANCELLED, true);
+        return; // its ENDED does the rest
+    }
+    if (h->box)
+        link_give_back(&h->all->gate->link, h->box->id);
+    home_free(h);
+}
+
+// ---- turns -------------------------------------------------------------------------------------------
+
+static void enter(struct home *h, struct run *r)
+{
+    struct session *s = r->request.session;
+    h->running = r;
+    h->away = h->next_branch > 1 && h->active != s->branch;
+    h->active = s->branch;
+    s->state = SESSION_BUSY;
+    ledger_touch(s, true);
+    run_enter(r, h->box);
+}
+
+// Somebody reads or writes files of the branch that is in place; another one has to wait for that.
+static bool is_visited(const struct home *h, const struct session *next)
+{
+    return h->next_branch > 1 && h->active != next->branch && !TAILQ_EMPTY(&h->box->ops);
+}
+
+void home_next(struct home *h)
+{
+    struct run *r = TAILQ_FIRST(&h->queue);
+    if (!r || h->running || h->draining || !h->box || h->ending ||
+        is_visited(h, r->request.session))
+        return;
+    TAILQ_REMOVE(&h->queue, r, list);
+    enter(h, r);
+}
+
+int session_join(struct session *s, struct run *r, struct err *e)
+{
+    struct home *h = s->home;
+    if (s->state == SESSION_ENDING || h->ending) {
+        session_explain(s, e);
+        return -1;
+    }
+    bool free_now =
+        h->box && !h->running && !h->draining && TAILQ_EMPTY(&h->queue) && !is_visited(h, s);
+    if (!free_now && s->runs > s->all->config->session_queue)
+        return err_set(e, ERR_SESSION_BUSY, 0,
+                       "wait for its runs, interrupt it, or use another session",
+                       "the session '%s' is busy, and %u runs wait in it already",
+                       s->plan.name[0] ? s->plan.name : s->id, s->runs - 1);
+    session_leave_idle(s);
+    s->runs++;
+    if (free_now) {
+        enter(h, r);
+    } else {
+        TAILQ_INSERT_TAIL(&h->queue, r, list);
+        if (s->state == SESSION_IDLE)
+            s->state = SESSION_BUSY;
+    }
+    return 0;
+}
+
+void home_drain(struct home *h);
+
+void session_part(struct session *s, struct run *r)
+{
+    struct home *h = s->home;
+    bool waits = h->running != r;
+    s->runs--;
+    if (waits) {
+        TAILQ_REMOVE(&h->queue, r, list);
+    } else {
+        h->running = NULL;
+        bool code_is_in = r->state == RUN_SENDING || r->state == RUN_RUNNING || r->selecting;
+        if (h->away && r->state == RUN_PREPARING)
+            h->active = UINT32_MAX; // it never got there, or nobody knows
+        h->away = false;
+        if (code_is_in && !h->ending)
+            home_drain(h);
+        else
+            home_rest(h);
+        ledger_touch(s, code_is_in);
+    }
+    if (!s->runs && s->box)
+        session_become_idle(s);
+    home_next(h);
+}
+
+bool session_is_away(const struct session *s)
+{
+    return s->home->away;
+}
+
+void session_arrived(struct session *s)
+{
+    s->home->away = false;
+}
+
+int session_interrupt(struct session *s, struct err *e)
+{
+    struct run *r = s->home->running;
+    if (!r || r->request.session != s)
+        return err_set(e, ERR_BAD_VALUE, 0, "nothing is to be done", "nothing runs in the session");
+    run_interrupt(r);
+    return 0;
+}
+
+// ---- code without a caller -----------------------------------------------------------------------------
+
+// Its caller went away with the gate before this one, or was freed.  It is interrupted; when it stops, the
+// session goes on.
+static void drained(struct home *h)
+{
+    struct session *s;
+    h->draining = false;
+    scratch_cancel(TAKE_PTR(h->asked));
+    if (h->timer)
+        (void)event_del(h->timer);
+    home_rest(h);
+    TAILQ_FOREACH(s, &h->mates, mates)
+    ledger_touch(s, false);
+    home_next(h);
+}
+
+// The keeper answers when it has sent the interruption on, which so cannot hit the next run.
+static void on_drain_result(struct live_box *b, const char *data, size_t length, unsigned flags)
+{
+    struct home *h = b->owner;
+    (void)data;
+    (void)length;
+    (void)flags;
+    (void)link_measure(&h->all->gate->link, b->id, 0);
+}
+
+static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
+{
+    (void)m;
+    drained(b->owner);
+}
+
+// The run of the gate before this one may never have been sent to its end, or its result may have been read.
+static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
+{
+    struct home *h = argument;
+    h->asked = NULL;
+    // As after a result: the interruption is still on its way to the box.
+    if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
+        (void)link_measure(&h->all->gate->link, b->id, 0);
+}
+
+static void on_drain_output(struct live_box *b, enum live_stream stream, const char *data,
+                            size_t length)
+{
+    (void)b;
+    (void)stream;
+    (void)data;
+    (void)length;
+}
+
+static const struct live_user drain_user = {
+    .on_result = on_drain_result,
+    .on_measured = on_drain_measured,
+    .on_output = on_drain_output,
+    .on_ended = on_idle_ended,
+    .on_garbage = on_idle_garbage,
+};
+
+static void on_drain_over(evutil_socket_t fd, short what, void *argument)
+{
+    struct home *h = argument;
+    (void)fd;
+    (void)what;
+    (void)link_release(&h->all->gate->link, h->box->id, END_CANCELLED, true);
+}
+
+void home_drain(struct home *h)
+{
+    uint64_t ms = h->all->config->grace_ms;
+    struct timeval grace = {.tv_sec = (time_t)(ms / 1000),
+                            .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    struct session *s;
+    h->draining = true;
+    TAILQ_FOREACH(s, &h->mates, mates)
+    ledger_touch(s, true); // the next gate must know, too
+    live_listen(h->box, &drain_user, h);
+    if (!h->timer)
+        h->timer = evtimer_new(h->all->gate->base, on_drain_over, h);
+    (void)link_interrupt(&h->all->gate->link, h->box->id);
+    if (!h->asked)
+        h->asked = scratch_busy(h->box, on_drain_busy, h, NULL); // NULL: then without it
+    if (!h->timer || event_add(h->timer, &grace) < 0)
+        on_drain_over(-1, 0, h);
+}
+
+// A branch of a box that goes on is dropped by a run of its own, behind those that wait.
+static void on_dropped(struct run *r)
+{
+    free((char *)(uintptr_t)r->request.meta);
+    run_free(r);
+}
+
+// Which branch has its place then is the box's choice.
+static bool on_drop_answer(struct run *r, unsigned flags)
+{
+    (void)flags;
+    r->request.session->home->active = UINT32_MAX;
+    return false;
+}
+
+void home_forget_branch(struct home *h, uint32_t branch)
+{
+    struct session *other;
+    char *meta = NULL;
+    TAILQ_FOREACH(other, &h->mates, mates)
+    if (other->state != SESSION_ENDING)
+        break;
+    if (!other ||
+        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", branch) < 0)
+        return;
+    struct run_request request = {.code = "",
+                                  .meta = meta,
+                                  .meta_length = strlen(meta),
+                                  .limits = other->plan.limits,
+                                  .wall_ms = other->plan.wall_ms,
+                                  .cpu_ms = other->plan.cpu_ms,
+                                  .output_bytes = NOWHERE_MAX,
+                                  .session = other,
+                                  .on_answer = on_drop_answer,
+                                  .on_done = on_dropped};
+    if (!run_start(h->all->gate, &request))
+        free(meta); // its memory goes with the box
+}
+
+static void forget_branch(struct session *s)
+{
+    struct home *h = s->home;
+    if (h->running && h->running->request.session == s)
+        run_interrupt(h->running);
+    home_forget_branch(h, s->branch);
+}
+
+// ---- files of a fork -----------------------------------------------------------------------------------
+
+struct session_visit {
+    struct run *run;
+    char meta[80];
+    void (*then)(struct session *s, const struct err *error, void *argument);
+    void *argument;
+};
+
+// The files are in place, and stay there while whoever asked is busy with them: see is_visited().
+static bool on_visit_answer(struct run *r, unsigned flags)
+{
+    struct session_visit *v = r->request.argument;
+    (void)flags;
+    if (json_is_object(json_object_get(r->result, "error")) || !v->then)
+        return false;
+    session_arrived(r->request.session);
+    void (*then)(struct session *, const struct err *, void *) = TAKE_PTR(v->then);
+    then(r->request.session, NULL, v->argument);
+    return false;
+}
+
+static void on_visited(struct run *r)
+{
+    struct session_visit *v = r->request.argument;
+    struct err e = r->error;
+    if (!e.message[0])
+        err_set(&e, ERR_SESSION_ENDED, 0,
+                "run something in the session to see what is wrong with it",
+                "the files of the session cannot be had");
+    if (v->then)
+        v->then(NULL, &e, v->argument);
+    run_free(r);
+    free(v);
+}
+
+// Nothing has to be moved for it, and nobody waits who might move it.
+static bool is_in_place(const struct session *s)
+{
+    const struct home *h = s->home;
+    return h->next_branch == 1 ||
+           (h->active == s->branch && !h->away && (h->running || TAILQ_EMPTY(&h->queue)));
+}
+
+struct session_visit *session_visit(struct session *s,
+                                    void (*then)(struct session *s, const struct err *error,
+                                                 void *argument),
+                                    void *argument)
+{
+    struct err e;
+    if (s->is_idle_listed) { // whoever reads or writes its files uses it
+        session_leave_idle(s);
+        session_become_idle(s);
+    }
+    if (is_in_place(s)) {
+        then(s, NULL, argument);
+        return NULL;
+    }
+    struct session_visit *v = calloc(1, sizeof *v);
+    if (v) {
+        v->then = then;
+        v->argument = argument;
+        snprintf(v->meta, sizeof v->meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
+                 s->branch);
+        struct run_request request = {.code = "",
+                                      .meta = v->meta,
+                                      .meta_length = strlen(v->meta),
+                                      .limits = s->plan.limits,
+                                      .wall_ms = s->plan.wall_ms,
+                                      .cpu_ms = s->plan.cpu_ms,
+                                      .output_bytes = NOWHERE_MAX,
+                                      .session = s,
+                                      .on_answer = on_visit_answer,
+                                      .on_done = on_visited,
+                                      .argument = v};
+        v->run = run_start(s->all->gate, &request);
+        if (v->run)
+            return v;
+        free(v);
+    }
+    err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "reach the files of a fork");
+    then(NULL, &e, argument);
+    return NULL;
+}
+
+void session_visit_cancel(struct session_visit *v)
+{
+    v->then = NULL; // it goes on, and tells nobody
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// home: what session.c, home.c and adopt.c share: the table of sessions, and the box that a session and its
+// forks live in.  Nobody else includes it.
+//
+// Invariants:
+//   (1) a session is in both hash tables (by name only if it has one) until it ends; from then on there is
+//       an epitaph, and the object stays only as long as its home.
+//   (2) a home's box is lent to home->running, or drained, or idle.
+//   (3) a session is in the lists of idle ones exactly when it is open and has no run going on or waiting.
+
+#ifndef CONSTRICTOR_SESSION_SESSION_INTERNAL_H
+#define CONSTRICTOR_SESSION_SESSION_INTERNAL_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "session/ended.h"
+#include "run/gate.h"
+#include "wire/ledger.h"
+#include "run/run.h"
+#include "session/session.h"
+
+enum { SESSION_BUCKETS = 1024, TENANT_BUCKETS = 64 };
+
+TAILQ_HEAD(session_list, session);
+
+// Whoever has sessions: a key.
+struct tenant {
+    char owner[65];
+    unsigned count;
+    struct session_list idle; // longest idle first
+    struct tenant *next;
+};
+
+struct home {
+    struct sessions *all;
+    struct live_box *box; // NULL: on its way
+    struct link_order order;
+    struct run *running; // whose code is in the box
+    struct run_list queue;
+    struct session_list mates;
+    uint32_t next_branch;
+    uint32_t active;          // the branch that ran last, or runs; UINT32_MAX: not known
+    bool away;                // the box is not known to have got to that branch yet
+    bool draining, ending;    // draining: an orphan's code is in the box
+    struct event *timer;      // draining: the end of its grace
+    struct scratch_op *asked; // draining: whether there is any
+};
+
+struct sessions {
+    struct gate *gate;
+    const struct config *config;
+    struct session *by_id[SESSION_BUCKETS], *by_name[SESSION_BUCKETS];
+    struct tenant *tenants[TENANT_BUCKETS];
+    struct session_list open, idle; // by age; by time of being idle, longest first
+    unsigned count;
+    struct epitaphs *epitaphs;
+    struct ledger *ledger; // NULL: this gate is not replaced
+    uint16_t free_entries[LEDGER_ENTRIES];
+    unsigned free_entry_count;
+    // While the boxes of an earlier gate are taken over.
+    struct ledger_entry *entries[LEDGER_ENTRIES]; // by box
+    unsigned entry_count;
+    bool adopted;
+};
+
+// session.c
+int64_t session_now_ms(void); // since 1970
+struct session *session_new(struct sessions *all, const char *owner,
+                            const struct session_plan *plan);
+void session_free(struct session *s);
+void session_settle(struct home *h, struct session *s);       // into the home and the tables
+void session_retire(struct session *s, enum session_end why); // out of the tables
+void session_explain(const struct session *s, struct err *e); // that it has ended
+void session_become_idle(struct session *s);
+void session_leave_idle(struct session *s);
+struct session *session_lookup(struct sessions *all, const char *owner, const char *text);
+
+// home.c
+struct home *home_new(struct sessions *all);
+void home_free(struct home *h);                           // whose box is gone, or is nobody's
+void home_rest(struct home *h);                           // the box is idle
+void home_drain(struct home *h);                          // code without a caller is in the box
+void home_next(struct home *h);                           // the next run, if it can be
+void home_forget_branch(struct home *h, uint32_t branch); // the box forgets it
+void home_refuse(struct home *h, const struct session *only, const struct err *e); // what waits
+
+// adopt.c
+void ledger_open_entry(struct session *s);
+void ledger_write(struct session *s);
+void ledger_free(struct session *s);
+void ledger_touch(const struct session *s, bool busy);
+void ledger_read(struct sessions *all); // at the start
+void home_adopt(const struct wire_adopt *m, const int *fds, void *argument);
+
+#endif
