@@ -3,8 +3,8 @@
 // err: what went wrong, in a form that a person, a model and a program can use.
 //
 // Every fallible function takes `struct err *e` last and returns 0 or a negative number; `e` is
-// written only on failure.  `return err_set(e, ERR_X, errno, hint, "open '%s'", path)` is the idiom.
-// A context is added on the way up with err_wrap(), once per layer.  Nothing here prints.
+// written only on failure.  `return err_set(e, ERR_X, errno, hint, "open '%s'", path)` is the
+// idiom. A context is added on the way up with err_wrap(), once per layer.  Nothing here prints.
 
 #ifndef CONSTRICTOR_BASE_ERR_H
 #define CONSTRICTOR_BASE_ERR_H

@@ -28,17 +28,20 @@ int fd_send(int sock, const void *data, size_t len, const int *fds, size_t fd_co
 ssize_t fd_recv(int sock, void *data, size_t len, int *ret_fds, size_t fd_cap,
                 size_t *ret_fd_count);
 
-// Fewer than `spare` descriptors can be opened after this one, which was opened last; errno is EMFILE then.
+// Fewer than `spare` descriptors can be opened after this one, which was opened last; errno is
+// EMFILE then.
 bool fd_is_scarce(int fd, int spare);
 
 // Writes all or returns a negative errno.
 int fd_write_all(int fd, const void *data, size_t len);
 
-// The same at an offset; bytes that are all 0 become a hole, so the caller sets the size in the end.
+// The same at an offset; bytes that are all 0 become a hole, so the caller sets the size in the
+// end.
 int fd_write_sparse(int fd, const void *data, size_t len, uint64_t offset);
 
-// SECURITY: the other end of this socket cannot send descriptors to us any more (Linux 6.16; before that it can, and they
-// are closed on arrival, which may have to wait for a lock that the sender holds).
+// SECURITY: the other end of this socket cannot send descriptors to us any more (Linux 6.16; before
+// that it can, and they are closed on arrival, which may have to wait for a lock that the sender
+// holds).
 void fd_refuse_rights(int sock);
 
 int fd_set_nonblock(int fd, bool on);

@@ -10,8 +10,9 @@
 
 #include <event2/event.h>
 
-// SECURITY: the kernel counts epoll watches per user.  A process that has the uid of boxes waits with poll(), or boxes
-// could take every watch and it could serve no new connection.  NULL: out of memory.
+// SECURITY: the kernel counts epoll watches per user.  A process that has the uid of boxes waits
+// with poll(), or boxes could take every watch and it could serve no new connection.  NULL: out of
+// memory.
 static inline struct event_base *loop_new(bool shares_uid)
 {
     struct event_config *c = event_config_new();

@@ -85,7 +85,7 @@ char *utf8_clean(const char *s, size_t len, size_t *ret_len)
     return out;
 }
 
-// ---- characters that cannot be seen ----------------------------------------------------------------
+// ---- characters that cannot be seen -------------------------------------------------------------
 
 static const struct {
     uint32_t first, last;

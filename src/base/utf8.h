@@ -20,11 +20,13 @@ size_t utf8_valid_length(const char *s, size_t len);
 // A copy in which each byte that is not UTF-8 became U+FFFD.  Not terminated; the caller frees.
 char *utf8_clean(const char *s, size_t len, size_t *ret_len);
 
-// Characters that cannot be seen, and that change the order in which others are seen or carry text that only programs
-// read: overrides, embeddings and isolates of writing direction, characters of no width, tags.
+// Characters that cannot be seen, and that change the order in which others are seen or carry text
+// that only programs read: overrides, embeddings and isolates of writing direction, characters of
+// no width, tags.
 //
-// Not among them: U+200C and U+200D, U+200E, U+200F and U+061C.  Persian and Indic text, emoji, Arabic and Hebrew need
-// them, and they cannot turn letters round: a mark of direction only says to which side a neutral neighbour belongs.
+// Not among them: U+200C and U+200D, U+200E, U+200F and U+061C.  Persian and Indic text, emoji,
+// Arabic and Hebrew need them, and they cannot turn letters round: a mark of direction only says to
+// which side a neutral neighbour belongs.
 enum { UTF8_HIDDEN_TEXT = 12 }; // bytes of the longest that utf8_reveal() writes for one
 
 // Bytes of the one at `s`, and how many it takes to write it; 0: there is none here.

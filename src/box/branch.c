@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// branch: see branch.h.  Below the bar "init's side" everything runs as pid 1 and uses sys_raw() only.
+// branch: see branch.h.  Below the bar "init's side" everything runs as pid 1 and uses sys_raw()
+// only.
 
 #include "box/branch.h"
 
@@ -59,14 +60,14 @@ static struct area {
 static uint64_t memory_limit;
 static uint32_t process_limit;
 
-// All that wait there: one that was killed a moment ago, and whose slot somebody else has now, may still be
-// among them, and waking only one would wake that one.
+// All that wait there: one that was killed a moment ago, and whose slot somebody else has now, may
+// still be among them, and waking only one would wake that one.
 static void wake(_Atomic uint32_t *word)
 {
     (void)sys_raw(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0, 0);
 }
 
-// ---- the user process's side ---------------------------------------------------------------------
+// ---- the user process's side --------------------------------------------------------------------
 
 void branch_set_limits(uint64_t memory_bytes, uint32_t processes)
 {
@@ -84,9 +85,9 @@ uint32_t branch_process_limit(void)
     return process_limit;
 }
 
-// A fork whose child is a child of init.  Raw, because libc's fork() does not know CLONE_PARENT; what it
-// does besides is for other threads' sake, of which there are none, and to correct the thread's id, which
-// the kernel is asked to do.
+// A fork whose child is a child of init.  Raw, because libc's fork() does not know CLONE_PARENT;
+// what it does besides is for other threads' sake, of which there are none, and to correct the
+// thread's id, which the kernel is asked to do.
 static long copy_process(void)
 {
     long tid = (long)init_tid_place();
@@ -107,8 +108,9 @@ static bool lies_in(const void *p, uintptr_t start, uintptr_t end)
     return (uintptr_t)p >= start && (uintptr_t)p < end;
 }
 
-// The memory that stays with init when the user process has moved out: all that it needs of it is this
-// library and its own stack, which is in there.  The rest would be charged to the box until its end.
+// The memory that stays with init when the user process has moved out: all that it needs of it is
+// this library and its own stack, which is in there.  The rest would be charged to the box until
+// its end.
 static void empty_memory(void)
 {
     enum { WORTH_IT = 64 << 10 };
@@ -149,7 +151,8 @@ int branch_begin(void)
     int r = moved || area ? 0 : make_area();
     if (moved || r < 0)
         return r;
-    // Without a signal in between: a copy that is interrupted before it is the active one is nobody.
+    // Without a signal in between: a copy that is interrupted before it is the active one is
+    // nobody.
     sigset_t all, before;
     sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
@@ -336,7 +339,7 @@ int branch_board_set(const void *data, size_t length)
     return 0;
 }
 
-// ---- init's side ---------------------------------------------------------------------------------
+// ---- init's side --------------------------------------------------------------------------------
 
 long branch_active(void)
 {

@@ -30,8 +30,8 @@ static int set_capabilities(uint32_t only)
 
 int creds_settle(void)
 {
-    // SECURITY: the bounding set first, while CAP_SETPCAP is still there; it stops a file capability
-    // from giving anything back.
+    // SECURITY: the bounding set first, while CAP_SETPCAP is still there; it stops a file
+    // capability from giving anything back.
     for (unsigned long cap = 0; cap < 64; cap++)
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
             if (errno == EINVAL && cap > CAP_SYS_ADMIN)
@@ -66,8 +66,8 @@ bool creds_are_empty(void)
     struct __user_cap_data_struct now[2];
     if (syscall(SYS_capget, &head, now) < 0)
         return false;
-    // The kernel keeps the ambient set within the permitted and the inheritable one.  It cannot be asked
-    // for here: the filter, which is up by now, refuses that.
+    // The kernel keeps the ambient set within the permitted and the inheritable one.  It cannot be
+    // asked for here: the filter, which is up by now, refuses that.
     for (int i = 0; i < 2; i++)
         if (now[i].effective || now[i].permitted || now[i].inheritable)
             return false;

@@ -11,8 +11,8 @@
 // All three uids and gids become `id`.  0, or -1 with errno.
 int creds_become(uid_t id);
 
-// Bounding set empty, secure bits locked; CAP_SYS_ADMIN, which makes namespaces and mounts, is all that is left in the
-// other sets.  0, or -1 with errno.
+// Bounding set empty, secure bits locked; CAP_SYS_ADMIN, which makes namespaces and mounts, is all
+// that is left in the other sets.  0, or -1 with errno.
 int creds_settle(void);
 
 // Effective, permitted, inheritable and ambient sets empty.  0, or -1 with errno.
@@ -23,7 +23,8 @@ void creds_drop_bounding(void);
 
 // Asks the kernel: are these sets empty?
 bool creds_are_empty(void); // effective, permitted, inheritable; and so the ambient one
-// One call for each capability.  The set never grows, and a fork inherits it: what is empty in a stem is in its boxes.
+// One call for each capability.  The set never grows, and a fork inherits it: what is empty in a
+// stem is in its boxes.
 bool creds_bounding_is_empty(void);
 
 #endif

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// enter: the recipe.  Begins in a child of the zygote, with all capabilities of a user namespace that
-// owns nothing but this slot, and ends in a box with none.  No user code runs before the last step.
+// enter: the recipe.  Begins in a child of the zygote, with all capabilities of a user namespace
+// that owns nothing but this slot, and ends in a box with none.  No user code runs before the last
+// step.
 //
-// The order, and why no other.  First what a slot's boxes have in common, by box_settle(), in their stem (stem.h):
+// The order, and why no other.  First what a slot's boxes have in common, by box_settle(), in their
+// stem (stem.h):
 //   1  uid map first: who has no mapped id owns nothing that is made later, a tmpfs for instance
 //   2  ids while there are capabilities for it
-//   3  bounding set and secure bits while there is CAP_SETPCAP; from here on CAP_SYS_ADMIN is all that is left
-//   4  no_new_privs, which Landlock and seccomp demand
+//   3  bounding set and secure bits while there is CAP_SETPCAP; from here on CAP_SYS_ADMIN is all
+//   that is left 4  no_new_privs, which Landlock and seccomp demand
 // Then, by box_enter(), in the box itself:
 //   5  cgroup first, so that every later page and process is charged to the box
 //   6  cgroup namespace after the attach, so that its root is the box's own group
 //   7  mounts while there is the capability for them; /proc after the pid namespace exists
-//   8  descriptors, limits: nothing later opens a file by name except Landlock's rules.  The limit of open
+//   8  descriptors, limits: nothing later opens a file by name except Landlock's rules.  The limit
+//   of open
 //      files comes after READY, see limit_files() in init.c
 //   9  capabilities after the last step that needs one
 //  10  Landlock, which forbids mounting
 //  11  seccomp last, so that it need not allow anything that the steps above use
-//  12  the posture is asserted, not assumed: fail closed when the kernel lied.  That goes for the slot's part too
-//  13  then, and only then, the process that will run user code is split off
+//  12  the posture is asserted, not assumed: fail closed when the kernel lied.  That goes for the
+//  slot's part too 13  then, and only then, the process that will run user code is split off
 
 #include "box/enter.h"
 
@@ -87,11 +90,13 @@ static _Noreturn void die_step(enum box_step step, int errnum)
 uint64_t box_clone_flags(uint32_t box_flags)
 {
     // Network and ipc namespace are the slot's, see enter_namespaces() in spawn.c.
-    // SECURITY: sockets die with their processes; objects of System V, message queues and keys do not, and what one box
-    // left, the next caller's would find.  So only boxes under the filter have a slot's namespaces.  The half of it that
-    // the zygote loads before the first box refuses every call that could make, find or change an object of the first two
-    // kinds (test_filter.c names them), and each box's own half those for keys; the posture asks for both halves.  Nobody
-    // can mount an mqueue; /proc/sys, /proc/sysvipc and /proc/keys are not in a box's /proc.
+    // SECURITY: sockets die with their processes; objects of System V, message queues and keys do
+    // not, and what one box
+    // left, the next caller's would find.  So only boxes under the filter have a slot's namespaces.
+    // The half of it that the zygote loads before the first box refuses every call that could make,
+    // find or change an object of the first two kinds (test_filter.c names them), and each box's
+    // own half those for keys; the posture asks for both halves.  Nobody can mount an mqueue;
+    // /proc/sys, /proc/sysvipc and /proc/keys are not in a box's /proc.
     return CLONE_NEWPID | CLONE_NEWNS | (box_flags & BOX_WITHOUT_SECCOMP ? CLONE_NEWIPC : 0);
 }
 
@@ -154,7 +159,8 @@ static int step_id_map(const struct box_plan *plan)
     return write_proc(self, "gid_map", map);
 }
 
-// RLIMIT_NOFILE is set by the two processes of the box themselves, when their last descriptor is sent.
+// RLIMIT_NOFILE is set by the two processes of the box themselves, when their last descriptor is
+// sent.
 static int plan_open_files(const struct box_plan *plan)
 {
     struct rlimit now;
@@ -200,8 +206,9 @@ static int step_rlimits(const struct box_plan *plan)
         rlim_t value;
         uint32_t only_with; // flag that must be set, 0: always
     } table[] = {
-        // Queued signals are kernel memory.  SECURITY: not the zygote's, as the others: the kernel would take its limit for
-        // the sum over all user namespaces that it makes, and without uid slots one box could use up everybody's.
+        // Queued signals are kernel memory.  SECURITY: not the zygote's, as the others: the kernel
+        // would take its limit for the sum over all user namespaces that it makes, and without uid
+        // slots one box could use up everybody's.
         {RLIMIT_SIGPENDING, 1024, 0},
         {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
@@ -234,14 +241,17 @@ static int step_freeze(const struct box_plan *plan)
 
 static int make_output(int ret[2])
 {
-    // Init must not wait in a read: the code can open its end of a pipe for reading and be there first.
+    // Init must not wait in a read: the code can open its end of a pipe for reading and be there
+    // first.
     return pipe2(ret, O_CLOEXEC) < 0 ? -1 : fcntl(ret[0], F_SETFL, O_NONBLOCK);
 }
 
-// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 and 5 the read ends of the pipes (for init), 6 the
-// scratch folder (for the keeper), 7 the way to write to a frozen one; user code has none of those from 3 on.
-// The pipes are made here, so that they belong to the box's user and are charged to its group.
-// SECURITY: whatever the zygote had open ends here (CVE-2024-21626: a leaked directory descriptor is a way out).
+// 0 /dev/null, 1 and 2 the output pipes, 3 the control socket, 4 and 5 the read ends of the pipes
+// (for init), 6 the scratch folder (for the keeper), 7 the way to write to a frozen one; user code
+// has none of those from 3 on. The pipes are made here, so that they belong to the box's user and
+// are charged to its group.
+// SECURITY: whatever the zygote had open ends here (CVE-2024-21626: a leaked directory descriptor
+// is a way out).
 static int step_fds(const struct box_plan *plan)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -267,8 +277,8 @@ static int step_fds(const struct box_plan *plan)
 
 static int step_seccomp(const struct box_plan *plan)
 {
-    // With WAIT_KILLABLE a call that the keeper has taken up is not begun again for a signal: else one that
-    // is denied could be seen twice, or fail with EINTR.
+    // With WAIT_KILLABLE a call that the keeper has taken up is not begun again for a signal: else
+    // one that is denied could be seen twice, or fail with EINTR.
     static const unsigned ways[] = {SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV,
                                     SECCOMP_FILTER_FLAG_NEW_LISTENER};
     if (plan->flags & BOX_WITHOUT_SECCOMP)
@@ -279,20 +289,22 @@ static int step_seccomp(const struct box_plan *plan)
             (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, ways[i], &plan->telling_filter);
     if (extras.listener >= 0)
         return 0;
-    // An old kernel, or a container whose own filter has a listener already, of which there can be one.  The
-    // box is as shut without: what is denied has its errno from the filter, and nobody hears of it.
+    // An old kernel, or a container whose own filter has a listener already, of which there can be
+    // one.  The box is as shut without: what is denied has its errno from the filter, and nobody
+    // hears of it.
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &plan->filter, 0, 0);
 }
 
-// SECURITY: shmget is the first half's: under it nothing stays in the ipc namespace, which the slot's next box
-// will have.  A size of 0 is EINVAL where there is no filter, and makes nothing.
+// SECURITY: shmget is the first half's: under it nothing stays in the ipc namespace, which the
+// slot's next box will have.  A size of 0 is EINVAL where there is no filter, and makes nothing.
 static bool leaves_nothing(void)
 {
     return sys_raw(SYS_shmget, 0, 0, 0, 0, 0, 0) == -ENOSYS;
 }
 
-// Is it really impossible, now that there is nobody yet to answer a call that is told of?  So the halves are
-// tried by what they refuse in silence: clone3 is the last one's, which has unshare as well.
+// Is it really impossible, now that there is nobody yet to answer a call that is told of?  So the
+// halves are tried by what they refuse in silence: clone3 is the last one's, which has unshare as
+// well.
 static bool nothing_nests(void)
 {
     long pid = sys_raw(SYS_clone3, 0, 0, 0, 0, 0, 0);
@@ -317,7 +329,8 @@ static int expect(bool holds)
     return holds ? 0 : -1;
 }
 
-// What the layers above promise, asked back from the kernel.  The bounding set was asked for when it was emptied.
+// What the layers above promise, asked back from the kernel.  The bounding set was asked for when
+// it was emptied.
 static int step_posture(const struct box_plan *plan)
 {
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
@@ -340,8 +353,8 @@ void box_settle(const struct box_plan *plan)
     STEP(STEP_BOUNDING, creds_settle());
     STEP(STEP_BOUNDING, expect(creds_bounding_is_empty()));
     STEP(STEP_NO_NEW_PRIVS, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    // SECURITY: a stem has a capability, and the init of a box shares the memory of user code: neither may be read or
-    // traced by others, and nothing here may dump core.
+    // SECURITY: a stem has a capability, and the init of a box shares the memory of user code:
+    // neither may be read or traced by others, and nothing here may dump core.
     STEP(STEP_POSTURE, prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
 }
 
@@ -360,8 +373,8 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_FDS, step_fds(plan));
     STEP(STEP_RLIMITS, step_rlimits(plan));
     (void)umask(022);
-    // SECURITY: no controlling terminal, ever (CVE-2017-5226), and a process group of its own: kill(0, ...) reaches no
-    // stem.  Fails only if it is leader already.
+    // SECURITY: no controlling terminal, ever (CVE-2017-5226), and a process group of its own:
+    // kill(0, ...) reaches no stem.  Fails only if it is leader already.
     (void)setsid();
     STEP(STEP_SCRATCH, chdir("/mnt/data"));
     STEP(STEP_CAPABILITIES, creds_drop_effective());

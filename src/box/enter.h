@@ -79,23 +79,26 @@ struct box_plan {
     bool has_stem; // a stem made its slot's part, and counts as a process
 };
 
-// In the zygote, once: rlimits that are the same in all boxes, which inherit them.  0 or a negative errno.
+// In the zygote, once: rlimits that are the same in all boxes, which inherit them.  0 or a negative
+// errno.
 int box_limit_all(void);
 
-// Flags for clone3: the namespaces of a slot that its boxes have one after the other, besides those that the zygote
-// is in at the moment; and the namespaces of a box.
+// Flags for clone3: the namespaces of a slot that its boxes have one after the other, besides those
+// that the zygote is in at the moment; and the namespaces of a box.
 enum { BOX_CLONE_SLOT = CLONE_NEWUSER | CLONE_NEWUTS };
 uint64_t box_clone_flags(uint32_t box_flags);
 
-// A child with these namespaces; ret_pidfd: NULL for a stem, else a box, born in its group where that can be.
-// Its pid, 0 in the child, or a negative errno.
+// A child with these namespaces; ret_pidfd: NULL for a stem, else a box, born in its group where
+// that can be. Its pid, 0 in the child, or a negative errno.
 long box_clone(const struct box_plan *plan, uint64_t flags, int *ret_pidfd);
 
-// The slot's part of the recipe: in a stem, or in a box that has none.  A failed step ends the process, see below.
+// The slot's part of the recipe: in a stem, or in a box that has none.  A failed step ends the
+// process, see below.
 void box_settle(const struct box_plan *plan);
 
-// Makes the calling process, which is settled, a box.  Returns in the user process only, with descriptors 0, 1 and 2
-// open and nothing else.  A failed step is reported on the control socket and ends the process.
+// Makes the calling process, which is settled, a box.  Returns in the user process only, with
+// descriptors 0, 1 and 2 open and nothing else.  A failed step is reported on the control socket
+// and ends the process.
 void box_enter(const struct box_plan *plan);
 
 const char *box_step_layer(uint32_t step);

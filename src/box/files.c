@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files: see files.h.  Nothing here allocates, recurses or touches errno; what does not fit on a small
-// stack is static, for one process at a time serves (box/init.c, invariant 3).
+// files: see files.h.  Nothing here allocates, recurses or touches errno; what does not fit on a
+// small stack is static, for one process at a time serves (box/init.c, invariant 3).
 //
-// SECURITY: names are resolved by openat2 below the root, without following any link, so that an answer is
-// about the file that was asked for.  A fifo, socket or device is never opened for reading or writing.
+// SECURITY: names are resolved by openat2 below the root, without following any link, so that an
+// answer is about the file that was asked for.  A fifo, socket or device is never opened for
+// reading or writing.
 
 #include "box/files.h"
 
@@ -54,9 +55,10 @@ static struct frame_stat stat_of(const struct statx *st)
                                .inode = st->stx_ino};
 }
 
-// ---- answers ---------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
-// Every FILED frame is one datagram, so that it cannot be mixed with another frame, whoever sends that.
+// Every FILED frame is one datagram, so that it cannot be mixed with another frame, whoever sends
+// that.
 static long send_reply(int sock, const struct frame_filed *filed, size_t tail)
 {
     struct frame_header h = {
@@ -78,7 +80,7 @@ static struct frame_filed answer(const struct request *r, long result)
                                 .offset = r->f.offset};
 }
 
-// ---- names -----------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static bool is_plain(const char *path, size_t length)
 {
@@ -169,10 +171,10 @@ static long open_parent(struct request *r, bool make, const char **ret_name)
     return at == -ENOENT && make ? make_folders(r->root, parent) : at;
 }
 
-// ---- LIST ------------------------------------------------------------------------------------------
+// ---- LIST ---------------------------------------------------------------------------------------
 
-// Folder by folder, those nearest to the root first, so that a huge folder further down does not hide what
-// lies at hand.
+// Folder by folder, those nearest to the root first, so that a huge folder further down does not
+// hide what lies at hand.
 struct walk {
     struct request *r;
     struct frame_filed filed;
@@ -285,7 +287,7 @@ static void serve_list(struct request *r)
     flush_list(&w, false);
 }
 
-// ---- READ, CREATE, WRITE, COMMIT, ABORT ----------------------------------------------------------------
+// ---- READ, CREATE, WRITE, COMMIT, ABORT ---------------------------------------------------------
 
 static long is_regular(const struct statx *st)
 {
@@ -299,7 +301,8 @@ static long is_regular(const struct statx *st)
 static long open_regular(long at, const char *path, uint64_t flags, uint64_t inode,
                          struct statx *ret)
 {
-    // First without opening it: a fifo that is opened lets a writer go on, a device may do anything.
+    // First without opening it: a fifo that is opened lets a writer go on, a device may do
+    // anything.
     long place = open_beneath(at, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     long n = place < 0 ? place : look(place, "", AT_EMPTY_PATH, ret);
     close_fd(place);
@@ -319,7 +322,8 @@ static long open_regular(long at, const char *path, uint64_t flags, uint64_t ino
     return n;
 }
 
-// At most `length` bytes of what the file had when it was looked at; fewer when it is shorter by now.
+// At most `length` bytes of what the file had when it was looked at; fewer when it is shorter by
+// now.
 static long read_bytes(long fd, uint64_t offset, size_t length, uint64_t size, char *to)
 {
     uint64_t left = offset < size ? size - offset : 0;
@@ -423,8 +427,8 @@ static void serve_write(struct request *r)
     (void)send_reply(r->sock, &filed, 0);
 }
 
-// The time of change is set to a whole second: when code writes to the file in the same tick of the clock
-// it gets another one, and the change is seen.
+// The time of change is set to a whole second: when code writes to the file in the same tick of the
+// clock it gets another one, and the change is seen.
 static long commit(long parent, const char *name, const char *temporary, struct statx *ret)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = now_s()}};
@@ -464,7 +468,7 @@ static void serve_abort(struct request *r)
     (void)send_reply(r->sock, &filed, 0);
 }
 
-// ---- DELETE ----------------------------------------------------------------------------------------
+// ---- DELETE -------------------------------------------------------------------------------------
 
 static void serve_delete(struct request *r)
 {
@@ -476,7 +480,7 @@ static void serve_delete(struct request *r)
     (void)send_reply(r->sock, &filed, 0);
 }
 
-// ---- BUSY ------------------------------------------------------------------------------------------
+// ---- BUSY ---------------------------------------------------------------------------------------
 
 static void serve_busy(struct request *r)
 {
@@ -485,7 +489,7 @@ static void serve_busy(struct request *r)
     (void)send_reply(r->sock, &filed, 0);
 }
 
-// ---- all of them -----------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 static void (*const serve[FILE_OP_MAX])(struct request *r) = {
     [FILE_LIST] = serve_list,     [FILE_READ] = serve_read,     [FILE_CREATE] = serve_create,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files: the box's end of FILE frames (wire/frame.h): lists, reads, replaces and removes files in the scratch
-// folder when the gate asks.  Called by box/init.c, in pid 1 or, before the first run, in the user process; so it
-// uses sys_raw() only and a few kilobytes of stack.  It keeps no descriptor from one frame to the next.  Code that
-// holds a lock of a file makes it wait, and with it this box alone.
+// files: the box's end of FILE frames (wire/frame.h): lists, reads, replaces and removes files in
+// the scratch folder when the gate asks.  Called by box/init.c, in pid 1 or, before the first run,
+// in the user process; so it
+// uses sys_raw() only and a few kilobytes of stack.  It keeps no descriptor from one frame to the
+// next.  Code that holds a lock of a file makes it wait, and with it this box alone.
 //
-// SECURITY: it has the powers of user code and no others, and user code may overwrite its memory or move
-// the folder about meanwhile.  Whatever comes of that happens inside the box.
+// SECURITY: it has the powers of user code and no others, and user code may overwrite its memory or
+// move the folder about meanwhile.  Whatever comes of that happens inside the box.
 
 #ifndef CONSTRICTOR_BOX_FILES_H
 #define CONSTRICTOR_BOX_FILES_H
@@ -17,8 +18,8 @@
 
 #define FILES_ROOT "/mnt/data"
 
-// Answers one FILE frame on `sock`; `root` is the folder, `busy` whether a run goes on.  False: no gate says
-// that.
+// Answers one FILE frame on `sock`; `root` is the folder, `busy` whether a run goes on.  False: no
+// gate says that.
 bool files_serve(int sock, const char *root, bool busy, const void *frame, size_t length);
 // The same, with `root` below the folder `at`.
 bool files_serve_at(int sock, int at, const char *root, bool busy, const void *frame,

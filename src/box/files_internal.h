@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files_kit: what files.c and removal.c share: system calls without libc, entries of folders, temporary names.
+// files_kit: what files.c and removal.c share: system calls without libc, entries of folders,
+// temporary names.
 
 #ifndef CONSTRICTOR_BOX_FILES_INTERNAL_H
 #define CONSTRICTOR_BOX_FILES_INTERNAL_H
@@ -58,7 +59,8 @@ static inline long unlink_at(long at, const char *name, int flags)
     return sys_raw(SYS_unlinkat, at, (long)name, flags, 0, 0, 0);
 }
 
-// The next entry of a folder, or NULL.  `*at` and `*have` begin with 0; `buffer` has DENTS_SIZE bytes.
+// The next entry of a folder, or NULL.  `*at` and `*have` begin with 0; `buffer` has DENTS_SIZE
+// bytes.
 static inline struct dent *next_dent(long folder, char *buffer, size_t *at, size_t *have)
 {
     enum { HEAD = offsetof(struct dent, name) };

@@ -2,11 +2,12 @@
 //
 // filter: see filter.h.  Runs in the keeper, before any box exists, on nothing but constant tables.
 //
-// Order inside the program: foreign architecture and x32 die (in last halves: have died); then a balanced tree over
-// ranges of system call numbers whose leaves are an action or an argument check.  All argument comparisons
-// look at the low 32 bits only, because that is what the kernel looks at.
+// Order inside the program: foreign architecture and x32 die (in last halves: have died); then a
+// balanced tree over ranges of system call numbers whose leaves are an action or an argument check.
+// All argument comparisons look at the low 32 bits only, because that is what the kernel looks at.
 //
-// Of two filters the strictest answer counts (kill, errno, notify, allow), of equal ones the younger's.
+// Of two filters the strictest answer counts (kill, errno, notify, allow), of equal ones the
+// younger's.
 
 #include "box/filter.h"
 
@@ -74,8 +75,8 @@ static const struct change {
     enum filter_kind kind;
     struct row row;
 } changes[] = {
-    // Gate and broker parse what strangers send: they must not start anything.  The gate reaches nobody; it
-    // accepts connections, on a socket that was opened before.
+    // Gate and broker parse what strangers send: they must not start anything.  The gate reaches
+    // nobody; it accepts connections, on a socket that was opened before.
     {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
@@ -93,7 +94,8 @@ static const struct change {
     {FILTER_BROKER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_BROKER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_BROKER, {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1, false}},
-    // The porter writes files.  It makes nothing that leads elsewhere, and waits until they are on the disk.
+    // The porter writes files.  It makes nothing that leads elsewhere, and waits until they are on
+    // the disk.
     {FILTER_PORTER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_PORTER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_PORTER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
@@ -119,7 +121,8 @@ static const struct change {
     {FILTER_LAST_NETWORK4, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK4, -1, false}},
 };
 
-// What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every argument.
+// What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every
+// argument.
 static const char *const setup[] = {
     "clone3",
     "unshare",
@@ -175,8 +178,8 @@ static bool rule_is_told(enum rule rule)
     return false;
 }
 
-// Is it decided by the last half?  What is told of must be: an errno of the first would be stricter than the
-// notification.
+// Is it decided by the last half?  What is told of must be: an errno of the first would be stricter
+// than the notification.
 static bool is_late(const struct row *row)
 {
     return row->told || is_setup(row->name) ||
@@ -201,7 +204,8 @@ static int call_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Of this architecture; libseccomp looks through all of its names for each, and there are six filters.
+// Of this architecture; libseccomp looks through all of its names for each, and there are six
+// filters.
 static int number_of(size_t i)
 {
     static int numbers[ARRAY_LEN(policy)]; // as they are and one more: 0 is not asked for yet
@@ -222,7 +226,8 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
                 row = &changes[k].row;
         const int nr = number_of(i);
         if (nr < 0 || (tells(kind) && !is_late(row) && is_refused(row)))
-            continue; // it is not there; or the first half refuses it, and this one may say what it likes
+            continue; // it is not there; or the first half refuses it, and this one may say what it
+                      // likes
         if (kind >= FILTER_ZYGOTE && is_late(row) != is_last(kind))
             row = &allowed;
         else if (tells(kind) && row->told)
@@ -233,10 +238,10 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
     return n;
 }
 
-// Neighbouring numbers with the same plain action become one range; gaps are `other`: ENOSYS, but in
-// the last half allowed, because the first half has spoken about them.  Where that tells, a gap becomes a part
-// of what is before it as well, unless that is an errno, which would be the younger one: the kernel works on
-// a filter for as long as it has instructions, for every box.
+// Neighbouring numbers with the same plain action become one range; gaps are `other`: ENOSYS, but
+// in the last half allowed, because the first half has spoken about them.  Where that tells, a gap
+// becomes a part of what is before it as well, unless that is an errno, which would be the younger
+// one: the kernel works on a filter for as long as it has instructions, for every box.
 struct range {
     uint32_t first; // up to the next range's first
     enum action action;
@@ -274,7 +279,7 @@ static size_t ranges_make(struct range *r, const struct call *calls, size_t coun
     return ranges_gap(r, n, next, kind);
 }
 
-// ---- emitting ------------------------------------------------------------------------------------
+// ---- emitting -----------------------------------------------------------------------------------
 
 static void emit(struct filter *f, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
 {
@@ -293,7 +298,8 @@ static void emit_errno(struct filter *f, int errnum)
     emit_return(f, SECCOMP_RET_ERRNO | (uint32_t)errnum);
 }
 
-// SECURITY: our own processes really make the call: a store that believes it is on the disk must be there.
+// SECURITY: our own processes really make the call: a store that believes it is on the disk must be
+// there.
 static void emit_ignored(struct filter *f)
 {
     emit_return(f, f->ignores ? SECCOMP_RET_ERRNO | IGNORED : SECCOMP_RET_ALLOW);
@@ -346,8 +352,8 @@ static void emit_judgement(struct filter *f, const struct check *c)
     }
 }
 
-// The same, but only where its condition is met.  A check is far shorter than the 255 instructions that a
-// conditional jump reaches.
+// The same, but only where its condition is met.  A check is far shorter than the 255 instructions
+// that a conditional jump reaches.
 static void emit_check(struct filter *f, const struct check *c)
 {
     if (!c->when.set) {
@@ -416,12 +422,12 @@ static void emit_x32(struct filter *f)
 }
 #endif
 
-// ---- shortening ----------------------------------------------------------------------------------
+// ---- shortening ---------------------------------------------------------------------------------
 //
-// The kernel translates the last half anew for every box, instruction by instruction, so it pays to have few.
-// What is emitted above has a return for every leaf and an unconditional jump for every branch; here jumps go
-// straight to where they lead in the end, equal returns become one, and what nobody reaches any more is left out.
-// No test of a value is added, dropped or moved.
+// The kernel translates the last half anew for every box, instruction by instruction, so it pays to
+// have few. What is emitted above has a return for every leaf and an unconditional jump for every
+// branch; here jumps go straight to where they lead in the end, equal returns become one, and what
+// nobody reaches any more is left out. No test of a value is added, dropped or moved.
 
 enum { REACH = UINT8_MAX }; // of a conditional jump, past the next instruction
 
@@ -440,8 +446,8 @@ static bool is_return(const struct sock_filter *c)
     return c->code == (BPF_RET | BPF_K);
 }
 
-// Where the conditional jump at `at` may as well go: past unconditional ones, and of equal returns to the last
-// that it reaches, where others can meet it.
+// Where the conditional jump at `at` may as well go: past unconditional ones, and of equal returns
+// to the last that it reaches, where others can meet it.
 static size_t same_end(const struct filter *f, size_t at, size_t to)
 {
     const size_t last = at + 1 + REACH < f->count ? at + 1 + REACH : f->count - 1;
@@ -517,8 +523,8 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
     ret->count = 0;
     ret->tells = tells(kind);
     ret->ignores = is_of_box(kind);
-    // The last halves need not ask again: of two filters the kernel takes the stricter answer, and the first one's
-    // is to kill, which nothing outranks.
+    // The last halves need not ask again: of two filters the kernel takes the stricter answer, and
+    // the first one's is to kill, which nothing outranks.
     if (!is_last(kind))
         emit_abi(ret);
     emit(ret, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
@@ -610,7 +616,7 @@ void filter_dump(FILE *out, enum filter_kind kind)
     }
 }
 
-// ---- what is answered -------------------------------------------------------------------------------
+// ---- what is answered ---------------------------------------------------------------------------
 
 static bool holds(const struct check *c, const uint64_t args[6])
 {

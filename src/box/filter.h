@@ -34,16 +34,17 @@ enum filter_kind {
     FILTER_GATE,        // the box's, less what starts programs or reaches out
     FILTER_BROKER,      // the box's, less what starts programs, with sockets for TCP and UDP only
     FILTER_PORTER,      // the gate's, less what accepts and makes links, with syncfs
-    // The box's in two halves, which together are the box's.  The kernel translates a filter anew for
-    // each process that loads it, 0.1 ms; so the zygote loads the long half once, boxes inherit it, and
-    // each of them loads only the short one, which takes away what making a box needed.
+    // The box's in two halves, which together are the box's.  The kernel translates a filter anew
+    // for each process that loads it, 0.1 ms; so the zygote loads the long half once, boxes inherit
+    // it, and each of them loads only the short one, which takes away what making a box needed.
     FILTER_ZYGOTE,
     FILTER_ZYGOTE_WATCHED,
     FILTER_LAST,
     FILTER_LAST_NETWORK,
     FILTER_LAST_NETWORK4, // where the kernel has no IPv6
-    // The last half again, but what policy.def wants told becomes a notification in place of its errno.  Where
-    // the kernel has no listener for it, a box loads the ones above: it is as shut, and tells nothing.
+    // The last half again, but what policy.def wants told becomes a notification in place of its
+    // errno.  Where the kernel has no listener for it, a box loads the ones above: it is as shut,
+    // and tells nothing.
     FILTER_TELL,
     FILTER_TELL_NETWORK,
     FILTER_TELL_NETWORK4,
@@ -66,10 +67,12 @@ struct filter_head {
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
 
 // The policy of a box as JSON lines: {"nr": 0, "name": "read", "action": "allow"}; with the action
-// "args" there is also "checks", a list of texts, all of which must hold; "told": true where it is so.
+// "args" there is also "checks", a list of texts, all of which must hold; "told": true where it is
+// so.
 void filter_dump(FILE *out, enum filter_kind kind);
 
-// What a call gets that the kernel tells of, by the table of this kind (one of FILTER_LAST...): never 0.
+// What a call gets that the kernel tells of, by the table of this kind (one of FILTER_LAST...):
+// never 0.
 int filter_errno(enum filter_kind kind, int nr, const uint64_t args[6]);
 // NULL: it is not in the policy.
 const char *filter_name(int nr);

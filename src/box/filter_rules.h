@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// filter_rules: the checks of arguments that policy.def names.  A part of filter.c, which alone includes it.
+// filter_rules: the checks of arguments that policy.def names.  A part of filter.c, which alone
+// includes it.
 
 #ifndef CONSTRICTOR_BOX_FILTER_RULES_H
 #define CONSTRICTOR_BOX_FILTER_RULES_H
@@ -61,12 +62,13 @@ enum rule {
     RULE_MAX
 };
 
-// SECURITY: flags of mmap.  The first three are types of mappings; MAP_SHARED_VALIDATE is two of them together, and
-// libc maps its random numbers for the vDSO with MAP_DROPPABLE.  ld.so passes MAP_DENYWRITE and MAP_EXECUTABLE, which
-// the kernel ignores.  MAP_POPULATE faults pages in as touching them does, and holds the caller's mmap_lock only.
-// Without: MAP_HUGETLB (huge pages of the host are not charged to a box), MAP_LOCKED (locked pages cannot be
-// reclaimed), MAP_GROWSDOWN (a mapping that grows towards others; libc's stacks do not use it), MAP_SYNC (files on
-// persistent memory of the host), MAP_UNINITIALIZED.
+// SECURITY: flags of mmap.  The first three are types of mappings; MAP_SHARED_VALIDATE is two of
+// them together, and libc maps its random numbers for the vDSO with MAP_DROPPABLE.  ld.so passes
+// MAP_DENYWRITE and MAP_EXECUTABLE, which the kernel ignores.  MAP_POPULATE faults pages in as
+// touching them does, and holds the caller's mmap_lock only. Without: MAP_HUGETLB (huge pages of
+// the host are not charged to a box), MAP_LOCKED (locked pages cannot be reclaimed), MAP_GROWSDOWN
+// (a mapping that grows towards others; libc's stacks do not use it), MAP_SYNC (files on persistent
+// memory of the host), MAP_UNINITIALIZED.
 #ifndef MAP_32BIT // x86 only: JIT compilers
 #define MAP_32BIT 0
 #endif
@@ -86,17 +88,17 @@ enum { TYPE_MASK = 0xf };
         true, 1, 0, level                                                                          \
     }
 
-// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for everybody who
-// asks; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
+// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for
+// everybody who asks; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
 #define CHECK_PROTOCOLS                                                                            \
     {CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_TCP}, TYPE_IS(SOCK_STREAM)},              \
     {                                                                                              \
         CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_UDP}, TYPE_IS(SOCK_DGRAM)              \
     }
 
-// What libraries do to look around, and go on without, is not worth telling: libc asks for AF_NETLINK before
-// every look-up of a name; is there IPv6, which addresses has this machine (uuid1)?  Python tells itself of
-// what code wants from such a socket (network.py).
+// What libraries do to look around, and go on without, is not worth telling: libc asks for
+// AF_NETLINK before every look-up of a name; is there IPv6, which addresses has this machine
+// (uuid1)?  Python tells itself of what code wants from such a socket (network.py).
 #define QUIET_PROBES                                                                               \
     {CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 1, {AF_NETLINK}},                                          \
         {CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 2, {AF_INET, AF_INET6}, TYPE_IS(SOCK_DGRAM)},          \
@@ -105,9 +107,10 @@ enum { TYPE_MASK = 0xf };
     }
 
 static const struct check rules[RULE_MAX][CHECKS_MAX] = {
-    // SECURITY: a process that shares its descriptors, and is no thread, leaves its record locks to the others when it
-    // ends: then nothing says whose they are, and the keeper cannot count them (keeper/locks.h).  EINVAL, as the kernel
-    // says for other pairs of flags; libc makes threads, or copies.
+    // SECURITY: a process that shares its descriptors, and is no thread, leaves its record locks to
+    // the others when it ends: then nothing says whose they are, and the keeper cannot count them
+    // (keeper/locks.h).  EINVAL, as the kernel says for other pairs of flags; libc makes threads,
+    // or copies.
     [RULE_CLONE] = {{CHECK_NO_BITS,
                      0,
                      EPERM,
@@ -126,9 +129,11 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     // Running a descriptor without a name is how code that was never in the tree would be started.
     // (noexec is no boundary, ctypes can map code; this only removes a convenience of exploits.)
     [RULE_EXECVEAT] = {{CHECK_NO_BITS, 4, EPERM, 0, 1, {AT_EMPTY_PATH}, .told = true}},
-    // Names of threads, signals at a parent's death, what a sandboxed launcher asks, transparent huge pages.
-    // SECURITY: no PR_SET_VMA: the kernel does not charge the names of mappings to a box, and allocators that
-    // give some do not look at the answer.  No PR_SET_MM, PR_SET_DUMPABLE, PR_SET_TIMERSLACK, PR_SET_MEMORY_MERGE.
+    // Names of threads, signals at a parent's death, what a sandboxed launcher asks, transparent
+    // huge pages.
+    // SECURITY: no PR_SET_VMA: the kernel does not charge the names of mappings to a box, and
+    // allocators that give some do not look at the answer.  No PR_SET_MM, PR_SET_DUMPABLE,
+    // PR_SET_TIMERSLACK, PR_SET_MEMORY_MERGE.
     [RULE_PRCTL] = {{CHECK_ANY_OF,
                      0,
                      EPERM,
@@ -141,12 +146,14 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                       PR_SET_NO_NEW_PRIVS}}},
     [RULE_PERSONALITY] = {{CHECK_ANY_OF, 0, EPERM, 0, 2, {0, 0xffffffff}}},
     [RULE_MMAP] = {{CHECK_NO_BITS, 3, EINVAL, 0, 1, {~(uint32_t)MAP_FLAGS}}},
-    // What malloc implementations (glibc, jemalloc, mimalloc, tcmalloc), lmdb and cryptographic libraries
-    // (MADV_WIPEONFORK) call; the guards are of libc's stacks.  EINVAL is what an older kernel says.
-    // SECURITY: no MADV_REMOVE, which punches a hole into a file: other threads that touch it sleep in the kernel, with
-    // the locks that they hold, until it is done.  No MADV_COLD, MADV_PAGEOUT, MADV_COLLAPSE: reclaim and compaction
-    // under mmap_lock, also of pages that are the host's; and no library calls them.  No MADV_MERGEABLE: pages
-    // that boxes share are a channel.  No MADV_HWPOISON, MADV_SOFT_OFFLINE: they take memory from the host.
+    // What malloc implementations (glibc, jemalloc, mimalloc, tcmalloc), lmdb and cryptographic
+    // libraries (MADV_WIPEONFORK) call; the guards are of libc's stacks.  EINVAL is what an older
+    // kernel says.
+    // SECURITY: no MADV_REMOVE, which punches a hole into a file: other threads that touch it sleep
+    // in the kernel, with the locks that they hold, until it is done.  No MADV_COLD, MADV_PAGEOUT,
+    // MADV_COLLAPSE: reclaim and compaction under mmap_lock, also of pages that are the host's; and
+    // no library calls them.  No MADV_MERGEABLE: pages that boxes share are a channel.  No
+    // MADV_HWPOISON, MADV_SOFT_OFFLINE: they take memory from the host.
     [RULE_MADVISE] = {{CHECK_ANY_OF,
                        2,
                        EINVAL,
@@ -159,8 +166,10 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                         23,     // MADV_POPULATE_WRITE
                         102,    // MADV_GUARD_INSTALL
                         103}}}, // MADV_GUARD_REMOVE
-    // mmap.flush().  MS_ASYNC looks at the range and does nothing else; libunwind asks with it whether memory is there.
-    // SECURITY: MS_SYNC on a mapping of a host file flushes the host's disk, see fsync in policy.def.
+    // mmap.flush().  MS_ASYNC looks at the range and does nothing else; libunwind asks with it
+    // whether memory is there.
+    // SECURITY: MS_SYNC on a mapping of a host file flushes the host's disk, see fsync in
+    // policy.def.
     [RULE_MSYNC] = {{CHECK_NO_BITS, 2, IGNORED, 0, 1, {MS_SYNC}}},
     // SECURITY: no MFD_HUGETLB, see MAP_HUGETLB.
     [RULE_MEMFD] = {{CHECK_NO_BITS,
@@ -170,8 +179,10 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                      1,
                      {~(uint32_t)(MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x8 |
                                   0x10)}}}, // MFD_NOEXEC_SEAL, MFD_EXEC
-    // SECURITY: POSIX_FADV_DONTNEED drops a tree file from the host's page cache: the host reads it from the disk
-    // again, and other boxes can tell.  On scratch it does nothing.  Databases and copying tools call it.
+    // SECURITY: POSIX_FADV_DONTNEED drops a tree file from the host's page cache: the host reads it
+    // from the disk
+    // again, and other boxes can tell.  On scratch it does nothing.  Databases and copying tools
+    // call it.
     [RULE_FADVISE] = {{CHECK_NONE_OF, 3, IGNORED, 0, 1, {POSIX_FADV_DONTNEED}},
                       {CHECK_ANY_OF,
                        3,
@@ -180,15 +191,18 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                        5,
                        {POSIX_FADV_NORMAL, POSIX_FADV_RANDOM, POSIX_FADV_SEQUENTIAL,
                         POSIX_FADV_WILLNEED, POSIX_FADV_NOREUSE}}},
-    // posix_fallocate, and databases that reserve room.  EOPNOTSUPP is what a file system without a mode says.
-    // SECURITY: no FALLOC_FL_PUNCH_HOLE, see MADV_REMOVE; no mode that moves or zeroes what is there.  No thread sleeps
-    // on room that is being reserved.
+    // posix_fallocate, and databases that reserve room.  EOPNOTSUPP is what a file system without a
+    // mode says.
+    // SECURITY: no FALLOC_FL_PUNCH_HOLE, see MADV_REMOVE; no mode that moves or zeroes what is
+    // there.  No thread sleeps on room that is being reserved.
     [RULE_FALLOCATE] = {{CHECK_ANY_OF, 1, EOPNOTSUPP, 0, 2, {0, FALLOC_FL_KEEP_SIZE}}},
-    // Descriptors, flags, sizes of pipes, seals; and record locks as sqlite, lmdb and lockf take them.  A thread that
-    // waits in F_SETLKW holds no lock of the kernel.  EINVAL is what an older kernel says.
-    // SECURITY: no F_OFD_SETLK and its like: record locks are not charged to a box, and these have no owner to count
-    // them by.  No leases, directory notification, write hints: channels between boxes through a shared tree file.
-    // No F_SETOWN, F_SETSIG: signals for descriptors, which no library needs.
+    // Descriptors, flags, sizes of pipes, seals; and record locks as sqlite, lmdb and lockf take
+    // them.  A thread that waits in F_SETLKW holds no lock of the kernel.  EINVAL is what an older
+    // kernel says.
+    // SECURITY: no F_OFD_SETLK and its like: record locks are not charged to a box, and these have
+    // no owner to count them by.  No leases, directory notification, write hints: channels between
+    // boxes through a shared tree file. No F_SETOWN, F_SETSIG: signals for descriptors, which no
+    // library needs.
     [RULE_FCNTL] = {{CHECK_ANY_OF,
                      1,
                      EINVAL,
@@ -196,8 +210,9 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                      13,
                      {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK,
                       F_SETLK, F_SETLKW, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS}}},
-    // No descriptor of a box is a terminal, so programs only ask whether one is.  How many bytes wait to be read, and
-    // two descriptor flags that fcntl can set too.  SECURITY: the rest is drivers and file systems.
+    // No descriptor of a box is a terminal, so programs only ask whether one is.  How many bytes
+    // wait to be read, and two descriptor flags that fcntl can set too.  SECURITY: the rest is
+    // drivers and file systems.
     [RULE_IOCTL] = {{CHECK_ANY_OF,
                      1,
                      ENOTTY,
@@ -213,8 +228,8 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                       3,
                       {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET},
                       .told = true}},
-    // What leads anywhere is the namespace's business: this is about which parts of the kernel code can
-    // talk to.  Never raw, packet, netlink.
+    // What leads anywhere is the namespace's business: this is about which parts of the kernel code
+    // can talk to.  Never raw, packet, netlink.
     [RULE_SOCKET_NETWORK] =
         {{CHECK_NONE_OF, 0, EAFNOSUPPORT, 0, 1, {AF_NETLINK}},
          {CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 3, {AF_UNIX, AF_INET, AF_INET6}, .told = true},
@@ -247,14 +262,16 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
     // Without network only SOL_SOCKET does anything, so that one rule is enough for every kind.
     // SECURITY: no programs on sockets (SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER,
-    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP and IP what
-    // clients and servers set; no TCP_ULP, which loads modules and has TLS in the kernel, no TCP_REPAIR, no
-    // multicast, no IPsec, no options in packets.  No SOL_UDP: its encapsulations lead to IPsec.
-    // SECURITY: SO_SNDBUF and SO_RCVBUF are ignored: every socket keeps the buffer that the kernel gives it.  Code could
-    // raise them to twice wmem_max, megabytes on many hosts, fill a few AF_UNIX sockets, and hold gigabytes that a box
-    // without a cgroup is not charged with and that the sampler cannot see (keeper/sockets.c counts the sockets).
-    // Programs set them and look no further: the kernel cuts what they ask for too.  SO_SNDBUFFORCE and SO_RCVBUFFORCE
-    // do the same without the bound; they need CAP_NET_ADMIN, and are refused here as well.
+    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP
+    // and IP what clients and servers set; no TCP_ULP, which loads modules and has TLS in the
+    // kernel, no TCP_REPAIR, no multicast, no IPsec, no options in packets.  No SOL_UDP: its
+    // encapsulations lead to IPsec.
+    // SECURITY: SO_SNDBUF and SO_RCVBUF are ignored: every socket keeps the buffer that the kernel
+    // gives it.  Code could raise them to twice wmem_max, megabytes on many hosts, fill a few
+    // AF_UNIX sockets, and hold gigabytes that a box without a cgroup is not charged with and that
+    // the sampler cannot see (keeper/sockets.c counts the sockets). Programs set them and look no
+    // further: the kernel cuts what they ask for too.  SO_SNDBUFFORCE and SO_RCVBUFFORCE do the
+    // same without the bound; they need CAP_NET_ADMIN, and are refused here as well.
     [RULE_SETSOCKOPT] =
         {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
          {CHECK_NONE_OF, 2, IGNORED, 0, 2, {SO_SNDBUF, SO_RCVBUF}, LEVEL_IS(SOL_SOCKET)},
@@ -291,7 +308,8 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
           LEVEL_IS(IPPROTO_IPV6)}},
     [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
     [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
-    // SECURITY: a nice value of 0 or more is ignored, see sched_setaffinity; one below 0 is for the host to give.
+    // SECURITY: a nice value of 0 or more is ignored, see sched_setaffinity; one below 0 is for the
+    // host to give.
     [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {INT_MAX}},
                           {CHECK_NEVER, 2, IGNORED, 0, 0, {0}}},
 };

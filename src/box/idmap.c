@@ -29,7 +29,7 @@ const char *idmap_missing_helper(void)
     return NULL;
 }
 
-// ---- with a helper ---------------------------------------------------------------------------------
+// ---- with a helper ------------------------------------------------------------------------------
 
 static _Noreturn void helper_main(const char *path, char *const argv[])
 {
@@ -81,7 +81,7 @@ static int write_helped(const struct idmap *m, pid_t pid, struct err *e)
     return 0;
 }
 
-// ---- without -----------------------------------------------------------------------------------------
+// ---- without ------------------------------------------------------------------------------------
 
 static int write_alone(const struct idmap *m, pid_t pid, struct err *e)
 {

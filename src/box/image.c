@@ -39,8 +39,8 @@ static struct image_area pieces[PIECES_MAX], parts[OBJECTS_MAX];
 static size_t piece_count, part_count;
 static uintptr_t page_size;
 
-// In the order of addresses: neighbours are neighbours in the file as well then, and the kernel makes one mapping
-// of them.  Most come so; only arenas in one mapping do not.
+// In the order of addresses: neighbours are neighbours in the file as well then, and the kernel
+// makes one mapping of them.  Most come so; only arenas in one mapping do not.
 static void add_piece(uintptr_t start, uintptr_t end)
 {
     size_t at = piece_count;
@@ -62,9 +62,9 @@ static void add_part(uintptr_t start, uintptr_t end)
             (struct image_area){start & ~(page_size - 1), (end + page_size - 1) & ~(page_size - 1)};
 }
 
-// The program and its libraries: all of those that are small, of the others their variables, with those that the
-// linker made read-only when it had filled them in.  A mapping in /proc/self/maps can be larger: the kernel makes
-// one of these and of what malloc mapped beside them.
+// The program and its libraries: all of those that are small, of the others their variables, with
+// those that the linker made read-only when it had filled them in.  A mapping in /proc/self/maps
+// can be larger: the kernel makes one of these and of what malloc mapped beside them.
 static int add_object(struct dl_phdr_info *info, size_t size, void *argument)
 {
     const bool *whole = argument;
@@ -148,10 +148,10 @@ static void backing_close(struct backing *b)
     fd_close(&b->write);
 }
 
-// On a tmpfs of its own, which can have pages of 2 MiB whatever the system's setting for memfds is: a fork copies the
-// entries of one together, and the end of the copy drops them together, where small ones are counted one by one.
-// The mount is gone at once.  SECURITY: what is mapped was opened for reading, so nobody can write to the file
-// through a mapping.
+// On a tmpfs of its own, which can have pages of 2 MiB whatever the system's setting for memfds is:
+// a fork copies the entries of one together, and the end of the copy drops them together, where
+// small ones are counted one by one. The mount is gone at once.  SECURITY: what is mapped was
+// opened for reading, so nobody can write to the file through a mapping.
 static int open_large(struct backing *ret)
 {
     static const char place[] = "/mnt", name[] = "/mnt/image";
@@ -179,8 +179,9 @@ static int open_small(struct backing *ret)
     return 0;
 }
 
-// SECURITY: all boxes read these pages.  None has a descriptor of the file, and a private mapping cannot write to it;
-// sealed or open for reading only, it could not be written to, cut or punched with one either.
+// SECURITY: all boxes read these pages.  None has a descriptor of the file, and a private mapping
+// cannot write to it; sealed or open for reading only, it could not be written to, cut or punched
+// with one either.
 static int shut(struct backing *b)
 {
     int r = 0;
@@ -202,8 +203,9 @@ static int write_piece(int fd, const struct image_area *p, off_t at)
     return 0;
 }
 
-// Between the two calls nothing may write to the piece, or it would be lost: what this code needs is on its
-// stack or only read, and signals are held off.  1: it stays where it is; negative: it may be gone.
+// Between the two calls nothing may write to the piece, or it would be lost: what this code needs
+// is on its stack or only read, and signals are held off.  1: it stays where it is; negative: it
+// may be gone.
 static int move_piece(const struct backing *b, const struct image_area *p, off_t at, int rights)
 {
     if (write_piece(b->write, p, at) < 0)
@@ -213,9 +215,11 @@ static int move_piece(const struct backing *b, const struct image_area *p, off_t
     return there == MAP_FAILED ? -errno : 0;
 }
 
-// Code and variables of all libraries lie next to each other, and with the same rights they are one mapping.
-// SECURITY: so all of it can be written to and executed.  That is a box's own affair: its code may map what it likes,
-// and what it does to these pages is in copies of its own.  A policy may forbid it to everybody.
+// Code and variables of all libraries lie next to each other, and with the same rights they are one
+// mapping.
+// SECURITY: so all of it can be written to and executed.  That is a box's own affair: its code may
+// map what it likes, and what it does to these pages is in copies of its own.  A policy may forbid
+// it to everybody.
 static bool may_be_whole(const struct backing *b)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -9,19 +9,22 @@
 //       process sets EMPTY, and only while it is FULL.
 //   (2) `outgoing` is EMPTY or FULL; only the user process sets FULL, only init sets EMPTY.
 //   (3) the first run is read by the user process itself, which then closes its control socket and
-//       sets `handed_over`, before any user code: two hand-overs fewer in a fresh box.  From then on
-//       init reads the socket, also while a run goes on, for FILE frames come at any time.  A run that
-//       comes while `request` is FULL waits in its datagram, and nothing more is read: `stalled`.
-//   (4) the mailbox moves once at most, into shared memory, in the middle of a run, by init's own hand.  After
-//       that `request` is set EMPTY when a run is answered: see (5) of box/branch.h.
-//   (5) where no code will ever run (FRAME_DIRECT) nothing is handed over: the user process goes on reading the
-//       socket and writes to it itself, two hand-overs fewer for each answer.  Init only waits for its end.
-//   (6) init sends output on only between a run and its answer, so that what threads print between two runs waits
-//       in the pipe for the next one; and only once the control socket is init's alone: before that the keeper reads
-//       it.  What it sees in a pipe too early it leaves there and sets `early`; the user process wakes it later.
+//       sets `handed_over`, before any user code: two hand-overs fewer in a fresh box.  From then
+//       on init reads the socket, also while a run goes on, for FILE frames come at any time.  A
+//       run that comes while `request` is FULL waits in its datagram, and nothing more is read:
+//       `stalled`.
+//   (4) the mailbox moves once at most, into shared memory, in the middle of a run, by init's own
+//       hand.  After that `request` is set EMPTY when a run is answered: see (5) of box/branch.h.
+//   (5) where no code will ever run (FRAME_DIRECT) nothing is handed over: the user process goes on
+//       reading the socket and writes to it itself, two hand-overs fewer for each answer.  Init
+//       only waits for its end.
+//   (6) init sends output on only between a run and its answer, so that what threads print between
+//       two runs waits in the pipe for the next one; and only once the control socket is init's
+//       alone: before that the keeper reads it.  What it sees in a pipe too early it leaves there
+//       and sets `early`; the user process wakes it later.
 //   (7) all that was printed before an answer is sent before the answer.
-//   (8) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it is
-//       looking at the mailbox is not lost, the next ppoll returns at once.
+//   (8) init sleeps in ppoll alone, with its signals open only there: a signal that comes while it
+//       is looking at the mailbox is not lost, the next ppoll returns at once.
 
 #include "box/init.h"
 
@@ -50,8 +53,9 @@
 
 enum { EMPTY, FULL };
 
-// Two processes that share their memory need no other place for it.  Once there are copies of the user
-// process it is in the area of box/branch.c, and `room` is where runs and answers are copied to.
+// Two processes that share their memory need no other place for it.  Once there are copies of the
+// user process it is in the area of box/branch.c, and `room` is where runs and answers are copied
+// to.
 static struct init_mailbox own, *mailbox = &own;
 static struct {
     char *request, *result;
@@ -96,7 +100,7 @@ static void wait_while(_Atomic uint32_t *word, uint32_t value)
         (void)futex(word, FUTEX_WAIT, value); // any return is a reason to look again
 }
 
-// ---- both sides ------------------------------------------------------------------------------------
+// ---- both sides ---------------------------------------------------------------------------------
 
 static _Noreturn void leave(int status)
 {
@@ -117,7 +121,7 @@ static void publish(const char *data, size_t length)
     (void)futex(&mailbox->request, FUTEX_WAKE, 1);
 }
 
-// ---- output ----------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 enum { OUTPUT_STREAMS = 2, PIPE_MAX = 1 << 20 }; // PIPE_MAX: the most that a pipe holds
 
@@ -142,8 +146,8 @@ static void discard_output(void)
             n = read_output(stream);
 }
 
-// Takes one datagram of a RUN frame; the frame is published when it is complete.  One that begins anew
-// takes the place of an unfinished one, whose gate was killed while it sent it.
+// Takes one datagram of a RUN frame; the frame is published when it is complete.  One that begins
+// anew takes the place of an unfinished one, whose gate was killed while it sent it.
 static void take_run(const struct frame_header *h, const char *payload, size_t length)
 {
     static char *assembly;
@@ -274,9 +278,10 @@ static void send_output(size_t most)
 }
 
 // RLIMIT_NOFILE of the calling process, hard and soft: only a capability could raise it again.
-// SECURITY: not before the last message that has descriptors.  The kernel counts descriptors in flight per user and
-// compares them with the sender's limit: where boxes share a uid, one box with 300 in flight would stop every other box
-// at its READY.  And not later: a box with our own limit could have as many in flight as stop the keeper.
+// SECURITY: not before the last message that has descriptors.  The kernel counts descriptors in
+// flight per user and compares them with the sender's limit: where boxes share a uid, one box with
+// 300 in flight would stop every other box at its READY.  And not later: a box with our own limit
+// could have as many in flight as stop the keeper.
 static void limit_files(void)
 {
     const uint64_t want[2] = {open_files, open_files};
@@ -287,15 +292,15 @@ static void limit_files(void)
         leave(1);
 }
 
-// ---- the user process's side ---------------------------------------------------------------------
+// ---- the user process's side --------------------------------------------------------------------
 
 static void wake_init(void)
 {
     (void)sys_raw(SYS_kill, 1, SIGUSR1, 0, 0, 0, 0);
 }
 
-// READY goes out once, when the user process waits for the first time: from then on the box is as warm as it gets.
-// It goes itself: to wake init for it would be two hand-overs more.
+// READY goes out once, when the user process waits for the first time: from then on the box is as
+// warm as it gets. It goes itself: to wake init for it would be two hand-overs more.
 static void tell_ready(void)
 {
     if (atomic_exchange(&mailbox->parked, 1))
@@ -307,8 +312,8 @@ static void tell_ready(void)
     const int fds[] = {BOX_SCRATCH_FD, listener};
     if (send_datagram(&ready, NULL, 0, fds, listener < 0 ? 1 : 2) < 0)
         leave(1);
-    // SECURITY: whoever holds the listener decides about calls that are denied, so no copy stays in the box.
-    // From here on it is the keeper's; user code comes later, with the first run.
+    // SECURITY: whoever holds the listener decides about calls that are denied, so no copy stays in
+    // the box. From here on it is the keeper's; user code comes later, with the first run.
     (void)sys_raw(SYS_close, BOX_SCRATCH_FD, 0, 0, 0, 0, 0);
     if (listener >= 0)
         (void)sys_raw(SYS_close, listener, 0, 0, 0, 0, 0);
@@ -331,8 +336,9 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
         wake_init();
     if (!direct && !atomic_load(&mailbox->handed_over)) {
         (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
-        // SECURITY: the last way to write to a scratch that is read-only.  The files that came along were
-        // written through it; init never had it, for code in a box may write to init's memory.
+        // SECURITY: the last way to write to a scratch that is read-only.  The files that came
+        // along were written through it; init never had it, for code in a box may write to init's
+        // memory.
         if (writer >= 0)
             (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
         writer = -1;
@@ -354,7 +360,8 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
 
 static void give_room(void)
 {
-    // Shared memory is kept for the next request: only MADV_REMOVE could free it, which no box may call (policy.def).
+    // Shared memory is kept for the next request: only MADV_REMOVE could free it, which no box may
+    // call (policy.def).
     if (mailbox->request_length > FRAME_CHUNK && !room.request)
         (void)munmap((void *)mailbox->request_data, mailbox->request_length);
     atomic_store(&mailbox->request, EMPTY);
@@ -428,7 +435,7 @@ void *init_tid_address(void)
     return tid_address;
 }
 
-// ---- init's side ---------------------------------------------------------------------------------
+// ---- init's side --------------------------------------------------------------------------------
 
 // A box that never had files, which is most of them, is never asked for a list.
 static uint16_t result_flags(void)
@@ -523,9 +530,10 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-// Who runs code in a loop comes back at once, and in a virtual machine a CPU that went to sleep takes longer to wake
-// than a short run takes: 80 us a run became 45.  So after an answer init looks for the next run for a moment.
-// Others that want this CPU have it meanwhile, and the moment is over when they are done with it.
+// Who runs code in a loop comes back at once, and in a virtual machine a CPU that went to sleep
+// takes longer to wake than a short run takes: 80 us a run became 45.  So after an answer init
+// looks for the next run for a moment. Others that want this CPU have it meanwhile, and the moment
+// is over when they are done with it.
 static void look_for_more(void)
 {
     enum { LOOK_US = 50 };
@@ -582,8 +590,8 @@ static _Noreturn void init_loop(void)
             serve_output();
         if (!p[0].revents)
             continue;
-        // ppoll prefers a datagram to a signal that was there before it; a signal is about the run before
-        // the one that the datagram brings.
+        // ppoll prefers a datagram to a signal that was there before it; a signal is about the run
+        // before the one that the datagram brings.
         if (interrupt_is_pending())
             atomic_store(&mailbox->interrupt, 1);
         else if (p[0].revents & POLLIN)
@@ -614,7 +622,8 @@ static void init_main(void)
         clone(user_main, split_stack + sizeof split_stack, flags, NULL, NULL, NULL, tid_address);
     if (user_pid < 0)
         leave(1);
-    // It keeps the control socket and the read ends of the pipes, which end when the user's processes end.
+    // It keeps the control socket and the read ends of the pipes, which end when the user's
+    // processes end.
     // SECURITY: nor does it keep what the user process gives away before its first run.
     if (sys_raw(SYS_close_range, 0, BOX_CONTROL_FD - 1, 0, 0, 0, 0) < 0 ||
         sys_raw(SYS_close_range, BOX_SCRATCH_FD, ~0U, 0, 0, 0, 0) < 0)

@@ -4,18 +4,19 @@
 //
 // A box is two processes that share one memory (CLONE_VM) but not their descriptors:
 //
-//   init          pid 1; C only; holds the control socket and the read ends of stdout and stderr, whose
-//                 bytes it sends on as OUTPUT frames; reaps orphans; ends when the user process ends, and
-//                 the kernel then kills whatever is left in the pid namespace
+//   init          pid 1; C only; holds the control socket and the read ends of stdout and stderr,
+//   whose
+//                 bytes it sends on as OUTPUT frames; reaps orphans; ends when the user process
+//                 ends, and the kernel then kills whatever is left in the pid namespace
 //   user process  pid 2; continues as the interpreter; has descriptors 0, 1, 2 and no other
 //
 // Sharing the memory makes init free (a second fork of a warm interpreter would cost as much as the
 // box itself) and lets the two talk through a mailbox, so that code in the box has no descriptor of
 // ours to close, copy or write to, and a forked child cannot speak for its parent.
 //
-// SECURITY: code can hold the mutex of a pipe for as long as it can starve one of its threads, and a read from
-// that pipe waits for it in the kernel.  So no process outside of the box ever touches the pipes: init reads
-// them, and may stick there without harm to anybody but its own box.
+// SECURITY: code can hold the mutex of a pipe for as long as it can starve one of its threads, and
+// a read from that pipe waits for it in the kernel.  So no process outside of the box ever touches
+// the pipes: init reads them, and may stick there without harm to anybody but its own box.
 //
 // SECURITY: init is inside the wall, with the same powers as user code.  Code that overwrites its
 // memory gains nothing: it can end its own box or say untrue things about its own result.
@@ -43,9 +44,9 @@ struct init_extras {
 };
 
 // Splits the calling process: init goes into its loop and never returns, the user process returns 0
-// without the read ends of its output.  The scratch folder and the listener it closes itself when it is ready,
-// the control socket and the writer when it has its first run, before any user code.  -1 with errno when the
-// split failed.
+// without the read ends of its output.  The scratch folder and the listener it closes itself when
+// it is ready, the control socket and the writer when it has its first run, before any user code.
+// -1 with errno when the split failed.
 int init_split(const struct init_extras *extras);
 
 // User process: waits for the next run.  Returns 1 and a buffer that stays valid until
@@ -59,7 +60,7 @@ void init_receive_done(void);
 void init_send_wait(void);
 int init_send(uint32_t kind, const void *data, size_t length);
 
-// ---- for box/branch.c ----------------------------------------------------------------------------
+// ---- for box/branch.c ---------------------------------------------------------------------------
 
 // See the invariants in init.c.
 struct init_mailbox {
@@ -79,9 +80,9 @@ struct init_mailbox {
     _Atomic uint32_t interrupt;
 };
 
-// User process, in the middle of a run: from now on the mailbox is `to`, in shared memory, runs are put into
-// `request` (FRAME_RUN_MAX bytes) and stay there until they are answered, and frames go out by way of
-// `result` (FRAME_RESULT_MAX bytes).  -EBUSY: the next run is there already.
+// User process, in the middle of a run: from now on the mailbox is `to`, in shared memory, runs are
+// put into `request` (FRAME_RUN_MAX bytes) and stay there until they are answered, and frames go
+// out by way of `result` (FRAME_RESULT_MAX bytes).  -EBUSY: the next run is there already.
 int init_share(struct init_mailbox *to, char *request, char *result);
 bool init_is_asked(void);   // a run has no answer yet; of a shared mailbox only
 void *init_tid_place(void); // what init_tid_address() found

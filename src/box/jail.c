@@ -61,7 +61,7 @@ struct failure {
     char what[PATH_MAX];
 };
 
-// ---- the child -----------------------------------------------------------------------------------
+// ---- the child ----------------------------------------------------------------------------------
 
 static int report_fd = -1;
 
@@ -86,7 +86,8 @@ static const struct {
     {"etc/hostname", "box\n", ALWAYS},
     {"etc/hosts", "127.0.0.1 localhost\n", WITHOUT_NETWORK},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n", WITHOUT_NETWORK},
-    // The broker answers there.  Its answers fit one datagram, and come at once or after it has asked.
+    // The broker answers there.  Its answers fit one datagram, and come at once or after it has
+    // asked.
     {"etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n", WITH_NETWORK},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", WITH_NETWORK},
     {"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n", WITH_NETWORK},
@@ -113,8 +114,8 @@ static const struct {
     {"/proc/self/fd/0", "dev/stdin"},
     {"/proc/self/fd/1", "dev/stdout"},
     {"/proc/self/fd/2", "dev/stderr"},
-    // Folders of the one file system that a box may write to.  Links cost it nothing, where mounts would be two more
-    // to make and to end in each.
+    // Folders of the one file system that a box may write to.  Links cost it nothing, where mounts
+    // would be two more to make and to end in each.
     {"/mnt/tmp", "tmp"},
     {"/mnt/shm", "dev/shm"},
 };
@@ -122,7 +123,8 @@ static const struct {
 // Parts of the host that exist on most machines; a missing one is simply not there.
 static const char *const optional[] = {"/usr", "/etc/ld.so.cache", "/etc/alternatives"};
 
-// The one of these that a box without network needs: Debian's requests and pip open it when they are imported.
+// The one of these that a box without network needs: Debian's requests and pip open it when they
+// are imported.
 // SECURITY: the file alone; the folder may hold the host's own certificate, with its name.
 static const char bundle[] = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -167,8 +169,8 @@ static void part_open(const char *source, const char *target, bool must, bool de
                           OPEN_TREE_CLONE | O_CLOEXEC | (S_ISDIR(st.st_mode) ? AT_RECURSIVE : 0));
     if (fd < 0)
         die(JAIL_OPEN, source);
-    // SECURITY: recursive, so that no submount below stays writable; setuid files and device nodes of
-    // the host mean nothing inside.
+    // SECURITY: recursive, so that no submount below stays writable; setuid files and device nodes
+    // of the host mean nothing inside.
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
                                           (device ? 0 : MOUNT_ATTR_NODEV)};
     if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
@@ -177,8 +179,9 @@ static void part_open(const char *source, const char *target, bool must, bool de
         (struct part){.path = target, .fd = fd, .is_dir = S_ISDIR(st.st_mode), .device = device};
 }
 
-// SECURITY: the folder above belongs to the porter's uid.  A porter that was taken over could put a link there, and
-// boxes would see what it leads to; so it has to be the folder that the keeper opened.
+// SECURITY: the folder above belongs to the porter's uid.  A porter that was taken over could put a
+// link there, and boxes would see what it leads to; so it has to be the folder that the keeper
+// opened.
 static void check_layers(const struct jail_plan *plan)
 {
     struct stat st;
@@ -321,8 +324,9 @@ static void build(const struct jail_plan *plan)
     }
     for (size_t i = 0; i < part_count; i++)
         attach(&parts[i]);
-    // For what preloads write while they are imported; it goes before the first box.  SECURITY: nothing but /tmp: the
-    // link /dev/shm leads to a folder that is read-only, or locks that a preload makes would be memory that all boxes share.
+    // For what preloads write while they are imported; it goes before the first box.  SECURITY:
+    // nothing but /tmp: the link /dev/shm leads to a folder that is read-only, or locks that a
+    // preload makes would be memory that all boxes share.
     if (mount("tmp", JAIL_TMP + 1, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
         die(JAIL_ROOT, "/tmp");
     show_covered();
@@ -338,8 +342,9 @@ static void become_root(const struct jail_plan *plan)
     // Only a namespace with more than the caller's own id may change groups; there they must go.
     if (plan->ids.count > 1 && setgroups(0, NULL) < 0)
         die(JAIL_MAP, "setgroups");
-    // SECURITY: a server that the scheduler prefers (nice below 0, a real-time class) does not pass that
-    // on to hostile code, which could starve the machine with it.  Here, so that boxes pay nothing.
+    // SECURITY: a server that the scheduler prefers (nice below 0, a real-time class) does not pass
+    // that on to hostile code, which could starve the machine with it.  Here, so that boxes pay
+    // nothing.
     int scheduler = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
     if ((scheduler == SCHED_FIFO || scheduler == SCHED_RR) &&
         sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}) < 0)
@@ -399,8 +404,8 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
-    // What the caller ignores (nohup, a shell's background job) is no business of a box.  Raw, because
-    // libc keeps two signals to itself and would not touch them.
+    // What the caller ignores (nohup, a shell's background job) is no business of a box.  Raw,
+    // because libc keeps two signals to itself and would not touch them.
     for (long sig = 1; sig <= 64; sig++) {
         struct {
             void *handler;
@@ -417,8 +422,8 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (proc_fd < 0)
         die(JAIL_OPEN, "/proc");
-    // Memory files of this pid namespace and those below cannot be executed.  Only the host's root may
-    // say so, and it is no boundary (code can be mapped): so best effort.  Linux 6.3.
+    // Memory files of this pid namespace and those below cannot be executed.  Only the host's root
+    // may say so, and it is no boundary (code can be mapped): so best effort.  Linux 6.3.
     (void)file_write_at(proc_fd, "sys/vm/memfd_noexec", "2");
     open_parts(plan);
     become_root(plan);
@@ -439,7 +444,7 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     die(JAIL_EXEC, plan->executable);
 }
 
-// ---- the keeper's side ---------------------------------------------------------------------------
+// ---- the keeper's side --------------------------------------------------------------------------
 
 static int clone_failed(int errnum, struct err *e)
 {

@@ -20,8 +20,8 @@
 enum { JAIL_PATHS_MAX = 32 };
 #define JAIL_WHEELS "/opt/wheels"
 #define JAIL_TMP "/mnt/tmp" // the zygote's own, until it makes boxes
-// Folders of an interpreter below /tmp or /mnt, which a box covers with its scratch: N is the folder, N.at a link to
-// where it belongs.  There mounts.c makes a link to N.
+// Folders of an interpreter below /tmp or /mnt, which a box covers with its scratch: N is the
+// folder, N.at a link to where it belongs.  There mounts.c makes a link to N.
 #define JAIL_COVERED "/opt/covered"
 
 // Steps that can fail on the far side, with the layer each belongs to.

@@ -64,8 +64,8 @@ static int allow(int ruleset, const char *path, uint64_t access)
     return fd < 0 ? -1 : allow_fd(ruleset, fd, access);
 }
 
-// A ruleset about everything that the ABI knows, in which nothing is allowed yet.  With network it says
-// nothing about TCP: it knows ports one by one and not "any", and addresses not at all.
+// A ruleset about everything that the ABI knows, in which nothing is allowed yet.  With network it
+// says nothing about TCP: it knows ports one by one and not "any", and addresses not at all.
 static int make_ruleset(uint32_t abi, bool network, uint64_t *ret_handled_fs)
 {
     struct ruleset_attr attr = {.handled_fs = FS_ALL_ABI1};
@@ -107,7 +107,8 @@ int landlock_seal(uint32_t abi, int folder)
 
 int landlock_seal_both(uint32_t abi, int folder, int other)
 {
-    // A rename within the folder is a removal and a making.  No link, no folder, no pipe, no program.
+    // A rename within the folder is a removal and a making.  No link, no folder, no pipe, no
+    // program.
     return seal(abi, false, folder, other,
                 FS_READ_FILE | FS_WRITE_FILE | FS_READ_DIR | FS_MAKE_REG | FS_REMOVE_FILE |
                     FS_TRUNCATE);

@@ -24,7 +24,8 @@ static struct {
 static size_t covered_count;
 static uint64_t covered_inodes;
 
-// The folders above it that no earlier one has, and its own link.  /mnt and /mnt/tmp are there anyway.
+// The folders above it that no earlier one has, and its own link.  /mnt and /mnt/tmp are there
+// anyway.
 static uint64_t inodes_of(size_t i)
 {
     uint64_t count = 1;
@@ -55,8 +56,8 @@ int mounts_find_covered(void)
     return 0;
 }
 
-// SECURITY: a link, and not a mount: Landlock's rule that scratch can be written would hold for what is mounted there too, and a
-// pipe in a read-only folder can be written to.
+// SECURITY: a link, and not a mount: Landlock's rule that scratch can be written would hold for
+// what is mounted there too, and a pipe in a read-only folder can be written to.
 static int link_covered(size_t i)
 {
     char *at = covered[i].at;
@@ -100,8 +101,8 @@ int mounts_freeze_scratch(void)
     return TAKE_FD(writer);
 }
 
-// SECURITY: the operator's folder is for installations (with --source-builds that includes a package's own build);
-// what callers run has no business there.
+// SECURITY: the operator's folder is for installations (with --source-builds that includes a
+// package's own build); what callers run has no business there.
 // It cannot be unmounted: it came with the zygote's tree.
 int mounts_hide_wheels(void)
 {

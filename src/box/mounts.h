@@ -8,19 +8,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// In the zygote, once: which folders of the interpreter scratch will cover (JAIL_COVERED in box/jail.h).  0 or a
-// negative errno.
+// In the zygote, once: which folders of the interpreter scratch will cover (JAIL_COVERED in
+// box/jail.h).  0 or a negative errno.
 int mounts_find_covered(void);
 
-// One tmpfs with a size and an inode limit; its folders are /mnt/data, /tmp and /dev/shm, so that all
-// that a box can write counts together.  In it links to what it covers of the interpreter.  0, or -1 with errno.
+// One tmpfs with a size and an inode limit; its folders are /mnt/data, /tmp and /dev/shm, so that
+// all
+// that a box can write counts together.  In it links to what it covers of the interpreter.  0, or
+// -1 with errno.
 int mounts_scratch(uint64_t bytes, uint32_t inodes);
 
-// Nobody in the box can write there any more, by whatever name or trick, but through the descriptor that this
-// returns: /mnt/data as it was before.  -1 with errno.
+// Nobody in the box can write there any more, by whatever name or trick, but through the descriptor
+// that this returns: /mnt/data as it was before.  -1 with errno.
 //
-// How: a second mount of the same tmpfs, read-only, on top of the first.  The first one has no name then, and
-// nobody in a box may unmount anything.  Whoever closes the descriptor has closed the last way to it.
+// How: a second mount of the same tmpfs, read-only, on top of the first.  The first one has no name
+// then, and nobody in a box may unmount anything.  Whoever closes the descriptor has closed the
+// last way to it.
 int mounts_freeze_scratch(void);
 
 // Covers the operator's folder of wheels (box/jail.h), if there is one.  0, or -1 with errno.

@@ -68,7 +68,7 @@ void net_leave(void)
         (void)setns(home, CLONE_NEWNET);
 }
 
-// ---- routes --------------------------------------------------------------------------------------
+// ---- routes -------------------------------------------------------------------------------------
 
 // lo goes up, and then two routes: `local default dev lo`, for IPv4 and for IPv6.
 struct request {
@@ -149,7 +149,7 @@ static int make_routes(bool *ret_v6)
     return r < 0 ? r : errnum[0] ? -errnum[0] : -errnum[1];
 }
 
-// ---- sockets -------------------------------------------------------------------------------------
+// ---- sockets ------------------------------------------------------------------------------------
 
 static int make_udp(uint16_t port)
 {
@@ -197,8 +197,9 @@ int net_enter(int proc_fd, int ret_fds[WIRE_NET_FDS], enum net_step *ret_step)
         r = file_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start", "0");
     }
     if (r == 0) {
-        // Buffers of a megabyte and more are for links with a delay, and loopback has none.  A kernel that keeps these to
-        // the host has larger ones, and the limits of a box hold all the same.
+        // Buffers of a megabyte and more are for links with a delay, and loopback has none.  A
+        // kernel that keeps these to the host has larger ones, and the limits of a box hold all the
+        // same.
         (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_rmem", "4096 32768 65536");
         (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_wmem", "4096 16384 32768");
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// net: the network namespace of a box with network, and the sockets in it that the broker will have.
-// Called by the zygote (spawn.c), before and after it clones such a box.
+// net: the network namespace of a box with network, and the sockets in it that the broker will
+// have. Called by the zygote (spawn.c), before and after it clones such a box.
 //
-// Every address of the namespace is local and nothing leads out of it: whatever code connects to, it
-// reaches one of these sockets, or nobody, which the kernel says at once.
+// Every address of the namespace is local and nothing leads out of it: whatever code connects to,
+// it reaches one of these sockets, or nobody, which the kernel says at once.
 
 #ifndef CONSTRICTOR_BOX_NET_H
 #define CONSTRICTOR_BOX_NET_H
@@ -13,8 +13,8 @@
 
 #include "wire/wire.h"
 
-// The steps, each with the layer that it makes and what it is good for, for errors.  The last is none of the
-// network: the zygote enters that namespace at the same moment.
+// The steps, each with the layer that it makes and what it is good for, for errors.  The last is
+// none of the network: the zygote enters that namespace at the same moment.
 #define NET_STEP_MAP(X)                                                                            \
     X(NET_NAMESPACE, "net_ns", "make a network namespace")                                         \
     X(NET_ROUTES, "net_ns", "make every address of it local (netlink)")                            \
@@ -31,9 +31,9 @@ enum net_step {
         NET_STEP_MAX
 };
 
-// Goes into a fresh namespace and fills `ret_fds` with its sockets: UDP 127.0.0.1:53, UDP 127.0.0.1:54, and
-// unbound ones for TCP.  0, or a negative errno, the step that failed, and no descriptor; either way
-// net_leave() follows.
+// Goes into a fresh namespace and fills `ret_fds` with its sockets: UDP 127.0.0.1:53, UDP
+// 127.0.0.1:54, and unbound ones for TCP.  0, or a negative errno, the step that failed, and no
+// descriptor; either way net_leave() follows.
 int net_enter(int proc_fd, int ret_fds[WIRE_NET_FDS], enum net_step *ret_step);
 
 // Back to where the zygote was before the first of them: what it stays in cannot end with its box.

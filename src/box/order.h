@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// order: a SPAWN of the keeper as the plan of a box, for whoever makes it: the zygote (spawn.c) or the stem of a
-// slot (stem.c).
+// order: a SPAWN of the keeper as the plan of a box, for whoever makes it: the zygote (spawn.c) or
+// the stem of a slot (stem.c).
 
 #ifndef CONSTRICTOR_BOX_ORDER_H
 #define CONSTRICTOR_BOX_ORDER_H
@@ -19,10 +19,12 @@ int order_prepare(void);
 // What the zygote loads before the first box, see box/filter.h.
 const struct sock_fprog *order_first_filter(void);
 
-// Borrows the descriptors: control, stdout, stderr, those of the groups, and the socket of a new stem.  0 or -EPROTO.
+// Borrows the descriptors: control, stdout, stderr, those of the groups, and the socket of a new
+// stem.  0 or -EPROTO.
 int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret);
 
-// For what whoever makes boxes writes to for each of them: memory that a fork leaves out, of zeroes.  NULL with errno.
+// For what whoever makes boxes writes to for each of them: memory that a fork leaves out, of
+// zeroes.  NULL with errno.
 void *order_books(size_t size);
 
 void order_exited(uint64_t box, int status, const struct rusage *usage, struct wire_exited *ret);

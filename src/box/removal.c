@@ -12,9 +12,9 @@
 
 static _Alignas(8) char dents[2][DENTS_SIZE];
 
-// A folder is emptied without going down into it: what is in its folders is removed, and folders in them
-// that are not empty are moved up into it.  So two descriptors are enough for any depth, and no name gets
-// longer.  Each entry is seen twice at most in one go over the folder.
+// A folder is emptied without going down into it: what is in its folders is removed, and folders in
+// them that are not empty are moved up into it.  So two descriptors are enough for any depth, and
+// no name gets longer.  Each entry is seen twice at most in one go over the folder.
 struct removal {
     long top;
     unsigned budget; // entries that may still be looked at

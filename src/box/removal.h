@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// removal: removes a file, or a folder with all that is in it.  For files.c, whose rules hold here too.
+// removal: removes a file, or a folder with all that is in it.  For files.c, whose rules hold here
+// too.
 
 #ifndef CONSTRICTOR_BOX_REMOVAL_H
 #define CONSTRICTOR_BOX_REMOVAL_H

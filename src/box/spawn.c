@@ -41,8 +41,8 @@ struct child {
     struct child *next;
 };
 
-// What the zygote writes to for each box.  It is in memory that a fork leaves out: every page that it shares with a
-// new box is copied for it once more when it writes there.  A box has none of it.
+// What the zygote writes to for each box.  It is in memory that a fork leaves out: every page that
+// it shares with a new box is copied for it once more when it writes there.  A box has none of it.
 static struct books {
     struct child by_slot[WIRE_SLOTS]; // one for each slot, which has one box at a time
     struct child *children[CHILD_BUCKETS];
@@ -80,9 +80,9 @@ static int load_filter(uint32_t box_flags)
     return 0;
 }
 
-// The ids of the slot are taken by the zygote itself for the moment of the clone: then the slot owns
-// the new user namespace and the child may write its own map.  Raw calls, because libc's wrappers
-// would look for threads to synchronise.
+// The ids of the slot are taken by the zygote itself for the moment of the clone: then the slot
+// owns the new user namespace and the child may write its own map.  Raw calls, because libc's
+// wrappers would look for threads to synchronise.
 static int become_slot(uint32_t slot)
 {
     if (syscall(SYS_setresgid, -1, slot, -1) < 0 || syscall(SYS_setresuid, -1, slot, -1) < 0)
@@ -90,17 +90,19 @@ static int become_slot(uint32_t slot)
     return 0;
 }
 
-// Network and ipc namespace of a slot, or of a box that has no stem.  The kernel takes long to make and to end
-// them, so a slot keeps its own (box/stem.h).
-// SECURITY: they belong to our user namespace: what is in them has no right over them, not even while it still has
-// all capabilities of its own.  A box with network gets one that nobody had before it: what sockets leave behind
-// (connections that wait, addresses that were bound) would meet the next box, and the broker's still listen.
-// Whoever fails here makes no box.  Where we are then does not matter: each goes through all of this again.
+// Network and ipc namespace of a slot, or of a box that has no stem.  The kernel takes long to make
+// and to end them, so a slot keeps its own (box/stem.h).
+// SECURITY: they belong to our user namespace: what is in them has no right over them, not even
+// while it still has all capabilities of its own.  A box with network gets one that nobody had
+// before it: what sockets leave behind (connections that wait, addresses that were bound) would
+// meet the next box, and the broker's still listen. Whoever fails here makes no box.  Where we are
+// then does not matter: each goes through all of this again.
 static int enter_namespaces(uint32_t flags, int *ret_net_fds)
 {
-    // SECURITY: the first box of a zygote for one run gets that zygote's own, which are as new: nobody else was ever
-    // in them, and nobody will be.  Making and ending a network namespace takes as long as all the rest of a box.
-    // They are asked for all the same: whoever may not make one is told so here, by the name of this layer.
+    // SECURITY: the first box of a zygote for one run gets that zygote's own, which are as new:
+    // nobody else was ever in them, and nobody will be.  Making and ending a network namespace
+    // takes as long as all the rest of a box. They are asked for all the same: whoever may not make
+    // one is told so here, by the name of this layer.
     bool own = books->single && !books->own_given;
     const bool network = flags & BOX_NETWORK;
     enum net_step step = NET_NAMESPACE;
@@ -257,7 +259,8 @@ static int rights_of(const struct mapping *m)
            (m->mode[2] == 'x' ? PROT_EXEC : 0);
 }
 
-// SECURITY: also what is read-only for now, if the file was open for writing: a box could change that.
+// SECURITY: also what is read-only for now, if the file was open for writing: a box could change
+// that.
 static bool is_shared(const struct mapping *m)
 {
     void *start = (void *)m->start;
@@ -265,8 +268,9 @@ static bool is_shared(const struct mapping *m)
                                                                rights_of(m) | PROT_WRITE) == 0);
 }
 
-// SECURITY: what the zygote has mapped to share with others, all boxes would share: one could write what another
-// reads.  A preload may have made such memory (a value or a lock of multiprocessing); it stays, as a copy of its own.
+// SECURITY: what the zygote has mapped to share with others, all boxes would share: one could write
+// what another reads.  A preload may have made such memory (a value or a lock of multiprocessing);
+// it stays, as a copy of its own.
 static int make_private(const struct mapping *m)
 {
     const size_t length = m->end - m->start;
@@ -338,8 +342,8 @@ int spawn_serve(const struct spawn_hooks *hooks, bool single)
     for (;;) {
         struct pollfd p[2] = {{.fd = ZYGOTE_SOCKET_FD, .events = POLLIN},
                               {.fd = signals, .events = POLLIN}};
-        // Where boxes are made one after the other, those that end are seen when the next is made: to be woken for each
-        // would cost more than all else about its end.
+        // Where boxes are made one after the other, those that end are seen when the next is made:
+        // to be woken for each would cost more than all else about its end.
         int n = poll(p, 1, LINGER_MS);
         if (n == 0)
             n = poll(p, 2, -1);

@@ -17,8 +17,10 @@
 #include "box/spawn.h"
 #include "box/warm.h"
 
-// In memory that a fork leaves out, as the zygote's books: a page that is shared with a box is copied for each.
-// SECURITY: and so no box finds what is said here about the one before it, which was another caller's.
+// In memory that a fork leaves out, as the zygote's books: a page that is shared with a box is
+// copied for each.
+// SECURITY: and so no box finds what is said here about the one before it, which was another
+// caller's.
 static struct books {
     union wire_message order, reply;
     struct rusage usage;
@@ -60,7 +62,8 @@ int stem_serve(const struct box_plan *first, int sock)
     struct box_plan plan = *first;
     plan.has_stem = true;
     box_settle(&plan);
-    // SECURITY: to look at its own memory it must be dumpable for a moment, in which its slot has no box.
+    // SECURITY: to look at its own memory it must be dumpable for a moment, in which its slot has
+    // no box.
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0)
         warm_map();
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

@@ -25,9 +25,9 @@ struct span {
     uintptr_t start, end;
 };
 
-// What is only read lies before and behind the code, in the same file: with the same rights the kernel makes
-// one mapping of the three.  SECURITY: constants can be executed then, inside a box, where code may map
-// what it likes as executable anyway.
+// What is only read lies before and behind the code, in the same file: with the same rights the
+// kernel makes one mapping of the three.  SECURITY: constants can be executed then, inside a box,
+// where code may map what it likes as executable anyway.
 static int join(struct dl_phdr_info *info, size_t size, void *argument)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -59,7 +59,8 @@ static struct span find_large(uintptr_t inside)
     return found;
 }
 
-// Did the kernel give large pages?  Small ones would be a thousand entries more for every fork to copy.
+// Did the kernel give large pages?  Small ones would be a thousand entries more for every fork to
+// copy.
 static bool is_large(const struct span *s)
 {
     _cleanup_fclose_ FILE *smaps = fopen("/proc/self/smaps", "re");
@@ -76,8 +77,8 @@ static bool is_large(const struct span *s)
     return false;
 }
 
-// A copy elsewhere takes the place of the original in one call; what runs meanwhile is not in there, and would find
-// the same bytes.
+// A copy elsewhere takes the place of the original in one call; what runs meanwhile is not in
+// there, and would find the same bytes.
 static void enlarge(const struct span *text)
 {
     size_t length = text->end - text->start;

@@ -40,8 +40,8 @@ struct set {
 // One for boxes that nobody waits for yet, one for those in a hurry.
 static struct set sets[2];
 
-// Shared with the child that rehearses, since what it writes to elsewhere is what it reports.  SECURITY: gone before
-// the first box.
+// Shared with the child that rehearses, since what it writes to elsewhere is what it reports.
+// SECURITY: gone before the first box.
 static struct desk {
     struct area areas[AREAS_MAX];
     size_t area_count;
@@ -50,7 +50,7 @@ static struct desk {
 
 static size_t page_size;
 
-// ---- looking -------------------------------------------------------------------------------------
+// ---- looking ------------------------------------------------------------------------------------
 
 int warm_begin(void)
 {
@@ -109,10 +109,11 @@ static void forget(const struct area *a, uintptr_t page, uint64_t entry)
         (void)madvise((void *)page, page_size, MADV_DONTNEED);
 }
 
-// ---- the rehearsing child ------------------------------------------------------------------------
+// ---- the rehearsing child -----------------------------------------------------------------------
 
-// The kernel maps neighbours of a page that is read, as far as the mapping goes.  So every page becomes a mapping,
-// by a flag that says nothing here: whether it were in a core dump, of which there is none.
+// The kernel maps neighbours of a page that is read, as far as the mapping goes.  So every page
+// becomes a mapping, by a flag that says nothing here: whether it were in a core dump, of which
+// there is none.
 void warm_watch(void)
 {
     size_t splits = 0;
@@ -132,7 +133,8 @@ static void add_page(struct set *s, uintptr_t page, bool written)
         s->ranges[s->count++] = (struct range){page, page_size, written};
 }
 
-// Pages of a file that are there were read.  Others that are no longer shared with the zygote were written to.
+// Pages of a file that are there were read.  Others that are no longer shared with the zygote were
+// written to.
 static void consider(const struct area *a, uintptr_t page, uint64_t entry)
 {
     if (entry & PAGE_FILE_OR_SHARED)
@@ -146,7 +148,7 @@ int warm_report(void)
     return look(consider);
 }
 
-// ---- the zygote, and stems -----------------------------------------------------------------------
+// ---- the zygote, and stems ----------------------------------------------------------------------
 
 void warm_take(bool hurry)
 {
@@ -163,9 +165,9 @@ static const struct area *area_of(uintptr_t page)
     return NULL;
 }
 
-// By a fault for each page, which takes 1.6 us; MADV_POPULATE_WRITE takes 2.7 for a page on its own and gains nothing
-// for two or three of them.  Something is written without being read first, which would be a fault more, and without
-// changing it.
+// By a fault for each page, which takes 1.6 us; MADV_POPULATE_WRITE takes 2.7 for a page on its own
+// and gains nothing for two or three of them.  Something is written without being read first, which
+// would be a fault more, and without changing it.
 static void touch(const struct range *r)
 {
     static volatile char nothing; // so that the compiler does not see what is written
@@ -189,8 +191,9 @@ static void map_exactly(const struct range *r)
     (void)madvise(at, r->length, MADV_DODUMP);
 }
 
-// One page of the stem's own among those that a table of entries holds.  Without one a fork does not copy the entries
-// of a mapping; and where there is no table yet the kernel maps a large page, if this is in one, for whoever reads there.
+// One page of the stem's own among those that a table of entries holds.  Without one a fork does
+// not copy the entries of a mapping; and where there is no table yet the kernel maps a large page,
+// if this is in one, for whoever reads there.
 static void make_own(const struct area *a, uintptr_t page)
 {
     static uintptr_t last;

@@ -3,10 +3,11 @@
 // warm: the pages that a run reads and writes to, learned once per zygote.
 //
 // A box begins as a copy of the zygote whose pages are shared until they are written to, and each
-// first write is a page fault.  So the zygote lets a throw-away child rehearse a run, asks the kernel
-// which pages that made its own, and every box copies just these, before it is needed.  What a run only reads is mapped in the stem, page by page, and a fork brings it along:
-// left to itself the kernel maps sixteen pages where one is read, and all of them are copied by each fork
-// and dropped by each exit.
+// first write is a page fault.  So the zygote lets a throw-away child rehearse a run, asks the
+// kernel which pages that made its own, and every box copies just these, before it is needed.  What
+// a run only reads is mapped in the stem, page by page, and a fork brings it along: left to itself
+// the kernel maps sixteen pages where one is read, and all of them are copied by each fork and
+// dropped by each exit.
 
 #ifndef CONSTRICTOR_BOX_WARM_H
 #define CONSTRICTOR_BOX_WARM_H
@@ -22,20 +23,22 @@ void warm_watch(void);
 // In the child, after it: notes what was used.  0 or a negative errno.
 int warm_report(void);
 
-// In the zygote, when the child has ended well: takes the report over, for boxes that nobody waits for yet or for
-// those in a hurry: these copy only what every run writes to.
+// In the zygote, when the child has ended well: takes the report over, for boxes that nobody waits
+// for yet or for those in a hurry: these copy only what every run writes to.
 void warm_take(bool hurry);
 
 // In the zygote, after the last report, and in any case before the first box.
 void warm_end(void);
 
 // In a stem, before its first box: maps what every run reads.  The caller has one thread.
-// Not in the zygote: the kernel keeps, for all that is copied from one mapping, one list with one lock, and every page
-// that a fork copies and an exit drops takes that; so it is one for each slot and not one for all.
+// Not in the zygote: the kernel keeps, for all that is copied from one mapping, one list with one
+// lock, and every page that a fork copies and an exit drops takes that; so it is one for each slot
+// and not one for all.
 void warm_map(void);
 
 // In a new box, as soon as it is in its cgroup.  mapped: it comes from a stem that did the above.
-// What was learned must be there still: the caller's memory is a copy of the zygote's, which has had one thread all the time.
+// What was learned must be there still: the caller's memory is a copy of the zygote's, which has
+// had one thread all the time.
 void warm_touch(bool hurry, bool mapped);
 
 #endif

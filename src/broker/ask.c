@@ -50,7 +50,7 @@ static void say(const struct asker *a, int errnum, const char *text)
     ask_answer(a->box, &a->from, a->length, errnum, text);
 }
 
-// ---- why -----------------------------------------------------------------------------------------
+// ---- why ----------------------------------------------------------------------------------------
 
 // The look-up itself made the event.
 static void why_addresses(const struct asker *a, const char *name, const struct resolve_answer *r)
@@ -108,7 +108,7 @@ static void on_why(const struct asker *a, const struct ask_words *w)
     }
 }
 
-// ---- connect -------------------------------------------------------------------------------------
+// ---- connect ------------------------------------------------------------------------------------
 
 static void on_connect(const struct asker *a, const struct ask_words *w)
 {
@@ -144,7 +144,7 @@ static void on_taken(const struct asker *a, const struct ask_words *w)
     say(a, ENOENT, "the broker does not listen there");
 }
 
-// ---- closed --------------------------------------------------------------------------------------
+// ---- closed -------------------------------------------------------------------------------------
 
 void ask_remember(struct nbox *b, uint16_t port, const struct refusal *f)
 {
@@ -169,7 +169,7 @@ static void on_closed(const struct asker *a, const struct ask_words *w)
     say(a, 0, ""); // the far side did
 }
 
-// ---- note ----------------------------------------------------------------------------------------
+// ---- note ---------------------------------------------------------------------------------------
 
 static void on_udp(const struct asker *a, const struct ask_words *w)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask_words: a question of ask.h, taken apart and checked.  Called by ask.c; touches nothing but its arguments.
-// Fuzzed by tests/fuzz/fuzz_ask.c.
+// ask_words: a question of ask.h, taken apart and checked.  Called by ask.c; touches nothing but
+// its arguments. Fuzzed by tests/fuzz/fuzz_ask.c.
 
 #ifndef CONSTRICTOR_BROKER_ASK_WORDS_H
 #define CONSTRICTOR_BROKER_ASK_WORDS_H
@@ -22,7 +22,8 @@ struct ask_words {
     uint16_t port;
 };
 
-// `text` has room for one byte more than `length`, and is cut into words.  0, or -1: no such question.
+// `text` has room for one byte more than `length`, and is cut into words.  0, or -1: no such
+// question.
 int ask_words_read(char *text, size_t length, struct ask_words *ret);
 
 #endif

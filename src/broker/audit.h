@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// audit: one line of JSON for each connection that ended or was refused, in --audit-file or in the log.
+// audit: one line of JSON for each connection that ended or was refused, in --audit-file or in the
+// log.
 
 #ifndef CONSTRICTOR_BROKER_AUDIT_H
 #define CONSTRICTOR_BROKER_AUDIT_H

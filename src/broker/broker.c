@@ -22,7 +22,7 @@
 
 enum { MESSAGES = 256, TICK_MS = 1000, PAUSE_MS = 100 };
 
-// ---- what the keeper says ------------------------------------------------------------------------
+// ---- what the keeper says -----------------------------------------------------------------------
 
 static void for_each_box(struct broker *b, void (*call)(struct nbox *x))
 {
@@ -136,7 +136,7 @@ static void on_keeper(evutil_socket_t fd, short what, void *argument)
     broker_drain(argument);
 }
 
-// ---- the clock -----------------------------------------------------------------------------------
+// ---- the clock ----------------------------------------------------------------------------------
 
 static void tick_box(struct nbox *x)
 {
@@ -172,7 +172,7 @@ void broker_pause(struct broker *b)
     log_line(LOG_WARN, "out of descriptors: no connection is accepted for %d ms", PAUSE_MS);
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 // Between two turns of the loop nobody holds on to anything.
 static void bury(struct broker *b)

@@ -23,10 +23,10 @@
 
 enum { FDS_EACH = 1 + 3, FDS_SPARE = 64 }; // attempts of dial.c; keeper, gate, resolver, epoll
 
-// ---- ends ----------------------------------------------------------------------------------------
+// ---- ends ---------------------------------------------------------------------------------------
 
-// How it ends when it is closed.  A reset until it is known to have ended in order: so a broker that is killed
-// leaves errors behind, and not downloads that look complete.
+// How it ends when it is closed.  A reset until it is known to have ended in order: so a broker
+// that is killed leaves errors behind, and not downloads that look complete.
 static void set_reset(int fd, bool reset)
 {
     struct linger now = {.l_onoff = reset};
@@ -166,7 +166,7 @@ static void conn_fail(struct conn *c, int errnum, const char *why)
     conn_close(c, true);
 }
 
-// ---- towards the far side ------------------------------------------------------------------------
+// ---- towards the far side -----------------------------------------------------------------------
 
 static void judge(const struct conn *c, const struct net_address *address, struct net_verdict *v)
 {
@@ -183,9 +183,9 @@ static void refuse_verdict(struct conn *c, const struct net_address *address,
     conn_refuse(c, &f);
 }
 
-// SECURITY: an address of this very machine is not private when the machine is a public one; but what
-// listens there was not made for boxes, the server's own port first of all.  The kernel knows which
-// address it would come from: the same one.
+// SECURITY: an address of this very machine is not private when the machine is a public one; but
+// what listens there was not made for boxes, the server's own port first of all.  The kernel knows
+// which address it would come from: the same one.
 static bool is_own(const struct net_address *a, uint16_t port)
 {
     struct sockaddr_storage sa, me;
@@ -199,7 +199,8 @@ static bool is_own(const struct net_address *a, uint16_t port)
            memcmp(&mine, a, sizeof mine) == 0;
 }
 
-// Only a rule of the operator about the very address opens it: who writes 0.0.0.0/0 means the world.
+// Only a rule of the operator about the very address opens it: who writes 0.0.0.0/0 means the
+// world.
 static bool is_own_and_shut(const struct conn *c, const struct net_address *a)
 {
     const struct net_rules *rules[NET_LAYERS_MAX];
@@ -217,7 +218,8 @@ static void refuse_own(struct conn *c, const struct net_address *a)
     conn_refuse(c, &f);
 }
 
-// SECURITY: for boxes that install, and for the very host and port that the operator gave a login for.
+// SECURITY: for boxes that install, and for the very host and port that the operator gave a login
+// for.
 static const struct net_login *login_of(const struct conn *c)
 {
     const struct net_logins *l = &c->box->broker->logins;
@@ -324,7 +326,7 @@ static void on_resolved(const struct resolve_answer *a, void *argument)
         conn_fail(c, failures[a->status].errnum, failures[a->status].why);
 }
 
-// ---- through a proxy -----------------------------------------------------------------------------
+// ---- through a proxy ----------------------------------------------------------------------------
 
 static void on_tunnel(int fd, int errnum, const char *why, void *argument)
 {
@@ -440,15 +442,14 @@ static struct conn *conn_new(struct nbox *b, const struct net_address *wanted, u
     return c;
 }
 
-// ---- from the box --------------------------------------------------------------------------------
+// ---- from the box -------------------------------------------------------------------------------
 
 static struct conn *find_kept(struct nbox *b, const struct net_address *wanted, uint16_t port)
 {
     struct conn *c, *best = NULL;
     if (!b->kept)
         return NULL;
-    TAILQ_FOREACH(c, &b->conns, link)
-    {
+    TAILQ_FOREACH (c, &b->conns, link) {
         if (!c->is_kept || c->port != port || memcmp(&c->wanted, wanted, sizeof *wanted) != 0)
             continue;
         if (c->state == CONN_DIALLED)
@@ -535,7 +536,7 @@ void conn_ask(struct nbox *b, const struct net_address *a, uint16_t port,
         tell_asker(c, 0, "");
 }
 
-// ---- later ---------------------------------------------------------------------------------------
+// ---- later --------------------------------------------------------------------------------------
 
 void conn_rejudge(struct conn *c)
 {

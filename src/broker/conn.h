@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// conn: one connection of a box, from where it wants to go to its end: judged, resolved, judged again, dialled,
-// carried (relay.c).  It begins when the box connects, or before that, when it asks (ask.c).
+// conn: one connection of a box, from where it wants to go to its end: judged, resolved, judged
+// again, dialled, carried (relay.c).  It begins when the box connects, or before that, when it asks
+// (ask.c).
 
 #ifndef CONSTRICTOR_BROKER_CONN_H
 #define CONSTRICTOR_BROKER_CONN_H
@@ -17,8 +18,8 @@ enum {
 // Takes in at most `most` connections to a port of the box.
 void conn_accept(struct nbox *b, int listener, int most);
 
-// A connection before the box makes it.  The outcome is told to `from`; without `wait` only whether it is
-// refused.
+// A connection before the box makes it.  The outcome is told to `from`; without `wait` only whether
+// it is refused.
 void conn_ask(struct nbox *b, const struct net_address *a, uint16_t port,
               const struct sockaddr_storage *from, socklen_t from_length, bool wait);
 

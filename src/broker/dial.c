@@ -142,7 +142,8 @@ static int set_timer(struct dial *d)
     return event_add(d->timer, &tv);
 }
 
-// Starts the next attempt if there is one to start; ends when there is none and nothing is under way.
+// Starts the next attempt if there is one to start; ends when there is none and nothing is under
+// way.
 static void go_on(struct dial *d)
 {
     struct attempt *place = NULL;
@@ -188,8 +189,8 @@ struct dial *dial_new(struct event_base *base, const struct net_address *address
     for (size_t i = 0; i < DIAL_AT_ONCE; i++)
         d->attempts[i].fd = -1;
     d->timer = evtimer_new(base, on_timer, d);
-    // The first attempt is made here, so that it does not wait for a turn of the loop; what fails at
-    // once is told from the loop, because the caller does not have `d` yet.
+    // The first attempt is made here, so that it does not wait for a turn of the loop; what fails
+    // at once is told from the loop, because the caller does not have `d` yet.
     if (d->timer && d->count)
         while (d->next < d->count && !begin(d, &d->attempts[0], d->next++))
             ;

@@ -2,8 +2,9 @@
 //
 // dns: the resolver of a box.  Called by nbox.c when a datagram came to its port 53.
 //
-// SECURITY: a name that is not allowed is answered here, and nobody outside hears of it: a look-up is a
-// message to whoever runs the name's server (DNS tunnel).  Of allowed names only addresses are looked up.
+// SECURITY: a name that is not allowed is answered here, and nobody outside hears of it: a look-up
+// is a message to whoever runs the name's server (DNS tunnel).  Of allowed names only addresses are
+// looked up.
 
 #include <errno.h>
 #include <stdio.h>

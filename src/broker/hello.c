@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hello: see hello.h.  A handshake message may be cut into records at any place (RFC 8446 5.1), so the
-// records are joined first and read then.
+// hello: see hello.h.  A handshake message may be cut into records at any place (RFC 8446 5.1), so
+// the records are joined first and read then.
 
 #include "broker/hello.h"
 
@@ -62,8 +62,8 @@ bool hello_begins(const uint8_t *data, size_t length)
            (length < 2 || data[1] == 3);
 }
 
-// Joins what the records hold.  SECURITY: only handshake records, none empty: an endless row of empty ones
-// would be a message that never comes.
+// Joins what the records hold.  SECURITY: only handshake records, none empty: an endless row of
+// empty ones would be a message that never comes.
 static enum hello join(const uint8_t *data, size_t length, uint8_t *ret, size_t *ret_length)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hello: which host a TLS ClientHello names.  Called by inspect.c on the first bytes that a box sends;
-// touches nothing but its arguments.  Fuzzed by tests/fuzz/fuzz_hello.c.
+// hello: which host a TLS ClientHello names.  Called by inspect.c on the first bytes that a box
+// sends; touches nothing but its arguments.  Fuzzed by tests/fuzz/fuzz_hello.c.
 
 #ifndef CONSTRICTOR_BROKER_HELLO_H
 #define CONSTRICTOR_BROKER_HELLO_H
@@ -23,8 +23,8 @@ enum hello {
 // Are these the first bytes of a TLS connection?
 bool hello_begins(const uint8_t *data, size_t length);
 
-// The name is normalised, and "" when there is none.  With an encrypted ClientHello inside, the outer name
-// counts: it is what the network sees.
+// The name is normalised, and "" when there is none.  With an encrypted ClientHello inside, the
+// outer name counts: it is what the network sees.
 enum hello hello_read(const uint8_t *data, size_t length, char ret_name[NET_HOST_MAX + 1]);
 
 #endif

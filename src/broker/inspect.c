@@ -2,8 +2,8 @@
 //
 // inspect: see inspect.h.
 //
-// SECURITY: many hosts share one address (content networks), so an allowed name leads to a machine that
-// serves names that are not.  The name inside must be the one that was asked for.
+// SECURITY: many hosts share one address (content networks), so an allowed name leads to a machine
+// that serves names that are not.  The name inside must be the one that was asked for.
 
 #include "broker/inspect.h"
 
@@ -47,7 +47,7 @@ void inspect_begin(struct conn *c)
     c->inspect = (struct inspect){.bounded = is_bounded(c)};
 }
 
-// ---- TLS -----------------------------------------------------------------------------------------
+// ---- TLS ----------------------------------------------------------------------------------------
 
 static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
 {
@@ -71,7 +71,7 @@ static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
     return (ssize_t)length;
 }
 
-// ---- HTTP ----------------------------------------------------------------------------------------
+// ---- HTTP ---------------------------------------------------------------------------------------
 
 static int judge_request(struct conn *c, const struct request_head *h)
 {
@@ -104,9 +104,9 @@ static int judge_request(struct conn *c, const struct request_head *h)
 // An answer with status 101 makes the rest another protocol's; any other leaves it HTTP.
 static int begin_upgrade(struct conn *c, const struct request_head *h)
 {
-    // SECURITY: with answers of earlier requests on their way, bytes that come down could be any of theirs;
-    // and of other protocols h2c carries requests that nobody would judge.
-    // The same goes for the names of hosts there, and in TLS that begins later.
+    // SECURITY: with answers of earlier requests on their way, bytes that come down could be any of
+    // theirs; and of other protocols h2c carries requests that nobody would judge. The same goes
+    // for the names of hosts there, and in TLS that begins later.
     if ((c->host || c->inspect.bounded) && !h->websocket)
         return refuse(c, "http", "http_upgrade", "only a WebSocket may begin inside of HTTP",
                       "use HTTP/1.1 as it is, or TLS from the first byte on");
@@ -168,7 +168,7 @@ void inspect_down(struct conn *c, const uint8_t *data, size_t length)
     i->again = true;
 }
 
-// ---- the first bytes -----------------------------------------------------------------------------
+// ---- the first bytes ----------------------------------------------------------------------------
 
 static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
 {
@@ -193,7 +193,8 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
         c->inspect.state = INSPECT_HTTP;
         return 0;
     }
-    // Servers skip empty lines before a request; so they go on, and the first bytes are those behind.
+    // Servers skip empty lines before a request; so they go on, and the first bytes are those
+    // behind.
     size_t skip = 0;
     while (skip < length && (data[skip] == '\r' || data[skip] == '\n'))
         skip++;
@@ -202,8 +203,8 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
     enum request_look look = request_look(data + skip, length - skip);
     if (look == REQUEST_LOOK_YES)
         c->inspect.state = INSPECT_HTTP;
-    // SECURITY: a method that nobody knows may come in pieces, and hosts are named in HTTP/2 as well, where
-    // nobody looks.  Connections to addresses name no host that would matter.
+    // SECURITY: a method that nobody knows may come in pieces, and hosts are named in HTTP/2 as
+    // well, where nobody looks.  Connections to addresses name no host that would matter.
     bool h2 = length - skip >= sizeof h2_begin - 1 &&
               memcmp(data + skip, h2_begin, sizeof h2_begin - 1) == 0;
     if (!c->host && (look == REQUEST_LOOK_NO || h2))

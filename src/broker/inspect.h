@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// inspect: what a box's bytes say about where they really go: the name in a TLS ClientHello, the Host of HTTP
-// requests, their methods and paths where rules bound those.  Called by relay.c for bytes that go up until
-// they are known to be none of its business.  Bytes that come down flow all the while.
+// inspect: what a box's bytes say about where they really go: the name in a TLS ClientHello, the
+// Host of HTTP requests, their methods and paths where rules bound those.  Called by relay.c for
+// bytes that go up until they are known to be none of its business.  Bytes that come down flow all
+// the while.
 
 #ifndef CONSTRICTOR_BROKER_INSPECT_H
 #define CONSTRICTOR_BROKER_INSPECT_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// login: see login.h.  libssl works on memory here; bytes are carried by two bufferevents, each of which stops reading
-// while the other one has LOGIN_HELD_MAX bytes that nobody took.
+// login: see login.h.  libssl works on memory here; bytes are carried by two bufferevents, each of
+// which stops reading while the other one has LOGIN_HELD_MAX bytes that nobody took.
 
 #include "broker/login.h"
 
@@ -36,7 +36,7 @@ struct login {
     void *argument;
 };
 
-// ---- a head --------------------------------------------------------------------------------------
+// ---- a head -------------------------------------------------------------------------------------
 
 // Others do not go on: nobody knows what all of them do to some server.
 static const char *const harmless[] = {"accept",        "accept-encoding", "user-agent",
@@ -114,7 +114,7 @@ ssize_t login_head(const char *data, size_t length, const struct request_head *h
     return (ssize_t)at + 2;
 }
 
-// ---- what is carried -----------------------------------------------------------------------------
+// ---- what is carried ----------------------------------------------------------------------------
 
 void login_free(struct login *l)
 {
@@ -312,7 +312,7 @@ static void on_near_event(struct bufferevent *near, short what, void *argument)
         (void)bufferevent_disable(near, EV_READ | EV_WRITE);
 }
 
-// ---- begin ---------------------------------------------------------------------------------------
+// ---- begin --------------------------------------------------------------------------------------
 
 SSL_CTX *login_open(struct err *e)
 {

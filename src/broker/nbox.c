@@ -31,7 +31,7 @@ enum {
 static void listen_for_addresses(struct nbox *b);
 static void hear(struct nbox *b);
 
-// ---- rules ---------------------------------------------------------------------------------------
+// ---- rules --------------------------------------------------------------------------------------
 
 size_t nbox_layers(const struct nbox *b, const struct net_rules *ret[NET_LAYERS_MAX])
 {
@@ -149,7 +149,7 @@ void nbox_refuse(struct nbox *b, const struct refusal *f)
         audit_refusal(b, f);
 }
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static uint32_t hash_of(const char *text)
 {
@@ -227,14 +227,13 @@ bool nbox_may_look_up(const struct nbox *b, const char *name)
     size_t n = b->lookups;
     if (resolver_known(r, name) || !resolver_is_busy(r))
         return n < NBOX_LOOKUPS_MAX;
-    TAILQ_FOREACH(c, &b->conns, link)
-    {
+    TAILQ_FOREACH (c, &b->conns, link) {
         n += c->lookup != NULL;
     }
     return n < NBOX_LOOKUPS_FAIR;
 }
 
-// ---- ports ---------------------------------------------------------------------------------------
+// ---- ports --------------------------------------------------------------------------------------
 
 static void on_accept(evutil_socket_t fd, short what, void *argument)
 {
@@ -358,7 +357,7 @@ bool nbox_is_own_port(const struct sockaddr_storage *from)
     return port == NET_DNS_PORT || port == NET_ASK_PORT;
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 static void on_dns(evutil_socket_t fd, short what, void *argument)
 {
@@ -381,8 +380,7 @@ static void on_ask(evutil_socket_t fd, short what, void *argument)
 struct nbox *nbox_find(struct broker *b, uint64_t id)
 {
     struct nbox *x;
-    LIST_FOREACH(x, &b->boxes[id % NBOX_TABLE], chain)
-    {
+    LIST_FOREACH (x, &b->boxes[id % NBOX_TABLE], chain) {
         if (x->id == id)
             return x;
     }
@@ -401,8 +399,8 @@ static struct nbox *nbox_new(struct broker *broker, uint64_t id, const int *fds)
     b->ask = fds[1];
     TAILQ_INIT(&b->conns);
     TAILQ_INIT(&b->ready_conns);
-    // A broker that is new gives out other addresses than the one before it: what code still has from
-    // that one stands for nothing, instead of for another host.
+    // A broker that is new gives out other addresses than the one before it: what code still has
+    // from that one stands for nothing, instead of for another host.
     if (getrandom(&b->name_first, sizeof b->name_first, 0) < 0)
         b->name_first = (uint32_t)(uintptr_t)b;
     b->name_first &= NAMES_MASK;
@@ -429,8 +427,9 @@ void nbox_open(struct broker *broker, uint64_t id, const int *fds)
         adopt_port(b, &b->ports[i]);
 }
 
-// Not before its grant: a broker that is new hears of boxes at once, and of their grants when the gate has
-// heard of the broker.  What code does meanwhile waits in the sockets, instead of being refused.
+// Not before its grant: a broker that is new hears of boxes at once, and of their grants when the
+// gate has heard of the broker.  What code does meanwhile waits in the sockets, instead of being
+// refused.
 static void hear(struct nbox *b)
 {
     if (b->is_heard)

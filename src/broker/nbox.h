@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nbox: one box with network: its sockets, the names that it was told, the rules that bound it.  Made and
-// ended by what the keeper says, bounded by what the gate says.
+// nbox: one box with network: its sockets, the names that it was told, the rules that bound it.
+// Made and ended by what the keeper says, bounded by what the gate says.
 
 #ifndef CONSTRICTOR_BROKER_NBOX_H
 #define CONSTRICTOR_BROKER_NBOX_H
@@ -10,7 +10,8 @@
 
 #include "broker/state.h"
 
-// Takes WIRE_NET_FDS descriptors.  A box that is known already keeps its sockets and these are closed.
+// Takes WIRE_NET_FDS descriptors.  A box that is known already keeps its sockets and these are
+// closed.
 void nbox_open(struct broker *b, uint64_t id, const int *fds);
 void nbox_close(struct nbox *b); // unlinks, ends all connections; freed later
 void nbox_free(struct nbox *b);
@@ -32,13 +33,15 @@ size_t nbox_layers(const struct nbox *b, const struct net_rules *ret[NET_LAYERS_
 void nbox_judge(const struct nbox *b, const char *host, const struct net_address *address,
                 uint16_t port, struct net_verdict *ret);
 
-// The address of 198.18.0.0/15 that stands for a name, for the life of the box.  -1: there are too many.
+// The address of 198.18.0.0/15 that stands for a name, for the life of the box.  -1: there are too
+// many.
 int nbox_name_address(struct nbox *b, const char *name, uint8_t ret[4]);
 bool nbox_is_name_address(const struct net_address *a);
 const char *nbox_name_at(const struct nbox *b,
                          const struct net_address *a); // NULL: stands for none
 
-// From now on connections to this port come to the broker.  0 or a negative errno; -EMFILE: no socket is left.
+// From now on connections to this port come to the broker.  0 or a negative errno; -EMFILE: no
+// socket is left.
 int nbox_listen(struct nbox *b, uint16_t port);
 // To those that the rules name for a host, or the usual ones.
 void nbox_listen_for(struct nbox *b, const char *name);
@@ -48,8 +51,8 @@ bool nbox_may_use(const struct nbox *b, const char *host, const struct net_addre
 void nbox_pause(struct nbox *b); // accepts nobody
 void nbox_resume(struct nbox *b);
 
-// May this name be asked for outside?  SECURITY: name servers that never answer, below a wildcard, must not
-// take the resolver away from other boxes.
+// May this name be asked for outside?  SECURITY: name servers that never answer, below a wildcard,
+// must not take the resolver away from other boxes.
 bool nbox_may_look_up(const struct nbox *b, const char *name);
 
 // Something was refused: goes into the report and the audit.
@@ -61,8 +64,8 @@ void nbox_catch_up(struct nbox *b);
 // A box is heard from its first grant on, or when that did not come in time.
 void nbox_tick(struct nbox *b, int64_t now_ms);
 
-// SECURITY: code chooses where a datagram seems to come from (IP_PKTINFO).  From a port of ours it would
-// make us answer ourselves, without end.
+// SECURITY: code chooses where a datagram seems to come from (IP_PKTINFO).  From a port of ours it
+// would make us answer ourselves, without end.
 bool nbox_is_own_port(const struct sockaddr_storage *from);
 
 // dns.c and ask.c: a datagram came, or may have.

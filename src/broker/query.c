@@ -29,8 +29,8 @@ static uint8_t *put(uint8_t *p, unsigned value)
     return p + 2;
 }
 
-// Appends one label as text.  SECURITY: a dot or a control character inside a label must not look like
-// another name.
+// Appends one label as text.  SECURITY: a dot or a control character inside a label must not look
+// like another name.
 static size_t label_text(const uint8_t *label, size_t length, char *text, size_t n)
 {
     for (size_t i = 0; i < length; i++) {

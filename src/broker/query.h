@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// query: the DNS messages of a box's resolver: one question in, one answer out (RFC 1035, and of RFC 6891
-// only that the extra record is stepped over).  Called by dns.c; touches nothing but its arguments.
-// Fuzzed by tests/fuzz/fuzz_query.c.
+// query: the DNS messages of a box's resolver: one question in, one answer out (RFC 1035, and of
+// RFC 6891 only that the extra record is stepped over).  Called by dns.c; touches nothing but its
+// arguments. Fuzzed by tests/fuzz/fuzz_query.c.
 
 #ifndef CONSTRICTOR_BROKER_QUERY_H
 #define CONSTRICTOR_BROKER_QUERY_H
@@ -35,7 +35,8 @@ struct query {
     char name[QUERY_TEXT]; // text with dots; what is not printable is \DDD
 };
 
-// 0: `ret` is a question.  QUERY_FORMAT or QUERY_NOT_DONE: only id and flags are, for an answer that says so.
+// 0: `ret` is a question.  QUERY_FORMAT or QUERY_NOT_DONE: only id and flags are, for an answer
+// that says so.
 // -1: not even that; no answer.
 int query_read(const uint8_t *data, size_t length, struct query *ret);
 

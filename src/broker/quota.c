@@ -15,8 +15,7 @@ enum { HOUR_MS = 60 * 60 * 1000 };
 struct quota_key *quota_key_take(struct quota_keys *keys, unsigned *count, const char *name)
 {
     struct quota_key *k;
-    TAILQ_FOREACH(k, keys, link)
-    {
+    TAILQ_FOREACH (k, keys, link) {
         if (strcmp(k->name, name) == 0)
             break;
     }
@@ -25,8 +24,7 @@ struct quota_key *quota_key_take(struct quota_keys *keys, unsigned *count, const
     } else {
         // The key that nobody has used for longest makes room.
         struct quota_key *old;
-        TAILQ_FOREACH(old, keys, link)
-        {
+        TAILQ_FOREACH (old, keys, link) {
             if (!old->boxes)
                 break;
         }

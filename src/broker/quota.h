@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quota: how much of the network a box, and all boxes of a key, have used, and whether there is more.  Called
-// by conn.c, relay.c, inspect.c and dns.c.  A box counts for its whole life, a key for an hour at a time.
+// quota: how much of the network a box, and all boxes of a key, have used, and whether there is
+// more.  Called by conn.c, relay.c, inspect.c and dns.c.  A box counts for its whole life, a key
+// for an hour at a time.
 
 #ifndef CONSTRICTOR_BROKER_QUOTA_H
 #define CONSTRICTOR_BROKER_QUOTA_H
@@ -41,7 +42,8 @@ struct quota_key *quota_key_take(struct quota_keys *keys, unsigned *count, const
 void quota_key_give(struct quota_key *k); // fine with NULL
 void quota_keys_free(struct quota_keys *keys);
 
-// Each takes what it says, and returns NULL; or takes nothing and returns which quota is used up: "rate",
+// Each takes what it says, and returns NULL; or takes nothing and returns which quota is used up:
+// "rate",
 // "connections", "key_connections", ...
 const char *quota_take_turn(struct quota *q); // one connection or look-up
 const char *quota_take_socket(struct quota *q);

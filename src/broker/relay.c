@@ -2,9 +2,10 @@
 //
 // relay: see relay.h.
 //
-// A chunk is read into the broker's one buffer and written from there.  What the other side has no room for
-// goes into a buffer of the connection's own, and nothing more is read until that is empty; from then on this
-// direction reads into its own buffer, so that nothing is copied again, until it has nothing to do.
+// A chunk is read into the broker's one buffer and written from there.  What the other side has no
+// room for goes into a buffer of the connection's own, and nothing more is read until that is
+// empty; from then on this direction reads into its own buffer, so that nothing is copied again,
+// until it has nothing to do.
 
 #include "broker/relay.h"
 
@@ -19,16 +20,17 @@
 #include "broker/inspect.h"
 
 enum {
-    // SECURITY: what a box can pin in the kernel.  The window bounds what the far side may send ahead, and
-    // the mark bounds what waits for a reader that does not read; both leave the kernel its own tuning.
+    // SECURITY: what a box can pin in the kernel.  The window bounds what the far side may send
+    // ahead, and the mark bounds what waits for a reader that does not read; both leave the kernel
+    // its own tuning.
     WINDOW = 1024 * 1024,
-    // Whoever has more connections than these gets less for each further one, or some boxes that do not read
-    // would press the TCP memory of the whole host.
+    // Whoever has more connections than these gets less for each further one, or some boxes that do
+    // not read would press the TCP memory of the whole host.
     WINDOWS_FULL = 4,
     WINDOW_LEAST = 64 * 1024,
 };
 
-// ---- buffers -------------------------------------------------------------------------------------
+// ---- buffers ------------------------------------------------------------------------------------
 
 static uint8_t *buffer_take(struct broker *b)
 {
@@ -56,7 +58,7 @@ void relay_drop(struct conn *c)
         flow_empty(c->box->broker, &c->flows[w]);
 }
 
-// ---- one direction -------------------------------------------------------------------------------
+// ---- one direction ------------------------------------------------------------------------------
 
 enum step { STEP_ON, STEP_WAIT, STEP_CLOSED };
 
@@ -259,7 +261,8 @@ static bool has_edges(const struct conn *c)
     return event_base_get_features(c->box->broker->base) & EV_FEATURE_ET;
 }
 
-// poll() has no edges (base/loop.h): an end is waited for while it is known to be not readable or not writable.
+// poll() has no edges (base/loop.h): an end is waited for while it is known to be not readable or
+// not writable.
 static void arm(struct conn *c, enum side s)
 {
     struct end *e = &c->ends[s];
@@ -298,7 +301,7 @@ void relay_pump(struct conn *c)
     (void)pump_both(c);
 }
 
-// ---- turns ---------------------------------------------------------------------------------------
+// ---- turns --------------------------------------------------------------------------------------
 
 void relay_wake(struct conn *c)
 {
@@ -331,8 +334,7 @@ bool relay_turn(struct broker *b)
 {
     struct nbox *x;
     size_t boxes = 0;
-    TAILQ_FOREACH(x, &b->ready, ready)
-    {
+    TAILQ_FOREACH (x, &b->ready, ready) {
         boxes++;
     }
     while (boxes-- && (x = TAILQ_FIRST(&b->ready))) {
@@ -347,7 +349,7 @@ bool relay_turn(struct broker *b)
     return !TAILQ_EMPTY(&b->ready);
 }
 
-// ---- begin ---------------------------------------------------------------------------------------
+// ---- begin --------------------------------------------------------------------------------------
 
 static void on_end(struct conn *c, enum side s, short what)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// relay: bytes both ways between a box and the far side.  Edge-triggered: what can be read or written is
-// remembered, and boxes that have something to carry have their turns one after the other, so that one
-// with many busy connections does not slow one with a single.
+// relay: bytes both ways between a box and the far side.  Edge-triggered: what can be read or
+// written is remembered, and boxes that have something to carry have their turns one after the
+// other, so that one with many busy connections does not slow one with a single.
 
 #ifndef CONSTRICTOR_BROKER_RELAY_H
 #define CONSTRICTOR_BROKER_RELAY_H

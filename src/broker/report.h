@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// report: what a box did on the network since the last report: refusals, and traffic by host.  Filled by
-// everybody who refuses or carries, sent by talk.c.  Bounded: the same refusal again is a count.
+// report: what a box did on the network since the last report: refusals, and traffic by host.
+// Filled by everybody who refuses or carries, sent by talk.c.  Bounded: the same refusal again is a
+// count.
 
 #ifndef CONSTRICTOR_BROKER_REPORT_H
 #define CONSTRICTOR_BROKER_REPORT_H

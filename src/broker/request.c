@@ -33,7 +33,7 @@ static bool equals(struct slice s, const char *text)
     return s.length == strlen(text) && strncasecmp(s.at, text, s.length) == 0;
 }
 
-// ---- what a connection begins with ---------------------------------------------------------------
+// ---- what a connection begins with --------------------------------------------------------------
 
 // Blanks of any kind, as lenient servers read it.
 bool request_line_names_http(struct request_line *l, const uint8_t *data, size_t length,
@@ -68,8 +68,9 @@ static bool is_method(const uint8_t *token, size_t length)
     return false;
 }
 
-// A whole line tells by its end, whatever it begins with.  Only what may still become a request of a known
-// method is waited for: code that sends "hello" and waits for an answer must not wait for us.
+// A whole line tells by its end, whatever it begins with.  Only what may still become a request of
+// a known method is waited for: code that sends "hello" and waits for an answer must not wait for
+// us.
 enum request_look request_look(const uint8_t *data, size_t length)
 {
     struct request_line line = {0};
@@ -83,7 +84,7 @@ enum request_look request_look(const uint8_t *data, size_t length)
     return known && length < LOOK_LINE_MAX ? REQUEST_LOOK_MORE : REQUEST_LOOK_NO;
 }
 
-// ---- a head --------------------------------------------------------------------------------------
+// ---- a head -------------------------------------------------------------------------------------
 
 // What the lines of one head say about the rest.
 struct facts {
@@ -99,8 +100,9 @@ static int hex(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// SECURITY: rules compare the path as it was written.  So there must be one way only to write it: no
-// dot segments, no empty ones, no path parameters next to dots, and nothing escaped that need not be.
+// SECURITY: rules compare the path as it was written.  So there must be one way only to write it:
+// no dot segments, no empty ones, no path parameters next to dots, and nothing escaped that need
+// not be.
 static bool is_plain(const char *path)
 {
     for (const char *p = path; *p; p++) {
@@ -322,7 +324,7 @@ static size_t find_end(struct request *r, const uint8_t *data, size_t length)
     return 0;
 }
 
-// ---- a body --------------------------------------------------------------------------------------
+// ---- a body -------------------------------------------------------------------------------------
 
 // One byte of a line: 1 when it ends here, -1 when no such line exists.
 static int line_byte(struct request *r, unsigned char c)

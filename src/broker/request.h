@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// request: HTTP/1 requests as they pass, one after the other on a connection: where a head begins, what it
-// says, and where its body ends.  Called by inspect.c; touches nothing but its arguments.  Fuzzed by
-// tests/fuzz/fuzz_request.c.
+// request: HTTP/1 requests as they pass, one after the other on a connection: where a head begins,
+// what it
+// says, and where its body ends.  Called by inspect.c; touches nothing but its arguments.  Fuzzed
+// by tests/fuzz/fuzz_request.c.
 //
-// SECURITY: strict.  Whatever two servers could read in two ways (two lengths, a folded line, a bare line
-// feed, a blank before a colon, an absolute target) is refused: else a second request could hide in
-// the first one's body (request smuggling) and would not be judged.
+// SECURITY: strict.  Whatever two servers could read in two ways (two lengths, a folded line, a
+// bare line feed, a blank before a colon, an absolute target) is refused: else a second request
+// could hide in the first one's body (request smuggling) and would not be judged.
 
 #ifndef CONSTRICTOR_BROKER_REQUEST_H
 #define CONSTRICTOR_BROKER_REQUEST_H
@@ -58,12 +59,13 @@ struct request_line {
     size_t matched; // characters of "HTTP/" that its last word begins with; more: it does not
 };
 
-// Reads up to a line feed; *ret_end: there is one.  Does the line end with a word that begins with HTTP/ ?
+// Reads up to a line feed; *ret_end: there is one.  Does the line end with a word that begins with
+// HTTP/ ?
 bool request_line_names_http(struct request_line *l, const uint8_t *data, size_t length,
                              bool *ret_end);
 
-// Are these the first bytes of an HTTP/1 connection?  YES also for what is not quite a request: that is
-// found out by request_next.
+// Are these the first bytes of an HTTP/1 connection?  YES also for what is not quite a request:
+// that is found out by request_next.
 enum request_look request_look(const uint8_t *data, size_t length);
 
 enum request_step {

@@ -2,8 +2,8 @@
 //
 // resolve: see resolve.h.
 //
-// Both families are asked at once.  A name server that drops the questions of one family must not delay
-// the other: after the first addresses the second family has 50 ms (RFC 8305).
+// Both families are asked at once.  A name server that drops the questions of one family must not
+// delay the other: after the first addresses the second family has 50 ms (RFC 8305).
 
 #include "broker/resolve.h"
 
@@ -78,7 +78,7 @@ struct resolver {
     size_t count;
 };
 
-// ---- c-ares and the event loop -------------------------------------------------------------------
+// ---- c-ares and the event loop ------------------------------------------------------------------
 
 static void set_timer(struct resolver *r)
 {
@@ -135,7 +135,7 @@ static void on_state(void *argument, ares_socket_t fd, int readable, int writabl
     r->sockets[place].event = event;
 }
 
-// ---- what is known -------------------------------------------------------------------------------
+// ---- what is known ------------------------------------------------------------------------------
 
 static size_t bucket_of(const char *text)
 {
@@ -161,8 +161,7 @@ static void name_free(struct name *n)
 static struct name *name_find(struct resolver *r, const char *text)
 {
     struct name *n;
-    LIST_FOREACH(n, &r->buckets[bucket_of(text)], chain)
-    {
+    LIST_FOREACH (n, &r->buckets[bucket_of(text)], chain) {
         if (strcmp(n->text, text) == 0)
             break;
     }
@@ -173,14 +172,14 @@ static struct name *name_find(struct resolver *r, const char *text)
     return n;
 }
 
-// SECURITY: boxes choose names below an allowed wildcard, as many as they like.  The oldest makes room.
+// SECURITY: boxes choose names below an allowed wildcard, as many as they like.  The oldest makes
+// room.
 static bool make_room(struct resolver *r)
 {
     if (r->count < RESOLVE_NAMES_MAX)
         return true;
     struct name *n;
-    TAILQ_FOREACH(n, &r->names, age)
-    {
+    TAILQ_FOREACH (n, &r->names, age) {
         if (n->known) {
             name_free(n);
             return true;
@@ -213,7 +212,7 @@ static struct name *name_new(struct resolver *r, const char *text)
     return n;
 }
 
-// ---- asking --------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 static enum resolve_status status_of(int ares)
 {
@@ -401,7 +400,7 @@ const struct resolve_answer *resolver_known(struct resolver *r, const char *name
     return n && n->known ? &n->answer : NULL;
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 static int set_servers(struct resolver *r, const struct text_list *servers, struct err *e)
 {

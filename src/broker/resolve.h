@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// resolve: names to addresses, by the resolvers of the system or of --dns, through c-ares.  Called by
-// dns.c and conn.c, for names that are allowed and for no others.
+// resolve: names to addresses, by the resolvers of the system or of --dns, through c-ares.  Called
+// by dns.c and conn.c, for names that are allowed and for no others.
 //
-// Answers are kept for as long as they say, at most a minute, failures for five seconds.  Everybody who wants
-// the same name waits for the same question.
+// Answers are kept for as long as they say, at most a minute, failures for five seconds.  Everybody
+// who wants the same name waits for the same question.
 
 #ifndef CONSTRICTOR_BROKER_RESOLVE_H
 #define CONSTRICTOR_BROKER_RESOLVE_H

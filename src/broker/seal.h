@@ -7,7 +7,8 @@
 
 #include "keeper/keeper.h"
 
-// First: keeps these descriptors, at new numbers, closes all others, and becomes nobody in particular.
+// First: keeps these descriptors, at new numbers, closes all others, and becomes nobody in
+// particular.
 int seal_identity(const struct keeper_facts *facts, int *sock, int *network_file, int *audit_file,
                   struct err *e);
 // Then, when what is read from files at the beginning was read: no files, no programs.

@@ -3,10 +3,12 @@
 // state: what the files of the broker share: the process, its boxes, their connections.
 //
 // Invariants:
-//  1. Nothing is freed while the loop is in a callback: what ends is closed and unlinked at once, and freed
-//     between two turns (broker_bury).  So a callback may go on with what it has, if it looks at `is_closed`
-//     or `is_gone` after anything that may end things.
-//  2. A connection dials only an address that net_judge allowed, in this process, for this connection.
+//  1. Nothing is freed while the loop is in a callback: what ends is closed and unlinked at once,
+//  and freed
+//     between two turns (broker_bury).  So a callback may go on with what it has, if it looks at
+//     `is_closed` or `is_gone` after anything that may end things.
+//  2. A connection dials only an address that net_judge allowed, in this process, for this
+//  connection.
 //  3. Bytes of a box go on only below flow.cleared, which inspect.c moves.
 //  4. Every connection that is counted in fds_used and in quotas is given back once, in conn_close.
 
@@ -35,7 +37,7 @@ struct tunnel;
 struct nbox;
 struct talk;
 
-// ---- a connection --------------------------------------------------------------------------------
+// ---- a connection -------------------------------------------------------------------------------
 
 enum side { SIDE_BOX, SIDE_FAR, SIDES };
 enum way { WAY_UP, WAY_DOWN, WAYS }; // from side w to the other one
@@ -109,7 +111,7 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-// ---- a box ---------------------------------------------------------------------------------------
+// ---- a box --------------------------------------------------------------------------------------
 
 enum {
     NBOX_NAMES_MAX = 4096,
@@ -175,7 +177,7 @@ struct nbox {
 
 TAILQ_HEAD(nbox_list, nbox);
 
-// ---- the process ---------------------------------------------------------------------------------
+// ---- the process --------------------------------------------------------------------------------
 
 enum {
     RELAY_BUFFER = 256 * 1024,
@@ -210,8 +212,8 @@ struct broker {
     bool stop;
 };
 
-// Reads what the keeper and the gate have sent.  For whoever hears from a box: what bounds it was sent
-// before its code was.
+// Reads what the keeper and the gate have sent.  For whoever hears from a box: what bounds it was
+// sent before its code was.
 void broker_drain(struct broker *b);
 void broker_hear_keeper(struct broker *b); // only that
 void broker_pause(struct broker *b);

@@ -2,8 +2,9 @@
 //
 // talk: see talk.h.
 //
-// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do here is to
-// grant less than the operator's rules, which the broker has from the configuration itself.
+// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
+// here is to grant less than the operator's rules, which the broker has from the configuration
+// itself.
 
 #include "broker/talk.h"
 
@@ -32,7 +33,7 @@ struct talk {
     char buffer[BROKER_DATAGRAM];
 };
 
-// ---- out -----------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 static bool put(struct talk *t, const char *text, size_t length)
 {
@@ -96,7 +97,7 @@ static void send_json(struct talk *t, json_t *o)
         hold(t, text, length);
 }
 
-// ---- in ------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 static void parse_layers(json_t *list, struct net_rules *ret, size_t *ret_count, struct err *e)
 {
@@ -192,7 +193,7 @@ void talk_read(struct broker *b)
     }
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 static void on_gate(evutil_socket_t fd, short what, void *argument)
 {

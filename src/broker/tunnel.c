@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tunnel: see tunnel.h.  SECURITY: the proxy's answer is bounded in size and time, and read exactly to its end: what
-// follows it belongs to the box.
+// tunnel: see tunnel.h.  SECURITY: the proxy's answer is bounded in size and time, and read exactly
+// to its end: what follows it belongs to the box.
 
 #include "broker/tunnel.h"
 
@@ -20,8 +20,8 @@ struct tunnel {
     struct event *event;
     size_t sent, asked;
     char question[NET_HOST_MAX * 2 + NET_LOGIN_MAX + 128];
-    int64_t
-        until_ms; // SECURITY: for all of it, or a proxy that sends a byte now and then holds it for hours
+    int64_t until_ms; // SECURITY: for all of it, or a proxy that sends a byte now and then holds it
+                      // for hours
     size_t count;
     char answer[TUNNEL_ANSWER_MAX + 1];
     void (*done)(int fd, int errnum, const char *why, void *argument);

@@ -2,11 +2,11 @@
 //
 // check: see check.h.
 //
-//   check_start() -> what its policy needs is there? -> remembered? -> the owner's checker: queue -> its box, one at
-//   a time -> on_done
+//   check_start() -> what its policy needs is there? -> remembered? -> the owner's checker: queue
+//   -> its box, one at a time -> on_done
 //
-// A checker exists as long as it has a box, waits for one, or has work.  SECURITY: everything that comes out of
-// the box is hostile, as of any box: check_take() knows what an answer looks like.
+// A checker exists as long as it has a box, waits for one, or has work.  SECURITY: everything that
+// comes out of the box is hostile, as of any box: check_take() knows what an answer looks like.
 
 #include "check/check.h"
 
@@ -20,12 +20,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "check/policy_layer.h"
 #include "config/code_policy.h"
+#include "keeper/keeper.h"
 #include "run/gate.h"
 #include "run/live.h"
-#include "check/policy_layer.h"
 #include "run/run.h"
-#include "keeper/keeper.h"
 
 enum { BOX_WAIT_MS = 60000 };
 enum { CPU_MS = 4 * (CHECK_BUSY_MS + CHECK_WALL_MS) }; // of a box: the clock above is met before
@@ -65,7 +65,7 @@ struct checks {
 
 static void go_on(struct checker *k);
 
-// ---- the end of a check --------------------------------------------------------------------------------
+// ---- the end of a check -------------------------------------------------------------------------
 
 static void leave(struct check *c)
 {
@@ -133,7 +133,7 @@ static bool finish_soon(struct check *c)
     return c->soon && event_add(c->soon, &now) == 0;
 }
 
-// ---- the box -------------------------------------------------------------------------------------------
+// ---- the box ------------------------------------------------------------------------------------
 
 static bool set_timer(struct checker *k, uint64_t ms)
 {
@@ -266,7 +266,8 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     json_t *report = c ? run_parse_result(data, length) : NULL;
     json_t *answer = c ? check_take(report) : NULL;
     if (c && !answer) {
-        // Not what checks say: a report about a policy that is none, or a box that is not ours any more.
+        // Not what checks say: a report about a policy that is none, or a box that is not ours any
+        // more.
         const char *why =
             json_string_value(json_object_get(json_object_get(report, "error"), "message"));
         char text[256];
@@ -403,7 +404,7 @@ static void go_on(struct checker *k)
         checker_free(k);
 }
 
-// ---- the beginning -------------------------------------------------------------------------------------
+// ---- the beginning ------------------------------------------------------------------------------
 
 static struct checks *checks_of(struct gate *g)
 {
@@ -442,21 +443,21 @@ static bool make_room(struct checks *all)
     struct checker *k;
     if (all->count < CHECK_BOXES_MAX)
         return true;
-    TAILQ_FOREACH(k, &all->checkers, list)
-    if (k->box && !k->busy && !k->count && !k->releasing && !k->ending) {
-        (void)link_release(&all->gate->link, k->box->id, END_DONE, false);
-        checker_free(k);
-        return true;
-    }
+    TAILQ_FOREACH (k, &all->checkers, list)
+        if (k->box && !k->busy && !k->count && !k->releasing && !k->ending) {
+            (void)link_release(&all->gate->link, k->box->id, END_DONE, false);
+            checker_free(k);
+            return true;
+        }
     return false;
 }
 
 static struct checker *checker_of(struct checks *all, const char *owner, struct err *e)
 {
     struct checker *k;
-    TAILQ_FOREACH(k, &all->checkers, list)
-    if (strcmp(k->owner, owner) == 0)
-        break;
+    TAILQ_FOREACH (k, &all->checkers, list)
+        if (strcmp(k->owner, owner) == 0)
+            break;
     if (k) {
         TAILQ_REMOVE(&all->checkers, k, list);
         TAILQ_INSERT_TAIL(&all->checkers, k, list);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check: is a source fine?  Syntax, policy, analysis, advice.  CPython's own parser looks at it, in a box,
-// because a parser can be crashed; nothing of the source is executed.
+// check: is a source fine?  Syntax, policy, analysis, advice.  CPython's own parser looks at it, in
+// a box, because a parser can be crashed; nothing of the source is executed.
 //
-// Each owner has a box for that which is kept for a while and looks at one source after the other.  It is
-// replaced after CHECK_BOX_USES sources, when it has been busy for long, and whenever it crashes or meets a
-// limit: then the source that did it is not valid, with an error of type "ParserCrash".  Answers are remembered
-// for CHECK_KEEP_MS, for the same owner.
+// Each owner has a box for that which is kept for a while and looks at one source after the other.
+// It is replaced after CHECK_BOX_USES sources, when it has been busy for long, and whenever it
+// crashes or meets a limit: then the source that did it is not valid, with an error of type
+// "ParserCrash".  Answers are remembered for CHECK_KEEP_MS, for the same owner.
 //
-// Runs in the gate, on its event loop.  Called by mcp/tools/tool_check.c, rest/validate.c, cli/check.c.
+// Runs in the gate, on its event loop.  Called by mcp/tools/tool_check.c, rest/validate.c,
+// cli/check.c.
 
 #ifndef CONSTRICTOR_CHECK_CHECK_H
 #define CONSTRICTOR_CHECK_CHECK_H
@@ -73,15 +74,16 @@ void check_free(struct check *c); // nobody wants it any more, or it is done; fi
 
 void checks_close(struct gate *g); // all boxes; whoever waits is forgotten
 
-// ---- check_answer.c ----------------------------------------------------------------------------------
+// ---- check_answer.c -----------------------------------------------------------------------------
 
-// What a box said becomes the object: fields by name and type, everything else is dropped.  NULL: it is no
-// answer.  SECURITY: a box whose parser was taken over lies about its owner's own source, in a known shape.
+// What a box said becomes the object: fields by name and type, everything else is dropped.  NULL:
+// it is no answer.  SECURITY: a box whose parser was taken over lies about its owner's own source,
+// in a known shape.
 json_t *check_take(json_t *report);
 // For a source that the parser did not survive; `why` in words.
 json_t *check_crashed(const char *source, size_t length, const char *why, const char *python);
 
-// ---- check_cache.c -----------------------------------------------------------------------------------
+// ---- check_cache.c ------------------------------------------------------------------------------
 
 struct check_cache;
 struct check_cache *check_cache_new(void);

@@ -11,7 +11,8 @@
 
 enum { DEPTH_MAX = 6, ENTRIES_MAX = 1000 };
 
-// A value is one of these JSON types; a field that is needed makes the whole thing nothing without it.
+// A value is one of these JSON types; a field that is needed makes the whole thing nothing without
+// it.
 #define TYPE(t) (1U << (t))
 enum {
     IS_TEXT = TYPE(JSON_STRING),
@@ -150,8 +151,7 @@ static bool fits(json_t *object, const struct shape *table, int room)
     void *next;
     if (!json_is_object(object) || room == 0)
         return false;
-    json_object_foreach_safe(object, next, name, value)
-    {
+    json_object_foreach_safe (object, next, name, value) {
         const struct shape *s = find(table, name);
         bool good = s && s->types & TYPE(json_typeof(value));
         if (good && s->inside && json_is_array(value))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check_cache: answers of checks, for a minute.  See check.h.  Editors and models ask for the same text again.
+// check_cache: answers of checks, for a minute.  See check.h.  Editors and models ask for the same
+// text again.
 
 #include <openssl/evp.h>
 #include <stdlib.h>

@@ -53,8 +53,7 @@ static void print_violations(FILE *f, json_t *list, const char *name)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         print_place(f, item, "column", name);
         fprintf(f, "%s: %s%s%s\n", text_of(item, "kind"), text_of(item, "reason"),
                 text_of(item, "hint")[0] ? "; " : "", text_of(item, "hint"));
@@ -69,8 +68,7 @@ static void print_names(FILE *f, const char *title, json_t *list, const char *ke
     if (!json_array_size(list))
         return;
     fprintf(f, "%s: ", title);
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (i == SHOWN_MAX)
             break;
         long long line = number_of(item, "line");
@@ -89,7 +87,7 @@ static void print_unbound(FILE *f, json_t *names)
     json_t *item;
     if (json_object_get(names, "followed") && !json_is_true(json_object_get(names, "followed")))
         fprintf(f, "names could not be followed: %s\n", text_of(names, "reason"));
-    json_array_foreach(json_object_get(names, "unbound"), i, item)
+    json_array_foreach (json_object_get(names, "unbound"), i, item)
         fprintf(f, "name: line %lld: %s\n", number_of(item, "line"), text_of(item, "message"));
 }
 
@@ -119,8 +117,7 @@ static void print_advice(FILE *f, const char *title, json_t *list, const char *r
 {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         fprintf(f, "%s: ", title);
         print_place(f, item, "column", name);
         fprintf(f, "%s [%s]\n", text_of(item, "message"), text_of(item, rule));
@@ -134,8 +131,9 @@ static void print_policy(FILE *f, json_t *policy)
     size_t i;
     json_t *tier, *tiers = json_object_get(policy, "tiers");
     fprintf(f, "policy: %s", text_of(policy, "mode"));
-    json_array_foreach(tiers, i, tier) fprintf(
-        f, "%s%s", i ? ", " : "; tiers: ", json_string_value(tier) ? json_string_value(tier) : "?");
+    json_array_foreach (tiers, i, tier)
+        fprintf(f, "%s%s",
+                i ? ", " : "; tiers: ", json_string_value(tier) ? json_string_value(tier) : "?");
     if (strcmp(text_of(policy, "mode"), "open") != 0 && text_of(policy, "advice")[0])
         fprintf(f, "; %s", text_of(policy, "advice"));
     fputc('\n', f);

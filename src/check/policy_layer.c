@@ -2,7 +2,8 @@
 //
 // policy_layer: see policy_layer.h.  Called by exec_packages.c, exec.c, check.c and gate.c.
 //
-//   who needs it -> the zygote's report is awaited -> the interpreter has it?  else envs_need() -> all are told
+//   who needs it -> the zygote's report is awaited -> the interpreter has it?  else envs_need() ->
+//   all are told
 
 #include "check/policy_layer.h"
 
@@ -50,7 +51,7 @@ struct policy_layer {
     int64_t failed_ms; // 0: it did not
 };
 
-// ---- what is known ---------------------------------------------------------------------------------------
+// ---- what is known ------------------------------------------------------------------------------
 
 static bool ask_interpreter(struct policy_layer *p)
 {
@@ -105,7 +106,7 @@ json_t *policy_layer_path(struct gate *g, const json_t *policy)
     return json_incref(p->path);
 }
 
-// ---- the installation ------------------------------------------------------------------------------------
+// ---- the installation ---------------------------------------------------------------------------
 
 // Each may free others, and may ask again: then it is the turn of on_soon().
 static void tell_all(struct policy_layer *p, const struct err *error)
@@ -114,8 +115,8 @@ static void tell_all(struct policy_layer *p, const struct err *error)
     struct policy_wait *w;
     p->ahead = false;
     TAILQ_CONCAT(&p->told, &p->waits, list);
-    TAILQ_FOREACH(w, &p->told, list)
-    w->in = &p->told;
+    TAILQ_FOREACH (w, &p->told, list)
+        w->in = &p->told;
     while ((w = TAILQ_FIRST(&p->told))) {
         struct policy_wait done = *w;
         policy_layer_cancel(w);
@@ -211,7 +212,7 @@ static bool go_on_soon(struct policy_layer *p)
     return p->soon && event_add(p->soon, &now) == 0;
 }
 
-// ---- for others ------------------------------------------------------------------------------------------
+// ---- for others ---------------------------------------------------------------------------------
 
 struct policy_wait *policy_layer_wait(struct gate *g, policy_ready on_ready, void *argument)
 {
@@ -260,8 +261,8 @@ void policy_layer_close(struct gate *g)
     if (!p)
         return;
     TAILQ_CONCAT(&p->waits, &p->told, list);
-    TAILQ_FOREACH(w, &p->waits, list)
-    w->in = NULL; // whoever waits frees it
+    TAILQ_FOREACH (w, &p->waits, list)
+        w->in = NULL; // whoever waits frees it
     if (p->install)
         envs_need_cancel(p->install);
     if (p->soon)

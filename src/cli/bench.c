@@ -2,8 +2,8 @@
 //
 // bench: `constrictor bench`.  See bench.h for the parts.
 //
-// Machines are noisy, so every figure is a ratio against cold interpreters measured in the same run,
-// with medians and p99; nothing here is an assertion.
+// Machines are noisy, so every figure is a ratio against cold interpreters measured in the same
+// run, with medians and p99; nothing here is an assertion.
 
 #include <errno.h>
 #include <jansson.h>
@@ -70,7 +70,7 @@ static const char data_code[] =
     "float(pd.DataFrame({'a': np.arange(4.0)})['a'].sum()) + len(plt.get_fignums())";
 static const char numpy_code[] = "import numpy as np\nfloat((np.arange(100.0) ** 2).sum())";
 
-// ---- one measurement -------------------------------------------------------------------------------
+// ---- one measurement ----------------------------------------------------------------------------
 
 // In a child, which becomes the keeper.  False: it failed, and shared->failure says why.
 static bool measure(struct bench *b, uint32_t stock, const char *preload, struct bench_load *load)
@@ -116,7 +116,7 @@ static void progress(const struct bench *b, const char *what)
         fprintf(stderr, "  %s ...\n", what);
 }
 
-// ---- the figures -------------------------------------------------------------------------------------
+// ---- the figures --------------------------------------------------------------------------------
 
 static bool measure_cold(struct bench *b, bool again)
 {
@@ -293,7 +293,7 @@ static void measure_command(struct bench *b)
     f->ratio = bench_percentile(&b->plain, 50) / 1000 / f->value;
 }
 
-// ---- MCP -------------------------------------------------------------------------------------------
+// ---- MCP ----------------------------------------------------------------------------------------
 
 // Ours against theirs: `value` and `other` in the unit where more is better when `more`.
 static void set_beside(struct bench *b, struct figure *f, double value, double other, bool more)
@@ -374,7 +374,7 @@ static void measure_mcp(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%s", b->mcp.failure);
 }
 
-// ---- sessions --------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 // `value` against a limit, or another's; more is better when `more`.
 static void set_session(struct figure *f, double value, double other, bool more, const char *note)
@@ -437,7 +437,7 @@ static void measure_session(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%s", s->failure);
 }
 
-// ---- the network -----------------------------------------------------------------------------------
+// ---- the network --------------------------------------------------------------------------------
 
 static void measure_network(struct bench *b)
 {
@@ -467,7 +467,7 @@ static void measure_network(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%s", w->failure);
 }
 
-// ---- validate_code ---------------------------------------------------------------------------------
+// ---- validate_code ------------------------------------------------------------------------------
 
 static void measure_check(struct bench *b)
 {
@@ -486,7 +486,7 @@ static void measure_check(struct bench *b)
         snprintf(b->shared->failure, sizeof b->shared->failure, "%.255s", k->failure);
 }
 
-// ---- environments ----------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 static void add_rows(struct bench *b, const struct bench_env_row *rows, size_t count,
                      const char *failure)
@@ -512,7 +512,7 @@ static void measure_rest(struct bench *b)
     add_rows(b, b->rest.rows, b->rest.count, b->rest.failure);
 }
 
-// ---- output ------------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 static bool reached(const struct figure *f)
 {
@@ -560,7 +560,7 @@ static void print_growth(struct bench *b)
            "p99 us", "memory MiB", "keeper MiB", "keeper fds");
     size_t i;
     json_t *row;
-    json_array_foreach(b->growth, i, row)
+    json_array_foreach (b->growth, i, row)
         printf("%8d %10.0f %10.0f %14.1f %12.1f %12d\n",
                (int)json_integer_value(json_object_get(row, "boxes")),
                json_real_value(json_object_get(row, "p50_us")),

@@ -9,12 +9,13 @@
 //   bench_session.c  sessions and files of a server, beside an ipykernel; the first process
 //   bench_check.c    validate_code, beside a cold py_compile; the first process
 //   bench_env.c      environments of packages, beside uv; the first process
-//   bench_rest.c     batches and streams of the REST API, beside cold interpreters; the first process
-//   bench_network.c  boxes with network, beside the same code without a broker; the first process
+//   bench_rest.c     batches and streams of the REST API, beside cold interpreters; the first
+//   process bench_network.c  boxes with network, beside the same code without a broker; the first
+//   process
 //
-// Each measurement of boxes is a child of the first process that becomes a keeper with a gate of its
-// own; figures come back through shared memory.  An observer, forked before, reads what needs rights
-// (the memory of other processes).
+// Each measurement of boxes is a child of the first process that becomes a keeper with a gate of
+// its own; figures come back through shared memory.  An observer, forked before, reads what needs
+// rights (the memory of other processes).
 
 #ifndef CONSTRICTOR_CLI_BENCH_H
 #define CONSTRICTOR_CLI_BENCH_H
@@ -74,13 +75,15 @@ struct bench_load {
 // The gate's function; `argument` is a struct bench_load.
 int bench_gate(int sock, const struct keeper_facts *facts, void *argument);
 
-// Cold starts: argv runs `count` times one after the other, or with `workers` at once for `seconds`.
+// Cold starts: argv runs `count` times one after the other, or with `workers` at once for
+// `seconds`.
 bool bench_cold(char *const *argv, int count, struct bench_samples *ret);
 double bench_cold_rate(char *const *argv, int workers, double seconds);
 // The same for bare forks of one warm interpreter; -1: it failed.
 double bench_fork_rate(const char *python, int workers, double seconds);
 
-// Has an interpreter run code that prints one JSON object: new, NULL when it failed.  At most 4 arguments.
+// Has an interpreter run code that prints one JSON object: new, NULL when it failed.  At most 4
+// arguments.
 json_t *bench_helper(const char *python, const char *code, const char *const *arguments);
 
 // The observer: answers until its parent is gone.

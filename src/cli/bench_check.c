@@ -45,7 +45,7 @@ static char *make_source(int number)
     return fclose(f) == 0 ? text : NULL;
 }
 
-// ---- ours ----------------------------------------------------------------------------------------------
+// ---- ours ---------------------------------------------------------------------------------------
 
 static bool call(struct bench_clients *clients, int number, struct bench_calls *calls, char *why,
                  size_t cap)
@@ -89,7 +89,7 @@ static void measure_ours(const struct bench_ours *ours, int count, struct bench_
     bench_server_end(&server);
 }
 
-// ---- the cold one --------------------------------------------------------------------------------------
+// ---- the cold one -------------------------------------------------------------------------------
 
 static void remove_folder(const char *folder)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_check: how long it takes to look at code: validate_code over stdio beside a cold `python3 -m py_compile`.
-// Called by bench.c, in the first process.
+// bench_check: how long it takes to look at code: validate_code over stdio beside a cold `python3
+// -m py_compile`. Called by bench.c, in the first process.
 
 #ifndef CONSTRICTOR_CLI_BENCH_CHECK_H
 #define CONSTRICTOR_CLI_BENCH_CHECK_H

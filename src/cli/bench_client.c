@@ -43,7 +43,7 @@ static const char version[] = "2025-11-25";
 static const char hello[] = "{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
                             "\"clientInfo\":{\"name\":\"constrictor-bench\",\"version\":\"1\"}}";
 
-// ---- servers -------------------------------------------------------------------------------------
+// ---- servers ------------------------------------------------------------------------------------
 
 int bench_free_port(void)
 {
@@ -250,7 +250,7 @@ void bench_server_end(struct bench_server *s)
     remove_state(s);
 }
 
-// ---- clients -------------------------------------------------------------------------------------
+// ---- clients ------------------------------------------------------------------------------------
 
 struct client {
     int fd;
@@ -455,7 +455,7 @@ static void consume(struct client *c, size_t length)
     c->looked = c->looked > length ? c->looked - length : 0;
 }
 
-// ---- the handshake -------------------------------------------------------------------------------
+// ---- the handshake ------------------------------------------------------------------------------
 
 static void take_session(struct client *c, size_t length)
 {
@@ -534,7 +534,7 @@ void bench_clients_free(struct bench_clients *c)
     free(c);
 }
 
-// ---- load ----------------------------------------------------------------------------------------
+// ---- load ---------------------------------------------------------------------------------------
 
 struct load {
     struct bench_clients *all;

@@ -3,9 +3,9 @@
 // bench_client: MCP servers as child processes, and clients that put load on them, for bench_mcp.c.
 // Runs in the first process, with its rights; speaks to its own children only, over loopback.
 //
-// The clients speak the protocol of 2025-11-25, which both servers know.  A request is made once and
-// only its id changes; an answer is looked at for its end and for "result", no more.  So what is
-// measured is the server and the kernel between, not this client.
+// The clients speak the protocol of 2025-11-25, which both servers know.  A request is made once
+// and only its id changes; an answer is looked at for its end and for "result", no more.  So what
+// is measured is the server and the kernel between, not this client.
 
 #ifndef CONSTRICTOR_CLI_BENCH_CLIENT_H
 #define CONSTRICTOR_CLI_BENCH_CLIENT_H
@@ -24,8 +24,9 @@ struct bench_server {
     char state[64]; // a folder of its own, removed at the end; "": none
 };
 
-// Starts argv as a server; `port` 0: over stdio.  `environment` may be NULL.  False, with the reason
-// in `why`.  Both are ended with bench_server_end(), which also takes a server that is not there.
+// Starts argv as a server; `port` 0: over stdio.  `environment` may be NULL.  False, with the
+// reason in `why`.  Both are ended with bench_server_end(), which also takes a server that is not
+// there.
 bool bench_server_start(struct bench_server *ret, char *const *argv, int port,
                         const char *environment, char *why, size_t why_cap);
 void bench_server_end(struct bench_server *s);

@@ -97,7 +97,7 @@ double bench_cold_rate(char *const *argv, int workers, double seconds)
     return total / took;
 }
 
-// ---- helpers -------------------------------------------------------------------------------------
+// ---- helpers ------------------------------------------------------------------------------------
 
 json_t *bench_helper(const char *python, const char *code, const char *const *arguments)
 {
@@ -128,8 +128,9 @@ json_t *bench_helper(const char *python, const char *code, const char *const *ar
     return r == 0 && status == 0 ? json_loadb(text, have, 0, NULL) : NULL;
 }
 
-// The warm interpreter forks itself, the child evaluates what the boxes evaluate and is gone: no wall, no pipes,
-// nobody to answer to.  What a design of warm interpreters can reach at most on this machine.
+// The warm interpreter forks itself, the child evaluates what the boxes evaluate and is gone: no
+// wall, no pipes, nobody to answer to.  What a design of warm interpreters can reach at most on
+// this machine.
 static const char fork_code[] =
     "import gc, json, os, sys, time\n"
     "workers, seconds = int(sys.argv[1]), float(sys.argv[2])\n"
@@ -165,7 +166,7 @@ double bench_fork_rate(const char *python, int workers, double seconds)
     return value;
 }
 
-// ---- the observer --------------------------------------------------------------------------------
+// ---- the observer -------------------------------------------------------------------------------
 
 static double pss_kb(pid_t pid)
 {
@@ -208,8 +209,8 @@ static bool is_init(pid_t pid)
     return end && end[-1] == '1' && end[-2] == '\t';
 }
 
-// What is below the zygote: boxes, and stems with theirs.  An init shares its memory with the user process, so it
-// counts for both.
+// What is below the zygote: boxes, and stems with theirs.  An init shares its memory with the user
+// process, so it counts for both.
 static void weigh_children(pid_t pid, struct bench_memory *ret)
 {
     char path[64];

@@ -2,8 +2,8 @@
 //
 // bench_env: see bench_env.h.
 //
-// One server has no boxes that wait (cold), the other has some (warm); both are asked over HTTP, one call for each
-// sample: a new session is opened by its first run, which imports.
+// One server has no boxes that wait (cold), the other has some (warm); both are asked over HTTP,
+// one call for each sample: a new session is opened by its first run, which imports.
 
 #include "cli/bench_env.h"
 
@@ -59,10 +59,10 @@ __attribute__((format(printf, 8, 9))) static void add_row(struct plan *p, const 
     va_end(ap);
 }
 
-// ---- wheels ------------------------------------------------------------------------------------------------
+// ---- wheels -------------------------------------------------------------------------------------
 
-// Arguments: the folder, how many, the caller's folder.  One package has some code in it; the others are there for
-// their number.
+// Arguments: the folder, how many, the caller's folder.  One package has some code in it; the
+// others are there for their number.
 static const char wheels_code[] =
     "import base64, glob, hashlib, json, os, shutil, sys, zipfile\n"
     "folder, count, more = sys.argv[1], int(sys.argv[2]), sys.argv[3]\n"
@@ -165,7 +165,7 @@ static int make_wheels(struct plan *p)
     return data;
 }
 
-// ---- a server and its client ---------------------------------------------------------------------------------
+// ---- a server and its client --------------------------------------------------------------------
 
 static void close_side(struct plan *p)
 {
@@ -250,7 +250,7 @@ static double create(struct plan *p, const char *name, const char *packages)
     return ready ? us : -1;
 }
 
-// ---- the first import ------------------------------------------------------------------------------------------
+// ---- the first import ---------------------------------------------------------------------------
 
 struct imports {
     struct bench_samples latency;
@@ -291,8 +291,8 @@ static bool import(struct plan *p, const char *environment, const char *module, 
     return true;
 }
 
-// Arguments: a state folder, repetitions.  What numpy's import alone takes, from the same layer, in an interpreter that
-// runs already.
+// Arguments: a state folder, repetitions.  What numpy's import alone takes, from the same layer, in
+// an interpreter that runs already.
 static const char numpy_code[] =
     "import glob, json, os, statistics, subprocess, sys\n"
     "found = glob.glob(sys.argv[1] + '/environments/layers/*/numpy/__init__.py')[0]\n"
@@ -350,7 +350,7 @@ static void measure_first(struct plan *p, bool warm, bool data)
             numpy.p99_us / 1000);
 }
 
-// ---- what another one costs ------------------------------------------------------------------------------------
+// ---- what another one costs ---------------------------------------------------------------------
 
 static double disk_bytes;
 
@@ -422,7 +422,7 @@ static void measure_install(struct plan *p, bool data)
             DISK_MIB * 1024, 1, "the limit, %d MiB", DISK_MIB);
 }
 
-// ---- lists -----------------------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 // Arguments: port, requests.
 static const char list_code[] =

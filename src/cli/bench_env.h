@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_env: environments of packages: the first import in a new session, cold and with a box that waits, what another
-// environment costs, how long a list takes, and an installation beside uv's.  Called by bench.c, in the first process.
-// All packages come from a folder: a small one that is made here, and with --find-links those of the caller, of which
-// numpy, pandas and matplotlib are measured when they are there.
+// bench_env: environments of packages: the first import in a new session, cold and with a box that
+// waits, what another environment costs, how long a list takes, and an installation beside uv's.
+// Called by bench.c, in the first process. All packages come from a folder: a small one that is
+// made here, and with --find-links those of the caller, of which numpy, pandas and matplotlib are
+// measured when they are there.
 
 #ifndef CONSTRICTOR_CLI_BENCH_ENV_H
 #define CONSTRICTOR_CLI_BENCH_ENV_H

@@ -30,7 +30,7 @@ struct driver {
 
 static void next(struct worker *w);
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static void ask(struct driver *d, enum bench_question question, struct bench_memory *ret)
 {
@@ -43,7 +43,7 @@ static void ask(struct driver *d, enum bench_question question, struct bench_mem
     *ret = s->answer;
 }
 
-// ---- runs ----------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------
 
 static bool is_over(const struct driver *d)
 {
@@ -129,7 +129,7 @@ static void next(struct worker *w)
     }
 }
 
-// ---- the start: when the stock is full -----------------------------------------------------------
+// ---- the start: when the stock is full ----------------------------------------------------------
 
 static void on_poll(evutil_socket_t fd, short what, void *argument)
 {

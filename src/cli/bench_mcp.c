@@ -71,7 +71,7 @@ static const struct {
     [BENCH_HTTP_MANY] = {"http_many", "HTTP, calls of 64 clients", HTTP, CLIENTS, NULL, 1},
 };
 
-// ---- which servers -------------------------------------------------------------------------------
+// ---- which servers ------------------------------------------------------------------------------
 
 // The version that its package.json gives, for the table.
 static void name_reference(struct plan *p, const char *folder)
@@ -151,7 +151,7 @@ static struct bench_clients *open_clients(struct plan *p, struct bench_server *s
     return c;
 }
 
-// ---- calls ---------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static bool run_calls(struct plan *p, struct bench_clients *clients, struct bench_calls *calls)
 {
@@ -261,7 +261,7 @@ static void close_side(struct side *side)
         bench_server_end(&side->server[i]);
 }
 
-// ---- code ----------------------------------------------------------------------------------------
+// ---- code ---------------------------------------------------------------------------------------
 
 // As the bare box is measured: one at a time, and the stock is full again before the next.
 static struct bench_mcp_side measure_code(struct plan *p, struct bench_clients *clients)
@@ -293,7 +293,7 @@ static void measure_runs(struct plan *p)
     p->ret->run_stdio = measure_code(p, p->ours.stdio);
 }
 
-// ---- idle sessions -------------------------------------------------------------------------------
+// ---- idle sessions ------------------------------------------------------------------------------
 
 // The gate of a server of ours: the child of its keeper that is the same program.
 static pid_t find_gate(pid_t keeper)
@@ -377,7 +377,7 @@ static void measure_sessions(struct plan *p)
     bench_server_end(&server);
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 void bench_mcp(const struct config *c, const char *program, const char *python, int stock,
                struct bench_mcp *ret)
@@ -410,7 +410,7 @@ void bench_mcp(const struct config *c, const char *program, const char *python, 
     measure_sessions(&p);
 }
 
-// ---- as JSON ---------------------------------------------------------------------------------------
+// ---- as JSON ------------------------------------------------------------------------------------
 
 static json_t *side_json(const struct bench_mcp_side *s)
 {

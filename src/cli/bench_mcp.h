@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_mcp: the MCP server under load, beside the protocol's own reference server.  Called by bench.c,
-// in the first process; the servers are children of it and are reached over pipes and loopback.
+// bench_mcp: the MCP server under load, beside the protocol's own reference server.  Called by
+// bench.c, in the first process; the servers are children of it and are reached over pipes and
+// loopback.
 
 #ifndef CONSTRICTOR_CLI_BENCH_MCP_H
 #define CONSTRICTOR_CLI_BENCH_MCP_H

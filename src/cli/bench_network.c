@@ -2,7 +2,8 @@
 //
 // bench_network: see bench_network.h.
 //
-// The same Python code is the client twice: in a box, through the broker, and in a plain interpreter.
+// The same Python code is the client twice: in a box, through the broker, and in a plain
+// interpreter.
 
 #include "cli/bench_network.h"
 
@@ -46,7 +47,7 @@ static bool note(struct plan *p, bool ok)
     return ok;
 }
 
-// ---- the far side --------------------------------------------------------------------------------
+// ---- the far side -------------------------------------------------------------------------------
 
 static bool send_all(int fd, const char *data, size_t length)
 {
@@ -112,7 +113,7 @@ static pid_t start_server(struct plan *p)
     return pid;
 }
 
-// ---- the near side -------------------------------------------------------------------------------
+// ---- the near side ------------------------------------------------------------------------------
 
 // Arguments: port, requests, new connections, downloads.
 static const char client_code[] =
@@ -200,7 +201,7 @@ static void measure_direct(struct plan *p)
     json_decref(o);
 }
 
-// ---- boxes ---------------------------------------------------------------------------------------
+// ---- boxes --------------------------------------------------------------------------------------
 
 struct side {
     struct bench_server server;
@@ -266,8 +267,8 @@ static bool open_starts(struct plan *p, struct starts *s, bool network)
     return ok;
 }
 
-// One at a time, and the stock is full again before the next: as fresh boxes are measured.  In turns, so that
-// both meet the same machine.
+// One at a time, and the stock is full again before the next: as fresh boxes are measured.  In
+// turns, so that both meet the same machine.
 static void measure_start(struct plan *p)
 {
     static struct starts plain, network; // large

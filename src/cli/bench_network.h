@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_network: what the network of a box costs: against boxes without, and against the same Python code that
-// dials by itself.  Called by bench.c, in the first process; a small HTTP server is a child of it, and all
-// traffic stays on loopback.
+// bench_network: what the network of a box costs: against boxes without, and against the same
+// Python code that dials by itself.  Called by bench.c, in the first process; a small HTTP server
+// is a child of it, and all traffic stays on loopback.
 
 #ifndef CONSTRICTOR_CLI_BENCH_NETWORK_H
 #define CONSTRICTOR_CLI_BENCH_NETWORK_H

@@ -41,7 +41,7 @@ static bool fail(struct plan *p, const char *what)
     return false;
 }
 
-// ---- one call ------------------------------------------------------------------------------------------
+// ---- one call -----------------------------------------------------------------------------------
 
 static bool send_all(int fd, const char *data, size_t length)
 {
@@ -108,7 +108,7 @@ static bool call(struct plan *p, const char *path, const char *body, const char 
     return strstr(tail, words) ? true : fail(p, "an answer is not what was expected");
 }
 
-// ---- memory --------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static double rss_kib(long pid)
 {
@@ -139,7 +139,7 @@ static double server_mib(const struct plan *p)
     return sum / 1024;
 }
 
-// ---- the rows ------------------------------------------------------------------------------------------
+// ---- the rows -----------------------------------------------------------------------------------
 
 static struct bench_env_row *add(struct plan *p, const char *key, const char *text,
                                  const char *unit, double target)

@@ -49,7 +49,7 @@ static bool note(struct plan *p, bool ok)
     return ok;
 }
 
-// ---- a server and its client ---------------------------------------------------------------------
+// ---- a server and its client --------------------------------------------------------------------
 
 struct side {
     struct bench_server server;
@@ -106,7 +106,7 @@ static bool tool(struct plan *p, const struct side *s, const char *name, const c
     return note(p, bench_clients_tool(s->client, name, arguments, p->why, sizeof p->why));
 }
 
-// ---- runs, opening, checkpoints ------------------------------------------------------------------
+// ---- runs, opening, checkpoints -----------------------------------------------------------------
 
 // What a call took beyond the time that its code had the box.
 static void take_rest(const char *answer, size_t length, double us, void *argument)
@@ -180,7 +180,7 @@ static void measure_checkpoints(struct plan *p)
     close_side(&s);
 }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static double proc_kib(pid_t pid, const char *file, const char *key)
 {
@@ -206,8 +206,8 @@ static size_t add_children(pid_t pid, pid_t *list, size_t count)
     return count;
 }
 
-// All processes of a server, in MiB; page tables, which nobody shares, beside it.  An init shares its
-// memory with the user process, which counts once.
+// All processes of a server, in MiB; page tables, which nobody shares, beside it.  An init shares
+// its memory with the user process, which counts once.
 static double weigh(struct plan *p, pid_t server, double *ret_tables)
 {
     static pid_t list[PROCESSES_MAX], parents[PROCESSES_MAX];
@@ -282,7 +282,7 @@ static void measure_memory(struct plan *p)
         p->ret->session_mib = weigh_sessions(p, true, p->ret->sessions, &p->ret->total_mib);
 }
 
-// ---- files over REST -----------------------------------------------------------------------------
+// ---- files over REST ----------------------------------------------------------------------------
 
 static bool send_all(int fd, const char *data, size_t length)
 {
@@ -297,7 +297,8 @@ static bool send_all(int fd, const char *data, size_t length)
     return true;
 }
 
-// One request and its whole answer, whose body goes to `ret` (FILE_BYTES).  Returns its length, or -1.
+// One request and its whole answer, whose body goes to `ret` (FILE_BYTES).  Returns its length, or
+// -1.
 static ssize_t exchange(struct plan *p, int fd, int port, const char *line, const char *body,
                         size_t length, char *ret)
 {
@@ -378,7 +379,7 @@ static void measure_files(struct plan *p)
     close_side(&s);
 }
 
-// ---- what it is measured against -----------------------------------------------------------------
+// ---- what it is measured against ----------------------------------------------------------------
 
 static const char kernel_code[] =
     "import json, os, statistics, sys, tempfile, time\n"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_session: sessions, files and figures, beside an ipykernel and matplotlib by themselves.  Called by
-// bench.c, in the first process; the servers are children of it and are reached over pipes and loopback.
+// bench_session: sessions, files and figures, beside an ipykernel and matplotlib by themselves.
+// Called by bench.c, in the first process; the servers are children of it and are reached over
+// pipes and loopback.
 
 #ifndef CONSTRICTOR_CLI_BENCH_SESSION_H
 #define CONSTRICTOR_CLI_BENCH_SESSION_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check: `constrictor check`.  cmd_check() works in the first process: it reads the source with the rights of the
-// user, then hands over to the keeper; check_gate() is the gate's side, which has a box look at the source
-// (check/check.h) and prints what it says.  Nothing of the source is executed.
+// check: `constrictor check`.  cmd_check() works in the first process: it reads the source with the
+// rights of the user, then hands over to the keeper; check_gate() is the gate's side, which has a
+// box look at the source (check/check.h) and prints what it says.  Nothing of the source is
+// executed.
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,16 +13,16 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "check/check.h"
+#include "check/check_words.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/network.h"
 #include "cli/run_packages.h"
 #include "config/code_policy.h"
-#include "check/check.h"
-#include "check/check_words.h"
-#include "run/gate.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"
+#include "run/gate.h"
 
 struct job {
     const struct config *config;

@@ -50,7 +50,8 @@ void help_print_short(FILE *out, const struct command *commands);
 void help_print_all(FILE *out, const struct command *commands);
 void help_print_command(FILE *out, const struct command *command);
 
-// What `constrictor config --print` writes: `values` depends on `c`, the other two only on the table.
+// What `constrictor config --print` writes: `values` depends on `c`, the other two only on the
+// table.
 void show_print_values(FILE *out, const struct config *c);
 void show_print_env(FILE *out);
 void show_print_docs(FILE *out);

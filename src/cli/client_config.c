@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// client_config: `constrictor client-config NAME`: the lines that enter this server into an MCP client.
-// The snippet goes to stdout and where it belongs to stderr, so that the output can be used as a file.
+// client_config: `constrictor client-config NAME`: the lines that enter this server into an MCP
+// client. The snippet goes to stdout and where it belongs to stderr, so that the output can be used
+// as a file.
 
 #include <errno.h>
 #include <limits.h>
@@ -66,7 +67,7 @@ int client_program(char *ret, size_t cap, struct err *e)
     return 0;
 }
 
-// ---- the command ---------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
 static void names(char *ret, size_t cap)
 {

@@ -59,7 +59,7 @@ void collector_place(const char *folder, const char *saved, char ret[COLLECTOR_P
     snprintf(ret, COLLECTOR_PLACE_MAX, "%.*s/%s", (int)length, folder, saved);
 }
 
-// ---- in the collector ----------------------------------------------------------------------------
+// ---- in the collector ---------------------------------------------------------------------------
 
 struct work {
     const char *folder; // as the caller wrote it
@@ -88,8 +88,8 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct collector_answer 
     return -1;
 }
 
-// SECURITY: the path is checked as if nobody had done it before.  `..`, an absolute path, a name with an
-// escape sequence for the terminal or a line's end: refused.
+// SECURITY: the path is checked as if nobody had done it before.  `..`, an absolute path, a name
+// with an escape sequence for the terminal or a line's end: refused.
 static int check_path(const struct ask *ask, struct target *t, struct collector_answer *a)
 {
     char path[SCRATCH_PATH_MAX + 1];
@@ -109,8 +109,8 @@ static int check_path(const struct ask *ask, struct target *t, struct collector_
     return 0;
 }
 
-// SECURITY: one step down, and only down: a symbolic link that somebody left in the folder (sub -> /etc)
-// would lead what hostile code made to where it must not be.
+// SECURITY: one step down, and only down: a symbolic link that somebody left in the folder (sub ->
+// /etc) would lead what hostile code made to where it must not be.
 static int open_step(int folder, const char *name)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
@@ -157,8 +157,8 @@ static void number_name(const char *name, unsigned number, char *ret, size_t cap
     snprintf(ret, cap, "%.*s-%u%s", (int)stem, name, number, name + stem);
 }
 
-// SECURITY: O_EXCL: what is there is never written to, be it a file, or a link to one that somebody left
-// under the name that code was going to use.  The mode gives nobody a program to start.
+// SECURITY: O_EXCL: what is there is never written to, be it a file, or a link to one that somebody
+// left under the name that code was going to use.  The mode gives nobody a program to start.
 static int create(struct target *t, struct collector_answer *a)
 {
     char name[COLLECTOR_SAVED_MAX];
@@ -190,7 +190,8 @@ static int check_room(const struct work *w, uint64_t size, struct collector_answ
     return 0;
 }
 
-// The pieces behind an ask, all of them, so that the next thing read is an ask again.  Returns the size of the file,
+// The pieces behind an ask, all of them, so that the next thing read is an ask again.  Returns the
+// size of the file,
 // -EPIPE when the gate is gone or says what no gate says, or another negative errno.
 static int64_t take_pieces(struct work *w, int to, uint64_t size)
 {
@@ -296,7 +297,8 @@ static bool serve(struct work *w)
     return fd_send(SOCK_FD, &a, sizeof a, NULL, 0) == 0;
 }
 
-// Keeps its two descriptors and nothing else; Ctrl-C is for the run, and what is saved is then saved whole.
+// Keeps its two descriptors and nothing else; Ctrl-C is for the run, and what is saved is then
+// saved whole.
 static void become_collector(int sock, int folder, const struct config *c)
 {
     static struct work w; // large
@@ -308,8 +310,8 @@ static void become_collector(int sock, int folder, const struct config *c)
     if (dup3(sock, SOCK_FD, O_CLOEXEC) < 0 || dup3(folder, FOLDER_FD, O_CLOEXEC) < 0 ||
         sys_close_range(FIRST_OTHER_FD, ~0U) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         _exit(70);
-    // SECURITY: should one of the checks above be wrong: there is nothing else that could be reached.
-    // A kernel without it leaves the checks.
+    // SECURITY: should one of the checks above be wrong: there is nothing else that could be
+    // reached. A kernel without it leaves the checks.
     (void)landlock_seal_writer(landlock_abi(), FOLDER_FD);
     w = (struct work){
         .folder = c->out, .quiet = c->json, .room = c->scratch_bytes + DISPLAY_BYTES_MAX};
@@ -318,7 +320,7 @@ static void become_collector(int sock, int folder, const struct config *c)
     _exit(0);
 }
 
-// ---- in the first process ------------------------------------------------------------------------
+// ---- in the first process -----------------------------------------------------------------------
 
 static int open_out(const char *path, struct err *e)
 {
@@ -373,7 +375,7 @@ void collector_end(struct collector *k, bool now)
     k->pid = 0;
 }
 
-// ---- in the gate ---------------------------------------------------------------------------------
+// ---- in the gate --------------------------------------------------------------------------------
 
 static int send_piece(int sock, enum kind kind, const void *data, size_t length, uint64_t at)
 {

@@ -2,16 +2,16 @@
 //
 // collector: writes what a run left behind below the folder of `--out`.
 //
-// A gate has no rights on files, for it handles what hostile code made.  So `constrictor run` forks this
-// small process before it becomes a keeper.  The collector has the caller's own rights, and of these only
-// that one folder; the gate hands it names and bytes over a socket.
+// A gate has no rights on files, for it handles what hostile code made.  So `constrictor run` forks
+// this small process before it becomes a keeper.  The collector has the caller's own rights, and of
+// these only that one folder; the gate hands it names and bytes over a socket.
 //
 //   collector_start, collector_end   in the first process
 //   the others                       in the gate
 //
-// SECURITY: the collector takes the gate for a gate that hostile code has taken over.  Whatever it is told,
-// it makes new files and folders below one folder, a bounded number with a bounded size, follows no link,
-// and changes nothing that was there.
+// SECURITY: the collector takes the gate for a gate that hostile code has taken over.  Whatever it
+// is told, it makes new files and folders below one folder, a bounded number with a bounded size,
+// follows no link, and changes nothing that was there.
 
 #ifndef CONSTRICTOR_CLI_COLLECTOR_H
 #define CONSTRICTOR_CLI_COLLECTOR_H
@@ -53,8 +53,9 @@ void collector_end(struct collector *k, bool now);
 // "out/plot.png", for people.
 void collector_place(const char *folder, const char *saved, char ret[COLLECTOR_PLACE_MAX]);
 
-// One file after the other: its name, which has been through scratch_path(), and how many bytes it has at most;
-// its bytes, in any order, where those that do not come are 0; and its end, which waits for the answer.
+// One file after the other: its name, which has been through scratch_path(), and how many bytes it
+// has at most; its bytes, in any order, where those that do not come are 0; and its end, which
+// waits for the answer.
 void collector_begin(int sock, const char *path, uint64_t size);
 void collector_data(int sock, const void *data, size_t length, uint64_t offset);
 void collector_finish(int sock, uint64_t size, struct collector_answer *ret);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// doctor: `constrictor doctor`.  Makes a box, looks at every layer from inside it, and prints what is
-// live and how to get what is not.  When a box came up, doctor_gate() prints, in a gate without any
-// rights; when none did, the first process finds out why, layer by layer, and prints.
+// doctor: `constrictor doctor`.  Makes a box, looks at every layer from inside it, and prints what
+// is live and how to get what is not.  When a box came up, doctor_gate() prints, in a gate without
+// any rights; when none did, the first process finds out why, layer by layer, and prints.
 
 #include "cli/doctor.h"
 
@@ -15,9 +15,9 @@
 #include "cli/cli.h"
 #include "cli/once.h"
 #include "cli/selftest.h"
-#include "run/result.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"
+#include "run/result.h"
 
 struct visit {
     struct doctor doctor;
@@ -26,8 +26,8 @@ struct visit {
 
 // ---- what is known without a box ----------------------------------------------------------------
 
-// The probes know the cause better than the step that failed; else the layer that the step belongs to
-// gets it as its cause.
+// The probes know the cause better than the step that failed; else the layer that the step belongs
+// to gets it as its cause.
 static void blame(struct doctor *d)
 {
     struct err *e = &d->error;
@@ -43,7 +43,8 @@ static void blame(struct doctor *d)
                  e->hint);
 }
 
-// No box came up: only what the probes missed, and what was opened before boxes are made, is certain.
+// No box came up: only what the probes missed, and what was opened before boxes are made, is
+// certain.
 static void mark_untested(struct doctor *d)
 {
     for (int i = 0; i < LAYER_MAX; i++)

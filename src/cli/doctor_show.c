@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// doctor_show: prints what doctor found, as a table or as one JSON object.  Runs in the gate, or in the
-// first process when no box came up.
+// doctor_show: prints what doctor found, as a table or as one JSON object.  Runs in the gate, or in
+// the first process when no box came up.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +181,8 @@ static void put(enum colour colour, int width, const char *text)
                                         [BOLD] = "\033[1m"};
     char buf[4096];
     snprintf(buf, sizeof buf, "%s", text);
-    // SECURITY: paths and module errors come from elsewhere; control characters would drive the terminal.
+    // SECURITY: paths and module errors come from elsewhere; control characters would drive the
+    // terminal.
     text_sanitize(buf);
     if (colours && colour != PLAIN)
         printf("%s%-*s\033[0m", codes[colour], width, buf);
@@ -229,10 +230,9 @@ static void show_interpreter(const struct doctor *d)
     put_row("tree", text);
     size_t i;
     json_t *one;
-    json_array_foreach(json_object_get(d->report, "preloaded"), i, one)
+    json_array_foreach (json_object_get(d->report, "preloaded"), i, one)
         put_row(i ? "" : "preloaded", json_is_string(one) ? json_string_value(one) : "");
-    json_array_foreach(json_object_get(d->report, "failed"), i, one)
-    {
+    json_array_foreach (json_object_get(d->report, "failed"), i, one) {
         const char *name = json_string_value(json_object_get(one, "name"));
         const char *why = json_string_value(json_object_get(one, "error"));
         snprintf(text, sizeof text, "%s: %s", name ? name : "?", why ? why : "?");
@@ -288,8 +288,7 @@ static void show_self_test(json_t *test)
         return;
     put(BOLD, 0, "Self-test: escapes tried inside a box without network");
     putchar('\n');
-    json_array_foreach(json_object_get(test, "probes"), i, one)
-    {
+    json_array_foreach (json_object_get(test, "probes"), i, one) {
         bool held = json_is_true(json_object_get(one, "held"));
         printf("  %-18s", json_string_value(json_object_get(one, "name")));
         put(held ? GREEN : RED, 8, held ? "held" : "BROKEN");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env: `constrictor env`: environments of packages, for people.  cmd_env() works in the first process: it reads the
-// command line, and finds out who has the environments: a server that runs, which is then asked over REST, or nobody:
-// then this program opens them itself, with a keeper and a gate of its own.
+// env: `constrictor env`: environments of packages, for people.  cmd_env() works in the first
+// process: it reads the command line, and finds out who has the environments: a server that runs,
+// which is then asked over REST, or nobody: then this program opens them itself, with a keeper and
+// a gate of its own.
 
 #include "cli/env.h"
 
@@ -138,7 +139,8 @@ static int with_file(struct env_command *ask, const char *url)
     return env_file_finish(ask, status == 0, &e) < 0 ? cli_fail(&e, ask->config->json) : status;
 }
 
-// `env create NAME --preload MODULES` declares them for the environment; elsewhere it is what it is for every command.
+// `env create NAME --preload MODULES` declares them for the environment; elsewhere it is what it is
+// for every command.
 static int read_preload(struct env_command *ask, struct err *e)
 {
     const struct config *c = ask->config;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_file: the file of `constrictor env export` and `env import`: see env.h.  Opened in the first process, with the
-// rights of whoever called it; nothing here looks at what is in it.
+// env_file: the file of `constrictor env export` and `env import`: see env.h.  Opened in the first
+// process, with the rights of whoever called it; nothing here looks at what is in it.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static int part_name(const struct env_command *ask, char ret[PATH_MAX], struct e
                                            "the name of the file is too long");
 }
 
-// ---- out ---------------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 static int open_out(struct env_command *ask, struct err *e)
 {
@@ -78,7 +78,7 @@ json_t *env_file_answer(const struct env_command *ask, uint64_t bytes)
                      (json_int_t)bytes);
 }
 
-// ---- in ----------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 // The porter reads ordinary files only: what comes from a pipe is put into one without a name.
 static int copy_in(int from, struct err *e)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_local: see env.h.  `constrictor env` without a server: env_local() makes the keeper out of the first process,
-// env_gate() is its gate, which opens the environments, does one thing, and prints what came of it.
+// env_local: see env.h.  `constrictor env` without a server: env_local() makes the keeper out of
+// the first process, env_gate() is its gate, which opens the environments, does one thing, and
+// prints what came of it.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +16,12 @@
 #include "cli/env.h"
 #include "cli/network.h"
 #include "env/envs.h"
-#include "run/gate.h"
-#include "env/warm_boxes.h"
 #include "env/packages.h"
 #include "env/preload.h"
+#include "env/warm_boxes.h"
 #include "keeper/keeper.h"
 #include "porter/porter.h"
+#include "run/gate.h"
 
 static const char owner[] = ""; // as on a server without keys
 
@@ -40,7 +41,7 @@ static void finish(struct work *w)
     event_base_loopbreak(w->gate.base);
 }
 
-// ---- jobs --------------------------------------------------------------------------------------------------
+// ---- jobs ---------------------------------------------------------------------------------------
 
 static void on_progress(struct env_job *j, const json_t *status, void *argument)
 {
@@ -104,7 +105,7 @@ static void on_signal(evutil_socket_t sig, short what, void *argument)
         event_base_loopbreak(w->gate.base);
 }
 
-// ---- looking -------------------------------------------------------------------------------------------------
+// ---- looking ------------------------------------------------------------------------------------
 
 static void on_packages(json_t *answer, const struct err *e, void *argument)
 {
@@ -194,7 +195,7 @@ static int begin(struct work *w)
     return err_set(&w->error, ERR_INTERNAL, 0, NULL, "'env' does not know what to do");
 }
 
-// ---- the gate ------------------------------------------------------------------------------------------------
+// ---- the gate -----------------------------------------------------------------------------------
 
 static int catch_signals(struct work *w, struct err *e)
 {

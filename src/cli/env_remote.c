@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_remote: see env.h.  `constrictor env` by asking a server over REST (docs/rest.md).  Runs in the first process,
-// with the rights of whoever called it; a job goes on in the server when this one is interrupted.
+// env_remote: see env.h.  `constrictor env` by asking a server over REST (docs/rest.md).  Runs in
+// the first process, with the rights of whoever called it; a job goes on in the server when this
+// one is interrupted.
 //
-// SECURITY: the server may be anybody's: its answers are bounded, and what is printed of them is cleaned (env_words.c).
+// SECURITY: the server may be anybody's: its answers are bounded, and what is printed of them is
+// cleaned (env_words.c).
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -46,7 +48,7 @@ struct talk {
     uint64_t written;
 };
 
-// ---- where ---------------------------------------------------------------------------------------------------
+// ---- where --------------------------------------------------------------------------------------
 
 // "http://127.0.0.1:8000/mcp" and "http://127.0.0.1:8000/" mean the same server.
 static int read_url(struct talk *t, struct err *e)
@@ -81,7 +83,7 @@ static int read_url(struct talk *t, struct err *e)
     return r;
 }
 
-// ---- one request ---------------------------------------------------------------------------------------------
+// ---- one request --------------------------------------------------------------------------------
 
 // Takes the lines of a stream that are complete.
 static void read_lines(struct talk *t)
@@ -254,7 +256,7 @@ static int ask_server(struct talk *t, enum evhttp_cmd_type method, const char *p
     return t->over && t->status && t->last ? 0 : failed(t, e);
 }
 
-// ---- what is asked -------------------------------------------------------------------------------------------
+// ---- what is asked ------------------------------------------------------------------------------
 
 // A name or text as a part of a path or query.
 static int encode(const char *text, char *buf, size_t cap, struct err *e)
@@ -289,8 +291,7 @@ static int uninstall_path(const struct env_command *ask, const char *name, char 
     char all[PATH_MAX_ / 8] = "", coded[PATH_MAX_ / 2];
     size_t at = 0, i;
     json_t *item;
-    json_array_foreach(ask->packages, i, item)
-    {
+    json_array_foreach (ask->packages, i, item) {
         int n = snprintf(all + at, sizeof all - at, "%s%s", i ? " " : "", json_string_value(item));
         if (n < 0 || (size_t)n >= sizeof all - at)
             return err_set(e, ERR_BAD_VALUE, 0, "remove some at a time",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_show: see env.h.  Runs in the gate of `constrictor env`, or in its first process when a server is asked.
+// env_show: see env.h.  Runs in the gate of `constrictor env`, or in its first process when a
+// server is asked.
 
 #include <stdio.h>
 #include <stdlib.h>

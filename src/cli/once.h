@@ -23,8 +23,8 @@ struct once {
     json_t *argv;               // taken
     json_t *network;            // a layer, taken; NULL: what the configuration allows
     enum run_packages packages; // its keeper was started with run_packages_add_to_plan()
-    // As in struct exec_request, with this struct as x->request.argument; NULL: output is collected,
-    // files are not looked at.
+    // As in struct exec_request, with this struct as x->request.argument; NULL: output is
+    // collected, files are not looked at.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
     const struct exec_taker *taker;
     void *argument; // of the caller's

@@ -39,7 +39,7 @@ void page_init(struct page *p)
              text);
 }
 
-// ---- the page ------------------------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------
 
 // The one way text gets onto the page.
 static void put(FILE *out, const char *text)

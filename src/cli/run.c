@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// run: `constrictor run`.  cmd_run() works in the first process: it reads the source with the rights
-// of the user, then hands over to the keeper; run_gate() is the gate's side, with one client: this
-// terminal.  What the code made is shown there (terminal.c) and saved (collector.c).
+// run: `constrictor run`.  cmd_run() works in the first process: it reads the source with the
+// rights of the user, then hands over to the keeper; run_gate() is the gate's side, with one
+// client: this terminal.  What the code made is shown there (terminal.c) and saved (collector.c).
 
 #include <errno.h>
 #include <jansson.h>
@@ -21,12 +21,12 @@
 #include "cli/network.h"
 #include "cli/once.h"
 #include "cli/terminal.h"
+#include "keeper/keeper.h"
 #include "run/display.h"
-#include "json/encode.h"
 #include "run/events.h"
 #include "run/result.h"
 #include "run/source.h"
-#include "keeper/keeper.h"
+#include "json/encode.h"
 
 struct job {
     const struct config *config;
@@ -49,7 +49,7 @@ struct job {
     bool comparing, saving;
 };
 
-// ---- the source --------------------------------------------------------------------------------------
+// ---- the source ---------------------------------------------------------------------------------
 
 static int load_source(struct job *job, const struct config *c, char **argv, struct err *e)
 {
@@ -74,7 +74,7 @@ static int name_source(struct job *job, const struct config *c, int argc, char *
     return job->argv && job->filename ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
 }
 
-// ---- the gate's side -----------------------------------------------------------------------------------
+// ---- the gate's side ----------------------------------------------------------------------------
 
 // Why output of the code could not be passed on, which ends the run; 0: it could.
 static int unwritten;
@@ -84,8 +84,9 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
 {
     (void)x;
     int fd = stream == RUN_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
-    // A reader that is slow must not hold up the clock: what it does not take now waits in the buffer,
-    // which the output limit bounds, and PIPE_BUF bytes are what a ready pipe takes at once.
+    // A reader that is slow must not hold up the clock: what it does not take now waits in the
+    // buffer, which the output limit bounds, and PIPE_BUF bytes are what a ready pipe takes at
+    // once.
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     while (evbuffer_get_length(data) > 0 && poll(&ready, 1, 0) > 0) {
         int n = evbuffer_write_atmost(data, fd, PIPE_BUF);
@@ -117,14 +118,14 @@ static void warn_of_preloads(const struct keeper_facts *facts)
 {
     json_t *report = json_loads(facts->zygote_report, 0, NULL), *entry;
     size_t i;
-    json_array_foreach(json_object_get(report, "failed"), i, entry)
+    json_array_foreach (json_object_get(report, "failed"), i, entry)
         fprintf(stderr, "constrictor: warning: preload '%s' failed: %s\n",
                 json_string_value(json_object_get(entry, "name")),
                 json_string_value(json_object_get(entry, "error")));
     json_decref(report);
 }
 
-// ---- files ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 // The only descriptor of the plan; gate_enter() has given it another number.
 static int collector_of(const struct job *job)
@@ -162,7 +163,8 @@ static void begin_saving(struct job *job)
         collector_begin(collector_of(job), job->file, job->file_size);
 }
 
-// It is not the script after all: the bytes before `offset`, which were the same, are saved from ours.
+// It is not the script after all: the bytes before `offset`, which were the same, are saved from
+// ours.
 static void stop_comparing(struct job *job, uint64_t offset)
 {
     job->comparing = false;
@@ -195,7 +197,8 @@ static int on_file_data(struct exec *x, const void *data, size_t length, uint64_
         stop_comparing(job, offset);
     if (job->saving)
         collector_data(collector_of(job), data, length, offset);
-    // The collector has refused a file that is larger than everything it may save, and says so at the end.
+    // The collector has refused a file that is larger than everything it may save, and says so at
+    // the end.
     bool hopeless = job->file_size > job->config->scratch_bytes + DISPLAY_BYTES_MAX;
     return hopeless || (!job->comparing && !job->saving);
 }
@@ -233,7 +236,7 @@ static void mark_files(const struct job *job, json_t *list)
     }
 }
 
-// ---- pictures ------------------------------------------------------------------------------------
+// ---- pictures -----------------------------------------------------------------------------------
 
 static const struct {
     const char *mime_type, *extension;
@@ -303,8 +306,7 @@ static void print_display(struct job *job, json_t *o)
     json_t *item;
     size_t i;
     unsigned number = 0;
-    json_array_foreach(json_object_get(o, "display"), i, item)
-    {
+    json_array_foreach (json_object_get(o, "display"), i, item) {
         struct picture p;
         json_t *text = json_object_get(item, "text/plain");
         if (display_picture(item, &p)) {
@@ -321,7 +323,7 @@ static void print_display(struct job *job, json_t *o)
                 (long long)json_integer_value(omitted));
 }
 
-// ---- the end -------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 static void print_error(const struct job *job)
 {
@@ -358,15 +360,15 @@ static void print_files(const struct job *job, json_t *o)
         fprintf(stderr, "constrictor: files: %s\n", error);
 }
 
-// What the code was kept from, once each; the exception, if there was one, may be about something else.
+// What the code was kept from, once each; the exception, if there was one, may be about something
+// else.
 static void print_refusals(json_t *o)
 {
     json_t *event, *omitted = json_object_get(o, "security_events_omitted");
     const char *why = json_string_value(json_object_get(o, "network_error")),
                *told = json_string_value(json_object_get(o, "hint"));
     size_t i;
-    json_array_foreach(json_object_get(o, "security_events"), i, event)
-    {
+    json_array_foreach (json_object_get(o, "security_events"), i, event) {
         char text[1024];
         events_describe(event, text, sizeof text);
         if (!told || !strstr(told, text))

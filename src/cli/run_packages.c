@@ -39,8 +39,9 @@ int run_packages_open(enum run_packages need, struct gate *g, struct err *e)
     return need == RUN_PACKAGES_MUST ? r : 0; // else the run says what it lacks, if it does
 }
 
-// A list on the command line is cut at its commas, also within "numpy>=2,<3" and "pandas[excel,html]": what begins
-// with a comparison, or comes before a bracket is closed, belongs to the one before.
+// A list on the command line is cut at its commas, also within "numpy>=2,<3" and
+// "pandas[excel,html]": what begins with a comparison, or comes before a bracket is closed, belongs
+// to the one before.
 int run_packages_list(const struct config *c, json_t **ret, struct err *e)
 {
     _cleanup_free_ char *text = NULL;

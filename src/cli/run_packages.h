@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// run_packages: environments of packages for a command that has code run or checked once (`run`, `check`): those
-// that are named with --env or --package, those of the code's own metadata (PEP 723), and RestrictedPython
-// for the policy of that name.  A command that needs none of them starts without, which is faster.
+// run_packages: environments of packages for a command that has code run or checked once (`run`,
+// `check`): those that are named with --env or --package, those of the code's own metadata (PEP
+// 723), and RestrictedPython for the policy of that name.  A command that needs none of them starts
+// without, which is faster.
 
 #ifndef CONSTRICTOR_CLI_RUN_PACKAGES_H
 #define CONSTRICTOR_CLI_RUN_PACKAGES_H
@@ -12,8 +13,8 @@
 
 #include "base/err.h"
 #include "config/config.h"
-#include "run/gate.h"
 #include "keeper/keeper.h"
+#include "run/gate.h"
 
 enum run_packages {
     RUN_PACKAGES_NONE,
@@ -23,7 +24,8 @@ enum run_packages {
 
 enum run_packages run_packages_needed(const struct config *c, const char *code, size_t length);
 
-// Before the keeper is started: a state folder, who writes to it, and an interpreter that looks what it has.
+// Before the keeper is started: a state folder, who writes to it, and an interpreter that looks
+// what it has.
 void run_packages_add_to_plan(enum run_packages need, struct keeper_plan *plan);
 
 // In the gate, after gate_enter().

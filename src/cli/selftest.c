@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// selftest: see selftest.h.  The first half is prepared in the gate before it gives up its rights, the
-// second half reads the box's answer after that.
+// selftest: see selftest.h.  The first half is prepared in the gate before it gives up its rights,
+// the second half reads the box's answer after that.
 
 #include "cli/selftest.h"
 
@@ -36,8 +36,8 @@ static const struct probe {
 #undef PROBE
 };
 
-// Runs in the box, as ordinary user code; the value of its last line is the answer.  Every body runs
-// in a child, so that it may die, confine itself or leave processes behind.
+// Runs in the box, as ordinary user code; the value of its last line is the answer.  Every body
+// runs in a child, so that it may die, confine itself or leave processes behind.
 const char selftest_code[] =
     "import errno, json, os, select, signal, stat, struct, sys, time\n"
     "try:\n"
@@ -284,8 +284,7 @@ static const char *find_outcome(const struct probe *probe, json_t *said, bool *r
     }
     size_t i;
     json_t *one;
-    json_array_foreach(said, i, one)
-    {
+    json_array_foreach (said, i, one) {
         const char *word = json_string_value(one);
         if (!word || !is_expected(probe->expected, word))
             return word ? word : "no answer";

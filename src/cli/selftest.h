@@ -16,15 +16,16 @@
 // The Python source of it, the same for every call.
 extern const char selftest_code[];
 
-// sys.argv for that source, with the table in it: new.  To be called with the host's namespaces still
-// around.  NULL when memory is out.
+// sys.argv for that source, with the table in it: new.  To be called with the host's namespaces
+// still around.  NULL when memory is out.
 json_t *selftest_argv(const struct config *config, const struct interp *interp, bool with_probes);
 
-// What the box answered about a layer: 1 it holds, 0 it does not, -1 it could not be seen (or is not
-// in the table).  `ret_text` says how; it belongs to `answer`.
+// What the box answered about a layer: 1 it holds, 0 it does not, -1 it could not be seen (or is
+// not in the table).  `ret_text` says how; it belongs to `answer`.
 int selftest_look(json_t *answer, enum layer layer, const char **ret_text);
 
-// {"held": n, "total": n, "probes": [{"name", "what", "held", "outcome"}...]} from the box's answer.
+// {"held": n, "total": n, "probes": [{"name", "what", "held", "outcome"}...]} from the box's
+// answer.
 json_t *selftest_judge(json_t *answer);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// serve: `constrictor serve` and `constrictor stdio`.  Each command opens what needs rights in the first
-// process, which becomes the keeper; its gate gives the rights up and serves.
+// serve: `constrictor serve` and `constrictor stdio`.  Each command opens what needs rights in the
+// first process, which becomes the keeper; its gate gives the rights up and serves.
 
 #include "cli/serve.h"
 
@@ -21,26 +21,26 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "check/policy_layer.h"
 #include "cli/cli.h"
 #include "cli/network.h"
 #include "config/code_policy.h"
-#include "http/door.h"
 #include "env/envs.h"
-#include "run/network.h"
-#include "http/peer.h"
-#include "check/policy_layer.h"
-#include "session/session.h"
 #include "files/store.h"
+#include "http/door.h"
+#include "http/peer.h"
 #include "keeper/keeper.h"
-#include "mcp/transport/http.h"
-#include "mcp/protocol/listen.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/listen.h"
+#include "mcp/transport/http.h"
 #include "mcp/transport/sse.h"
 #include "mcp/transport/stdio.h"
 #include "net/policy.h"
 #include "porter/porter.h"
 #include "rest/files.h"
 #include "rest/rest.h"
+#include "run/network.h"
+#include "session/session.h"
 
 // What both servers are made of; there is one in a gate.
 struct server {
@@ -57,7 +57,7 @@ struct server {
     unsigned network_generation;
 };
 
-// ---- both ----------------------------------------------------------------------------------------
+// ---- both ---------------------------------------------------------------------------------------
 
 // Without it code runs all the same; its files have no links then.
 static void open_store(struct server *s)
@@ -132,7 +132,7 @@ static int run_keeper(const struct keeper_plan *plan)
     return cli_fail(&e, false);
 }
 
-// ---- stdio ---------------------------------------------------------------------------------------
+// ---- stdio --------------------------------------------------------------------------------------
 
 static void on_stdio_end(void *argument)
 {
@@ -189,7 +189,7 @@ int cmd_stdio(const struct config *c, int argc, char **argv)
     return run_keeper(&plan);
 }
 
-// ---- the listening socket ------------------------------------------------------------------------
+// ---- the listening socket -----------------------------------------------------------------------
 
 enum { BACKLOG = 1024, BASE_URL_MAX = 1100 };
 
@@ -283,7 +283,7 @@ static int find_url(struct listener *l, struct err *e)
     return 0;
 }
 
-// ---- serve ---------------------------------------------------------------------------------------
+// ---- serve --------------------------------------------------------------------------------------
 
 // Code that runs gets a while to end; then answers get a moment to leave.
 enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20, FILES_MS = 5000 };
@@ -430,8 +430,8 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
     return r;
 }
 
-// SECURITY: a gate that replaces another has the keys of the program's start in its memory; it serves
-// nobody before the keeper has sent those that are in force now.
+// SECURITY: a gate that replaces another has the keys of the program's start in its memory; it
+// serves nobody before the keeper has sent those that are in force now.
 static int await_files(struct server *s, struct err *e)
 {
     int64_t until_ms = clock_ms() + FILES_MS;
@@ -465,10 +465,11 @@ static int serve_gate(int sock, const struct keeper_facts *facts, void *argument
     return 0; // the rest goes with the process, the boxes with the keeper
 }
 
-// ---- the log -------------------------------------------------------------------------------------
+// ---- the log ------------------------------------------------------------------------------------
 
-// Puts a file in the place of stderr, for this process and all that come of it: they all log there.  -1: there
-// is no --log-dir, else the stderr of before, for what has to be said to whoever started us.
+// Puts a file in the place of stderr, for this process and all that come of it: they all log there.
+// -1: there is no --log-dir, else the stderr of before, for what has to be said to whoever started
+// us.
 static int divert_log(const struct config *c, int *ret_before, struct err *e)
 {
     *ret_before = -1;

@@ -11,11 +11,11 @@
 
 #include "base/err.h"
 #include "config/config.h"
-#include "run/gate.h"
 #include "http/http.h"
 #include "mcp/protocol/mcp.h"
+#include "run/gate.h"
 
-// ---- the programs that MCP servers are entered into (client_config.c) ---------------------------------
+// ---- the programs that MCP servers are entered into (client_config.c) ---------------------------
 
 struct client {
     const char *name, *title;
@@ -38,7 +38,7 @@ json_t *client_snippet(const struct client *client, const char *program, const c
 // The absolute path of this program.
 int client_program(char *ret, size_t cap, struct err *e);
 
-// ---- the page of a server (page.c) --------------------------------------------------------------------
+// ---- the page of a server (page.c) --------------------------------------------------------------
 
 struct page {
     const struct config *config;

@@ -2,9 +2,10 @@
 //
 // terminal: see terminal.h.
 //
-// SECURITY: what is written between an introducer and its end is digits of ours, and base64 that display.c
-// has compared with what an encoder makes; or what libsixel made of pixels.  No name, title or other text
-// of the code gets there, so none can end the sequence and begin one of its own.
+// SECURITY: what is written between an introducer and its end is digits of ours, and base64 that
+// display.c has compared with what an encoder makes; or what libsixel made of pixels.  No name,
+// title or other text of the code gets there, so none can end the sequence and begin one of its
+// own.
 
 #include "cli/terminal.h"
 
@@ -29,19 +30,20 @@ enum {
     SIXEL_COLOURS = 256,
 };
 
-// ---- which terminal ------------------------------------------------------------------------------
+// ---- which terminal -----------------------------------------------------------------------------
 
 enum match { IS, BEGINS, CONTAINS, SET };
 
-// The first row that fits decides.  Sixel is there only for those that are known for it: another terminal
-// shows the sequence as a page of garbage.
+// The first row that fits decides.  Sixel is there only for those that are known for it: another
+// terminal shows the sequence as a page of garbage.
 static const struct {
     const char *variable;
     enum match match;
     const char *value;
     enum terminal_images images;
 } known[] = {
-    // Multiplexers: variables of the terminal around them are inherited, pictures are swallowed or worse.
+    // Multiplexers: variables of the terminal around them are inherited, pictures are swallowed or
+    // worse.
     {"TERM", BEGINS, "screen", IMAGES_NONE},
     {"TERM", BEGINS, "tmux", IMAGES_NONE},
     {"TERM", IS, "dumb", IMAGES_NONE},
@@ -91,7 +93,7 @@ void terminal_look(int fd, enum terminal_images wish, struct terminal *ret)
     }
 }
 
-// ---- the protocols -------------------------------------------------------------------------------
+// ---- the protocols ------------------------------------------------------------------------------
 
 static bool show_kitty(const struct terminal *t, const struct picture *p, FILE *out)
 {

@@ -10,11 +10,11 @@
 #include <sys/random.h>
 
 #include "base/text.h"
+#include "compat/set_answer.h"
+#include "mcp/protocol/bounds.h"
+#include "mcp/tools/tool_env.h"
 #include "run/gate.h"
 #include "session/session.h"
-#include "mcp/protocol/bounds.h"
-#include "compat/set_answer.h"
-#include "mcp/tools/tool_env.h"
 
 enum {
     WALL_MS = 300 * 1000, // the server whose tools these are had no limit; unless one is configured
@@ -37,7 +37,8 @@ static void make_plain(const char *name, char *buf, size_t cap)
 
 int container_make_id(const char *name, char ret[ENV_NAME_MAX + 1])
 {
-    // SECURITY: whoever knows an id can use the container, if it has the same key: nobody can guess one.
+    // SECURITY: whoever knows an id can use the container, if it has the same key: nobody can guess
+    // one.
     unsigned char random[CONTAINER_RANDOM];
     char plain[CONTAINER_NAME_MAX + 1] = "";
     if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -124,8 +125,7 @@ json_t *containers_list(struct mcp_call *c)
     struct gate *g = c->mcp->gate;
     json_t *all = g->sessions ? sessions_json(g, c->owner) : NULL, *ids = json_array(), *item;
     size_t i;
-    json_array_foreach(json_object_get(all, "sessions"), i, item)
-    {
+    json_array_foreach (json_object_get(all, "sessions"), i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         if (name && has_prefix(name))
             (void)json_array_append(ids, json_object_get(item, "name"));
@@ -140,8 +140,7 @@ void containers_tidy(struct mcp_call *c)
     json_t *all = envs_list(g, c->owner), *item;
     struct err e;
     size_t i;
-    json_array_foreach(all, i, item)
-    {
+    json_array_foreach (all, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         if (name && has_prefix(name) && !(g->sessions && session_find(g, c->owner, name, &e)))
             (void)envs_delete(g, c->owner, name, &e); // a job may still go on in it: next time

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernels: see kernels.h.  A thin layer: what goes on is done by the handlers of /api/v1 and by exec/fetch.c; only the
-// shape of answers is that of the other server.  There every session has one id: the name that its caller chose, or
-// the handle.  Runs in the gate.
+// kernels: see kernels.h.  A thin layer: what goes on is done by the handlers of /api/v1 and by
+// exec/fetch.c; only the shape of answers is that of the other server.  There every session has one
+// id: the name that its caller chose, or the handle.  Runs in the gate.
 
 #include "compat/kernels.h"
 
@@ -17,15 +17,15 @@
 
 #define FOLDER "/mnt/data"
 
-// ---- what all of them do -------------------------------------------------------------------------
+// ---- what all of them do ------------------------------------------------------------------------
 
 static const char *id_of(const struct session *s)
 {
     return s->plan.name[0] ? s->plan.name : s->id;
 }
 
-// {"resultCode": 0, "resultMsg": "success", "data": ...}.  Takes the data.  The hint, if it is a text, is ours: that
-// this is a new session of the name, say.
+// {"resultCode": 0, "resultMsg": "success", "data": ...}.  Takes the data.  The hint, if it is a
+// text, is ours: that this is a new session of the name, say.
 static void answer_data(struct rest_call *c, json_t *data, json_t *hint)
 {
     rest_answer(c, 200,
@@ -63,7 +63,7 @@ static void fail_execution(struct rest_call *c, const struct exec *x)
         rest_fail_err(c, &x->error);
 }
 
-// ---- execute_sync --------------------------------------------------------------------------------
+// ---- execute_sync -------------------------------------------------------------------------------
 
 static int add_text(json_t *texts, json_t *text)
 {
@@ -94,7 +94,8 @@ static void finish_sync(struct rest_call *c, struct exec *x)
     int failed = !messages || !texts || !images || !errors;
     failed |= add_text(texts, json_object_get(object, "stdout")) |
               add_text(texts, json_object_get(object, "stderr"));
-    json_array_foreach(messages, i, message) failed |= add_message(message, texts, images, errors);
+    json_array_foreach (messages, i, message)
+        failed |= add_message(message, texts, images, errors);
     json_t *data = json_pack("{s:o, s:o, s:o}", "texts", texts, "images", images, "errors", errors),
            *hint = json_incref(json_object_get(object, "hint"));
     // What a limit says is in the error.
@@ -115,7 +116,7 @@ static void execute_sync(struct rest_call *c)
     rest_execute(c);
 }
 
-// ---- sessions ------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 static json_t *session_info(const struct session *s)
 {
@@ -130,8 +131,7 @@ static void list_sessions(struct rest_call *c)
     json_t *all = sessions_json(c->rest->gate, c->owner), *o = json_object(), *item;
     size_t i;
     int failed = !all || !o;
-    json_array_foreach(json_object_get(all, "sessions"), i, item)
-    {
+    json_array_foreach (json_object_get(all, "sessions"), i, item) {
         const char *id = json_string_value(json_object_get(item, "session"));
         const struct session *s = id ? session_find(c->rest->gate, c->owner, id, &e) : NULL;
         if (s)
@@ -171,7 +171,7 @@ static void interrupt(struct rest_call *c)
     say(c, c->id, "interrupted");
 }
 
-// ---- one session, and its files ------------------------------------------------------------------
+// ---- one session, and its files -----------------------------------------------------------------
 
 static json_t *file_json(const struct session *s, const struct scratch_file *f)
 {
@@ -228,7 +228,7 @@ static void get_session(struct rest_call *c)
         rest_with_files(c, false, list_files);
 }
 
-// ---- a new session, with files that are fetched --------------------------------------------------
+// ---- a new session, with files that are fetched -------------------------------------------------
 
 static void answer_created(struct rest_call *c, const char *id, json_t *outcome)
 {
@@ -325,7 +325,7 @@ static void post_session(struct rest_call *c)
     }
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static const struct field execute_fields[] = {
     {.name = "code",

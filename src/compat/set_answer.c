@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "mcp/tools/tools.h"
 
-// ---- the text --------------------------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 //
-// As Python's json.dumps(value, indent=2) writes it: jansson would write 0.1 as 0.10000000000000001, and a model
-// would read all of that.
+// As Python's json.dumps(value, indent=2) writes it: jansson would write 0.1 as
+// 0.10000000000000001, and a model would read all of that.
 
 enum { DEPTH_MAX = 80 }; // values of runs have 64 levels at most
 
@@ -55,15 +55,13 @@ static bool put_items(FILE *f, json_t *value, int depth)
     size_t i;
     const char *key;
     json_t *item;
-    json_array_foreach(value, i, item)
-    {
+    json_array_foreach (value, i, item) {
         fputs(first ? "" : ",", f);
         new_line(f, depth + 1);
         good = good && put_value(f, item, depth + 1);
         first = false;
     }
-    json_object_foreach(value, key, item)
-    {
+    json_object_foreach (value, key, item) {
         json_t *name = json_string(key);
         fputs(first ? "" : ",", f);
         new_line(f, depth + 1);
@@ -103,7 +101,7 @@ static char *pretty(json_t *value)
     return NULL;
 }
 
-// ---- the answer ------------------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------
 
 void set_answer(struct mcp_call *c, json_t *told, json_t *more, int failed, bool is_error)
 {
@@ -126,8 +124,7 @@ json_t *set_lines(json_t *violations)
 {
     json_t *lines = json_array(), *item;
     size_t i;
-    json_array_foreach(violations, i, item)
-    {
+    json_array_foreach (violations, i, item) {
         const char *reason = json_string_value(json_object_get(item, "reason"));
         json_t *line = json_object_get(item, "line");
         if (!reason)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_answer: what the answers of the sets restricted and checker have in common: one object, as a JSON text and as
-// structured content, and pieces of it.
+// set_answer: what the answers of the sets restricted and checker have in common: one object, as a
+// JSON text and as structured content, and pieces of it.
 
 #ifndef CONSTRICTOR_COMPAT_SET_ANSWER_H
 #define CONSTRICTOR_COMPAT_SET_ANSWER_H
@@ -11,8 +11,10 @@
 #include "base/err.h"
 #include "mcp/protocol/mcp.h"
 
-// Answers a tools/call: `told` is the text, as JSON with an indentation of two; the structured content is the same
-// and `more`, what clients of that server do not know.  Takes both; `more` may be NULL.  With `failed` memory was out.
+// Answers a tools/call: `told` is the text, as JSON with an indentation of two; the structured
+// content is the same
+// and `more`, what clients of that server do not know.  Takes both; `more` may be NULL.  With
+// `failed` memory was out.
 void set_answer(struct mcp_call *c, json_t *told, json_t *more, int failed, bool is_error);
 
 // "Line 3: Import 'os' is not allowed" for each entry of a list of violations: array, new.

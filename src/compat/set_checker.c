@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_checker: the tool set 'checker': check_syntax and test_code, with the answers of reference server C.  See sets.h.
-// Called by tools.c in the gate.
+// set_checker: the tool set 'checker': check_syntax and test_code, with the answers of reference
+// server C.  See sets.h. Called by tools.c in the gate.
 //
-// test_code is one run: the syntax, then the list of what such code may not use (the scan 'checker' of
-// python/policy.py), then the code itself, in a box that has no network whatever else this server allows.
+// test_code is one run: the syntax, then the list of what such code may not use (the scan 'checker'
+// of python/policy.py), then the code itself, in a box that has no network whatever else this
+// server allows.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,14 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "config/code_policy.h"
-#include "run/gate.h"
-#include "run/source.h"
-#include "mcp/protocol/bounds.h"
 #include "compat/set_answer.h"
 #include "compat/sets.h"
+#include "config/code_policy.h"
+#include "mcp/protocol/bounds.h"
 #include "mcp/tools/tool_check.h"
 #include "mcp/tools/tool_run.h"
+#include "run/gate.h"
+#include "run/source.h"
 
 // What that server has by default.
 enum { WALL_MS = 15000, CPU_MS = 10000, MEMORY_MIB = 100, EXIT_FAILED = 1 };
@@ -63,7 +64,7 @@ static int adapt_test(const struct mcp *m, json_t *input_schema)
     return failed ? -1 : 0;
 }
 
-// ---- check_syntax --------------------------------------------------------------------------------------------
+// ---- check_syntax -------------------------------------------------------------------------------
 
 static void answer_syntax(struct check *k)
 {
@@ -94,7 +95,7 @@ static void check_syntax(struct mcp_call *c, json_t *arguments)
                      false, answer_syntax);
 }
 
-// ---- test_code -------------------------------------------------------------------------------------------------
+// ---- test_code ----------------------------------------------------------------------------------
 
 // The status of the code's process; of one that was ended, what its end is called in a shell.
 static json_int_t exit_code_of(json_t *object)
@@ -237,7 +238,7 @@ static void test_code(struct mcp_call *c, json_t *arguments)
         tool_ask_consent(c, code, layer, consented);
 }
 
-// ---- the table -------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct mcp_tool checker_tools[] = {
     {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_container_run: what the tools of the set 'containers' run in a container (container.h), and the links to the
-// files that it leaves.  Called by tools.c in the gate.
+// set_container_run: what the tools of the set 'containers' run in a container (container.h), and
+// the links to the files that it leaves.  Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "run/gate.h"
-#include "run/source.h"
 #include "compat/container.h"
 #include "compat/set_answer.h"
 #include "compat/set_parts.h"
 #include "mcp/tools/tool_env.h"
+#include "run/gate.h"
+#include "run/source.h"
 
 enum { CID_LENGTH = 8, URL_MAX = 4096 };
 
-// ---- links ---------------------------------------------------------------------------------------
+// ---- links --------------------------------------------------------------------------------------
 
 static const char *file_name(const char *path)
 {
@@ -26,8 +26,9 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// "BASE/files/TOKEN/plot.png" as "BASE/static/TOKEN/plot_1f0c2a3b_20260131_120000.png": the names that clients of that
-// server know, and still an address that nobody can guess.  rest/files.c takes both.
+// "BASE/files/TOKEN/plot.png" as "BASE/static/TOKEN/plot_1f0c2a3b_20260131_120000.png": the names
+// that clients of that server know, and still an address that nobody can guess.  rest/files.c takes
+// both.
 static json_t *static_url(const char *url, const char *id, const char *time_text)
 {
     const char *files = strstr(url, "/files/"), *name = file_name(url);
@@ -54,8 +55,7 @@ static int add_files(json_t *told, json_t *object, const char *id)
     int failed = 0;
     if (gmtime_r(&now, &tm))
         (void)strftime(time_text, sizeof time_text, "%Y%m%d_%H%M%S", &tm);
-    json_array_foreach(json_object_get(object, "files"), i, item)
-    {
+    json_array_foreach (json_object_get(object, "files"), i, item) {
         json_t *path = json_object_get(item, "path");
         const char *url = json_string_value(json_object_get(item, "url"));
         failed |= json_array_append(names, path);
@@ -69,7 +69,7 @@ static int add_files(json_t *told, json_t *object, const char *id)
     return failed;
 }
 
-// ---- the answer of a run -------------------------------------------------------------------------
+// ---- the answer of a run ------------------------------------------------------------------------
 
 // Why it ended, when that was not the code's own doing: new text, NULL: it was.
 static json_t *what_ended_it(json_t *object)
@@ -124,7 +124,7 @@ static void start(struct mcp_call *c, json_t *arguments, struct exec_request *re
     job_start(c, &plan);
 }
 
-// ---- execute_python_code -------------------------------------------------------------------------
+// ---- execute_python_code ------------------------------------------------------------------------
 
 static void consented(struct mcp_call *c, json_t *answers)
 {
@@ -151,7 +151,7 @@ void container_execute(struct mcp_call *c, json_t *arguments)
         tool_ask_consent(c, code, NULL, consented);
 }
 
-// ---- execute_terminal_command --------------------------------------------------------------------
+// ---- execute_terminal_command -------------------------------------------------------------------
 
 // The command has the wall of the container around it, and ends with this run.
 static const char terminal_code[] =
@@ -177,7 +177,7 @@ void container_terminal(struct mcp_call *c, json_t *arguments)
         tool_ask_consent(c, json_object_get(arguments, "command"), NULL, terminal_consented);
 }
 
-// ---- upload_file_to_sandbox ----------------------------------------------------------------------
+// ---- upload_file_to_sandbox ---------------------------------------------------------------------
 
 static void present_upload(struct mcp_call *c, json_t *arguments, json_t *object,
                            const struct err *error)
@@ -195,7 +195,8 @@ static void present_upload(struct mcp_call *c, json_t *arguments, json_t *object
     set_answer(c, told, set_run_extras(object), 0, !well);
 }
 
-// Where it goes below the working folder: new.  Folders that other servers call theirs are that folder.
+// Where it goes below the working folder: new.  Folders that other servers call theirs are that
+// folder.
 static json_t *place_of(json_t *arguments)
 {
     static const char *const roots[] = {"/mnt/data", "/app/results", "/app", "/"};
@@ -225,7 +226,8 @@ static json_t *file_of(struct mcp_call *c, json_t *arguments, json_t *path)
            *base64 = json_object_get(arguments, "content_base64");
     struct err e;
     if (!text == !base64) {
-        // SECURITY: a tool that reads the server's files hands every one of them to whoever may call it.
+        // SECURITY: a tool that reads the server's files hands every one of them to whoever may
+        // call it.
         err_set(
             &e, ERR_BAD_VALUE, 0,
             "read the file at the client and pass what is in it as content, or as content_base64",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_containers: the tool set 'containers': environments with an id of their own, in which packages and files stay and
-// every run has a fresh interpreter, and files as links; and the tools of that server's successor, which calls
+// set_containers: the tool set 'containers': environments with an id of their own, in which
+// packages and files stay and every run has a fresh interpreter, and files as links; and the tools
+// of that server's successor, which calls
 // containers sandboxes.  See container.h and sets.h.  Called by tools.c in the gate.
 
 #include <stdio.h>
@@ -10,15 +11,15 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "env/env_words.h"
-#include "run/gate.h"
-#include "env/packages.h"
-#include "session/session.h"
 #include "compat/container.h"
 #include "compat/set_answer.h"
 #include "compat/sets.h"
+#include "env/env_words.h"
+#include "env/packages.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_env.h"
+#include "run/gate.h"
+#include "session/session.h"
 
 enum {
     INSTALL_MS = 5000, // an installation that takes longer goes on without its caller
@@ -26,7 +27,7 @@ enum {
         3, // of one key; without keys nobody knows whose they are, and --sessions is the bound
 };
 
-// ---- create_python_env, create_sandbox -----------------------------------------------------------
+// ---- create_python_env, create_sandbox ----------------------------------------------------------
 
 static void present_created(struct mcp_call *c, json_t *arguments, json_t *object,
                             const struct err *error)
@@ -105,15 +106,16 @@ static void create_sandbox(struct mcp_call *c, json_t *arguments)
         create(c, text, true);
 }
 
-// ---- list_sandboxes ------------------------------------------------------------------------------
+// ---- list_sandboxes -----------------------------------------------------------------------------
 
 static json_t *packages_of(struct mcp_call *c, const char *id)
 {
     struct err e;
     json_t *one = envs_describe(c->mcp->gate, c->owner, id, &e), *list = json_array(), *item;
     size_t i;
-    json_array_foreach(json_object_get(one, "lock"), i, item)(void)
-        json_array_append_new(list, json_pack("{s:O, s:O}", "name", json_object_get(item, "name"),
+    json_array_foreach (json_object_get(one, "lock"), i, item)
+        (void)json_array_append_new(list,
+                                    json_pack("{s:O, s:O}", "name", json_object_get(item, "name"),
                                               "version", json_object_get(item, "version")));
     json_decref(one);
     return list;
@@ -143,14 +145,14 @@ static void list_sandboxes(struct mcp_call *c, json_t *arguments)
     json_t *ids = containers_list(c), *list = json_array(), *id;
     size_t i;
     int failed = 0;
-    json_array_foreach(ids, i, id) failed |=
-        json_array_append_new(list, sandbox_json(c, json_string_value(id)));
+    json_array_foreach (ids, i, id)
+        failed |= json_array_append_new(list, sandbox_json(c, json_string_value(id)));
     json_decref(ids);
     set_answer(c, json_pack("{s:o, s:i}", "sandboxes", list, "count", (int)json_array_size(list)),
                NULL, failed, false);
 }
 
-// ---- installing ----------------------------------------------------------------------------------
+// ---- installing ---------------------------------------------------------------------------------
 
 static const char *status_name(const json_t *status)
 {
@@ -219,7 +221,7 @@ static void install_package(struct mcp_call *c, json_t *arguments)
     json_decref(requirements);
 }
 
-// ---- the status of a package ---------------------------------------------------------------------
+// ---- the status of a package --------------------------------------------------------------------
 
 // A package that no job knows may be the interpreter's own.
 struct search {
@@ -312,7 +314,7 @@ static void check_package(struct mcp_call *c, json_t *arguments)
     json_decref(status);
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 // clang-format off
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_executor: the tool set 'executor': execute_python, install_package, list_installed_packages, reset_sandbox and
-// get_sandbox_info as a server knows them that answers with one text each.  Code runs in a fresh box with the caller's
-// environment "base", into which packages are installed until it is reset.  See sets.h.  Called by tools.c in the gate.
+// set_executor: the tool set 'executor': execute_python, install_package, list_installed_packages,
+// reset_sandbox and get_sandbox_info as a server knows them that answers with one text each.  Code
+// runs in a fresh box with the caller's
+// environment "base", into which packages are installed until it is reset.  See sets.h.  Called by
+// tools.c in the gate.
 //
 // A run that went wrong is an answer, not an error of the tool: those clients read its text.
 
@@ -11,17 +13,17 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "env/env_words.h"
-#include "env/envs.h"
-#include "run/gate.h"
-#include "env/packages.h"
-#include "run/source.h"
-#include "keeper/keeper.h"
-#include "mcp/protocol/bounds.h"
 #include "compat/set_parts.h"
 #include "compat/sets.h"
+#include "env/env_words.h"
+#include "env/envs.h"
+#include "env/packages.h"
+#include "keeper/keeper.h"
+#include "mcp/protocol/bounds.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_env.h"
+#include "run/gate.h"
+#include "run/source.h"
 
 enum {
     TIMEOUT_MS = 60 * 1000, // unless the configuration has a wall time of its own
@@ -31,7 +33,7 @@ enum {
     RESET_MS = 60 * 1000,
 };
 
-// ---- execute_python ------------------------------------------------------------------------------
+// ---- execute_python -----------------------------------------------------------------------------
 
 static uint64_t largest_ms(const struct config *c)
 {
@@ -189,14 +191,14 @@ static int adapt_execute(const struct mcp *m, json_t *input_schema)
     return json_object_set_new(timeout, "default", bounds_seconds(default_ms(m->config)));
 }
 
-// ---- install_package, reset_sandbox --------------------------------------------------------------
+// ---- install_package, reset_sandbox -------------------------------------------------------------
 
 // "numpy-2.1.0 pandas-2.2.3", as pip says it.
 static void say_packages(FILE *f, json_t *packages)
 {
     json_t *item;
     size_t i;
-    json_array_foreach(packages, i, item)
+    json_array_foreach (packages, i, item)
         fprintf(f, " %s-%s", json_string_value(json_object_get(item, "name")),
                 json_string_value(json_object_get(item, "version")));
 }
@@ -226,7 +228,7 @@ static json_t *install_text(const struct config *c, json_t *status)
         say_packages(f, added);
     } else {
         fputs("Requirement already satisfied:", f);
-        json_array_foreach(json_object_get(status, "requirements"), i, item)
+        json_array_foreach (json_object_get(status, "requirements"), i, item)
             fprintf(f, "%s %s", i ? "," : "", json_string_value(item));
     }
     if (fclose(f) != 0)
@@ -282,7 +284,7 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
         tool_env_order(c, arguments, &order, RESET_MS, present_reset);
 }
 
-// ---- list_installed_packages ---------------------------------------------------------------------
+// ---- list_installed_packages --------------------------------------------------------------------
 
 struct listing {
     struct mcp_call *call;
@@ -300,8 +302,7 @@ static size_t widest(json_t *packages, const char *key, const char *title)
 {
     size_t i, width = strlen(title);
     json_t *item;
-    json_array_foreach(packages, i, item)
-    {
+    json_array_foreach (packages, i, item) {
         size_t length = json_string_length(json_object_get(item, key));
         if (length > width)
             width = length;
@@ -329,7 +330,7 @@ static json_t *columns_text(const struct config *c, json_t *packages)
     say_line(f, '-', (size_t)width);
     fputc(' ', f);
     say_line(f, '-', widest(packages, "version", "Version"));
-    json_array_foreach(packages, i, item)
+    json_array_foreach (packages, i, item)
         fprintf(f, "\n%-*s %s", width, json_string_value(json_object_get(item, "name")),
                 json_string_value(json_object_get(item, "version")));
     return fclose(f) == 0 ? shape_clip(text, length, c->text_budget) : NULL;
@@ -371,7 +372,7 @@ static void list_installed_packages(struct mcp_call *c, json_t *arguments)
     c->cancel = cancel_listing;
 }
 
-// ---- get_sandbox_info ----------------------------------------------------------------------------
+// ---- get_sandbox_info ---------------------------------------------------------------------------
 
 static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 {
@@ -390,7 +391,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
     set_say(c, text, NULL, info, false);
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 // clang-format off
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_kernels: the tool set 'kernels': code in sessions that keep their variables, files that are fetched into them,
-// and the resource session://{session_id}.  See sets.h.  Called by tools.c and resources.c in the gate.  There every
-// session has one id: the name that its caller chose, or the handle.
+// set_kernels: the tool set 'kernels': code in sessions that keep their variables, files that are
+// fetched into them,
+// and the resource session://{session_id}.  See sets.h.  Called by tools.c and resources.c in the
+// gate.  There every session has one id: the name that its caller chose, or the handle.
 
 #include "compat/sets.h"
 
@@ -12,24 +13,25 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "run/display.h"
-#include "json/dump.h"
 #include "exec/fetch.h"
-#include "run/gate.h"
-#include "session/session.h"
-#include "run/source.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/tool_run.h"
+#include "run/display.h"
+#include "run/gate.h"
+#include "run/source.h"
+#include "session/session.h"
+#include "json/dump.h"
 
 #define FOLDER "/mnt/data"
 #define SCHEME "session://"
 
 enum { TRACEBACK_MAX = 1000, RESOURCE_TTL_MS = 1000 };
 
-// ---- what all of them do -------------------------------------------------------------------------
+// ---- what all of them do ------------------------------------------------------------------------
 
-// Answers with an object as JSON text, with more blocks, and as it is.  Takes the object and the blocks.
+// Answers with an object as JSON text, with more blocks, and as it is.  Takes the object and the
+// blocks.
 static void answer(struct mcp_call *c, json_t *object, json_t *blocks, bool is_error)
 {
     _cleanup_free_ char *text = object ? dump_text(object) : NULL;
@@ -55,7 +57,8 @@ static const char *id_of(const struct session *s)
     return s->plan.name[0] ? s->plan.name : s->id;
 }
 
-// An argument that may be missing, or null: NULL then.  -1: it has a NUL in it, and the call was answered.
+// An argument that may be missing, or null: NULL then.  -1: it has a NUL in it, and the call was
+// answered.
 static int optional(struct mcp_call *c, json_t *arguments, const char *name, const char **ret)
 {
     json_t *value = json_object_get(arguments, name);
@@ -74,7 +77,7 @@ static uint64_t timeout_ms(const struct mcp_call *c, json_t *arguments)
                                  : fallback_ms;
 }
 
-// ---- execute_python_code -------------------------------------------------------------------------
+// ---- execute_python_code ------------------------------------------------------------------------
 
 // "Traceback ...\n  File ...\n": an array of its lines.
 static json_t *lines_of(json_t *text)
@@ -112,7 +115,8 @@ static void write_text(FILE *f, json_t *text)
         (void)fwrite(json_string_value(text), 1, json_string_length(text), f);
 }
 
-// Everything that it printed or showed as text, and the value of its last expression: one text, new.
+// Everything that it printed or showed as text, and the value of its last expression: one text,
+// new.
 static json_t *output_text(json_t *object)
 {
     _cleanup_free_ char *text = NULL;
@@ -124,8 +128,7 @@ static json_t *output_text(json_t *object)
         return NULL;
     write_text(f, json_object_get(object, "stdout"));
     write_text(f, json_object_get(object, "stderr"));
-    json_array_foreach(json_object_get(object, "display"), i, item)
-    {
+    json_array_foreach (json_object_get(object, "display"), i, item) {
         bool is_value = json_is_integer(value) && json_integer_value(value) == (json_int_t)i;
         if (!is_value && !display_picture(item, &p))
             write_text(f, json_object_get(item, "text/plain"));
@@ -142,8 +145,7 @@ static int add_images(json_t *object, json_t *images, json_t *blocks)
     json_t *item;
     size_t i;
     int failed = 0;
-    json_array_foreach(json_object_get(object, "display"), i, item)
-    {
+    json_array_foreach (json_object_get(object, "display"), i, item) {
         struct picture p;
         if (!display_picture(item, &p))
             continue;
@@ -253,7 +255,7 @@ static int adapt_timeout(const struct mcp *m, json_t *input_schema)
                                bounds_seconds(bounds_timeout_max_ms(m->config)));
 }
 
-// ---- sessions ------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 static json_t *session_info(const struct session *s)
 {
@@ -269,8 +271,7 @@ static json_t *sessions_by_id(struct gate *g, const char *owner)
     json_t *all = sessions_json(g, owner), *o = json_object(), *item;
     size_t i;
     int failed = !all || !o;
-    json_array_foreach(json_object_get(all, "sessions"), i, item)
-    {
+    json_array_foreach (json_object_get(all, "sessions"), i, item) {
         const char *id = json_string_value(json_object_get(item, "session"));
         const struct session *s = id ? session_find(g, owner, id, &e) : NULL;
         if (s)
@@ -316,7 +317,7 @@ static void terminate_session(struct mcp_call *c, json_t *arguments)
            NULL, false);
 }
 
-// ---- create_session_with_files -------------------------------------------------------------------
+// ---- create_session_with_files ------------------------------------------------------------------
 
 static void present_created(struct mcp_call *c, json_t *arguments, json_t *object,
                             const struct err *error)
@@ -388,7 +389,7 @@ static void create_session_with_files(struct mcp_call *c, json_t *arguments)
         tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "no name could be made");
 }
 
-// ---- session://{session_id} ----------------------------------------------------------------------
+// ---- session://{session_id} ---------------------------------------------------------------------
 
 static int hex_value(char c)
 {
@@ -456,13 +457,14 @@ json_t *kernels_resource_complete(struct mcp *m, const char *owner, const char *
     json_t *names = json_array(), *value;
     json_t *o = m->gate && m->gate->sessions ? sessions_by_id(m->gate, owner) : NULL;
     const char *id;
-    json_object_foreach(o, id, value) if (strncmp(id, prefix, strlen(prefix)) == 0)(void)
-        json_array_append_new(names, json_string(id));
+    json_object_foreach (o, id, value)
+        if (strncmp(id, prefix, strlen(prefix)) == 0)
+            (void)json_array_append_new(names, json_string(id));
     json_decref(o);
     return names;
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 #define SESSION_ID_TEXT "\"type\": [\"string\", \"null\"], \"maxLength\": 128, \"description\": \""
 

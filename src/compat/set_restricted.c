@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_restricted: the tool set 'restricted': execute_code, validate_code, get_sandbox_info and list_capabilities, with
+// set_restricted: the tool set 'restricted': execute_code, validate_code, get_sandbox_info and
+// list_capabilities, with
 // the answers of reference server R.  See sets.h.  Called by tools.c in the gate.
 //
-// Code runs under the policy 'restricted' unless the operator chose another one.  That server could start containers;
-// there is no such backend here, so whoever asks for one is refused, and nothing runs.
+// Code runs under the policy 'restricted' unless the operator chose another one.  That server could
+// start containers; there is no such backend here, so whoever asks for one is refused, and nothing
+// runs.
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,16 +16,16 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "compat/set_answer.h"
+#include "compat/sets.h"
 #include "config/code_policy.h"
+#include "mcp/protocol/bounds.h"
+#include "mcp/tools/schema_words.h"
+#include "mcp/tools/tool_check.h"
+#include "mcp/tools/tool_run.h"
 #include "run/gate.h"
 #include "run/network.h"
 #include "run/source.h"
-#include "mcp/protocol/bounds.h"
-#include "mcp/tools/schema_words.h"
-#include "compat/set_answer.h"
-#include "compat/sets.h"
-#include "mcp/tools/tool_check.h"
-#include "mcp/tools/tool_run.h"
 
 enum {
     TIMEOUT_MAX_MS = 300000,      // of that server
@@ -66,7 +68,7 @@ static const char nothing_input[] =
 
 // clang-format on
 
-// ---- bounds ----------------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 static uint64_t timeout_max_ms(const struct config *c)
 {
@@ -102,9 +104,10 @@ static json_t *memory_text(uint64_t bytes)
     return json_sprintf("%llu", (unsigned long long)bytes);
 }
 
-// ---- execute_code: the answer ------------------------------------------------------------------------------
+// ---- execute_code: the answer -------------------------------------------------------------------
 
-// SECURITY: the value comes from the box; its depth was bounded by result_json().  True: something was left out.
+// SECURITY: the value comes from the box; its depth was bounded by result_json().  True: something
+// was left out.
 static bool trim(json_t **value)
 {
     bool cut = false;
@@ -127,16 +130,14 @@ static bool trim(json_t **value)
         (void)json_array_remove(*value, json_array_size(*value) - 1);
         cut = true;
     }
-    json_array_foreach(*value, i, item)
-    {
+    json_array_foreach (*value, i, item) {
         json_t *kept = item;
         cut |= trim(&kept);
         if (kept != item)
             (void)json_array_set_new(*value, i, kept);
     }
     i = 0;
-    json_object_foreach_safe(*value, next, key, item)
-    {
+    json_object_foreach_safe (*value, next, key, item) {
         json_t *kept = item;
         if (i++ >= RESULT_ITEMS_MAX) {
             (void)json_object_del(*value, key);
@@ -170,8 +171,7 @@ static json_t *names_of(json_t *variables)
 {
     json_t *names = json_array(), *item;
     size_t i;
-    json_array_foreach(variables, i, item)
-    {
+    json_array_foreach (variables, i, item) {
         const char *change = json_string_value(json_object_get(item, "change"));
         if (change && strcmp(change, "removed") != 0)
             (void)json_array_append(names, json_object_get(item, "name"));
@@ -197,8 +197,7 @@ static bool has_event(json_t *object, const char *kind)
 {
     size_t i;
     json_t *event;
-    json_array_foreach(json_object_get(object, "security_events"), i, event)
-    {
+    json_array_foreach (json_object_get(object, "security_events"), i, event) {
         const char *found = json_string_value(json_object_get(event, "kind"));
         if (found && strcmp(found, kind) == 0)
             return true;
@@ -214,8 +213,7 @@ static bool was_blocked(json_t *object)
     size_t i;
     if (!json_is_integer(line) || !verdict || strcmp(verdict, "error") != 0)
         return false;
-    json_array_foreach(json_object_get(object, "security_events"), i, event)
-    {
+    json_array_foreach (json_object_get(object, "security_events"), i, event) {
         if (json_equal(json_object_get(event, "line"), line))
             return true;
     }
@@ -307,7 +305,7 @@ static void answer_execute(struct mcp_call *c, json_t *arguments, json_t *object
     set_answer(c, told, set_run_extras(object), failed, false);
 }
 
-// ---- execute_code: the run -----------------------------------------------------------------------------------
+// ---- execute_code: the run ----------------------------------------------------------------------
 
 // As container engines write it: 256m, 256mb, 256 MB and 256MiB are the same.
 static int parse_memory(const char *text, uint64_t most, uint64_t *ret)
@@ -406,7 +404,7 @@ static void execute_code(struct mcp_call *c, json_t *arguments)
         tool_ask_consent(c, code, NULL, consented);
 }
 
-// ---- validate_code -------------------------------------------------------------------------------------------
+// ---- validate_code ------------------------------------------------------------------------------
 
 static const char restricted_operations[] =
     "Some operations may be restricted in sandbox environment";
@@ -433,8 +431,7 @@ static json_t *recommendations_of(json_t *answer)
     size_t i;
     if (json_array_size(json_object_get(answer, "violations")) > 0)
         (void)json_array_append_new(texts, json_string(restricted_operations));
-    json_array_foreach(json_object_get(answer, "recommendations"), i, item)
-    {
+    json_array_foreach (json_object_get(answer, "recommendations"), i, item) {
         json_t *line = json_object_get(item, "line");
         const char *message = json_string_value(json_object_get(item, "message"));
         if (json_is_integer(line))
@@ -503,14 +500,13 @@ static void validate_code(struct mcp_call *c, json_t *arguments)
         tool_check_start(c, json_object_get(arguments, "code"), policy, false, answer_validate);
 }
 
-// ---- get_sandbox_info ----------------------------------------------------------------------------------------
+// ---- get_sandbox_info ---------------------------------------------------------------------------
 
 static json_t *profiles_json(const struct config *config, json_t *modules)
 {
     json_t *profiles = json_object(), *list;
     const char *name;
-    json_object_foreach(modules, name, list)
-    {
+    json_object_foreach (modules, name, list) {
         bool enabled = !config->allowed_imports.count && code_policy_has_tier(config, name);
         (void)json_object_set_new(profiles, name,
                                   json_pack("{s:b, s:O}", "enabled", enabled, "modules", list));
@@ -561,7 +557,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
     json_decref(nothing);
 }
 
-// ---- the table -----------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct mcp_tool restricted_tools[] = {
     {

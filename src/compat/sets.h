@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sets: the tools of other servers, by their names, arguments and answers: one table for each, in set_NAME.c.
-// They are thin: arguments become a request to the same core that the default tools use, its result gets the
-// shape that the clients of that server know.  tools.c reads the tables; --tools switches them on.
+// sets: the tools of other servers, by their names, arguments and answers: one table for each, in
+// set_NAME.c. They are thin: arguments become a request to the same core that the default tools
+// use, its result gets the shape that the clients of that server know.  tools.c reads the tables;
+// --tools switches them on.
 
 #ifndef CONSTRICTOR_COMPAT_SETS_H
 #define CONSTRICTOR_COMPAT_SETS_H
@@ -13,7 +14,8 @@
 extern const struct mcp_tool executor_tools[], kernel_tools[], restricted_tools[], checker_tools[],
     container_tools[];
 
-// The resource session://{session_id} of the set 'kernels'.  False: there is none of this URI for this caller.
+// The resource session://{session_id} of the set 'kernels'.  False: there is none of this URI for
+// this caller.
 #define KERNELS_TEMPLATE "session://{session_id}"
 bool kernels_resource_read(struct mcp_call *c, const char *uri); // true: answered
 bool kernels_resource_exists(struct mcp *m, const char *uri, const char *owner);

@@ -16,7 +16,7 @@ const char *const code_mode_names[CODE_MODE_MAX] = {"open", "guarded", "restrict
 enum { POLICY_AUTO, POLICY_OPEN }; // positions in the choices of config.def; the modes follow
 enum { NETWORK_ON = 1 };           // of `network`
 
-// ---- the configuration -----------------------------------------------------------------------------
+// ---- the configuration --------------------------------------------------------------------------
 
 enum code_mode code_policy_mode(const struct config *c)
 {
@@ -30,7 +30,8 @@ bool code_policy_is_auto(const struct config *c)
     return c->policy == POLICY_AUTO;
 }
 
-// Hosts that somebody allowed are there to be reached: where no tiers are named, the imports follow.
+// Hosts that somebody allowed are there to be reached: where no tiers are named, the imports
+// follow.
 static bool has_network_tier(const struct config *c)
 {
     if (c->network == NETWORK_ON || text_list_has(&c->tiers, "network"))
@@ -73,7 +74,7 @@ bool code_policy_has_network(const struct config *c, const json_t *policy)
     return !lacks_tier(c, policy, "network");
 }
 
-// ---- one call --------------------------------------------------------------------------------------
+// ---- one call -----------------------------------------------------------------------------------
 
 static int choose_mode(const struct config *c, const char *asked, const json_t *imports,
                        enum code_mode *ret, struct err *e)
@@ -127,8 +128,8 @@ static json_t *tiers_json(const struct config *c)
     return NULL;
 }
 
-// Is it the name of a module, "numpy" or "os.path", maybe with ".*" at its end?  Letters beyond ASCII pass: what
-// is an identifier is Python's to say.
+// Is it the name of a module, "numpy" or "os.path", maybe with ".*" at its end?  Letters beyond
+// ASCII pass: what is an identifier is Python's to say.
 static bool is_module(const char *name, size_t length)
 {
     bool begins = true;
@@ -157,8 +158,7 @@ static int check_imports(const json_t *imports, struct err *e)
     if (!json_is_array(imports) || json_array_size(imports) > CODE_IMPORTS_MAX)
         return err_set(e, ERR_BAD_VALUE, 0, hint, "'allowed_imports' is a list of at most %d names",
                        CODE_IMPORTS_MAX);
-    json_array_foreach(imports, i, item)
-    {
+    json_array_foreach (imports, i, item) {
         char shown[80];
         if (json_is_string(item) && is_module(json_string_value(item), json_string_length(item)))
             continue;
@@ -188,8 +188,8 @@ int code_policy_check(const struct config *c, struct err *e)
     return 0;
 }
 
-// What bounds the imports: the server's list, else its tiers.  A server that leaves everything open has none
-// but what the call itself says.
+// What bounds the imports: the server's list, else its tiers.  A server that leaves everything open
+// has none but what the call itself says.
 static int set_ceiling(const struct config *c, json_t *policy, bool listed)
 {
     if (c->allowed_imports.count)

@@ -4,8 +4,9 @@
 // config before the first fork; from then on all processes only read it.  It owns no memory.
 //
 // Where values come from, strongest first: command line, environment, the file given with --config,
-// the file .env in the current folder, the default of a tool set that is named, the default.  Every value that is given is checked, also one
-// that a stronger source overrides: a mistake must not wait until the day the override goes away.
+// the file .env in the current folder, the default of a tool set that is named, the default.  Every
+// value that is given is checked, also one that a stronger source overrides: a mistake must not
+// wait until the day the override goes away.
 
 #ifndef CONSTRICTOR_CONFIG_CONFIG_H
 #define CONSTRICTOR_CONFIG_CONFIG_H

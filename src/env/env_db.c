@@ -2,8 +2,9 @@
 //
 // env_db: see env_db.h.
 //
-// SECURITY: as catalogue.c: the database may have been left by a gate that was taken over, so nothing in its schema
-// is run, and what is read is bounded.  An ID of a layer that is not one is never told to a box.
+// SECURITY: as catalogue.c: the database may have been left by a gate that was taken over, so
+// nothing in its schema is run, and what is read is bounded.  An ID of a layer that is not one is
+// never told to a box.
 
 #include "env/env_db.h"
 
@@ -142,7 +143,7 @@ void env_row_clear(struct env_row *r)
     *r = (struct env_row){0};
 }
 
-// ---- statements ----------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 static int failed(const struct env_db *d, struct err *e)
 {
@@ -214,7 +215,7 @@ static int settle(struct env_db *d, int r, struct err *e)
     return r;
 }
 
-// ---- environments --------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 static int64_t find(struct env_db *d, const char *owner, const char *name)
 {
@@ -290,8 +291,7 @@ static int put(struct env_db *d, const char *owner, const char *name, const stru
     uint64_t bytes = 0;
     if (!requirements || !lock)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
-    json_array_foreach(row->lock, i, item)
-    {
+    json_array_foreach (row->lock, i, item) {
         bytes += (uint64_t)json_integer_value(json_object_get(item, "unpacked"));
     }
     int64_t count = (int64_t)json_array_size(row->lock);
@@ -302,8 +302,7 @@ static int put(struct env_db *d, const char *owner, const char *name, const stru
     int64_t id = r < 0 ? 0 : find(d, owner, name);
     if (r == 0)
         r = part(d, id, now_ms, e);
-    json_array_foreach(row->lock, i, item)
-    {
+    json_array_foreach (row->lock, i, item) {
         const char *layer = json_string_value(json_object_get(item, "layer"));
         if (r == 0)
             r = run(d, prepare(d, S_JOIN, "is", id, layer ? layer : ""), e);
@@ -368,7 +367,7 @@ int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms)
     return count;
 }
 
-// ---- layers --------------------------------------------------------------------------------------
+// ---- layers -------------------------------------------------------------------------------------
 
 int env_db_add_layer(struct env_db *d, const struct env_layer *l, int64_t now_ms, struct err *e)
 {
@@ -431,7 +430,7 @@ uint64_t env_db_layer_bytes(struct env_db *d)
     return (uint64_t)take_number(d->statements[S_LAYER_BYTES]);
 }
 
-// ---- answers of the index ------------------------------------------------------------------------
+// ---- answers of the index -----------------------------------------------------------------------
 
 json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms)
 {
@@ -452,7 +451,7 @@ int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t 
                  : run(d, prepare(d, S_TRIM_ANSWERS, "ii", since_ms, (int64_t)ANSWERS_KEPT), NULL);
 }
 
-// ---- jobs ----------------------------------------------------------------------------------------
+// ---- jobs ---------------------------------------------------------------------------------------
 
 int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
                    json_t *status, int64_t now_ms, struct err *e)
@@ -493,7 +492,7 @@ json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_
     return list;
 }
 
-// ---- what is imported ahead ----------------------------------------------------------------------
+// ---- what is imported ahead ---------------------------------------------------------------------
 
 json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name)
 {
@@ -511,7 +510,7 @@ int env_db_put_preload(struct env_db *d, const char *owner, const char *name, js
                 : err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
 }
 
-// ---- opening -------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 enum found { FOUND_GOOD, FOUND_DAMAGED, FOUND_UNUSABLE };
 
@@ -606,7 +605,8 @@ static enum found open_database(struct env_db *d, struct err *e)
     enum found found = look(d, e);
     if (found != FOUND_GOOD)
         return found;
-    // FULL: what somebody was told is installed is so after a power cut as well.  Layers are synced before.
+    // FULL: what somebody was told is installed is so after a power cut as well.  Layers are synced
+    // before.
     r = sqlite3_exec(d->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
     for (int i = 0; i < S_MAX && r == SQLITE_OK; i++)
         r = sqlite3_prepare_v3(d->db, sql_of[i], -1, SQLITE_PREPARE_PERSISTENT, &d->statements[i],

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_db: rows of environments, layers and jobs, in a SQLite database in the folder `rows` of the environments folder
-// (keeper/environments.h).  Used by envs.c and env_job.c in the gate, which is the only one that opens it.
+// env_db: rows of environments, layers and jobs, in a SQLite database in the folder `rows` of the
+// environments folder (keeper/environments.h).  Used by envs.c and env_job.c in the gate, which is
+// the only one that opens it.
 //
 // Invariants:
-//   (1) every layer that an environment names has a row of its own, which is written when the porter has said that
-//       the layer is whole.
+//   (1) every layer that an environment names has a row of its own, which is written when the
+//       porter has said that the layer is whole.
 //   (2) an environment changes in one transaction.
 //   (3) a layer's row goes before the layer does.
 
@@ -39,7 +40,7 @@ void env_row_clear(struct env_row *r);
 struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e);
 void env_db_close(struct env_db *d);
 
-// ---- environments --------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 // 1: there it is, 0: there is none, negative: `e`.
 int env_db_get(struct env_db *d, const char *owner, const char *name, struct env_row *ret,
@@ -53,10 +54,11 @@ int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t
                   struct err *e); // 1: it was there
 void env_db_use(struct env_db *d, const char *owner, const char *name, int64_t now_ms);
 int64_t env_db_count(struct env_db *d, const char *owner);
-// Sets of packages that nobody used since, but those of the server's own.  Returns how many were removed.
+// Sets of packages that nobody used since, but those of the server's own.  Returns how many were
+// removed.
 int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms);
 
-// ---- layers --------------------------------------------------------------------------------------
+// ---- layers -------------------------------------------------------------------------------------
 
 struct env_layer {
     char id[ENV_LAYER_ID + 1];
@@ -77,7 +79,7 @@ size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_LAYER
 int env_db_remove_layer(struct env_db *d, const char *id, struct err *e);
 uint64_t env_db_layer_bytes(struct env_db *d);
 
-// ---- answers of the index ------------------------------------------------------------------------
+// ---- answers of the index -----------------------------------------------------------------------
 
 // What was kept under this key since; new, or NULL.
 json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms);
@@ -85,7 +87,7 @@ json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms)
 int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t now_ms,
                        int64_t since_ms);
 
-// ---- jobs ----------------------------------------------------------------------------------------
+// ---- jobs ---------------------------------------------------------------------------------------
 
 // What came of a job; `status` as envs_status() shows it.
 int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
@@ -94,7 +96,7 @@ json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id); // 
 // Those of an environment, the newest first; `owner` NULL: all that are not over.
 json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most);
 
-// ---- what is imported ahead: env/preload.h --------------------------------------------------------
+// ---- what is imported ahead: env/preload.h ------------------------------------------------------
 
 json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name); // new, or NULL
 int env_db_put_preload(struct env_db *d, const char *owner, const char *name, json_t *said,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_index: which index packages come from, and which hosts the box that installs may reach for that.  The
-// configuration says it, or pip in a box does, and the index's own pages say where its files are.  Called by
-// env_install.c in the gate; the broker has the last word (net/policy.h).
+// env_index: which index packages come from, and which hosts the box that installs may reach for
+// that.  The configuration says it, or pip in a box does, and the index's own pages say where its
+// files are.  Called by env_install.c in the gate; the broker has the last word (net/policy.h).
 
 #include <stdio.h>
 #include <string.h>
@@ -59,16 +59,16 @@ static bool has_host(const json_t *allow, const char *rule)
 {
     json_t *item;
     size_t i;
-    json_array_foreach((json_t *)allow, i, item)
-    {
+    json_array_foreach ((json_t *)allow, i, item) {
         if (strcasecmp(json_string_value(item), rule) == 0)
             return true;
     }
     return false;
 }
 
-// How many of them the configuration does not name.  SECURITY: of more than NET_LEARNED_MAX the broker takes none at
-// all (net_policy_learn), and all installations of everybody would fail until the server is started again.
+// How many of them the configuration does not name.  SECURITY: of more than NET_LEARNED_MAX the
+// broker takes none at all (net_policy_learn), and all installations of everybody would fail until
+// the server is started again.
 static size_t learned_count(const struct config *c, const json_t *allow)
 {
     size_t named = (c->index_url[0] ? 1 : 0) + c->extra_index_urls.count + c->allow_urls.count +
@@ -77,9 +77,9 @@ static size_t learned_count(const struct config *c, const json_t *allow)
     return count > named ? count - named : 0;
 }
 
-// The index's own pages say where its files are.  SECURITY: what says so is a box that read them.  The broker takes a
-// few names on the port of https, and of those public addresses only (net_policy_learn); an operator who named hosts
-// has said all there is.
+// The index's own pages say where its files are.  SECURITY: what says so is a box that read them.
+// The broker takes a few names on the port of https, and of those public addresses only
+// (net_policy_learn); an operator who named hosts has said all there is.
 bool env_index_learn(struct env_job *j, const json_t *answer)
 {
     const struct config *c = j->all->gate->facts->config;
@@ -88,15 +88,14 @@ bool env_index_learn(struct env_job *j, const json_t *answer)
     char rule[NET_HOST_MAX + 8], host[NET_HOST_MAX + 1];
     size_t i, fresh = 0;
     struct err e;
-    // SECURITY: behind a proxy nobody here sees which address a name has; and where packages are built, their own code
-    // may be what answers.
+    // SECURITY: behind a proxy nobody here sees which address a name has; and where packages are
+    // built, their own code may be what answers.
     if (c->index_hosts.count || c->index_proxy[0] || c->offline || j->source_builds || !allow ||
         j->rounds++ >= ROUNDS_MAX) {
         json_decref(index);
         return false;
     }
-    json_array_foreach(json_object_get(answer, "hosts"), i, item)
-    {
+    json_array_foreach (json_object_get(answer, "hosts"), i, item) {
         const char *text = json_string_value(item);
         if (i >= NET_LEARNED_MAX || !text || net_host_normalise(text, strlen(text), host, &e) < 0)
             break;
@@ -113,15 +112,15 @@ bool env_index_learn(struct env_job *j, const json_t *answer)
     return fresh > 0;
 }
 
-// The names that it can reach, for a box to tell which others its index speaks of; null: it need not.
+// The names that it can reach, for a box to tell which others its index speaks of; null: it need
+// not.
 json_t *env_index_hosts(const struct env_job *j)
 {
     json_t *list, *item, *allow = json_object_get(j->all->index, "allow");
     size_t i;
     if (j->all->gate->facts->config->index_hosts.count || !(list = json_array()))
         return json_null();
-    json_array_foreach(allow, i, item)
-    {
+    json_array_foreach (allow, i, item) {
         const char *rule = json_string_value(item), *colon = strrchr(rule, ':');
         (void)json_array_append_new(
             list, json_stringn(rule, colon ? (size_t)(colon - rule) : strlen(rule)));

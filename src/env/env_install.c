@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_install: the middle of a job: a box resolves, downloads and unpacks (python/installer.py), its bundles go to the
-// porter, and what came of it is a lock.  Runs in the gate, on its event loop.
+// env_install: the middle of a job: a box resolves, downloads and unpacks (python/installer.py),
+// its bundles go to the porter, and what came of it is a lock.  Runs in the gate, on its event
+// loop.
 //
-// SECURITY: everything that the box says is hostile.  It decides about this environment and nothing else: a layer that
-// everybody gets is written only from boxes in which no code of a package can have run.  Where source builds are
-// allowed, layers have the job as their scope, and nobody else is ever told of them.
+// SECURITY: everything that the box says is hostile.  It decides about this environment and nothing
+// else: a layer that everybody gets is written only from boxes in which no code of a package can
+// have run.  Where source builds are allowed, layers have the job as their scope, and nobody else
+// is ever told of them.
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,10 +18,10 @@
 #include "base/fd.h"
 #include "env/env_internal.h"
 #include "env/env_text.h"
-#include "run/network.h"
 #include "files/tempfile.h"
 #include "net/login.h"
 #include "net/policy.h"
+#include "run/network.h"
 
 enum {
     PACKAGES_MAX = 200,
@@ -70,7 +72,7 @@ void env_install_stop(struct env_job *j)
     }
 }
 
-// ---- layers ------------------------------------------------------------------------------------------
+// ---- layers -------------------------------------------------------------------------------------
 
 static const char *scope_of(const struct env_job *j)
 {
@@ -139,8 +141,7 @@ static bool has_layer(struct env_job *j, const char *wheel, struct env_layer *re
 {
     json_t *item;
     size_t i;
-    json_array_foreach(j->row.lock, i, item)
-    {
+    json_array_foreach (j->row.lock, i, item) {
         const char *own = json_string_value(json_object_get(item, "wheel")),
                    *id = json_string_value(json_object_get(item, "layer"));
         if (!own || !id || strcmp(own, wheel) != 0 || !env_db_has_layer(j->all->db, id))
@@ -243,8 +244,7 @@ static int make_lock(struct env_job *j, const json_t *packages, struct err *e)
                        "the box that installs names no packages, or too many");
     if (!(j->lock = json_array()))
         return env_no_memory(e);
-    json_array_foreach((json_t *)packages, i, package)
-    {
+    json_array_foreach ((json_t *)packages, i, package) {
         json_t *entry = env_lock_entry(j, package, e);
         if (!entry)
             return -1;
@@ -266,23 +266,21 @@ static int store_all(struct env_job *j, const json_t *packages, struct err *e)
         j->ask_count = 0;
         return env_no_memory(e);
     }
-    json_array_foreach((json_t *)packages, i, package)
-    {
+    json_array_foreach ((json_t *)packages, i, package) {
         json_int_t unpacked = json_integer_value(json_object_get(package, "unpacked"));
         if (json_is_string(json_object_get(package, "bundle")) && unpacked > 0)
             bytes += (uint64_t)unpacked;
     }
     if (env_make_room(j->all, bytes, e) < 0)
         return -1;
-    json_array_foreach((json_t *)packages, i, package)
-    {
+    json_array_foreach ((json_t *)packages, i, package) {
         if (store_one(j, i, package, e) < 0)
             return -1;
     }
     return 0;
 }
 
-// ---- what the box says ---------------------------------------------------------------------------------
+// ---- what the box says --------------------------------------------------------------------------
 
 static json_t *bounded_text(const json_t *o, const char *name, size_t most)
 {
@@ -388,8 +386,8 @@ static void on_installed(struct exec *x)
         env_job_finish(j);
 }
 
-// SECURITY: a bundle is copied into a file of the gate's own.  The porter must not wait for a lock of a file in a box,
-// and what it has checked must not change.
+// SECURITY: a bundle is copied into a file of the gate's own.  The porter must not wait for a lock
+// of a file in a box, and what it has checked must not change.
 static int begin_bundle(struct exec *x, const struct scratch_file *file, struct err *e)
 {
     struct env_job *j = x->request.argument;
@@ -473,7 +471,7 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
     return 0;
 }
 
-// ---- what it is told -------------------------------------------------------------------------------------
+// ---- what it is told ----------------------------------------------------------------------------
 
 static json_t *list_json(const struct text_list *l)
 {
@@ -487,8 +485,8 @@ static json_t *wheels_of(const json_t *lock)
 {
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach((json_t *)lock, i, item)(void)
-        json_array_append(list, json_object_get(item, "wheel"));
+    json_array_foreach ((json_t *)lock, i, item)
+        (void)json_array_append(list, json_object_get(item, "wheel"));
     return list;
 }
 
@@ -496,9 +494,11 @@ static json_t *current_of(const json_t *lock)
 {
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach((json_t *)lock, i, item)(void) json_array_append_new(
-        list, json_pack("{s:O, s:O, s:O}", "name", json_object_get(item, "name"), "version",
-                        json_object_get(item, "version"), "wheel", json_object_get(item, "wheel")));
+    json_array_foreach ((json_t *)lock, i, item)
+        (void)json_array_append_new(list, json_pack("{s:O, s:O, s:O}", "name",
+                                                    json_object_get(item, "name"), "version",
+                                                    json_object_get(item, "version"), "wheel",
+                                                    json_object_get(item, "wheel")));
     return list;
 }
 

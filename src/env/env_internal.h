@@ -139,7 +139,8 @@ json_t *env_index_hosts(const struct env_job *j); // new
 bool env_index_learn(struct env_job *j, const json_t *answer);
 json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
 int env_layer_set(json_t *entry, const struct env_layer *l); // of a lock; 0, or memory is out
-// env_known.c: true: the lock is known without a box, and every layer is there; `request` is what a box would be told.
+// env_known.c: true: the lock is known without a box, and every layer is there; `request` is what a
+// box would be told.
 bool env_known_find(struct env_job *j, const json_t *request);
 void env_known_keep(struct env_job *j); // what the box answered
 // env_move.c: the same for a file.

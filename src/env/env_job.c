@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_job: see envs.h: jobs that change environments, their queue, and how they end.  What happens between (the box,
-// the layers) is env_install.c's.  Runs in the gate, on its event loop.
+// env_job: see envs.h: jobs that change environments, their queue, and how they end.  What happens
+// between (the box, the layers) is env_install.c's.  Runs in the gate, on its event loop.
 //
 // Invariants:
-//   (1) a job is in `jobs` from its order to its end, in the order of asking; `active` counts those that were started.
+//   (1) a job is in `jobs` from its order to its end, in the order of asking; `active` counts those
+//       that were started.
 //   (2) of one environment at most one is started: the first.
 //   (3) callbacks are never called from within envs_order() or envs_need().
 
@@ -17,9 +18,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "json/encode.h"
 #include "env/env_internal.h"
 #include "env/env_text.h"
+#include "json/encode.h"
 
 enum { TELL_EVERY_US = 100000, LINE_MAX_BYTES = 300 };
 
@@ -40,7 +41,7 @@ int env_name_new(char ret[ENV_JOB_ID_SIZE])
     return 0;
 }
 
-// ---- what is told ------------------------------------------------------------------------------------
+// ---- what is told -------------------------------------------------------------------------------
 
 static json_t *or_null(json_t *o)
 {
@@ -95,7 +96,7 @@ void env_job_tell(struct env_job *j, enum env_state state, double progress, cons
     json_decref(status);
 }
 
-// ---- the end -----------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void env_job_free(struct env_job *j)
 {
@@ -170,8 +171,7 @@ static json_t *all_asked(const struct env_job *j)
     char text[300];
     size_t n = 0, i;
     json_t *item;
-    json_array_foreach(j->requirements, i, item)
-    {
+    json_array_foreach (j->requirements, i, item) {
         const char *own = json_string_value(item);
         if (!own || n + strlen(own) + 2 > sizeof text)
             break;
@@ -198,8 +198,7 @@ static json_t *version_in(const json_t *lock, const char *name)
 {
     json_t *item;
     size_t i;
-    json_array_foreach((json_t *)lock, i, item)
-    {
+    json_array_foreach ((json_t *)lock, i, item) {
         const char *own = json_string_value(json_object_get(item, "name"));
         if (own && strcmp(own, name) == 0)
             return json_object_get(item, "version");
@@ -212,8 +211,7 @@ static json_t *difference(const json_t *now, const json_t *before)
 {
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach((json_t *)now, i, item)
-    {
+    json_array_foreach ((json_t *)now, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         json_t *version = json_object_get(item, "version");
         if (name && !json_equal(version_in(before, name), version))
@@ -244,15 +242,14 @@ void env_job_finish(struct env_job *j)
     env_job_fail(j, NULL, &e);
 }
 
-// ---- beginning -----------------------------------------------------------------------------------------
+// ---- beginning ----------------------------------------------------------------------------------
 
 static int plan_uninstall(struct env_job *j, struct err *e)
 {
     json_t *item;
     size_t i;
     char key[ENV_REQUIREMENT_MAX + 1];
-    json_array_foreach(j->requirements, i, item)
-    {
+    json_array_foreach (j->requirements, i, item) {
         env_key_of(json_string_value(item), key);
         if (env_names_package(j->row.requirements, key))
             continue;
@@ -273,10 +270,10 @@ static bool has_all(const json_t *had, const json_t *asked)
 {
     json_t *item, *own;
     size_t i, k;
-    json_array_foreach((json_t *)asked, i, item)
-    {
+    json_array_foreach ((json_t *)asked, i, item) {
         bool found = false;
-        json_array_foreach((json_t *)had, k, own) found |= json_equal(own, item);
+        json_array_foreach ((json_t *)had, k, own)
+            found |= json_equal(own, item);
         if (!found)
             return false;
     }
@@ -343,8 +340,7 @@ static void start(struct env_job *j)
 static bool is_first(const struct env_job *j)
 {
     const struct env_job *other;
-    TAILQ_FOREACH(other, &j->all->jobs, list)
-    {
+    TAILQ_FOREACH (other, &j->all->jobs, list) {
         if (other == j)
             return true;
         if (strcmp(other->owner, j->owner) == 0 && strcmp(other->name, j->name) == 0)
@@ -378,7 +374,7 @@ void env_jobs_start_soon(struct envs *v)
         log_line(LOG_ERROR, "no memory to begin an installation");
 }
 
-// ---- ordering ------------------------------------------------------------------------------------------
+// ---- ordering -----------------------------------------------------------------------------------
 
 static int check_order(struct envs *v, const struct env_order *o, struct err *e)
 {
@@ -393,8 +389,7 @@ static int check_order(struct envs *v, const struct env_order *o, struct err *e)
                        "this server builds no packages from source (--source-builds)");
     if (o->change == ENV_INSTALL && env_check_all_allowed(c, o->requirements, e) < 0)
         return -1;
-    TAILQ_FOREACH(j, &v->jobs, list)
-    {
+    TAILQ_FOREACH (j, &v->jobs, list) {
         own += strcmp(j->owner, o->owner) == 0;
         imports += j->change == ENV_IMPORT;
     }
@@ -513,9 +508,9 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
     struct envs *v = g->envs;
     struct env_job *j = NULL;
     if (v && v->db)
-        TAILQ_FOREACH(j, &v->jobs, list)
-    if (strcmp(j->id, job) == 0 && strcmp(j->owner, owner) == 0)
-        break;
+        TAILQ_FOREACH (j, &v->jobs, list)
+            if (strcmp(j->id, job) == 0 && strcmp(j->owner, owner) == 0)
+                break;
     if (!j)
         return err_set(e, ERR_JOB_UNKNOWN, 0, "ask for its status: it may be done already",
                        "no installation of this name goes on");
@@ -529,7 +524,7 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
     return 0;
 }
 
-// ---- sets of packages ------------------------------------------------------------------------------------
+// ---- sets of packages ---------------------------------------------------------------------------
 
 static void on_known(evutil_socket_t fd, short what, void *argument)
 {
@@ -573,9 +568,9 @@ struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requ
         return answer_soon(w);
     }
     struct env_job *j;
-    TAILQ_FOREACH(j, &v->jobs, list)
-    if (strcmp(j->owner, owner) == 0 && strcmp(j->name, w->name) == 0)
-        break;
+    TAILQ_FOREACH (j, &v->jobs, list)
+        if (strcmp(j->owner, owner) == 0 && strcmp(j->name, w->name) == 0)
+            break;
     if (!j) {
         int r = env_db_get(v->db, owner, w->name, &row, &w->error);
         env_row_clear(&row);

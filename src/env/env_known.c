@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_known: what the index answered a short while ago.  The same requirements under the same conditions have the same
-// lock, so an environment whose wheels all have layers is made without a box and without the network.  Called by
-// env_install.c before a box is started, and by env_job.c when one has answered.
+// env_known: what the index answered a short while ago.  The same requirements under the same
+// conditions have the same lock, so an environment whose wheels all have layers is made without a
+// box and without the network.  Called by env_install.c before a box is started, and by env_job.c
+// when one has answered.
 //
 // Invariants:
-//   (1) the key is a hash of everything that the box is told and that could change its answer, and of the interpreter.
+//   (1) the key is a hash of everything that the box is told and that could change its answer, and
+//       of the interpreter.
 //   (2) an answer is taken for at most index-age; who asks for an upgrade always gets a new one.
-//   (3) SECURITY: answers are shared by all keys, so only those are kept that come from boxes in which no code of a
-//       package can have run, and they are given back with the layers that everybody has, never with layers of a scope.
+//   (3) SECURITY: answers are shared by all keys, so only those are kept that come from boxes in
+//       which no code of a package can have run, and they are given back with the layers that
+//       everybody has, never with layers of a scope.
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -18,15 +21,14 @@
 #include "env/env_internal.h"
 #include "env/env_text.h"
 
-// May this job be answered from memory at all?  A wheelhouse changes when the operator wants it to, and an address
-// leads to another file without anybody knowing.
+// May this job be answered from memory at all?  A wheelhouse changes when the operator wants it to,
+// and an address leads to another file without anybody knowing.
 static bool is_lasting(const struct env_job *j)
 {
     const struct config *c = j->all->gate->facts->config;
     json_t *item;
     size_t i;
-    json_array_foreach(j->wanted, i, item)
-    {
+    json_array_foreach (j->wanted, i, item) {
         if (strchr(json_string_value(item), '@'))
             return false;
     }
@@ -39,7 +41,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-// A new list, in an order that does not depend on that of asking; case and blanks make no other question.
+// A new list, in an order that does not depend on that of asking; case and blanks make no other
+// question.
 static json_t *sorted(const json_t *list)
 {
     size_t count = json_array_size(list);
@@ -94,8 +97,7 @@ static json_t *lock_of(struct env_job *j, const json_t *packages)
 {
     json_t *lock = json_is_array(packages) ? json_array() : NULL, *package;
     size_t i;
-    json_array_foreach((json_t *)packages, i, package)
-    {
+    json_array_foreach ((json_t *)packages, i, package) {
         if (lock && json_array_append_new(lock, entry_of(j, package)) == 0)
             continue;
         json_decref(lock); // a layer was removed since: as if nothing was known

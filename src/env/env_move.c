@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_move: environments as one file, for machines without an index: the porter writes and reads it, here is what
-// stands in its manifest.  Runs in the gate, on its event loop.
+// env_move: environments as one file, for machines without an index: the porter writes and reads
+// it, here is what stands in its manifest.  Runs in the gate, on its event loop.
 //
-// SECURITY: such a file may come from anybody.  Its layers are not those that everybody gets who asks for a wheel
-// (porter/archive.c), and what it says is checked as the words of a box are.
+// SECURITY: such a file may come from anybody.  Its layers are not those that everybody gets who
+// asks for a wheel (porter/archive.c), and what it says is checked as the words of a box are.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void platform_of_here(char ret[100])
     snprintf(ret, 100, "linux-%.64s", uname(&here) == 0 ? here.machine : "unknown");
 }
 
-// ---- files on their way --------------------------------------------------------------------------------
+// ---- files on their way -------------------------------------------------------------------------
 
 int envs_file(struct gate *g, struct err *e)
 {
@@ -48,7 +48,7 @@ uint64_t envs_file_max(const struct config *c)
     return c->install_bytes + (uint64_t)c->install_files * FILE_OVERHEAD + ARCHIVE_OVERHEAD;
 }
 
-// ---- out -------------------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 struct env_export {
     struct env_ask *ask;
@@ -78,7 +78,8 @@ static void make_small(json_t *lock)
     json_t *item;
     size_t i;
     if (json_dumpb(lock, NULL, 0, JSON_COMPACT) > MANIFEST_SMALL)
-        json_array_foreach(lock, i, item)(void) json_object_del(item, "top_level");
+        json_array_foreach (lock, i, item)
+            (void)json_object_del(item, "top_level");
 }
 
 static json_t *question_of(const struct env_row *row)
@@ -87,8 +88,7 @@ static json_t *question_of(const struct env_row *row)
     char platform[100];
     size_t i;
     platform_of_here(platform);
-    json_array_foreach(row->lock, i, item)
-    {
+    json_array_foreach (row->lock, i, item) {
         json_t *plain = json_copy(item);
         (void)json_object_del(plain, "layer"); // it means nothing elsewhere
         (void)json_array_append_new(lock, plain);
@@ -153,15 +153,14 @@ struct env_export *envs_export(struct gate *g, const char *owner, const char *na
     return NULL;
 }
 
-// ---- in --------------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 // The layer that the porter made for a wheel of the file.
 static const json_t *layer_for(const json_t *have, const char *wheel)
 {
     json_t *item;
     size_t i;
-    json_array_foreach((json_t *)have, i, item)
-    {
+    json_array_foreach ((json_t *)have, i, item) {
         const char *own = json_string_value(json_object_get(item, "wheel"));
         if (own && strcmp(own, wheel) == 0)
             return item;
@@ -224,8 +223,8 @@ static int check_platform(const json_t *manifest, struct err *e)
     size_t i;
     bool compiled = false;
     platform_of_here(here);
-    json_array_foreach(lock, i, item) compiled |=
-        is_compiled(json_string_value(json_object_get(item, "filename")));
+    json_array_foreach (lock, i, item)
+        compiled |= is_compiled(json_string_value(json_object_get(item, "filename")));
     if (!compiled || (platform && strcmp(platform, here) == 0))
         return 0;
     (void)err_set(e, ERR_BAD_ARCHIVE, 0, "export it from a machine of the same kind",
@@ -253,8 +252,7 @@ static int take_manifest(struct env_job *j, const json_t *said, struct err *e)
         return err_wrap(e, "the file");
     if (!(j->lock = json_array()))
         return env_no_memory(e);
-    json_array_foreach(lock, i, item)
-    {
+    json_array_foreach (lock, i, item) {
         json_t *entry = env_lock_entry(j, item, e);
         if (!entry)
             return err_wrap(e, "the file");

@@ -3,8 +3,8 @@
 // env_porter: see env_porter.h.  Runs in the gate, on its event loop.
 //
 // Invariants:
-//   (1) `asks` has every question that waits for an answer, in the order of asking; those that were sent
-//       over the link that there is now come first.
+//   (1) `asks` has every question that waits for an answer, in the order of asking; those that were
+//       sent over the link that there is now come first.
 //   (2) a question's callback is called once, and never from within env_porter_ask().
 
 #include "env/env_porter.h"
@@ -19,9 +19,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "json/dump.h"
-#include "run/gate.h"
 #include "porter/porter.h"
+#include "run/gate.h"
+#include "json/dump.h"
 
 enum { READ_MAX = 64 };
 
@@ -98,7 +98,7 @@ static void on_impatient(evutil_socket_t fd, short what, void *argument)
         answer(TAILQ_FIRST(&p->asks), NULL, &e);
 }
 
-// ---- sending -------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 // 1: sent, 0: later, -1: the porter is gone.
 static int send_one(int sock, const char *text, int fd)
@@ -130,8 +130,7 @@ static int send_one(int sock, const char *text, int fd)
 static void send_asks(struct env_porter *p)
 {
     struct env_ask *a;
-    TAILQ_FOREACH(a, &p->asks, list)
-    {
+    TAILQ_FOREACH (a, &p->asks, list) {
         if (a->sent)
             continue;
         int r = p->sock < 0 ? 0 : send_one(p->sock, a->text, a->fd);
@@ -157,7 +156,7 @@ static void on_writable(evutil_socket_t fd, short what, void *argument)
     send_asks(argument);
 }
 
-// ---- answers -------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
 static void take_text(char *ret, size_t cap, const json_t *o, const char *name)
 {
@@ -181,9 +180,9 @@ static void on_said(struct env_porter *p, const json_t *said)
     struct env_ask *a;
     if (!op || !json_is_integer(number) || strcmp(op, "progress") == 0)
         return;
-    TAILQ_FOREACH(a, &p->asks, list)
-    if (a->number == (uint64_t)json_integer_value(number))
-        break;
+    TAILQ_FOREACH (a, &p->asks, list)
+        if (a->number == (uint64_t)json_integer_value(number))
+            break;
     if (!a || !a->sent)
         return;
     if (strcmp(op, "failed") != 0) {
@@ -223,7 +222,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
     }
 }
 
-// ---- the link ------------------------------------------------------------------------------------
+// ---- the link -----------------------------------------------------------------------------------
 
 static struct env_porter *porter_of(struct gate *g)
 {
@@ -277,7 +276,7 @@ void env_porter_close(struct gate *g)
     free(p);
 }
 
-// ---- asking --------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 struct env_ask *env_porter_ask(struct gate *g, json_t *question, int fd, env_answer done,
                                void *argument)

@@ -2,8 +2,8 @@
 //
 // env_text: see env_text.h.
 //
-// SECURITY: pip and uv read options, paths, other files and variables out of requirements.  So a requirement has to
-// be, from its first to its last character, what PEP 508 says that one is.
+// SECURITY: pip and uv read options, paths, other files and variables out of requirements.  So a
+// requirement has to be, from its first to its last character, what PEP 508 says that one is.
 
 #include "env/env_text.h"
 
@@ -28,7 +28,7 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
 }
 
-// ---- names -----------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 int env_check_name(const char *name, struct err *e)
 {
@@ -66,7 +66,7 @@ void env_key_of(const char *requirement, char ret[ENV_REQUIREMENT_MAX + 1])
     ret[n] = '\0';
 }
 
-// ---- one requirement ---------------------------------------------------------------------------------
+// ---- one requirement ----------------------------------------------------------------------------
 
 struct reader {
     const char *text, *at;
@@ -125,7 +125,7 @@ static bool is_address(const char *text)
     return n >= 2 && strncmp(text + n, "://", 3) == 0;
 }
 
-// ---- its address -----------------------------------------------------------------------------------
+// ---- its address --------------------------------------------------------------------------------
 
 static const struct text_list *url_hosts; // of --allow-url
 
@@ -157,8 +157,8 @@ static bool hash_is_good(const char *text, size_t length)
            strspn(text + n, "0123456789abcdef") >= 64;
 }
 
-// SECURITY: who may name an address has this server ask for it.  So it is https, without a user and a port, of a host
-// that the operator named, and a wheel; the broker judges the host once more.
+// SECURITY: who may name an address has this server ask for it.  So it is https, without a user and
+// a port, of a host that the operator named, and a wheel; the broker judges the host once more.
 static bool url(struct reader *r)
 {
     static const char url_form[] =
@@ -191,7 +191,8 @@ static bool url(struct reader *r)
     return true;
 }
 
-// What people type in a terminal.  `pip` and `install` are names of packages, too, and would be installed.
+// What people type in a terminal.  `pip` and `install` are names of packages, too, and would be
+// installed.
 static bool is_command(const char *text)
 {
     static const char *const commands[] = {
@@ -277,7 +278,7 @@ static bool versions(struct reader *r)
     return true;
 }
 
-// ---- its marker --------------------------------------------------------------------------------------
+// ---- its marker ---------------------------------------------------------------------------------
 
 static const char marker_hint[] = "behind ';' comes a marker such as python_version < '3.12'; one "
                                   "requirement is one package, and "
@@ -344,7 +345,7 @@ static bool requirement(struct reader *r)
     return versions(r) && (!sign(r, ";") || marker(r));
 }
 
-// ---- what callers write ------------------------------------------------------------------------------
+// ---- what callers write -------------------------------------------------------------------------
 
 static int refuse(const char *text, size_t length, const char *reason, const char *hint,
                   struct err *e)
@@ -443,8 +444,7 @@ json_t *envs_requirements(const json_t *text_or_list, struct err *e)
     else if (bad == 0 && json_is_array(text_or_list)) {
         if (json_array_size(text_or_list) > ENV_REQUIREMENTS_MAX)
             bad = too_many(e);
-        json_array_foreach((json_t *)text_or_list, i, item)
-        {
+        json_array_foreach ((json_t *)text_or_list, i, item) {
             if (bad == 0 && !json_is_string(item))
                 bad = err_set(e, ERR_BAD_REQUIREMENT, 0, form, "entry %zu is not a text", i);
             if (bad == 0)
@@ -462,7 +462,7 @@ json_t *envs_requirements(const json_t *text_or_list, struct err *e)
     return NULL;
 }
 
-// ---- lists -------------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 static bool matches(const struct text_list *globs, const char *key)
 {
@@ -498,8 +498,7 @@ int env_check_all_allowed(const struct config *c, const json_t *requirements, st
     char key[ENV_REQUIREMENT_MAX + 1];
     json_t *item;
     size_t i;
-    json_array_foreach((json_t *)requirements, i, item)
-    {
+    json_array_foreach ((json_t *)requirements, i, item) {
         env_key_of(json_string_value(item), key);
         if (env_check_allowed(c, key, e) < 0)
             return -1;
@@ -512,8 +511,7 @@ bool env_names_package(const json_t *requirements, const char *key)
     char own[ENV_REQUIREMENT_MAX + 1];
     json_t *item;
     size_t i;
-    json_array_foreach((json_t *)requirements, i, item)
-    {
+    json_array_foreach ((json_t *)requirements, i, item) {
         env_key_of(json_string_value(item) ? json_string_value(item) : "", own);
         if (strcmp(own, key) == 0)
             return true;
@@ -527,8 +525,7 @@ json_t *env_without(const json_t *had, const json_t *names)
     char key[ENV_REQUIREMENT_MAX + 1];
     size_t i;
     int failed = !list;
-    json_array_foreach((json_t *)had, i, item)
-    {
+    json_array_foreach ((json_t *)had, i, item) {
         env_key_of(json_string_value(item) ? json_string_value(item) : "", key);
         if (!env_names_package(names, key))
             failed |= json_array_append(list, item);

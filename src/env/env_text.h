@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_text: what callers write about packages: names of environments, requirements.  Touches nothing but its
-// arguments.  Used by envs.c and env_job.c; envs_requirements() of envs.h is here, too.
+// env_text: what callers write about packages: names of environments, requirements.  Touches
+// nothing but its arguments.  Used by envs.c and env_job.c; envs_requirements() of envs.h is here,
+// too.
 //
-// The box that installs reads requirements once more, and strictly (python/requirement.py).  Here they are refused
-// early, and in words, before anything is begun.
+// The box that installs reads requirements once more, and strictly (python/requirement.py).  Here
+// they are refused early, and in words, before anything is begun.
 
 #ifndef CONSTRICTOR_ENV_ENV_TEXT_H
 #define CONSTRICTOR_ENV_ENV_TEXT_H
@@ -40,7 +41,8 @@ bool env_names_package(const json_t *requirements, const char *key);
 
 // Case and blanks make no other requirement.
 void env_plain_form(const char *text, char ret[ENV_REQUIREMENT_MAX + 1]);
-// The name of the environment for a set of packages.  `requirements` have been through envs_requirements().
+// The name of the environment for a set of packages.  `requirements` have been through
+// envs_requirements().
 int env_set_name(const json_t *requirements, const char *python, char ret[40]);
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_tidy: removes layers that nobody needs: those that no environment has for a while, and those that a killed
-// server left without a row.  Runs in the gate, now and then, and before an installation that needs room.
+// env_tidy: removes layers that nobody needs: those that no environment has for a while, and those
+// that a killed server left without a row.  Runs in the gate, now and then, and before an
+// installation that needs room.
 //
 // Invariants:
 //   (1) nothing is removed while an installation goes on, which may be about to use it.
-//   (2) a layer that a session, or a run, was told of is not removed while that lives: it was opened after nobody had
-//       the layer any more, or the layer stays.
+//   (2) a layer that a session, or a run, was told of is not removed while that lives: it was
+//       opened after nobody had the layer any more, or the layer stays.
 
 #include <string.h>
 
@@ -61,7 +62,7 @@ int env_make_room(struct envs *v, uint64_t bytes, struct err *e)
                    "there is no room for %llu bytes of packages", (unsigned long long)bytes);
 }
 
-// ---- what a killed server left ---------------------------------------------------------------------------
+// ---- what a killed server left ------------------------------------------------------------------
 
 static void sweep(struct envs *v, const char *after);
 
@@ -74,8 +75,7 @@ static void on_listed(const json_t *said, const struct err *error, void *argumen
     v->sweeping = NULL;
     if (error || v->active)
         return; // the next round
-    json_array_foreach(found, i, item)
-    {
+    json_array_foreach (found, i, item) {
         const char *id = json_string_value(item);
         if (!id)
             continue;

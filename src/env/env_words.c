@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_words: see env_words.h.  SECURITY: names and log lines come out of boxes and indexes; no control character of theirs
-// reaches a terminal.
+// env_words: see env_words.h.  SECURITY: names and log lines come out of boxes and indexes; no
+// control character of theirs reaches a terminal.
 
 #include "env/env_words.h"
 
@@ -57,7 +57,7 @@ static char *finish(FILE *f, char **text)
     return NULL;
 }
 
-// ---- jobs ----------------------------------------------------------------------------------------------
+// ---- jobs ---------------------------------------------------------------------------------------
 
 bool env_status_is_ready(const json_t *status)
 {
@@ -74,8 +74,7 @@ char *env_words_lock(json_t *one)
     if (!f)
         return NULL;
     fprintf(f, "# Python %s\n", text_of(one, "python"));
-    json_array_foreach(json_object_get(one, "lock"), i, item)
-    {
+    json_array_foreach (json_object_get(one, "lock"), i, item) {
         put(f, text_of(item, "name"));
         fputs("==", f);
         put(f, text_of(item, "version"));
@@ -104,8 +103,7 @@ static void put_packages(FILE *f, const char *label, json_t *list)
     if (json_array_size(list) == 0)
         return;
     fprintf(f, "%s: ", label);
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         const char *name = json_is_string(item) ? json_string_value(item) : text_of(item, "name");
         const char *version = text_of(item, "version");
         if (i == NAMED_MAX) {
@@ -208,18 +206,19 @@ void env_words_progress(const json_t *status, char *buf, size_t cap)
     text_sanitize(buf);
 }
 
-// ---- environments --------------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 // Those that are the interpreter's own, or those that are not.
 static void put_some(FILE *f, json_t *list, bool is_base, int width)
 {
     json_t *item;
     size_t i, count = 0;
-    json_array_foreach(list, i, item) count +=
-        json_is_true(json_object_get(item, "base")) == is_base;
+    json_array_foreach (list, i, item)
+        count += json_is_true(json_object_get(item, "base")) == is_base;
     fprintf(f, "%s: %zu\n", is_base ? "the interpreter's own" : "installed", count);
-    json_array_foreach(list, i, item) if (json_is_true(json_object_get(item, "base")) == is_base)
-        fprintf(f, "  %-*s %s\n", width, text_of(item, "name"), text_of(item, "version"));
+    json_array_foreach (list, i, item)
+        if (json_is_true(json_object_get(item, "base")) == is_base)
+            fprintf(f, "  %-*s %s\n", width, text_of(item, "name"), text_of(item, "version"));
 }
 
 char *env_words_packages(json_t *answer)
@@ -233,8 +232,7 @@ char *env_words_packages(json_t *answer)
         return NULL;
     fprintf(f, "environment '%s', Python %s, %zu packages\n", text_of(answer, "environment"),
             text_of(answer, "python"), json_array_size(list));
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         int n = (int)strlen(text_of(item, "name"));
         width = n > width && n <= 48 ? n : width;
     }
@@ -260,13 +258,11 @@ char *env_words_list(json_t *list)
     int width = 4;
     if (!f)
         return NULL;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         int n = (int)strlen(text_of(item, "name"));
         width = n > width ? n : width;
     }
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         fprintf(f, "%-*s  Python %-8s  %4.0f packages  ", width, text_of(item, "name"),
                 text_of(item, "python"), number_of(item, "packages"));
         put_size(f, number_of(item, "bytes"));
@@ -300,8 +296,7 @@ char *env_words_describe(json_t *one)
     fprintf(f, "%sinstalled: %zu\n",
             json_array_size(json_object_get(one, "requirements")) ? "  " : "",
             json_array_size(lock));
-    json_array_foreach(lock, i, item)
-    {
+    json_array_foreach (lock, i, item) {
         fputs("    ", f);
         put(f, text_of(item, "name"));
         fputc(' ', f);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_words: what there is to say about environments and packages (env/envs.h, env/packages.h), as text for people
+// env_words: what there is to say about environments and packages (env/envs.h, env/packages.h), as
+// text for people
 // and models.  Pure; called by MCP and the command line.  Each is new; NULL: memory is out.
 
 #ifndef CONSTRICTOR_ENV_ENV_WORDS_H

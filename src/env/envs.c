@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// envs: see envs.h: what there is, what is in it, and what runs are told of it.  Jobs are env_job.c's.
+// envs: see envs.h: what there is, what is in it, and what runs are told of it.  Jobs are
+// env_job.c's.
 
 #include "env/envs.h"
 
@@ -10,10 +11,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "files/dbfolder.h"
 #include "env/env_internal.h"
 #include "env/env_text.h"
 #include "env/warm_boxes.h"
+#include "files/dbfolder.h"
 #include "net/policy.h"
 
 enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10 };
@@ -38,15 +39,14 @@ void env_forget_paths(struct envs *v)
     nursery_changed(v->gate);
 }
 
-// ---- opening and closing -----------------------------------------------------------------------------
+// ---- opening and closing ------------------------------------------------------------------------
 
 // Jobs of a server that was killed changed nothing.
 static void end_left_jobs(struct envs *v)
 {
     json_t *left = env_db_jobs(v->db, NULL, NULL, ENV_JOBS_MAX), *item;
     size_t i;
-    json_array_foreach(left, i, item)
-    {
+    json_array_foreach (left, i, item) {
         json_t *status = json_object_get(item, "status");
         (void)json_object_set_new(status, "state", json_string("failed"));
         (void)json_object_set_new(
@@ -153,7 +153,7 @@ static struct envs *usable(struct gate *g, struct err *e)
     return v && v->db ? v : NULL;
 }
 
-// ---- for runs ------------------------------------------------------------------------------------------
+// ---- for runs -----------------------------------------------------------------------------------
 
 static const char *python_of(const struct gate *g)
 {
@@ -174,8 +174,7 @@ static int unknown(struct envs *v, const char *owner, const char *name, struct e
     char names[ERR_HINT_MAX - 64] = ENV_BASE;
     json_t *list = env_db_list(v->db, owner, NULL), *item;
     size_t i, at = strlen(names), shown = 0;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         const char *one = json_string_value(json_object_get(item, "name"));
         if (!one || strcmp(one, ENV_BASE) == 0 || strncmp(one, ENV_SET_PREFIX, 4) == 0 ||
             shown++ >= SHOWN_MAX || at + strlen(one) + 3 >= sizeof names)
@@ -193,8 +192,7 @@ static json_t *path_of(const struct env_row *row)
     char text[sizeof LAYERS + ENV_LAYER_ID];
     json_t *path = json_array(), *item;
     size_t i;
-    json_array_foreach(row->lock, i, item)
-    {
+    json_array_foreach (row->lock, i, item) {
         const char *id = json_string_value(json_object_get(item, "layer"));
         if (!path || !id || strlen(id) != ENV_LAYER_ID ||
             strspn(id, "0123456789abcdef") != ENV_LAYER_ID)
@@ -259,14 +257,14 @@ int envs_path(struct gate *g, const char *owner, const char *name, json_t **ret,
     return 0;
 }
 
-// ---- for people ----------------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------
 
 static const char *state_of(struct envs *v, const char *owner, const char *name)
 {
     const struct env_job *j;
-    TAILQ_FOREACH(j, &v->jobs, list)
-    if (j->state < ENV_READY && strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0)
-        return "installing";
+    TAILQ_FOREACH (j, &v->jobs, list)
+        if (j->state < ENV_READY && strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0)
+            return "installing";
     return "ready";
 }
 
@@ -282,8 +280,7 @@ json_t *envs_list(struct gate *g, const char *owner)
     json_t *list = v && v->db ? env_db_list(v->db, owner, NULL) : json_array(), *item;
     bool has_base = false;
     size_t i;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         has_base |= name && strcmp(name, ENV_BASE) == 0;
         (void)json_object_set_new(item, "state", json_string(state_of(v, owner, name ? name : "")));
@@ -303,8 +300,7 @@ static json_t *describe_row(struct envs *v, const char *owner, const char *name,
     char created[TEXT_TIME_MAX], used[TEXT_TIME_MAX];
     json_t *lock = json_array(), *item;
     size_t i;
-    json_array_foreach(row->lock, i, item)
-    {
+    json_array_foreach (row->lock, i, item) {
         json_t *one = json_object();
         static const char *const names[] = {"name", "version", "wheel", "filename", "size"};
         for (size_t k = 0; k < ARRAY_LEN(names); k++)
@@ -409,7 +405,7 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
     return r == 0 ? unknown(v, owner, name, e) : r < 0 ? r : 0;
 }
 
-// ---- jobs, as people see them ----------------------------------------------------------------------------
+// ---- jobs, as people see them -------------------------------------------------------------------
 
 static bool is_about(const json_t *status, const char *key)
 {
@@ -417,8 +413,7 @@ static bool is_about(const json_t *status, const char *key)
     size_t i;
     if (env_names_package(json_object_get(status, "requirements"), key))
         return true;
-    json_array_foreach(added, i, item)
-    {
+    json_array_foreach (added, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         if (name && strcmp(name, key) == 0)
             return true;
@@ -432,9 +427,9 @@ json_t *envs_status(struct gate *g, const char *owner, const char *job, struct e
     const struct env_job *j;
     if (!v)
         return NULL;
-    TAILQ_FOREACH(j, &v->jobs, list)
-    if (strcmp(j->id, job) == 0 && strcmp(j->owner, owner) == 0)
-        return env_job_status(j);
+    TAILQ_FOREACH (j, &v->jobs, list)
+        if (strcmp(j->id, job) == 0 && strcmp(j->owner, owner) == 0)
+            return env_job_status(j);
     json_t *status = env_db_get_job(v->db, owner, job);
     if (!status) {
         (void)err_set(e, ERR_JOB_UNKNOWN, 0, "ask for the status by environment or package instead",
@@ -453,8 +448,7 @@ static json_t *installed_status(struct envs *v, const char *owner, const char *n
     size_t i;
     if (env_db_get(v->db, owner, name, &row, NULL) <= 0)
         return NULL;
-    json_array_foreach(row.lock, i, item)
-    {
+    json_array_foreach (row.lock, i, item) {
         const char *own = json_string_value(json_object_get(item, "name"));
         if (own && strcmp(own, key) == 0)
             status =
@@ -479,15 +473,14 @@ json_t *envs_status_of(struct gate *g, const char *owner, const char *name, cons
         return NULL;
     if (package)
         env_key_of(package, key);
-    TAILQ_FOREACH(j, &v->jobs, list)
-    if (strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0 &&
-        (!key[0] || env_names_package(j->requirements, key))) {
-        json_decref(found);
-        found = env_job_status(j); // the newest is the last
-    }
+    TAILQ_FOREACH (j, &v->jobs, list)
+        if (strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0 &&
+            (!key[0] || env_names_package(j->requirements, key))) {
+            json_decref(found);
+            found = env_job_status(j); // the newest is the last
+        }
     jobs = found ? NULL : env_db_jobs(v->db, owner, name, 200);
-    json_array_foreach(jobs, i, item)
-    {
+    json_array_foreach (jobs, i, item) {
         if (!found && (!key[0] || is_about(item, key)))
             found = json_incref(item);
     }

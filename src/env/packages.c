@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// packages: see packages.h.  SECURITY: the box is asked in code of ours, but what comes out of it is hostile, as of any
-// box: names and versions are bounded and cleaned, and there are at most PACKAGES_BASE_MAX.
+// packages: see packages.h.  SECURITY: the box is asked in code of ours, but what comes out of it
+// is hostile, as of any box: names and versions are bounded and cleaned, and there are at most
+// PACKAGES_BASE_MAX.
 
 #include "env/packages.h"
 
@@ -14,9 +15,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "env/envs.h"
+#include "keeper/keeper.h"
 #include "run/gate.h"
 #include "run/run.h"
-#include "keeper/keeper.h"
 
 enum {
     BASE_FRESH_MS = 5 * 60 * 1000, // so long what the interpreter has is believed
@@ -81,7 +82,7 @@ json_t *packages_set(struct gate *g, const json_t *text_or_list, struct err *e)
     return NULL;
 }
 
-// ---- the answer ----------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------
 
 static int compare(const void *a, const void *b)
 {
@@ -97,7 +98,8 @@ static json_t *sorted(json_t *list)
     _cleanup_free_ json_t **items = calloc(count + 1, sizeof *items);
     int failed = !items || !out;
     if (!failed) {
-        json_array_foreach(list, i, item) items[i] = item;
+        json_array_foreach (list, i, item)
+            items[i] = item;
         qsort(items, count, sizeof *items, compare);
         for (i = 0; i < count; i++)
             failed |= json_array_append(out, items[i]);
@@ -130,9 +132,10 @@ static json_t *make_answer(const struct packages *p)
     const struct interp *interp = p->gate->facts->interp;
     int failed = !list || !seen;
     size_t i;
-    json_array_foreach(json_object_get(p->own, "lock"), i, item) failed |=
-        add(list, seen, item, false);
-    json_array_foreach(base.list, i, item) failed |= add(list, seen, item, true);
+    json_array_foreach (json_object_get(p->own, "lock"), i, item)
+        failed |= add(list, seen, item, false);
+    json_array_foreach (base.list, i, item)
+        failed |= add(list, seen, item, true);
     json_decref(seen);
     if (failed) {
         json_decref(list);
@@ -159,7 +162,7 @@ static void finish(struct packages *p, const struct err *why)
     json_decref(answer);
 }
 
-// ---- what the interpreter has ----------------------------------------------------------------------
+// ---- what the interpreter has -------------------------------------------------------------------
 
 static json_t *clean_text(json_t *value)
 {
@@ -178,8 +181,7 @@ static json_t *read_base(const char *data, size_t length)
     json_t *raw = json_loadb(data, length, 0, NULL), *list = json_array(), *pair;
     size_t i;
     int failed = !json_is_array(raw) || !list || json_array_size(raw) > PACKAGES_BASE_MAX;
-    json_array_foreach(raw, i, pair)
-    {
+    json_array_foreach (raw, i, pair) {
         json_t *name = clean_text(json_array_get(pair, 0)),
                *version = clean_text(json_array_get(pair, 1));
         if (failed || !name || !version) {
@@ -245,7 +247,7 @@ static int start(struct packages *p)
     return p->run ? 0 : -1;
 }
 
-// ---- asking --------------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 struct packages *packages_ask(struct gate *g, const char *owner, const char *environment,
                               packages_done on_done, void *argument, struct err *e)

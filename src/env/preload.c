@@ -25,7 +25,7 @@ void preload_clear(struct preload *p)
     *p = (struct preload){0};
 }
 
-// ---- names -------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 bool preload_is_name(const char *text, size_t length)
 {
@@ -45,8 +45,7 @@ static bool has(const json_t *list, const char *name)
 {
     json_t *item;
     size_t i;
-    json_array_foreach((json_t *)list, i, item)
-    {
+    json_array_foreach ((json_t *)list, i, item) {
         if (strcmp(json_string_value(item), name) == 0)
             return true;
     }
@@ -103,8 +102,7 @@ json_t *preload_check(const json_t *given, struct err *e)
     if (!json_is_array(given)) {
         r = r < 0 ? r : add_all(list, given, e);
     } else {
-        json_array_foreach((json_t *)given, i, item)
-        {
+        json_array_foreach ((json_t *)given, i, item) {
             const char *name = json_string_value(item);
             if (r == 0)
                 r = name ? add(list, name, json_string_length(item), e) : not_a_list(e);
@@ -116,7 +114,7 @@ json_t *preload_check(const json_t *given, struct err *e)
     return NULL;
 }
 
-// ---- learning ----------------------------------------------------------------------------------------
+// ---- learning -----------------------------------------------------------------------------------
 
 // What was seen long ago counts less and less.
 static void age(struct preload *p)
@@ -187,7 +185,7 @@ void preload_forgive(struct preload *p)
     p->broken = NULL;
 }
 
-// ---- what comes of it --------------------------------------------------------------------------------
+// ---- what comes of it ---------------------------------------------------------------------------
 
 static int append_learned(const struct preload *p, json_t *list)
 {
@@ -219,8 +217,7 @@ json_t *preload_names(const struct preload *p)
     json_t *list = json_array(), *item;
     size_t i;
     int failed = list ? 0 : -1;
-    json_array_foreach(p->declared, i, item)
-    {
+    json_array_foreach (p->declared, i, item) {
         if (!has(p->broken, json_string_value(item)))
             failed |= json_array_append(list, item);
     }
@@ -254,8 +251,7 @@ void preload_read(struct preload *p, const json_t *said)
     preload_clear(p);
     p->declared = preload_check(json_object_get(said, "declared"), &e);
     p->runs = bounded(json_object_get(said, "runs"));
-    json_object_foreach(counts, name, value)
-    {
+    json_object_foreach (counts, name, value) {
         unsigned n = bounded(value);
         if (p->learned_count == PRELOAD_MAX || n == 0 || !preload_is_name(name, strlen(name)))
             continue;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// preload: which modules the parked boxes of an environment import ahead: those that were declared for it, and
-// those that runs in it were seen to import.  Pure; used by nursery.c in the gate.
+// preload: which modules the parked boxes of an environment import ahead: those that were declared
+// for it, and those that runs in it were seen to import.  Pure; used by nursery.c in the gate.
 //
-// SECURITY: names that a run reports are the work of hostile code.  They are checked, bounded, and used for nothing
-// but an import in a box of the same owner and the same environment, where that code may import what it likes.
+// SECURITY: names that a run reports are the work of hostile code.  They are checked, bounded, and
+// used for nothing but an import in a box of the same owner and the same environment, where that
+// code may import what it likes.
 
 #ifndef CONSTRICTOR_ENV_PRELOAD_H
 #define CONSTRICTOR_ENV_PRELOAD_H
@@ -36,7 +37,8 @@ void preload_clear(struct preload *p);
 
 // "numpy", "matplotlib.pyplot": identifiers and dots.
 bool preload_is_name(const char *text, size_t length);
-// One text with several names, or a list of them: a new array without doubles; NULL and `e`, which names the entry.
+// One text with several names, or a list of them: a new array without doubles; NULL and `e`, which
+// names the entry.
 json_t *preload_check(const json_t *text_or_list, struct err *e);
 
 // A run reports what it imported.  What is no list of names is passed over.

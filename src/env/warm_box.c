@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursling: one box of the nursery, from the order until somebody takes it: see nursery_kit.h.  Called by nursery.c,
-// in the gate.
+// nursling: one box of the nursery, from the order until somebody takes it: see nursery_kit.h.
+// Called by nursery.c, in the gate.
 //
 // SECURITY: from the first import on, all that comes out of it is hostile.
 
@@ -14,11 +14,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "json/dump.h"
-#include "run/network.h"
 #include "env/warm_boxes_internal.h"
-#include "run/run.h"
 #include "keeper/keeper.h"
+#include "run/network.h"
+#include "run/run.h"
+#include "json/dump.h"
 
 enum {
     WARM_MS = 20000, // for the imports; --wall when that is less
@@ -27,7 +27,7 @@ enum {
     WAITING_CPU_MS = 1000, // of a box that waits
 };
 
-// ---- the end of a box ----------------------------------------------------------------------------------
+// ---- the end of a box ---------------------------------------------------------------------------
 
 // Out of the table; the live box, if there is one, is the caller's.
 static struct live_box *let_go(struct nursling *b)
@@ -97,7 +97,7 @@ static void give_up(struct nursling *b, bool is_gone, const char *why)
     nursling_drop_all(f);
 }
 
-// ---- the life of a box ---------------------------------------------------------------------------------
+// ---- the life of a box --------------------------------------------------------------------------
 
 static const char *end_words(const struct wire_ended *m, bool waits)
 {
@@ -123,8 +123,8 @@ static void on_garbage(struct live_box *live)
     give_up(live->owner, false, "the box sent what no box sends");
 }
 
-// SECURITY: nobody gets what a package prints while nobody has run anything; and a flood of it must not keep the
-// gate busy.
+// SECURITY: nobody gets what a package prints while nobody has run anything; and a flood of it must
+// not keep the gate busy.
 static void on_output(struct live_box *live, enum live_stream stream, const char *data,
                       size_t length)
 {
@@ -304,9 +304,10 @@ void nursling_make(struct family *f, json_t *names)
         give_up(b, true, "there is no box for them now");
 }
 
-// ---- while it waits, and the end of that ---------------------------------------------------------------
+// ---- while it waits, and the end of that --------------------------------------------------------
 
-// The keeper ends one that uses the processor; memory is for all of them together, and is counted here.
+// The keeper ends one that uses the processor; memory is for all of them together, and is counted
+// here.
 void nursling_look(struct nursling *b)
 {
     struct wire_usage used = {.peak_memory_bytes = UINT64_MAX};

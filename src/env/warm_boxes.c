@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursery: see nursery.h: which environments have boxes, and how many.  The life of one is nursling.c's.
+// nursery: see nursery.h: which environments have boxes, and how many.  The life of one is
+// nursling.c's.
 //
-// One tick does all the work that is not a box's own: it reads what is known of an environment, lets go of what is
-// too much, and makes the next box.  It is set when somebody asks, and again and again only while there are boxes.
+// One tick does all the work that is not a box's own: it reads what is known of an environment,
+// lets go of what is too much, and makes the next box.  It is set when somebody asks, and again and
+// again only while there are boxes.
 
 #include "env/warm_boxes.h"
 
@@ -15,8 +17,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "config/code_policy.h"
-#include "run/network.h"
 #include "env/warm_boxes_internal.h"
+#include "run/network.h"
 
 enum {
     FAMILIES_MAX = 256,   // environments that are known at one time
@@ -38,14 +40,14 @@ void nursery_tick_in(struct nursery *n, int64_t ms)
         n->due_ms = due_ms;
 }
 
-// ---- environments --------------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 static struct family *find_family(struct nursery *n, const char *owner, const char *name)
 {
     struct family *f;
-    TAILQ_FOREACH(f, &n->families, list)
-    if (strcmp(f->name, name) == 0 && strcmp(f->owner, owner) == 0)
-        return f;
+    TAILQ_FOREACH (f, &n->families, list)
+        if (strcmp(f->name, name) == 0 && strcmp(f->owner, owner) == 0)
+            return f;
     return NULL;
 }
 
@@ -95,15 +97,16 @@ static void family_free(struct family *f)
     free(f);
 }
 
-// The one that was wanted least lately makes room, unless it has boxes, which then are too many families indeed.
+// The one that was wanted least lately makes room, unless it has boxes, which then are too many
+// families indeed.
 static void forget_oldest(struct nursery *n)
 {
     struct family *f;
-    TAILQ_FOREACH_REVERSE(f, &n->families, family_list, list)
-    if (!f->count) {
-        family_free(f);
-        return;
-    }
+    TAILQ_FOREACH_REVERSE (f, &n->families, family_list, list)
+        if (!f->count) {
+            family_free(f);
+            return;
+        }
 }
 
 static struct family *family_of(struct nursery *n, const char *owner, const char *name)
@@ -125,16 +128,16 @@ static struct family *family_of(struct nursery *n, const char *owner, const char
     return f;
 }
 
-// ---- how many there are --------------------------------------------------------------------------------
+// ---- how many there are -------------------------------------------------------------------------
 
 static uint64_t bytes_of_all(const struct nursery *n)
 {
     const struct family *f;
     const struct nursling *b;
     uint64_t sum = 0;
-    TAILQ_FOREACH(f, &n->families, list)
-    TAILQ_FOREACH(b, &f->boxes, list)
-    sum += b->stage == NURSLING_READY ? b->bytes : f->box_bytes;
+    TAILQ_FOREACH (f, &n->families, list)
+        TAILQ_FOREACH (b, &f->boxes, list)
+            sum += b->stage == NURSLING_READY ? b->bytes : f->box_bytes;
     return sum;
 }
 
@@ -149,15 +152,15 @@ static bool wants_any(const struct family *f, int64_t now_ms)
            f->wants;
 }
 
-// One for each, the last wanted first, then another for each that is wanted more often, as far as there are any.
+// One for each, the last wanted first, then another for each that is wanted more often, as far as
+// there are any.
 static unsigned share_of(const struct nursery *n, const struct family *wanted, int64_t now_ms)
 {
     unsigned left = n->config->nursery_boxes, share = 0;
     for (unsigned round = 1; left; round++) {
         const struct family *f;
         bool any = false;
-        TAILQ_FOREACH(f, &n->families, list)
-        {
+        TAILQ_FOREACH (f, &n->families, list) {
             if (!left || !wants_any(f, now_ms) || f->wants < round)
                 continue;
             any = true;
@@ -186,14 +189,14 @@ static void trim(struct family *f, const json_t *names, unsigned share)
     }
 }
 
-// Room for `bytes` more, at the cost of those that were wanted less lately than `f`; NULL: of anybody.
+// Room for `bytes` more, at the cost of those that were wanted less lately than `f`; NULL: of
+// anybody.
 static bool make_room(struct nursery *n, const struct family *f, uint64_t bytes)
 {
     struct family *last;
     while (bytes_of_all(n) + bytes > n->config->nursery_bytes) {
         struct nursling *victim = NULL;
-        TAILQ_FOREACH_REVERSE(last, &n->families, family_list, list)
-        {
+        TAILQ_FOREACH_REVERSE (last, &n->families, family_list, list) {
             if (last == f || victim)
                 break;
             victim = TAILQ_LAST(&last->boxes, nursling_list);
@@ -209,14 +212,14 @@ static void look_at_all(struct nursery *n)
 {
     struct family *f;
     struct nursling *b, *next;
-    TAILQ_FOREACH(f, &n->families, list)
-    for (b = TAILQ_FIRST(&f->boxes); b; b = next) {
-        next = TAILQ_NEXT(b, list);
-        unsigned failures = f->failures;
-        nursling_look(b);
-        if (f->failures != failures)
-            break; // they are all gone
-    }
+    TAILQ_FOREACH (f, &n->families, list)
+        for (b = TAILQ_FIRST(&f->boxes); b; b = next) {
+            next = TAILQ_NEXT(b, list);
+            unsigned failures = f->failures;
+            nursling_look(b);
+            if (f->failures != failures)
+                break; // they are all gone
+        }
 }
 
 // Their folders may be others now.
@@ -225,8 +228,7 @@ static void look_up_paths(struct nursery *n)
     struct family *f;
     struct err e;
     n->changed = false;
-    TAILQ_FOREACH(f, &n->families, list)
-    {
+    TAILQ_FOREACH (f, &n->families, list) {
         json_t *path = NULL;
         (void)envs_path(n->gate, f->owner, f->name, &path, &e);
         if (!json_equal(path, f->path)) {
@@ -240,7 +242,7 @@ static void look_up_paths(struct nursery *n)
     }
 }
 
-// ---- the tick ------------------------------------------------------------------------------------------
+// ---- the tick -----------------------------------------------------------------------------------
 
 // SECURITY: imports of one caller's packages never stand in the way of runs that are asked for now.
 static bool may_make(struct nursery *n)
@@ -303,7 +305,7 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
         nursery_tick_in(n, ROUND_MS);
 }
 
-// ---- for others ----------------------------------------------------------------------------------------
+// ---- for others ---------------------------------------------------------------------------------
 
 static bool same_limits(const struct wire_limits *a, const struct wire_limits *b)
 {
@@ -361,7 +363,8 @@ void nursery_learn(struct gate *g, const char *owner, const char *environment,
     preload_learn(&f->preload, imports);
     f->counted = true;
     json_t *after = preload_learned(&f->preload);
-    // Counts alone are not worth a write to the disk; they are kept with the next change, or at the end.
+    // Counts alone are not worth a write to the disk; they are kept with the next change, or at the
+    // end.
     f->unsaved |= !json_equal(before, after);
     json_decref(before);
     json_decref(after);
@@ -451,12 +454,13 @@ void nursery_describe(struct gate *g, const char *owner, const char *environment
     preload_clear(&p);
 }
 
-// ---- the beginning and the end -------------------------------------------------------------------------
+// ---- the beginning and the end ------------------------------------------------------------------
 
 void nursery_open(struct gate *g)
 {
     const struct config *c = g->facts->config;
-    // Under a policy of its own the server's code is looked at before it may import: nothing is imported ahead.
+    // Under a policy of its own the server's code is looked at before it may import: nothing is
+    // imported ahead.
     if (!c->nursery_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
         return;
     struct nursery *n = calloc(1, sizeof *n);

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursery: boxes that have an environment's modules imported already, inside their own walls, and wait in the
-// gate for somebody who asks for that environment.  Which modules: preload.h.  Runs in the gate, on its event loop.
+// nursery: boxes that have an environment's modules imported already, inside their own walls, and
+// wait in the
+// gate for somebody who asks for that environment.  Which modules: preload.h.  Runs in the gate, on
+// its event loop.
 //
 // Invariants:
-//   (1) a box is handed out once, to the owner and for the environment that it was made for, and only when that
-//       still has the layers that it was warmed with; it has the limits and is of the kind that was asked for.
-//   (2) there are never more than --nursery-boxes of them, those in the making included; those that wait have
-//       together at most --nursery-memory.  The environment that was wanted least lately goes first.
+//   (1) a box is handed out once, to the owner and for the environment that it was made for, and
+//       only when that still has the layers that it was warmed with; it has the limits and is of
+//       the kind that was asked for.
+//   (2) there are never more than --nursery-boxes of them, those in the making included; those that
+//       wait have together at most --nursery-memory.  The environment that was wanted least lately
+//       goes first.
 //   (3) one is made at a time, and only when no run waits for anything but itself.
-//   (4) an environment whose modules do not import, hang, or take too much is given up for a while, longer each time.
+//   (4) an environment whose modules do not import, hang, or take too much is given up for a while,
+//       longer each time.
 //
-// SECURITY: the code that ran in such a box is a package's: hostile.  It is nobody's but the one run's or the one
-// session's that the box is given to, which would have run the same code itself.  What it printed is dropped.
+// SECURITY: the code that ran in such a box is a package's: hostile.  It is nobody's but the one
+// run's or the one session's that the box is given to, which would have run the same code itself.
+// What it printed is dropped.
 
 #ifndef CONSTRICTOR_ENV_WARM_BOXES_H
 #define CONSTRICTOR_ENV_WARM_BOXES_H
@@ -28,7 +34,8 @@ struct gate;
 struct live_box;
 struct nursery;
 
-// Sets g->nursery, unless the configuration wants none.  Without memory for it there is none either.
+// Sets g->nursery, unless the configuration wants none.  Without memory for it there is none
+// either.
 void nursery_open(struct gate *g);
 void nursery_close(struct gate *g);
 
@@ -40,8 +47,8 @@ struct nursery_ask {
     bool network; // a box of that kind
 };
 
-// Somebody is about to run code in this environment.  A box that is ready for it, which is the caller's from here
-// on and known to the link; NULL: there is none, and the next one may find one.
+// Somebody is about to run code in this environment.  A box that is ready for it, which is the
+// caller's from here on and known to the link; NULL: there is none, and the next one may find one.
 struct live_box *nursery_take(struct gate *g, const struct nursery_ask *ask);
 
 // What a run in it has imported: what its runner reports, hostile; NULL: nothing.
@@ -54,8 +61,8 @@ void nursery_changed(struct gate *g);
 // This environment is gone, with all that was learned of it.
 void nursery_forget(struct gate *g, const char *owner, const char *environment);
 
-// Declares modules for an environment: `names` is what preload_check() made.  A box is made for it when it has
-// packages.
+// Declares modules for an environment: `names` is what preload_check() made.  A box is made for it
+// when it has packages.
 int nursery_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
                     struct err *e);
 // Adds "preload", "learned" and "warm" to what is shown of an environment.

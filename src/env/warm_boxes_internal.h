@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursery_kit: what nursery.c (environments, and how many boxes there are) and nursling.c (the life of one box)
-// share.  Nobody else includes it.
+// nursery_kit: what nursery.c (environments, and how many boxes there are) and nursling.c (the life
+// of one box) share.  Nobody else includes it.
 
 #ifndef CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
 #define CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
@@ -12,18 +12,19 @@
 
 #include "config/config.h"
 #include "env/env_internal.h"
+#include "env/preload.h"
+#include "env/warm_boxes.h"
 #include "run/link.h"
 #include "run/live.h"
-#include "env/warm_boxes.h"
-#include "env/preload.h"
 
 enum { NURSERY_REASON_MAX = 200, NURSERY_SOON_MS = 5 }; // soon: its client has the first word
 
 enum nursling_stage {
-    NURSLING_ORDERED, // a box was asked for
-    NURSLING_WARMING, // its runner imports the modules
-    NURSLING_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one that is idle
-    NURSLING_READY, // it waits
+    NURSLING_ORDERED,   // a box was asked for
+    NURSLING_WARMING,   // its runner imports the modules
+    NURSLING_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one
+                        // that is idle
+    NURSLING_READY,     // it waits
 };
 
 struct nursling {

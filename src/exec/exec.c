@@ -3,10 +3,10 @@
 // exec: see exec.h.  Runs in the gate, on its event loop.
 //
 // Invariants:
-//   (1) work->op is the one operation in scratch that is awaited.  While it reads a file, work->copy or work->taking
-//       says where the bytes go; neither: nowhere.
-//   (2) the run is PREPARING while files are brought in and HOLDING while they are collected; when it is in
-//       neither state any more, the box is gone and nothing is begun.
+//   (1) work->op is the one operation in scratch that is awaited.  While it reads a file,
+//       work->copy or work->taking says where the bytes go; neither: nowhere.
+//   (2) the run is PREPARING while files are brought in and HOLDING while they are collected; when
+//       it is in neither state any more, the box is gone and nothing is begun.
 
 #include "exec/exec.h"
 
@@ -19,17 +19,17 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "check/policy_layer.h"
 #include "config/code_policy.h"
-#include "json/dump.h"
-#include "json/encode.h"
+#include "env/warm_boxes.h"
 #include "exec/exec_input.h"
 #include "exec/exec_meta.h"
 #include "exec/exec_network.h"
 #include "exec/exec_packages.h"
 #include "exec/exec_tiers.h"
-#include "env/warm_boxes.h"
-#include "check/policy_layer.h"
 #include "run/source.h"
+#include "json/dump.h"
+#include "json/encode.h"
 
 enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
 
@@ -92,7 +92,7 @@ static void clear_work(const struct exec *x)
     free(w);
 }
 
-// ---- before the code ---------------------------------------------------------------------------------
+// ---- before the code ----------------------------------------------------------------------------
 
 // The run cannot begin: it ends with this error instead.
 static void give_up(struct exec *x, const struct err *e)
@@ -186,7 +186,7 @@ static bool on_box(struct run *r)
     return true;
 }
 
-// ---- after the code ----------------------------------------------------------------------------------
+// ---- after the code -----------------------------------------------------------------------------
 
 static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
 {
@@ -373,7 +373,7 @@ static bool on_answer(struct run *r, unsigned flags)
     return x->work->asked = x->work->op != NULL;
 }
 
-// ---- the end -----------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 static void remember_files(struct exec *x, struct session *s)
 {
@@ -453,7 +453,8 @@ static void on_done(struct run *r)
     } else {
         x->gate->tally.refused++;
     }
-    // SECURITY: nothing of the code, of what it printed or of its files is in the log, at any level.
+    // SECURITY: nothing of the code, of what it printed or of its files is in the log, at any
+    // level.
     log_line(LOG_DEBUG, "run %s: %s, %zu bytes of code, %.1f ms%s%s", x->id,
              x->error.message[0] ? err_code_name(x->error.code)
                                  : result_verdict_name(x->result.verdict),
@@ -469,7 +470,7 @@ static void on_done(struct run *r)
     x->request.on_done(x);
 }
 
-// ---- the beginning -----------------------------------------------------------------------------------
+// ---- the beginning ------------------------------------------------------------------------------
 
 // Finds the session, or opens it when it is a name that is used for the first time.
 static struct session *find_session(struct exec *x)
@@ -652,7 +653,7 @@ void exec_free(struct exec *x)
     free(x);
 }
 
-// ---- the object --------------------------------------------------------------------------------------
+// ---- the object ---------------------------------------------------------------------------------
 
 static int set_session(struct exec *x, json_t *o)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec: one request to execute code, as every interface makes it: in a fresh box or in a session, with
-// files and variables brought along, and with the files that it left behind collected as artifacts.  MCP
-// (mcp/tools/job.c), REST (rest/execute.c) and the command line give it what their callers wrote and present the
-// object that comes out.
+// exec: one request to execute code, as every interface makes it: in a fresh box or in a session,
+// with files and variables brought along, and with the files that it left behind collected as
+// artifacts.  MCP (mcp/tools/job.c), REST (rest/execute.c) and the command line give it what their
+// callers wrote and present the object that comes out.
 //
 //   session, if any:  found, or opened on first use of a name
 //   files:            written into scratch
@@ -19,10 +19,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "files/store.h"
 #include "run/result.h"
 #include "run/run.h"
 #include "session/session.h"
-#include "files/store.h"
 
 struct exec;
 
@@ -41,7 +41,8 @@ enum exec_action {
 
 // Takes the files that a run left behind, one after the other, in place of the store.
 struct exec_taker {
-    // 0: it is wanted, and its bytes follow in order; 1: it is not.  Negative, with `e`: it could not be taken.
+    // 0: it is wanted, and its bytes follow in order; 1: it is not.  Negative, with `e`: it could
+    // not be taken.
     int (*begin)(struct exec *x, const struct scratch_file *file, struct err *e);
     int (*data)(struct exec *x, const void *data, size_t length, uint64_t offset, struct err *e);
     // After a begin() that returned 0.  `error` NULL: all `size` bytes came.
@@ -58,14 +59,14 @@ struct exec_request {
     const char *session;     // handle or name; NULL or "": a fresh box
     bool session_must_exist; // a name is not opened on first use
     const struct session_plan
-        *plan; // for a session that is opened on first use; NULL: the configuration's
-    const char *
-        checkpoint; // EXEC_CHECKPOINT, EXEC_UNDO: its name; EXEC_FORK: name of the new session; NULL
-    unsigned steps; // EXEC_UNDO: how many runs, when no checkpoint is named
+        *plan;              // for a session that is opened on first use; NULL: the configuration's
+    const char *checkpoint; // EXEC_CHECKPOINT, EXEC_UNDO: its name; EXEC_FORK: name of the new
+                            // session; NULL
+    unsigned steps;         // EXEC_UNDO: how many runs, when no checkpoint is named
     json_t
         *files; // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none
-    json_t *
-        variables; // object: name -> JSON value, checked by exec_check_variables(); taken; NULL: none
+    json_t *variables; // object: name -> JSON value, checked by exec_check_variables(); taken;
+                       // NULL: none
     json_t
         *network; // a layer, made by network_parse(); taken; NULL: what the key or the session has
     // Packages: env/envs.h.  A session has its own environment: one that is named has to be that.
@@ -111,8 +112,9 @@ struct exec {
 };
 int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data);
 
-// Checks of what a caller brought: 0, or a negative code and `e`, which names the entry.  The body of a file
-// is text, or base64 with "encoding": "base64"; both spellings are put into the form above.
+// Checks of what a caller brought: 0, or a negative code and `e`, which names the entry.  The body
+// of a file is text, or base64 with "encoding": "base64"; both spellings are put into the form
+// above.
 int exec_check_files(const struct gate *g, json_t *files, struct err *e);
 int exec_check_variables(json_t *variables, struct err *e);
 

@@ -11,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "json/encode.h"
 #include "exec/exec.h"
 #include "files/scratch.h"
+#include "json/encode.h"
 
 enum { VARIABLES_BYTES_MAX = 1 << 20, VARIABLE_NAME_MAX = 100 };
 
@@ -32,7 +32,7 @@ void exec_file_uri(const char *place, const char *path, char *buf, size_t cap)
         buf[at] = '\0';
 }
 
-// ---- files -------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static int check_body(json_t *file, size_t i, const char *path, struct err *e)
 {
@@ -87,8 +87,7 @@ int exec_check_files(const struct gate *g, json_t *files, struct err *e)
         return err_set(e, ERR_BAD_VALUE, 0, "send some of them in another call, or as an archive",
                        "files has %zu entries, %d are allowed", json_array_size(files),
                        EXEC_FILES_MAX);
-    json_array_foreach(files, i, file)
-    {
+    json_array_foreach (files, i, file) {
         json_t *name = json_object_get(file, "path");
         if (!json_is_string(name))
             return err_set(e, ERR_BAD_VALUE, 0, "give [{\"path\": ..., \"text\": ...}]",
@@ -107,7 +106,7 @@ int exec_check_files(const struct gate *g, json_t *files, struct err *e)
     return 0;
 }
 
-// ---- variables ---------------------------------------------------------------------------------------
+// ---- variables ----------------------------------------------------------------------------------
 
 // Words that Python does not take as names.
 static const char *const keywords[] = {
@@ -143,16 +142,16 @@ int exec_check_variables(json_t *variables, struct err *e)
         return err_set(e, ERR_BAD_VALUE, 0, "put them into one dictionary, or into a file",
                        "variables has %zu entries, %d are allowed", json_object_size(variables),
                        EXEC_VARIABLES_MAX);
-    json_object_foreach(variables, name, value) if (!is_name(name))
-    {
-        char shown[80];
-        snprintf(shown, sizeof shown, "%.60s", name);
-        text_sanitize(shown);
-        return err_set(
-            e, ERR_BAD_VALUE, 0,
-            "use letters, digits and underscores, no keyword, and no two underscores first",
-            "variables: '%s' is no name for a variable", shown);
-    }
+    json_object_foreach (variables, name, value)
+        if (!is_name(name)) {
+            char shown[80];
+            snprintf(shown, sizeof shown, "%.60s", name);
+            text_sanitize(shown);
+            return err_set(
+                e, ERR_BAD_VALUE, 0,
+                "use letters, digits and underscores, no keyword, and no two underscores first",
+                "variables: '%s' is no name for a variable", shown);
+        }
     size_t size = json_dumpb(variables, NULL, 0, JSON_COMPACT);
     if (size == 0 || size > VARIABLES_BYTES_MAX)
         return err_set(e, ERR_BAD_VALUE, 0, "bring large data along as a file",

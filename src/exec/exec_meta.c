@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "json/dump.h"
 #include "run/gate.h"
 #include "run/source.h"
+#include "json/dump.h"
 
 #define NAMELESS "<code>" // runner.PLAIN
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "env/envs.h"
 #include "check/policy_layer.h"
+#include "env/envs.h"
 
 #define MARKER "# /// script"
 
@@ -103,7 +103,7 @@ static int no_memory(struct err *e)
     return err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
 }
 
-// ---- waiting -----------------------------------------------------------------------------------------
+// ---- waiting ------------------------------------------------------------------------------------
 
 static int keep(char **place, const char **text)
 {
@@ -164,7 +164,7 @@ static int need(struct exec *x, const json_t *requirements)
     return p->wait ? 0 : no_memory(&x->error);
 }
 
-// ---- metadata in the code ----------------------------------------------------------------------------
+// ---- metadata in the code -----------------------------------------------------------------------
 
 bool exec_has_metadata(const char *code, size_t length)
 {
@@ -258,7 +258,7 @@ static int read_metadata(struct exec *x)
     return x->packages->reader ? 1 : no_memory(&x->error);
 }
 
-// ---- the end without a run ---------------------------------------------------------------------------
+// ---- the end without a run ----------------------------------------------------------------------
 
 static void on_soon(evutil_socket_t fd, short what, void *argument)
 {
@@ -276,7 +276,7 @@ bool exec_end_soon(struct exec *x)
     return x->soon && event_add(x->soon, &now) == 0;
 }
 
-// ---- for exec.c --------------------------------------------------------------------------------------
+// ---- for exec.c ---------------------------------------------------------------------------------
 
 static int wait_for_own(struct exec *x)
 {
@@ -348,7 +348,8 @@ static const char *shown(const char *name)
     return name && name[0] ? name : ENV_BASE;
 }
 
-// A session without an environment of its own takes over that of the first packages that are asked for in it.
+// A session without an environment of its own takes over that of the first packages that are asked
+// for in it.
 static int settle_session(struct exec *x, struct session *s)
 {
     const char *wanted = x->request.environment;

@@ -26,8 +26,9 @@ int exec_apply_tiers(struct exec *x, const json_t *policy)
     return 0;
 }
 
-// SECURITY: what was written while it could be is there, and whoever wrote it may go on in a thread; so a run
-// that must not write gets no such session, rather than a promise that nobody keeps.
+// SECURITY: what was written while it could be is there, and whoever wrote it may go on in a
+// thread; so a run that must not write gets no such session, rather than a promise that nobody
+// keeps.
 int exec_check_tiers(struct exec *x, const struct session *s)
 {
     if (x->request.action != EXEC_RUN || !x->request.limits.readonly || s->plan.limits.readonly)

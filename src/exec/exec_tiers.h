@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec_tiers: what the tiers of a run's policy mean for its box, where the kernel holds them: without
+// exec_tiers: what the tiers of a run's policy mean for its box, where the kernel holds them:
+// without
 // "filesystem" scratch is read-only, without "network" there is none.  Called by exec.c.
 
 #ifndef CONSTRICTOR_EXEC_EXEC_TIERS_H
@@ -10,8 +11,8 @@
 
 #include "exec/exec.h"
 
-// Before a session is looked for: narrows the limits and the network of the request.  0, or a negative code and
-// x->error: it asks for hosts that its policy does not let it have.
+// Before a session is looked for: narrows the limits and the network of the request.  0, or a
+// negative code and x->error: it asks for hosts that its policy does not let it have.
 int exec_apply_tiers(struct exec *x, const json_t *policy);
 
 // A session has its scratch from the beginning.  0, or a negative code and x->error.

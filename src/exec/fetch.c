@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "json/dump.h"
 #include "run/network.h"
 #include "run/result.h"
+#include "json/dump.h"
 
 enum {
     WAIT_MS = 5000, // beside the downloads themselves
@@ -22,7 +22,7 @@ static const char code[] = "__import__('runpy').run_path('/opt/constrictor/"
                            "fetch.py')['main'](float(__import__('sys').argv[1]), "
                            "__import__('json').loads(__import__('sys').argv[2]))";
 
-// ---- what is asked for ---------------------------------------------------------------------------
+// ---- what is asked for --------------------------------------------------------------------------
 
 static int check_text(json_t *value, size_t max, const char *name, size_t i, struct err *e)
 {
@@ -49,15 +49,13 @@ json_t *fetch_items(json_t *urls, json_t *files, struct err *e)
     json_t *list = json_array(), *item;
     size_t i;
     int r = list ? 0 : err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
-    json_array_foreach(urls, i, item)
-    {
+    json_array_foreach (urls, i, item) {
         if (r == 0)
             r = check_text(item, FETCH_URL_MAX, "file_urls", i, e);
         if (r == 0)
             r = add(list, item, NULL, e);
     }
-    json_array_foreach(files, i, item)
-    {
+    json_array_foreach (files, i, item) {
         json_t *url = json_object_get(item, "url"), *id = json_object_get(item, "id");
         if (r == 0)
             r = check_text(url, FETCH_URL_MAX, "files.url", i, e);
@@ -94,7 +92,7 @@ int fetch_new_name(char ret[FETCH_NAME_SIZE])
     return result_new_id(ret);
 }
 
-// ---- the run -------------------------------------------------------------------------------------
+// ---- the run ------------------------------------------------------------------------------------
 
 int fetch_prepare(const struct config *c, json_t *items, double timeout_s,
                   struct exec_request *request, struct err *e)
@@ -142,8 +140,7 @@ json_t *fetch_outcome(json_t *object)
     json_t *report = read_report(object), *names = json_array(), *errors = json_array(),
            *ids = json_object(), *item;
     size_t i;
-    json_array_foreach(json_object_get(report, "files"), i, item)
-    {
+    json_array_foreach (json_object_get(report, "files"), i, item) {
         json_t *name = json_object_get(item, "name"), *id = json_object_get(item, "id");
         if (i >= FETCH_FILES_MAX || !is_short(name))
             break;
@@ -151,9 +148,9 @@ json_t *fetch_outcome(json_t *object)
         if (is_short(id))
             (void)json_object_set_nocheck(ids, json_string_value(name), id);
     }
-    json_array_foreach(json_object_get(report, "errors"), i,
-                       item) if (i < FETCH_FILES_MAX && is_short(item))(void)
-        json_array_append(errors, item);
+    json_array_foreach (json_object_get(report, "errors"), i, item)
+        if (i < FETCH_FILES_MAX && is_short(item))
+            (void)json_array_append(errors, item);
     json_t *error = json_object_get(object, "error");
     const char *verdict = json_string_value(json_object_get(object, "verdict")),
                *message = json_string_value(json_object_get(error, "message"));

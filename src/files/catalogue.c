@@ -2,9 +2,9 @@
 //
 // catalogue: see catalogue.h.
 //
-// SECURITY: the database may have been left by a gate that was taken over.  So nothing in its schema is run
-// (no triggers, no views, no functions), texts and numbers are bounded when they are read, and a
-// database that does not look as it should is put aside.
+// SECURITY: the database may have been left by a gate that was taken over.  So nothing in its
+// schema is run (no triggers, no views, no functions), texts and numbers are bounded when they are
+// read, and a database that does not look as it should is put aside.
 
 #include "files/catalogue.h"
 
@@ -131,7 +131,7 @@ static int link_key(const char *token, const char *name, char ret[CATALOGUE_KEY_
     return n < 0 || n >= (int)sizeof text ? -1 : catalogue_key(text, (size_t)n, ret);
 }
 
-// ---- statements ----------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 static int failed(const struct catalogue *c, struct err *e)
 {
@@ -224,7 +224,7 @@ static int64_t take_number(sqlite3_stmt *s, int64_t otherwise)
     return n;
 }
 
-// ---- changes -------------------------------------------------------------------------------------
+// ---- changes ------------------------------------------------------------------------------------
 
 int catalogue_begin(struct catalogue *c, struct err *e)
 {
@@ -284,15 +284,16 @@ int catalogue_trim(struct catalogue *c, int64_t now_ms, struct err *e)
     return r < 0 ? r : run(c, prepare(c, S_GONE_MANY, "i", (int64_t)CATALOGUE_GONE_MAX), e);
 }
 
-// ---- questions -----------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 bool catalogue_by_token(struct catalogue *c, const char *token, int64_t now_ms,
                         struct artifact *ret)
 {
     char key[CATALOGUE_KEY_LENGTH + 1];
     struct artifact a;
-    // SECURITY: a look into an index takes longer the more of the text is right; so it is asked for a hash,
-    // of which nobody can choose the beginning, and the token itself is compared in constant time.
+    // SECURITY: a look into an index takes longer the more of the text is right; so it is asked for
+    // a hash, of which nobody can choose the beginning, and the token itself is compared in
+    // constant time.
     if (strlen(token) != STORE_TOKEN_LENGTH || catalogue_key(token, STORE_TOKEN_LENGTH, key) < 0 ||
         !take_one(prepare(c, S_BY_KEY, "s", key), now_ms, &a) ||
         CRYPTO_memcmp(a.token, token, STORE_TOKEN_LENGTH) != 0)
@@ -389,7 +390,7 @@ struct store_figures catalogue_figures(struct catalogue *c, const char *owner)
     return f;
 }
 
-// ---- opening -------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 enum found { FOUND_GOOD, FOUND_DAMAGED, FOUND_UNUSABLE };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// catalogue: what is known about artifacts, in SQLite.  Knows rows, not bytes: store.c puts the two together.
-// Runs in the gate.
+// catalogue: what is known about artifacts, in SQLite.  Knows rows, not bytes: store.c puts the two
+// together. Runs in the gate.
 //
 // What clients and boxes said goes in as bound values, never as SQL.
 
@@ -32,12 +32,12 @@ struct catalogue_row {
     struct artifact a;
 };
 
-// What a token's file and row are called: part of its SHA-256, because names of files are seen by more
-// people than a secret should be.  -1: OpenSSL fails.
+// What a token's file and row are called: part of its SHA-256, because names of files are seen by
+// more people than a secret should be.  -1: OpenSSL fails.
 int catalogue_key(const char *text, size_t length, char ret[CATALOGUE_KEY_LENGTH + 1]);
 
-// Opens the catalogue in the folder that dbfolder_use() was given, or begins one.  One that is damaged is
-// moved aside; then *ret_damage says what was wrong with it, else "".
+// Opens the catalogue in the folder that dbfolder_use() was given, or begins one.  One that is
+// damaged is moved aside; then *ret_damage says what was wrong with it, else "".
 struct catalogue *catalogue_open(int folder, struct err *ret_damage, struct err *e);
 void catalogue_close(struct catalogue *c);
 

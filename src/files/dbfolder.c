@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dbfolder: see dbfolder.h.  SQLite lets a program replace the system calls of its "unix" layer; those that
-// take a path get one that looks in the folder.  On top stands a layer that does not make paths absolute.
+// dbfolder: see dbfolder.h.  SQLite lets a program replace the system calls of its "unix" layer;
+// those that take a path get one that looks in the folder.  On top stands a layer that does not
+// make paths absolute.
 
 #include "files/dbfolder.h"
 

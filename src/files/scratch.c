@@ -4,12 +4,14 @@
 //
 // Invariants:
 //   (1) an operation is in `ops` of its box from its beginning until just before `done`.
-//   (2) it waits for answers of one tag and one kind, which come in the order of the questions; any other answer is one
-//       that came too late, or was for the gate before this one, and is thrown away.
-//   (3) what CREATE made is removed by ABORT unless COMMIT was sent; a box serves in order, so ABORT can be
-//       sent without having heard of CREATE.
-//   (4) READ and WRITE: bytes before `at` are answered for, bytes before `asked` are asked for, and `end` is where the
-//       operation stops.  The questions in between are `pending`, at most SCRATCH_WINDOW.
+//   (2) it waits for answers of one tag and one kind, which come in the order of the questions; any
+//       other answer is one that came too late, or was for the gate before this one, and is thrown
+//       away.
+//   (3) what CREATE made is removed by ABORT unless COMMIT was sent; a box serves in order, so
+//       ABORT can be sent without having heard of CREATE.
+//   (4) READ and WRITE: bytes before `at` are answered for, bytes before `asked` are asked for, and
+//       `end` is where the operation stops.  The questions in between are `pending`, at most
+//       SCRATCH_WINDOW.
 
 #include "files/scratch.h"
 
@@ -20,9 +22,9 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "files/scratch_path.h"
 #include "run/gate.h"
 #include "run/live.h"
-#include "files/scratch_path.h"
 
 struct scratch_op {
     TAILQ_ENTRY(scratch_op) list;
@@ -43,7 +45,7 @@ struct scratch_op {
     void *argument;
 };
 
-// ---- the end of an operation ---------------------------------------------------------------------------
+// ---- the end of an operation --------------------------------------------------------------------
 
 static void op_free(struct scratch_op *op)
 {
@@ -130,8 +132,8 @@ static size_t chunk(const struct scratch_op *op, uint64_t at)
     return left < FRAME_DATA_MAX ? (size_t)left : FRAME_DATA_MAX;
 }
 
-// Asks for, or brings, what the window has room for.  A box that does not read its socket costs one frame for each
-// operation, not a window of them.
+// Asks for, or brings, what the window has room for.  A box that does not read its socket costs one
+// frame for each operation, not a window of them.
 static int ask_window(struct scratch_op *op, enum frame_file_op what)
 {
     int n = 0;
@@ -178,7 +180,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     fail(op, ETIMEDOUT);
 }
 
-// ---- what the box says -----------------------------------------------------------------------------------
+// ---- what the box says --------------------------------------------------------------------------
 
 static struct scratch_file file_of(const struct frame_stat *stat)
 {
@@ -188,7 +190,7 @@ static struct scratch_file file_of(const struct frame_stat *stat)
                                  .inode = stat->inode};
 }
 
-// ---- reading -------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // All that is wanted is there.
 static void finish_read(struct scratch_op *op)
@@ -277,7 +279,7 @@ static int on_read(struct scratch_op *op, const struct frame_filed *f, const cha
     return hand_over(op, at, at, data, length) ? read_on(op, length < want) : 0;
 }
 
-// ---- writing -------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 // CREATE or WRITE was done.
 static int on_written(struct scratch_op *op, const struct frame_filed *f)
@@ -296,7 +298,7 @@ static int on_written(struct scratch_op *op, const struct frame_filed *f)
     return 0;
 }
 
-// ---- the other answers -----------------------------------------------------------------------------------
+// ---- the other answers --------------------------------------------------------------------------
 
 static int on_done(struct scratch_op *op, const struct frame_filed *f)
 {
@@ -360,13 +362,13 @@ int scratch_filed(struct live_box *b, const char *data, size_t length)
     if (!scratch_check(data, length, &f))
         return -EBADMSG;
     struct scratch_op *op;
-    TAILQ_FOREACH(op, &b->ops, list)
-    if (op->tag == f.tag && op->awaited == f.op)
-        return on_filed(op, &f, data + sizeof f, length - sizeof f);
+    TAILQ_FOREACH (op, &b->ops, list)
+        if (op->tag == f.tag && op->awaited == f.op)
+            return on_filed(op, &f, data + sizeof f, length - sizeof f);
     return 0;
 }
 
-// ---- the beginning ---------------------------------------------------------------------------------------
+// ---- the beginning ------------------------------------------------------------------------------
 
 static int admit(const struct live_box *b, struct err *e)
 {
@@ -376,8 +378,8 @@ static int admit(const struct live_box *b, struct err *e)
         scratch_error(e, EPIPE, 0, NULL, &b->limits);
         return -1;
     }
-    TAILQ_FOREACH(op, &b->ops, list)
-    count++;
+    TAILQ_FOREACH (op, &b->ops, list)
+        count++;
     // Those that were cancelled before the box read of them count as well.
     if (count < SCRATCH_OPS_MAX && b->frame_count < SCRATCH_OPS_MAX)
         return 0;
@@ -393,7 +395,8 @@ static void op_init(struct scratch_op *op, struct live_box *b, const char *path)
     op->timer = evtimer_new(b->gate->base, on_timer, op);
 }
 
-// `plan` has what is special about the operation; `length` bytes are asked for or brought by the first question.
+// `plan` has what is special about the operation; `length` bytes are asked for or brought by the
+// first question.
 static struct scratch_op *begin(struct live_box *b, const struct scratch_op *plan, const char *path,
                                 size_t length, struct err *e)
 {

@@ -2,16 +2,17 @@
 //
 // scratch: files in the scratch folder of a live box, from the gate.
 //
-// The folder belongs to hostile code, which may be busy in it at this moment.  So nobody with more rights
-// than that code ever goes into it: the gate asks the box's own init (box/files.c), over the control
-// socket, and init looks, reads, writes, renames and removes with the powers of the box and nothing else.  A
-// link that leads somewhere else leads somewhere in the box.  What comes back is a list, or bytes, and is
-// believed as far as any other word of a box: it describes that box.
+// The folder belongs to hostile code, which may be busy in it at this moment.  So nobody with more
+// rights than that code ever goes into it: the gate asks the box's own init (box/files.c), over the
+// control socket, and init looks, reads, writes, renames and removes with the powers of the box and
+// nothing else.  A link that leads somewhere else leads somewhere in the box.  What comes back is a
+// list, or bytes, and is believed as far as any other word of a box: it describes that box.
 //
-// SECURITY: the gate never has a descriptor of a file in scratch.  Code in the box can hold a lock of such a file, and a
-// read or a write of it would wait, and with it every client.  Bytes come in frames of at most FRAME_DATA_MAX.  The size
-// of a file is taken from the first of them and bounded; a file that grows or shrinks meanwhile makes a read shorter,
-// never longer than that.
+// SECURITY: the gate never has a descriptor of a file in scratch.  Code in the box can hold a lock
+// of such a file, and a
+// read or a write of it would wait, and with it every client.  Bytes come in frames of at most
+// FRAME_DATA_MAX.  The size of a file is taken from the first of them and bounded; a file that
+// grows or shrinks meanwhile makes a read shorter, never longer than that.
 
 #ifndef CONSTRICTOR_FILES_SCRATCH_H
 #define CONSTRICTOR_FILES_SCRATCH_H
@@ -41,9 +42,8 @@ enum {
 };
 
 struct scratch_file {
-    char *
-        path; // UTF-8, below /mnt/data; a name that is not UTF-8 or has control characters is counted
-              // in `odd` instead: it cannot be named over any interface
+    char *path; // UTF-8, below /mnt/data; a name that is not UTF-8 or has control characters is
+                // counted in `odd` instead: it cannot be named over any interface
     uint64_t size;
     int64_t mtime_ns, ctime_ns;
     uint64_t inode;
@@ -71,36 +71,38 @@ struct scratch_part {
     uint64_t offset, length;
 };
 struct scratch_sink {
-    // The file is there, `head` are its first bytes (at most FRAME_DATA_MAX).  `part` is the whole file; the callee may
-    // want less of it.  0, or a negative code and `e`, with which the operation fails.
+    // The file is there, `head` are its first bytes (at most FRAME_DATA_MAX).  `part` is the whole
+    // file; the callee may want less of it.  0, or a negative code and `e`, with which the
+    // operation fails.
     int (*begin)(const struct scratch_file *file, const char *head, size_t length,
                  struct scratch_part *part, void *argument, struct err *e);
     // The next bytes of that part, in order.  1: the callee wants no more of it.
     int (*take)(const void *data, size_t length, uint64_t offset, void *argument, struct err *e);
 };
 
-// Makes a path of what a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" are "a/b".  Refuses what is
-// empty, leaves the folder, is too long or deep, has control characters or invalid UTF-8; says what is
-// wrong with it.  0 or a negative code.
+// Makes a path of what a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" are "a/b".  Refuses what
+// is empty, leaves the folder, is too long or deep, has control characters or invalid UTF-8; says
+// what is wrong with it.  0 or a negative code.
 int scratch_path(const char *text, size_t length, char ret[SCRATCH_PATH_MAX + 1], struct err *e);
 
-// Each begins an operation; `done` comes later, exactly once, unless it is cancelled.  NULL and `e` when it
-// cannot be begun.  Paths have been through scratch_path().
+// Each begins an operation; `done` comes later, exactly once, unless it is cancelled.  NULL and `e`
+// when it cannot be begun.  Paths have been through scratch_path().
 struct scratch_op *scratch_list(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e);
-// The size in the reply is what the file has, as far as it was read: it may have become shorter meanwhile.
+// The size in the reply is what the file has, as far as it was read: it may have become shorter
+// meanwhile.
 struct scratch_op *scratch_read(struct live_box *b, const char *path,
                                 const struct scratch_sink *sink, scratch_done done, void *argument,
                                 struct err *e);
-// Replaces the whole file, or leaves it as it was; folders on the way are made.  `data` is borrowed until
-// `done` or scratch_cancel().
+// Replaces the whole file, or leaves it as it was; folders on the way are made.  `data` is borrowed
+// until `done` or scratch_cancel().
 struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
                                  size_t length, scratch_done done, void *argument, struct err *e);
 // A file, or a folder with all that is in it.
 struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
                                   void *argument, struct err *e);
-// Has a run not been answered yet?  For a gate that took the box over and cannot know: the run of the one
-// before may never have been sent to its end, or its result may have been read.
+// Has a run not been answered yet?  For a gate that took the box over and cannot know: the run of
+// the one before may never have been sent to its end, or its result may have been read.
 struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e);
 void scratch_cancel(struct scratch_op *op);
@@ -109,8 +111,8 @@ void scratch_cancel(struct scratch_op *op);
 int scratch_filed(struct live_box *b, const char *data, size_t length);
 void scratch_fail_all(struct live_box *b); // the box is gone
 
-// What changed between two lists: files that are new or other than before, as positions in `now`, in
-// `ret` (caller frees); folders do not count.  Returns how many, or -ENOMEM.
+// What changed between two lists: files that are new or other than before, as positions in `now`,
+// in `ret` (caller frees); folders do not count.  Returns how many, or -ENOMEM.
 ptrdiff_t scratch_changes(const struct scratch_list *before, const struct scratch_list *now,
                           size_t **ret);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scratch_path: see scratch_path.h and scratch.h.  Runs in the gate, on what clients and boxes say; the
-// decoder is fuzzed by tests/fuzz/fuzz_filed.c.
+// scratch_path: see scratch_path.h and scratch.h.  Runs in the gate, on what clients and boxes say;
+// the decoder is fuzzed by tests/fuzz/fuzz_filed.c.
 
 #include "files/scratch_path.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/utf8.h"
 
-// ---- paths -----------------------------------------------------------------------------------------------
+// ---- paths --------------------------------------------------------------------------------------
 
 static const char path_hint[] = "name a file below /mnt/data, such as 'data/table.csv': at most "
                                 "1024 bytes of UTF-8 and 32 folders "
@@ -108,7 +108,7 @@ int scratch_path(const char *text, size_t length, char ret[SCRATCH_PATH_MAX + 1]
     return 0;
 }
 
-// ---- what a box says ---------------------------------------------------------------------------------------
+// ---- what a box says ----------------------------------------------------------------------------
 
 bool scratch_check(const char *data, size_t length, struct frame_filed *ret)
 {
@@ -189,7 +189,7 @@ int scratch_decode(struct scratch_list *l, size_t *room, const struct frame_file
     return length == 0 ? 0 : -EBADMSG;
 }
 
-// ---- lists -------------------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 static int by_path(const void *a, const void *b)
 {
@@ -222,8 +222,8 @@ ptrdiff_t scratch_changes(const struct scratch_list *before, const struct scratc
     size_t *changes = malloc((now->count ? now->count : 1) * sizeof *changes), count = 0;
     if (!changes)
         return -ENOMEM;
-    // When the list of before is not all, what is not in it may have been there all the same.  Then it
-    // is new only if it is younger than all that was seen.
+    // When the list of before is not all, what is not in it may have been there all the same.  Then
+    // it is new only if it is younger than all that was seen.
     int64_t newest = INT64_MIN;
     for (size_t i = 0; before->left_out && i < before->count; i++)
         if (before->files[i].ctime_ns > newest)
@@ -242,7 +242,7 @@ ptrdiff_t scratch_changes(const struct scratch_list *before, const struct scratc
     return (ptrdiff_t)count;
 }
 
-// ---- words for what went wrong -------------------------------------------------------------------------------
+// ---- words for what went wrong ------------------------------------------------------------------
 
 struct reason {
     int errnum;

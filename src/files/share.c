@@ -11,8 +11,8 @@ bool share_take(struct share *s, struct share_part *p, const char *owner, uint64
 {
     const struct share_part *other;
     uint64_t used = 0; // what the owner has counts twice
-    TAILQ_FOREACH(other, s, list)
-    used += strcmp(other->owner, owner) == 0 ? 2 * other->amount : other->amount;
+    TAILQ_FOREACH (other, s, list)
+        used += strcmp(other->owner, owner) == 0 ? 2 * other->amount : other->amount;
     if (used > max || amount > max - used)
         return false;
     *p = (struct share_part){.of = s, .owner = owner, .amount = amount};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// share: room that many owners use at one time, such as bytes on the disk that no quota counts.  An owner gets more only
-// while as much as it would then have is free: so one owner has at most half of the room, and two leave some for a third.
+// share: room that many owners use at one time, such as bytes on the disk that no quota counts.  An
+// owner gets more only while as much as it would then have is free: so one owner has at most half
+// of the room, and two leave some for a third.
 
 #ifndef CONSTRICTOR_FILES_SHARE_H
 #define CONSTRICTOR_FILES_SHARE_H

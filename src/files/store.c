@@ -3,10 +3,11 @@
 // store: see store.h.  Puts bytes (files in the state folder) and rows (catalogue.c) together.
 //
 // The order of each change is what keeps the invariants, whenever the process is killed:
-//   in   bytes under an unfinished name, rename, row.  Killed in between: a file without a row, swept.
+//   in   bytes under an unfinished name, rename, row.  Killed in between: a file without a row,
+//   swept.
 //   out  row, bytes.  Killed in between: the same.
-// Bytes are not forced to the disk: that would hold up everybody, and only a crash of the whole machine asks for
-// it; then rows whose bytes are not what they were are dropped at the next start.
+// Bytes are not forced to the disk: that would hold up everybody, and only a crash of the whole
+// machine asks for it; then rows whose bytes are not what they were are dropped at the next start.
 
 #include "files/store.h"
 
@@ -27,8 +28,8 @@
 #include "base/utf8.h"
 #include "files/catalogue.h"
 #include "files/dbfolder.h"
-#include "json/encode.h"
 #include "keeper/state.h"
+#include "json/encode.h"
 
 enum {
     HEAD_BYTES = 512,     // that tell a file's type
@@ -69,7 +70,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static int name_of(const char *token, const char *prefix, char ret[NAME_SIZE])
 {
@@ -117,7 +118,7 @@ static void doomed_spare(struct doomed *d)
     *d = (struct doomed){0};
 }
 
-// ---- sweeping ------------------------------------------------------------------------------------
+// ---- sweeping -----------------------------------------------------------------------------------
 
 static void plan_sweep(struct store *s, int64_t least_ms)
 {
@@ -219,7 +220,7 @@ static void sweep_files(struct store *s)
     (void)closedir(names);
 }
 
-// ---- opening -------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 struct store *store_open(const struct config *c, struct event_base *base, int folder, struct err *e)
 {
@@ -263,7 +264,7 @@ void store_close(struct store *s)
     free(s);
 }
 
-// ---- adding --------------------------------------------------------------------------------------
+// ---- adding -------------------------------------------------------------------------------------
 
 // Whoever calls has looked at it before; here it is looked at for the sake of the catalogue.
 static bool is_path(const char *path)
@@ -373,8 +374,8 @@ static void note_failure(struct store *s, const struct err *e)
     log_err(LOG_WARN, e);
 }
 
-// All bytes are in the unfinished file.  Its time becomes the time of its end, for whoever tidies up without
-// the catalogue (keeper/state.c).
+// All bytes are in the unfinished file.  Its time becomes the time of its end, for whoever tidies
+// up without the catalogue (keeper/state.c).
 static int finish_file(struct store *s, struct artifact *a, int fd, struct err *e)
 {
     char head[HEAD_BYTES], unfinished[NAME_SIZE], name[NAME_SIZE];
@@ -422,7 +423,7 @@ int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_
     return r;
 }
 
-// ---- copies --------------------------------------------------------------------------------------
+// ---- copies -------------------------------------------------------------------------------------
 
 void store_cancel(struct store_copy *copy)
 {
@@ -435,15 +436,15 @@ void store_cancel(struct store_copy *copy)
     free(copy);
 }
 
-// SECURITY: what is on its way is on the disk and in no quota yet.  So for each owner it is bounded by the quota again:
-// what is beyond that would have to go as soon as it is there.
+// SECURITY: what is on its way is on the disk and in no quota yet.  So for each owner it is bounded
+// by the quota again: what is beyond that would have to go as soon as it is there.
 static bool has_place(const struct store *s, const struct artifact *a)
 {
     const struct store_copy *other;
     uint64_t bytes = a->size;
-    TAILQ_FOREACH(other, &s->copies, next)
-    if (strcmp(other->a.owner, a->owner) == 0)
-        bytes += other->a.size;
+    TAILQ_FOREACH (other, &s->copies, next)
+        if (strcmp(other->a.owner, a->owner) == 0)
+            bytes += other->a.size;
     return s->copy_count < STORE_COPIES_MAX && bytes <= s->config->artifact_bytes;
 }
 
@@ -501,7 +502,7 @@ int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, stru
     return r;
 }
 
-// ---- finding -------------------------------------------------------------------------------------
+// ---- finding ------------------------------------------------------------------------------------
 
 bool store_by_token(struct store *s, const char *token, struct artifact *ret)
 {

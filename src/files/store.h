@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// store: artifacts, that is files which runs left behind, copied out of their boxes so that they outlive
-// them.  Bytes lie in files of the state folder, what is known about them in a SQLite catalogue beside
-// them.  Runs in the gate, whose Landlock ruleset lets it into this one folder (keeper/state.c opens it).
+// store: artifacts, that is files which runs left behind, copied out of their boxes so that they
+// outlive them.  Bytes lie in files of the state folder, what is known about them in a SQLite
+// catalogue beside them.  Runs in the gate, whose Landlock ruleset lets it into this one folder
+// (keeper/state.c opens it).
 //
 // Invariants:
-//   (1) a row is in the catalogue only after its file is complete under its final name: what was announced
-//       is there.
-//   (2) a file without a row is swept at the next start; so are files with the name of an unfinished copy.
+//   (1) a row is in the catalogue only after its file is complete under its final name: what was
+//       announced is there.
+//   (2) a file without a row is swept at the next start; so are files with the name of an
+//       unfinished copy.
 //   (3) one server at a time has the folder (a lock of the keeper's).
 
 #ifndef CONSTRICTOR_FILES_STORE_H
@@ -49,19 +51,22 @@ struct store *store_open(const struct config *c, struct event_base *base, int fo
                          struct err *e);
 void store_close(struct store *s);
 
-// Takes a file in.  Of `a` the caller gives owner, place, execution_id, path, size (how many bytes it has at most) and
-// modified_ms; the rest is filled in.  The oldest artifacts of the owner make room within the quota; a file
-// larger than the quota is refused.  An artifact of the same owner, place and path is replaced; its link goes
-// on to work for what it was until it expires.  NULL and `e` when it cannot be begun.
+// Takes a file in.  Of `a` the caller gives owner, place, execution_id, path, size (how many bytes
+// it has at most) and modified_ms; the rest is filled in.  The oldest artifacts of the owner make
+// room within the quota; a file larger than the quota is refused.  An artifact of the same owner,
+// place and path is replaced; its link goes on to work for what it was until it expires.  NULL and
+// `e` when it cannot be begun.
 struct store_copy;
 struct store_copy *store_begin(struct store *s, const struct artifact *a, struct err *e);
 // Bytes of it, at any offset; bytes that never come are 0.  0, or a negative code.
 int store_write(struct store_copy *copy, const void *data, size_t length, uint64_t offset,
                 struct err *e);
-// All is there, and it has `size` bytes.  0 and `ret`, or a negative code; the copy is gone either way.
+// All is there, and it has `size` bytes.  0 and `ret`, or a negative code; the copy is gone either
+// way.
 int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, struct err *e);
 void store_cancel(struct store_copy *copy);
-// The same with bytes that are all there: pictures.  Done at once.  0 and `a` filled in, or a negative code.
+// The same with bytes that are all there: pictures.  Done at once.  0 and `a` filled in, or a
+// negative code.
 int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_t length,
                     struct err *e);
 
@@ -74,8 +79,8 @@ const char *store_why_gone(struct store *s, const char *token, const char *name)
 // Opens its bytes for reading; -1: they are gone.
 int store_read(struct store *s, const struct artifact *a);
 
-// The newest of each path, by path; of one place, or of all (place NULL) by age.  Returns how many, at most
-// STORE_LIST_MAX; `ret` is the caller's to free.  *ret_more: how many there are beyond.
+// The newest of each path, by path; of one place, or of all (place NULL) by age.  Returns how many,
+// at most STORE_LIST_MAX; `ret` is the caller's to free.  *ret_more: how many there are beyond.
 size_t store_list(struct store *s, const char *owner, const char *place, struct artifact **ret,
                   uint64_t *ret_more);
 
@@ -87,7 +92,8 @@ struct store_figures {
 };
 struct store_figures store_figures(struct store *s, const char *owner); // NULL: of all
 
-// The type by the name's extension and the first bytes; never NULL.  "application/octet-stream" when unknown.
+// The type by the name's extension and the first bytes; never NULL.  "application/octet-stream"
+// when unknown.
 const char *store_mime_type(const char *path, const void *head, size_t length);
 
 #endif

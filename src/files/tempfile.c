@@ -18,8 +18,8 @@ int tempfile_failed(int errnum, struct err *e)
                    "look at the state folder and its disk", "write a file that is on its way");
 }
 
-// Where the file system has no O_TMPFILE.  A gate that is killed in between leaves the name behind; in the state folder
-// the store sweeps it.
+// Where the file system has no O_TMPFILE.  A gate that is killed in between leaves the name behind;
+// in the state folder the store sweeps it.
 static int open_and_unlink(int folder)
 {
     static unsigned number;

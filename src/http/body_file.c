@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// spool: see spool.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and written, never
-// looked at; the file has no name, and its room is bounded by the caller and by SPOOLS_MAX.
+// spool: see spool.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and written,
+// never looked at; the file has no name, and its room is bounded by the caller and by SPOOLS_MAX.
 
 #include "http/body_file.h"
 
@@ -56,14 +56,14 @@ void spool_take(struct conn *c)
         release_head(c);
 }
 
-// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them, nor with a friend.  So another
-// one is only given while more are free than the caller has.
+// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them, nor with a
+// friend.  So another one is only given while more are free than the caller has.
 static bool has_place(const struct conn *c)
 {
     const struct conn *other;
     unsigned own = 0, all = c->server->spools; // both with this one
-    TAILQ_FOREACH(other, &c->server->all, all)
-    own += other->x && other->x->spool >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
+    TAILQ_FOREACH (other, &c->server->all, all)
+        own += other->x && other->x->spool >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
     return own - 1 + all - 1 < SPOOLS_MAX;
 }
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// conn: the life of a connection; see conn.h for its states.  Called by libevent's HTTP server and loop; runs
-// in the gate.
+// conn: the life of a connection; see conn.h for its states.  Called by libevent's HTTP server and
+// loop; runs in the gate.
 //
-// libevent keeps the connection, the header lists and the framing of answers.  In front of its reader stands
-// ours (head.h): a callback on the input buffer of each connection sees every byte first.
+// libevent keeps the connection, the header lists and the framing of answers.  In front of its
+// reader stands ours (head.h): a callback on the input buffer of each connection sees every byte
+// first.
 //
-// At the limit of connections an old one makes room for the new one (room.c).  Connections that have not shown
-// a valid key go first: half-sent heads cannot shut out clients with a key.  Then the connection that has been idle for
-// longest: no client waits for an answer there, and HTTP lets either side close it.  A connection with a valid key and
-// a request in progress never makes room; when all are such, the new one gets 503 and ends.  Not to accept would be
-// worse: clients would hang in the queue of the kernel, monitors and all, without a word.
+// At the limit of connections an old one makes room for the new one (room.c).  Connections that
+// have not shown a valid key go first: half-sent heads cannot shut out clients with a key.  Then
+// the connection that has been idle for longest: no client waits for an answer there, and HTTP lets
+// either side close it.  A connection with a valid key and a request in progress never makes room;
+// when all are such, the new one gets 503 and ends.  Not to accept would be worse: clients would
+// hang in the queue of the kernel, monitors and all, without a word.
 
 #include "http/conn.h"
 
@@ -23,9 +25,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "http/body_file.h"
 #include "http/problem.h"
 #include "http/request_log.h"
-#include "http/body_file.h"
 
 enum {
     KEEP_ALIVE_MS = 75 * 1000, // a connection between two requests
@@ -34,9 +36,10 @@ enum {
     AHEAD_MAX = 64 * 1024,     // of requests that are sent before their turn; more ends it
 };
 
-// ---- time ----------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
-// The timer is lazy: it is set when it has to come earlier than it is set, and looks again when it comes.
+// The timer is lazy: it is set when it has to come earlier than it is set, and looks again when it
+// comes.
 static void arm(struct conn *c, int64_t at_ms, int64_t now_ms)
 {
     int64_t wait_ms = at_ms > now_ms ? at_ms - now_ms : 1;
@@ -53,8 +56,8 @@ static void watch(struct conn *c, int64_t now_ms)
     c->amount = 0;
 }
 
-// When a client that is watched has been too slow: silent for the configured time, or, beyond that time,
-// slower on the average than anybody is who means well.
+// When a client that is watched has been too slow: silent for the configured time, or, beyond that
+// time, slower on the average than anybody is who means well.
 static int64_t deadline(const struct conn *c)
 {
     int64_t request_ms = (int64_t)c->server->config->request_ms,
@@ -63,7 +66,7 @@ static int64_t deadline(const struct conn *c)
     return silent_ms < slow_ms ? silent_ms : slow_ms;
 }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static size_t held_by(const struct conn *c)
 {
@@ -78,14 +81,15 @@ static void doom(struct conn *c)
     event_active(&c->wake, EV_WRITE, 0); // not from within libevent's reading and writing
 }
 
-// SECURITY: each connection has its bound, but there may be many.  Above the total, whoever holds most goes.
+// SECURITY: each connection has its bound, but there may be many.  Above the total, whoever holds
+// most goes.
 static void limit_held(struct http *h)
 {
     while (h->held > HELD_MAX) {
         struct conn *c, *most = NULL;
-        TAILQ_FOREACH(c, &h->all, all)
-        if (!c->doomed && (!most || held_by(c) > held_by(most)))
-            most = c;
+        TAILQ_FOREACH (c, &h->all, all)
+            if (!c->doomed && (!most || held_by(c) > held_by(most)))
+                most = c;
         if (!most || held_by(most) == 0)
             return;
         log_line(LOG_WARN,
@@ -104,7 +108,7 @@ static void count_held(struct conn *c, size_t *held, size_t now)
     limit_held(c->server);
 }
 
-// ---- the end of a connection ---------------------------------------------------------------------
+// ---- the end of a connection --------------------------------------------------------------------
 
 // on_gone() follows, and the connection is no more.
 void conn_kill(struct conn *c)
@@ -156,7 +160,8 @@ static void on_gone(struct evhttp_connection *ev, void *argument)
         p->gone = true;
         if (p->x.on_close)
             p->x.on_close(&p->x);
-        // A request without an answer that libevent has cut off from its connection is ours to free.
+        // A request without an answer that libevent has cut off from its connection is ours to
+        // free.
         if (!evhttp_request_get_connection(p->x.ev))
             evhttp_request_free(p->x.ev);
     }
@@ -164,7 +169,7 @@ static void on_gone(struct evhttp_connection *ev, void *argument)
     conn_free(c);
 }
 
-// ---- refusals that end the connection ------------------------------------------------------------
+// ---- refusals that end the connection -----------------------------------------------------------
 
 static void on_refused_event(struct bufferevent *bev, short what, void *argument)
 {
@@ -173,8 +178,8 @@ static void on_refused_event(struct bufferevent *bev, short what, void *argument
     conn_kill(argument);
 }
 
-// SECURITY: closing at once would make the kernel reset the connection while the client sends, and the
-// client would never see the answer.
+// SECURITY: closing at once would make the kernel reset the connection while the client sends, and
+// the client would never see the answer.
 static void on_refusal_sent(struct bufferevent *bev, void *argument)
 {
     (void)argument;
@@ -258,10 +263,10 @@ static void refuse_fault(struct conn *c, const struct head_fault *f)
         conn_turn_down(c, f->status, f->code, f->message);
 }
 
-// ---- a request that arrives ------------------------------------------------------------------------
+// ---- a request that arrives ---------------------------------------------------------------------
 
-// The whole request is here and good: libevent may look.  It does so when the callback that brought the
-// last bytes has returned.
+// The whole request is here and good: libevent may look.  It does so when the callback that brought
+// the last bytes has returned.
 void conn_release(struct conn *c)
 {
     c->server->current = c;
@@ -446,7 +451,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
     }
 }
 
-// ---- answers on their way ------------------------------------------------------------------------
+// ---- answers on their way -----------------------------------------------------------------------
 
 // Something was put into the output, or the client took something.
 static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
@@ -484,8 +489,8 @@ static void become_idle(struct conn *c)
     bufferevent_setwatermark(c->bev, EV_READ, SIZE_MAX, 0);
 }
 
-// The whole answer has left; libevent goes on to the next request, or ends the connection if the headers of
-// the answer say so.
+// The whole answer has left; libevent goes on to the next request, or ends the connection if the
+// headers of the answer say so.
 static void on_complete(struct evhttp_request *ev, void *argument)
 {
     struct conn *c = argument;
@@ -522,8 +527,8 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
     c->served = true;
     c->slow = false;
     h->exchanges++;
-    // SECURITY: libevent ends the process when its reader is called now, so it is not called.  But a client
-    // that goes away shall be noticed, so reading goes on, up to AHEAD_MAX.
+    // SECURITY: libevent ends the process when its reader is called now, so it is not called.  But
+    // a client that goes away shall be noticed, so reading goes on, up to AHEAD_MAX.
     bufferevent_getcb(c->bev, NULL, &on_write, &on_event, &of);
     bufferevent_setcb(c->bev, NULL, on_write, on_event, of);
     (void)bufferevent_enable(c->bev, EV_READ);
@@ -541,7 +546,7 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
         p->route->handle(&p->x, p->route->argument);
 }
 
-// ---- the life of a connection --------------------------------------------------------------------
+// ---- the life of a connection -------------------------------------------------------------------
 
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
@@ -648,8 +653,8 @@ static bool is_unread(const struct conn *c)
            recv(bufferevent_getfd(c->bev), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-// SECURITY: many connections are accepted in one go.  The one that makes room next may have sent its key already: then
-// it is read first.
+// SECURITY: many connections are accepted in one go.  The one that makes room next may have sent
+// its key already: then it is read first.
 static void keep_room(struct http *h)
 {
     const struct conn *c = h->connections >= h->connections_max ? room_find(h) : NULL;

@@ -26,8 +26,8 @@
 //   REFUSED  an answer is on its way after which the connection ends
 //   SURPLUS  one more than allowed: it ends as soon as libevent has finished making it
 //
-// While a request arrives, libevent does not look at it: the low watermark of the connection holds its
-// reader back until the request is complete and known to be good.  What follows of that:
+// While a request arrives, libevent does not look at it: the low watermark of the connection holds
+// its reader back until the request is complete and known to be good.  What follows of that:
 //   1. libevent's lenient reader never sees anything that head.c refused.
 //   2. No body is stored for a client without a key.
 //   3. A slow client occupies a buffer, never a half-read request.
@@ -135,8 +135,8 @@ const char *http_reason(int status);
 // False: too long, not well encoded, or with a control character.
 bool http_decode_path(const char *s, size_t n, char *buf, size_t cap);
 void http_format_allow(unsigned methods, char *buf, size_t cap);
-// {"error": ...} as text, new; NULL when memory is out.  Below /api/ it is a problem (http/problem.h), and the
-// type says so; `path` NULL: not known.
+// {"error": ...} as text, new; NULL when memory is out.  Below /api/ it is a problem
+// (http/problem.h), and the type says so; `path` NULL: not known.
 char *http_error_text(int status, const char *code, const char *message, const char *hint,
                       const char *path, const char **ret_type);
 

@@ -23,8 +23,8 @@
 #include "http/origin.h"
 #include "run/admission.h"
 
-// A token that was found good is remembered by its hash, since a signature takes longer to check than
-// everything else about a request.
+// A token that was found good is remembered by its hash, since a signature takes longer to check
+// than everything else about a request.
 enum { KNOWN_TOKENS = 256 };
 struct known_token {
     unsigned char hash[SHA256_DIGEST_LENGTH];
@@ -53,7 +53,7 @@ static struct {
     uid_t starters[2]; // the user that started the program, and who asked sudo for it
 } inherited;
 
-// ---- files ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 // Reads a whole file from its beginning.
 static int read_all(int fd, const char *path, char *buf, size_t cap, size_t *ret, struct err *e)
@@ -144,7 +144,7 @@ static int inherit(const struct config *c, struct err *e)
     return 0;
 }
 
-// ---- opening -------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 static int check_oauth(const struct config *c, struct err *e)
 {
@@ -352,7 +352,7 @@ unsigned door_owners(const struct door *d)
     return d->token_keys ? PLACES_OWNERS_UNKNOWN : door_keys_owners(&d->keys);
 }
 
-// ---- Host and Origin -----------------------------------------------------------------------------
+// ---- Host and Origin ----------------------------------------------------------------------------
 
 static int refuse(struct door_refusal *ret, int status, const char *code, const char *hint,
                   const char *message)
@@ -365,7 +365,8 @@ static int refuse(struct door_refusal *ret, int status, const char *code, const 
 }
 
 // A server that listens on every address cannot know by which ones it is reached, through which
-// forwarding of ports.  An address in Host is safe there: rebinding needs a name that the attacker owns.
+// forwarding of ports.  An address in Host is safe there: rebinding needs a name that the attacker
+// owns.
 static bool host_is_ours(const struct door *d, const struct place *host)
 {
     const struct config *c = d->config;
@@ -434,7 +435,7 @@ int door_check_place(const struct door *d, const struct head *h, struct door_ref
     return 0;
 }
 
-// ---- keys and tokens at the door -----------------------------------------------------------------
+// ---- keys and tokens at the door ----------------------------------------------------------------
 
 // WWW-Authenticate.  `error` is NULL when nothing was shown.
 static void challenge(const struct door *d, const struct head *h, const char *error,
@@ -578,7 +579,7 @@ int door_check_key(struct door *d, const struct head *h, int64_t now_s,
     return refuse_key(d, h, "key_invalid", "Invalid API key", ret);
 }
 
-// ---- what others are told ------------------------------------------------------------------------
+// ---- what others are told -----------------------------------------------------------------------
 
 json_t *door_metadata(const struct door *d, const char *host)
 {
@@ -591,7 +592,8 @@ json_t *door_metadata(const struct door *d, const char *host)
         snprintf(resource, sizeof resource, "http://%s/mcp", host);
     json_t *scopes = json_array();
     for (size_t i = 0; i < d->config->oauth_scopes.count; i++)
-        // A refresh token is between client and authorization server; a resource never asks for one.
+        // A refresh token is between client and authorization server; a resource never asks for
+        // one.
         if (strcmp(d->config->oauth_scopes.items[i], "offline_access") != 0)
             (void)json_array_append_new(scopes, json_string(d->config->oauth_scopes.items[i]));
     return json_pack("{s:s, s:[s], s:o, s:[s], s:s}", "resource", resource, "authorization_servers",

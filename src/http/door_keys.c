@@ -61,8 +61,8 @@ static int keys_add(struct door_keys *k, const char *text, size_t n, const char 
         if (text[i] <= ' ' || text[i] > '~')
             return key_refused(e, where, key_hint, "a key has a blank or a character beyond ASCII");
     SHA256((const unsigned char *)text, n, key->hash);
-    // SECURITY: made from the key and not from its place in the file: when a line above it goes, the
-    // key must not become the owner of what was another's.
+    // SECURITY: made from the key and not from its place in the file: when a line above it goes,
+    // the key must not become the owner of what was another's.
     if (!key->name[0])
         snprintf(key->name, sizeof key->name, "key-%02x%02x%02x%02x%02x%02x%02x%02x", key->hash[0],
                  key->hash[1], key->hash[2], key->hash[3], key->hash[4], key->hash[5], key->hash[6],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// door_keys: the keys of the configuration and of its file.  For door.c only.  SECURITY: of a key only its hash and its
-// name are kept.
+// door_keys: the keys of the configuration and of its file.  For door.c only.  SECURITY: of a key
+// only its hash and its name are kept.
 
 #ifndef CONSTRICTOR_HTTP_DOOR_KEYS_H
 #define CONSTRICTOR_HTTP_DOOR_KEYS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// room: which connection makes room for a new one when there are as many as --connections allows.  Called by conn.c in
-// the gate; each call takes the same time however many connections there are.
+// room: which connection makes room for a new one when there are as many as --connections allows.
+// Called by conn.c in the gate; each call takes the same time however many connections there are.
 //
 // Each connection stands in one of two lists, or in none:
 //
@@ -9,8 +9,9 @@
 //   idle       it has shown one, and is between two requests; ordered by since when
 //   none       it has shown one, and has a request in progress: it never makes room
 //
-// SECURITY: a stranger keeps its place whatever it sends.  So a client without a key cannot look young, and a client
-// with a key has as long to show it as it takes the others to open as many connections as there are places.
+// SECURITY: a stranger keeps its place whatever it sends.  So a client without a key cannot look
+// young, and a client with a key has as long to show it as it takes the others to open as many
+// connections as there are places.
 
 #include "base/clock.h"
 #include "http/conn.h"
@@ -38,7 +39,8 @@ void room_admit(struct conn *c)
     room_line(c, NULL);
 }
 
-// A stranger of less than a second may be a client whose key is on its way: an idle connection goes before it.
+// A stranger of less than a second may be a client whose key is on its way: an idle connection goes
+// before it.
 struct conn *room_find(const struct http *h)
 {
     struct conn *stranger = TAILQ_FIRST(&h->strangers), *idle = TAILQ_FIRST(&h->idle);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exchange: what handlers ask of a request and how they answer it; see http.h.  Called by handlers and by
-// http.c; runs in the gate.
+// exchange: what handlers ask of a request and how they answer it; see http.h.  Called by handlers
+// and by http.c; runs in the gate.
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,9 +14,9 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "http/conn.h"
-#include "json/dump.h"
 #include "http/problem.h"
 #include "http/request_log.h"
+#include "json/dump.h"
 
 static struct exchange *private_of(const struct http_exchange *x)
 {
@@ -51,7 +51,7 @@ void exchange_free(struct exchange *p)
     free(p);
 }
 
-// ---- the request ---------------------------------------------------------------------------------
+// ---- the request --------------------------------------------------------------------------------
 
 const char *http_header(const struct http_exchange *x, const char *name)
 {
@@ -88,8 +88,7 @@ bool http_accepts(const struct http_exchange *x, const char *type)
 {
     struct evkeyval *header;
     bool any = false;
-    TAILQ_FOREACH(header, evhttp_request_get_input_headers(x->ev), next)
-    {
+    TAILQ_FOREACH (header, evhttp_request_get_input_headers(x->ev), next) {
         if (strcasecmp(header->key, "Accept") != 0)
             continue;
         struct slice list = {header->value, strlen(header->value)}, range;
@@ -145,7 +144,8 @@ static int decode_one(const char *s, size_t n, size_t *i, bool plus)
     return low < 0 ? -1 : high * 16 + low;
 }
 
-// Decodes %XX (and '+' in a query).  False and "": too long, not hexadecimal, or a control character.
+// Decodes %XX (and '+' in a query).  False and "": too long, not hexadecimal, or a control
+// character.
 static bool url_decode(const char *s, size_t n, bool plus, char *buf, size_t cap)
 {
     size_t at = 0;
@@ -179,7 +179,7 @@ bool http_decode_path(const char *s, size_t n, char *buf, size_t cap)
     return url_decode(s, n, false, buf, cap);
 }
 
-// ---- whole answers -------------------------------------------------------------------------------
+// ---- whole answers ------------------------------------------------------------------------------
 
 const char *http_reason(int status)
 {
@@ -254,7 +254,8 @@ static void set_default(struct http_exchange *x, const char *name, const char *v
         (void)evhttp_add_header(headers, name, value);
 }
 
-// What every answer has: its type, what a browser needs to let its page see it, the end of the connection.
+// What every answer has: its type, what a browser needs to let its page see it, the end of the
+// connection.
 static void add_common_headers(struct exchange *p, const char *type)
 {
     if (type)
@@ -369,7 +370,7 @@ void http_reply_error(struct http_exchange *x, int status, const char *code, con
     reply_text(x, status, text, text ? strlen(text) : 0);
 }
 
-// ---- what is answered without a handler ----------------------------------------------------------
+// ---- what is answered without a handler ---------------------------------------------------------
 
 void exchange_refuse(struct exchange *p)
 {
@@ -397,7 +398,7 @@ void exchange_options(struct exchange *p)
     http_reply(&p->x, 204, NULL, NULL, 0);
 }
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 enum { STREAM_WRITE = 512 * 1024 }; // bytes at a time; libevent's own 16 KiB are a system call each
 
@@ -411,8 +412,8 @@ void http_stream_begin(struct http_exchange *x, int status, const char *type)
     set_default(x, "X-Accel-Buffering", "no");
     add_common_headers(p, type);
     request_log_status(p, status);
-    // Without chunks only the end of the connection ends the answer; libevent would promise a length of 0
-    // to an HTTP/1.0 client that wants to go on.
+    // Without chunks only the end of the connection ends the answer; libevent would promise a
+    // length of 0 to an HTTP/1.0 client that wants to go on.
     if (p->old)
         (void)evhttp_remove_header(evhttp_request_get_input_headers(x->ev), "Connection");
     (void)bufferevent_set_max_single_write(p->conn->bev, STREAM_WRITE);
@@ -455,16 +456,17 @@ void http_stream_end(struct http_exchange *x)
         evhttp_send_reply_end(detach(p));
 }
 
-// ---- files ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 // Not libevent's own file segments.  With sendfile they take a socket that is full for one that was
-// closed (2.1.12: evbuffer_write_sendfile makes 0 of EAGAIN, and bufferevent_writecb takes 0 for the end);
-// without, they map the file, and a file that somebody cuts off kills the process.  And a whole file
-// would count as memory that a connection holds.  Reading ahead by pieces costs one copy.
+// closed (2.1.12: evbuffer_write_sendfile makes 0 of EAGAIN, and bufferevent_writecb takes 0 for
+// the end); without, they map the file, and a file that somebody cuts off kills the process.  And a
+// whole file would count as memory that a connection holds.  Reading ahead by pieces costs one
+// copy.
 //
-// The end of a file goes with the piece before it.  On its own it is less than a segment, which the kernel keeps
-// until the client has said that it has the rest, and a client that only listens waits 40 ms with that (seen on
-// loopback, Linux 6.18, with TCP_NODELAY).
+// The end of a file goes with the piece before it.  On its own it is less than a segment, which the
+// kernel keeps until the client has said that it has the rest, and a client that only listens waits
+// 40 ms with that (seen on loopback, Linux 6.18, with TCP_NODELAY).
 enum { FILE_PIECE = 256 * 1024, FILE_TAIL = 128 * 1024 };
 
 static bool has_name(int fd)
@@ -473,7 +475,8 @@ static bool has_name(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-// Reads the next piece of the file into `piece`.  False: there is less than was promised, or the file was removed.
+// Reads the next piece of the file into `piece`.  False: there is less than was promised, or the
+// file was removed.
 static bool read_piece(struct exchange *p, struct evbuffer *piece)
 {
     struct evbuffer_iovec room;

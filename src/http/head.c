@@ -39,7 +39,7 @@ static int fail(struct head_fault *ret, struct head_fault fault)
     return -1;
 }
 
-// ---- slices --------------------------------------------------------------------------------------
+// ---- slices -------------------------------------------------------------------------------------
 
 bool slice_is(struct slice s, const char *text)
 {
@@ -80,7 +80,7 @@ bool slice_next(struct slice *list, struct slice *ret_item)
     return false;
 }
 
-// ---- the end of the head -------------------------------------------------------------------------
+// ---- the end of the head ------------------------------------------------------------------------
 
 // tchar of RFC 9110.
 static bool is_token_char(unsigned char c)
@@ -112,7 +112,7 @@ ssize_t head_find_end(struct head_scan *s, const char *data, size_t n, struct he
     return n >= HEAD_MAX ? fail(fault, long_head) : 0;
 }
 
-// ---- the head ------------------------------------------------------------------------------------
+// ---- the head -----------------------------------------------------------------------------------
 
 static const char *const field_names[HEAD_FIELD_MAX] = {
     [HEAD_HOST] = "host",
@@ -283,7 +283,7 @@ int head_parse(const char *data, size_t n, struct head *ret, struct head_fault *
     return 0;
 }
 
-// ---- bodies in chunks ----------------------------------------------------------------------------
+// ---- bodies in chunks ---------------------------------------------------------------------------
 
 enum { SIZE, SIZE_END, DATA, DATA_CR, DATA_LF, LAST_CR, LAST_LF };
 
@@ -338,7 +338,8 @@ int chunks_feed(struct chunks *c, const char *data, size_t n, size_t *ret_used,
                 c->state = DATA_CR;
             continue;
         }
-        // A body of single bytes, each in a chunk, is no body but an attack on whoever takes it apart.
+        // A body of single bytes, each in a chunk, is no body but an attack on whoever takes it
+        // apart.
         if (++c->overhead > c->max)
             return fail(fault, long_body);
         int r = frame_byte(c, data[at++], fault);

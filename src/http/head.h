@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head: a strict reader of the head of an HTTP/1 request, and of the frame of a chunked body.  Called by
-// http.c on bytes of strangers before libevent's own reader sees them; touches nothing but its arguments.
+// head: a strict reader of the head of an HTTP/1 request, and of the frame of a chunked body.
+// Called by http.c on bytes of strangers before libevent's own reader sees them; touches nothing
+// but its arguments.
 //
-// libevent is lenient where leniency lets two readers see two different requests (a NUL byte in a line,
-// a folded line, a bare line feed, two lengths, "+5" as the size of a chunk).  Whatever passes here, both
-// read alike, and so does any proxy in front.
+// libevent is lenient where leniency lets two readers see two different requests (a NUL byte in a
+// line, a folded line, a bare line feed, two lengths, "+5" as the size of a chunk).  Whatever
+// passes here, both read alike, and so does any proxy in front.
 
 #ifndef CONSTRICTOR_HTTP_HEAD_H
 #define CONSTRICTOR_HTTP_HEAD_H
@@ -27,7 +28,8 @@ struct slice {
 
 bool slice_is(struct slice s, const char *text);    // the same bytes
 bool slice_is_nc(struct slice s, const char *text); // but for the case of ASCII letters
-// Takes the next item of a comma-separated list off `list`; false at its end.  Empty items are skipped.
+// Takes the next item of a comma-separated list off `list`; false at its end.  Empty items are
+// skipped.
 bool slice_next(struct slice *list, struct slice *ret_item);
 
 // Headers that may come once only.  Those of MCP are not in the list: none of them may come twice.
@@ -67,8 +69,9 @@ struct head_scan {
     size_t seen, line; // bytes looked at; where the current line begins
 };
 
-// Looks for the end of the head in the `n` bytes at `data`, of which all before s->seen are unchanged
-// since the last call.  Returns its length, 0: not yet here, or -1: it will never be a head.
+// Looks for the end of the head in the `n` bytes at `data`, of which all before s->seen are
+// unchanged since the last call.  Returns its length, 0: not yet here, or -1: it will never be a
+// head.
 ssize_t head_find_end(struct head_scan *s, const char *data, size_t n, struct head_fault *fault);
 
 // Reads a whole head.  The slices point into `data`.  0, or -1 and the fault.
@@ -85,9 +88,9 @@ struct chunks {
     uint64_t max;      // for each of the two
 };
 
-// Follows the frame over the next `n` bytes.  Returns 0: more comes, 1: the body ended after *ret_used of
-// them, -1 and the fault.  Extensions and trailers are refused: nobody sends them, and what a trailer
-// means behind a door that has been passed is hard to say.
+// Follows the frame over the next `n` bytes.  Returns 0: more comes, 1: the body ended after
+// *ret_used of them, -1 and the fault.  Extensions and trailers are refused: nobody sends them, and
+// what a trailer means behind a door that has been passed is hard to say.
 int chunks_feed(struct chunks *c, const char *data, size_t n, size_t *ret_used,
                 struct head_fault *fault);
 

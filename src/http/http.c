@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// http: the server and its routes; see http.h.  Connections are in conn.c, answers in exchange.c.  Runs in the
-// gate.
+// http: the server and its routes; see http.h.  Connections are in conn.c, answers in exchange.c.
+// Runs in the gate.
 
 #include "http/http.h"
 
@@ -25,7 +25,7 @@ enum {
     OTHER_FDS = 320,       // that the gate needs for its runs
 };
 
-// ---- a request at the door -----------------------------------------------------------------------
+// ---- a request at the door ----------------------------------------------------------------------
 
 void http_set_refusal(struct door_refusal *r, int status, const char *code, const char *message,
                       const char *hint)
@@ -109,7 +109,7 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
     return -1;
 }
 
-// ---- the server ----------------------------------------------------------------------------------
+// ---- the server ---------------------------------------------------------------------------------
 
 static void on_accept_again(evutil_socket_t fd, short what, void *argument)
 {
@@ -185,11 +185,13 @@ static unsigned count_max(const struct config *c)
 static void set_socket_options(int listener)
 {
     int on = 1, idle_s = 60, unsent = 128 * 1024;
-    // Accepted sockets inherit them.  Small answers leave at once, and a peer that vanished is noticed.
+    // Accepted sockets inherit them.  Small answers leave at once, and a peer that vanished is
+    // noticed.
     (void)setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(listener, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    // What a client does not take stays here, where it is counted, and not in the kernel by the megabyte.
+    // What a client does not take stays here, where it is counted, and not in the kernel by the
+    // megabyte.
     (void)setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
@@ -255,7 +257,8 @@ void http_set_peers(struct http *h, const int *fds, unsigned count)
     memcpy(h->peers, fds, count * sizeof fds[0]);
 }
 
-// SECURITY: asked once, as soon as the connection is here: the client is there then, and cannot change.
+// SECURITY: asked once, as soon as the connection is here: the client is there then, and cannot
+// change.
 uid_t http_find_peer(struct http *h, int sock)
 {
     struct err e;
@@ -303,7 +306,8 @@ unsigned http_owners(const struct http *h)
     return door_owners(h->door);
 }
 
-// SECURITY: a stream can be open for hours; a key that was taken away must not be good for that long.
+// SECURITY: a stream can be open for hours; a key that was taken away must not be good for that
+// long.
 static void dismiss(struct http *h)
 {
     struct conn *c, *next;
@@ -342,8 +346,9 @@ void http_stop(struct http *h)
     struct conn *c, *next;
     h->stopping = true;
     if (h->bound) {
-        // The keeper has the socket too, for a gate that replaces this one: closing it here would leave whoever
-        // comes now in the queue of the kernel until the server is gone.  This ends the listening itself.
+        // The keeper has the socket too, for a gate that replaces this one: closing it here would
+        // leave whoever comes now in the queue of the kernel until the server is gone.  This ends
+        // the listening itself.
         (void)shutdown(evhttp_bound_socket_get_fd(h->bound), SHUT_RDWR);
         evhttp_del_accept_socket(h->evhttp, h->bound);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// http: the HTTP server of the gate, on libevent's.  Knows connections, limits, the door (door.h) and a
-// table of routes; knows nothing of MCP.  An exchange is one request and its answer, whole or streamed.
+// http: the HTTP server of the gate, on libevent's.  Knows connections, limits, the door (door.h)
+// and a table of routes; knows nothing of MCP.  An exchange is one request and its answer, whole or
+// streamed.
 //
 // Every request passes the door first: Host, Origin, key.  One rule for every path.
 
@@ -44,8 +45,8 @@ struct http_exchange {
     void (*on_close)(struct http_exchange *x);
     // A stream whose reader had been slow has room again; may be NULL.
     void (*on_drained)(struct http_exchange *x);
-    // A file that is the answer is sent only as long as it has a name.  SECURITY: what was removed is on the disk as
-    // long as it is open, and no quota counts it.
+    // A file that is the answer is sent only as long as it has a name.  SECURITY: what was removed
+    // is on the disk as long as it is open, and no quota counts it.
     bool while_named;
     // The exchange is over, however it went, and a file that was its answer is closed; may be NULL.
     void (*on_end)(void *argument);
@@ -58,23 +59,26 @@ struct http *http_open(struct event_base *base, const struct config *c, int list
 // What peer.h opened, borrowed: a server that needs it and has none opens it by itself.
 void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
-// For bodies that are too large for memory.  Asked when a head was let in: a file that the body is written into (taken),
-// and how many bytes it may have; -1: not this request, below: not now.
+// For bodies that are too large for memory.  Asked when a head was let in: a file that the body is
+// written into (taken), and how many bytes it may have; -1: not this request, below: not now.
 typedef int (*http_spool)(const struct http_exchange *x, void *argument, uint64_t *ret_max);
 void http_set_spool(struct http *h, http_spool spool, void *argument);
-// For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those of its route.
+// For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those
+// of its route.
 typedef unsigned (*http_methods_of)(const char *path, size_t length);
 void http_set_methods(struct http *h, http_methods_of methods_of);
-// Stops listening: connections are refused from now on; open exchanges go on.  http_close() ends them.
+// Stops listening: connections are refused from now on; open exchanges go on.  http_close() ends
+// them.
 void http_stop(struct http *h);
 unsigned http_exchanges(const struct http *h); // open ones
 void http_count_answers(struct http *h,
                         uint64_t *answers); // by class, see tally.h; borrowed for good
 void http_close(struct http *h);
-// Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure what was
-// in force stays.
+// Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure
+// what was in force stays.
 int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
-// Is this owner still let in?  After a reload http.c has ended the connections of those that are not.
+// Is this owner still let in?  After a reload http.c has ended the connections of those that are
+// not.
 bool http_knows(const struct http *h, const char *owner);
 bool http_shows_all(const struct http_exchange *x); // see door.h
 unsigned http_owners(const struct http *h);         // see door.h
@@ -88,9 +92,11 @@ bool http_accepts(const struct http_exchange *x, const char *type);
 const char *http_body(struct http_exchange *x, size_t *ret_length);
 // The body is not needed any more: frees it.
 void http_body_done(struct http_exchange *x);
-// The file with the body of a request that `spool` was said yes to: the caller's; -1: there is none.
+// The file with the body of a request that `spool` was said yes to: the caller's; -1: there is
+// none.
 int http_spooled(struct http_exchange *x);
-// The request has shown a secret that is as good as a key: its connection is not closed to make room for others.
+// The request has shown a secret that is as good as a key: its connection is not closed to make
+// room for others.
 void http_admit(const struct http_exchange *x);
 // Value of a query parameter, decoded, into buf; false: absent or too long.
 bool http_query(const struct http_exchange *x, const char *name, char *buf, size_t cap);
@@ -103,13 +109,13 @@ void http_reply(struct http_exchange *x, int status, const char *type, const voi
 void http_reply_json(struct http_exchange *x, int status, json_t *body); // borrowed
 void http_reply_buffer(struct http_exchange *x, int status, const char *type,
                        struct evbuffer *body); // emptied
-// `length` bytes of a file from `offset` on; takes the descriptor.  They are read while the client takes
-// them, never mapped, and a file that turns out shorter ends the connection where the client notices.
-// A HEAD gets the headers.
+// `length` bytes of a file from `offset` on; takes the descriptor.  They are read while the client
+// takes them, never mapped, and a file that turns out shorter ends the connection where the client
+// notices. A HEAD gets the headers.
 void http_reply_file(struct http_exchange *x, int status, const char *type, int fd, uint64_t offset,
                      uint64_t length);
-// The same with what HTTP has for files of `size` bytes: one Range (206, 416), If-None-Match (304), If-Range.
-// `etag` is with its quotes, or NULL.
+// The same with what HTTP has for files of `size` bytes: one Range (206, 416), If-None-Match (304),
+// If-Range. `etag` is with its quotes, or NULL.
 void http_serve_file(struct http_exchange *x, const char *type, int fd, uint64_t size,
                      const char *etag);
 // The same with bytes in memory, which are copied.
@@ -118,8 +124,8 @@ void http_serve_bytes(struct http_exchange *x, const char *type, const char *dat
 // Which part of a file both would send: 200 or 206 and the part, 304 or 416.
 int http_wanted(const struct http_exchange *x, uint64_t size, const char *etag,
                 uint64_t *ret_offset, uint64_t *ret_length);
-// What the header Range asks of `size` bytes: 206 and the part, 416, or 200 and the whole: also for what
-// is not understood, and for several ranges.
+// What the header Range asks of `size` bytes: 206 and the part, 416, or 200 and the whole: also for
+// what is not understood, and for several ranges.
 int http_range(const struct http_exchange *x, uint64_t size, uint64_t *ret_offset,
                uint64_t *ret_length);
 // {"error": {"code", "message", "hint"}}

@@ -51,7 +51,7 @@ static const struct algorithm *algorithm_find(const char *name)
     return NULL;
 }
 
-// ---- base64url -----------------------------------------------------------------------------------
+// ---- base64url ----------------------------------------------------------------------------------
 
 // Strict: no padding, no other characters, no bits left over.  Returns the length or -1.
 static ssize_t base64url_decode(const char *text, size_t n, unsigned char *ret, size_t cap)
@@ -64,7 +64,7 @@ static ssize_t base64url_decode(const char *text, size_t n, unsigned char *ret, 
     return (ssize_t)length;
 }
 
-// ---- keys ----------------------------------------------------------------------------------------
+// ---- keys ---------------------------------------------------------------------------------------
 
 enum { NUMBER_MAX = 1024 + 4 }; // RSA up to 8192 bits
 
@@ -207,8 +207,7 @@ struct jwt_keys *jwt_keys_parse(const char *text, size_t length, struct err *e)
     struct jwt_keys *keys = calloc(1, sizeof *keys);
     size_t i, skipped = 0;
     json_t *jwk;
-    json_array_foreach(json_object_get(set, "keys"), i, jwk)
-    {
+    json_array_foreach (json_object_get(set, "keys"), i, jwk) {
         if (keys && keys->count < JWT_KEYS_MAX && read_key(jwk, &keys->keys[keys->count]))
             keys->count++;
         else
@@ -240,7 +239,7 @@ size_t jwt_keys_count(const struct jwt_keys *keys)
     return keys ? keys->count : 0;
 }
 
-// ---- signatures ----------------------------------------------------------------------------------
+// ---- signatures ---------------------------------------------------------------------------------
 
 // JWS has r and s side by side, OpenSSL wants DER.  Returns its length, 0: no such signature.
 static size_t ecdsa_to_der(const unsigned char *raw, size_t length, unsigned char *ret, size_t cap)
@@ -294,8 +293,8 @@ static bool key_fits(const struct key *key, const struct algorithm *a, const cha
     return !id || strcmp(key->id, id) == 0;
 }
 
-// Without a key id every key of the right kind is tried: there are few, and servers with one key often
-// leave the id out.
+// Without a key id every key of the right kind is tried: there are few, and servers with one key
+// often leave the id out.
 static enum jwt_result check_signature(const struct jwt_keys *keys, const json_t *header,
                                        const char *signed_text, size_t n,
                                        const unsigned char *signature, size_t length)
@@ -317,7 +316,7 @@ static enum jwt_result check_signature(const struct jwt_keys *keys, const json_t
     return tries ? JWT_BAD_SIGNATURE : JWT_UNKNOWN_KEY;
 }
 
-// ---- claims --------------------------------------------------------------------------------------
+// ---- claims -------------------------------------------------------------------------------------
 
 static bool same_url(const char *a, const char *b)
 {
@@ -335,8 +334,7 @@ static bool audience_has(const json_t *aud, const char *audience)
     json_t *item;
     if (json_is_string(aud))
         return same_url(json_string_value(aud), audience);
-    json_array_foreach(aud, i, item)
-    {
+    json_array_foreach (aud, i, item) {
         if (json_is_string(item) && same_url(json_string_value(item), audience))
             return true;
     }
@@ -362,8 +360,7 @@ static bool scopes_have(const json_t *payload, const char *scope)
         json_t *item;
         if (json_is_string(value) && words_have(json_string_value(value), scope))
             return true;
-        json_array_foreach(value, i, item)
-        {
+        json_array_foreach (value, i, item) {
             if (json_is_string(item) && strcmp(json_string_value(item), scope) == 0)
                 return true;
         }
@@ -450,7 +447,7 @@ static enum jwt_result check_claims(const json_t *payload, const struct jwt_rule
     return JWT_OK;
 }
 
-// ---- tokens --------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 // One part of the token as a JSON object, new.
 static json_t *decode_object(const char *text, size_t n)
@@ -493,7 +490,8 @@ static bool split(const char *token, size_t n, struct parts *ret)
     return ret->signature_n > 0; // a third dot is no base64url
 }
 
-// RFC 7519 and RFC 9068.  SECURITY: the same key may sign other things, which must not be taken for an access token.
+// RFC 7519 and RFC 9068.  SECURITY: the same key may sign other things, which must not be taken for
+// an access token.
 static bool type_is_known(const json_t *header)
 {
     static const char prefix[] = "application/";

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jwt: bearer tokens of an authorization server: compact JWS, checked against a set of public keys (JWK).
-// Called by door.c; runs in the gate.  Knows no files and no clock: both are given.
+// jwt: bearer tokens of an authorization server: compact JWS, checked against a set of public keys
+// (JWK). Called by door.c; runs in the gate.  Knows no files and no clock: both are given.
 //
-// SECURITY: the algorithm is a property of the key, not of the token.  A key says what it is (RSA, P-256,
-// Ed25519), and a token is only ever checked with an algorithm of that kind; "none" and the HMAC family
-// do not exist here, so a public key can never be used as a shared secret.
+// SECURITY: the algorithm is a property of the key, not of the token.  A key says what it is (RSA,
+// P-256, Ed25519), and a token is only ever checked with an algorithm of that kind; "none" and the
+// HMAC family do not exist here, so a public key can never be used as a shared secret.
 
 #ifndef CONSTRICTOR_HTTP_JWT_H
 #define CONSTRICTOR_HTTP_JWT_H
@@ -26,8 +26,8 @@ enum {
 
 struct jwt_keys;
 
-// A JWK set, {"keys": [...]}.  Keys for encryption and of unknown kinds are left out, as RFC 7517 wants;
-// none left is an error.  NULL and `e` on failure.
+// A JWK set, {"keys": [...]}.  Keys for encryption and of unknown kinds are left out, as RFC 7517
+// wants; none left is an error.  NULL and `e` on failure.
 struct jwt_keys *jwt_keys_parse(const char *text, size_t length, struct err *e);
 void jwt_keys_free(struct jwt_keys *keys);
 size_t jwt_keys_count(const struct jwt_keys *keys);
@@ -59,8 +59,8 @@ struct jwt_rules {
 };
 
 struct jwt_claims {
-    // "oauth:" and the subject, or "oauth-sha256:" and its hash when it is long or has unusual characters.
-    // A name of a key has no colon, so it is never the same.
+    // "oauth:" and the subject, or "oauth-sha256:" and its hash when it is long or has unusual
+    // characters. A name of a key has no colon, so it is never the same.
     char owner[JWT_OWNER_MAX + 1];
     int64_t expires_s;
 };

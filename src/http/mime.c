@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mime: the type of a file by its name and its first bytes; see store.h.  Called by store.c, rest and mcp in the
-// gate, on names and bytes that hostile code chose: whoever serves a file says "nosniff" as well.
+// mime: the type of a file by its name and its first bytes; see store.h.  Called by store.c, rest
+// and mcp in the gate, on names and bytes that hostile code chose: whoever serves a file says
+// "nosniff" as well.
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -189,8 +190,8 @@ static bool is_picture(const char *type)
 const char *store_mime_type(const char *path, const void *head, size_t length)
 {
     const char *named = by_extension(path), *seen = length ? by_magic(head, length) : NULL;
-    // The name says more than the bytes (an .xlsx is a zip), but of a picture with the wrong name: whoever
-    // is shown it must be told the truth, or cannot read it.
+    // The name says more than the bytes (an .xlsx is a zip), but of a picture with the wrong name:
+    // whoever is shown it must be told the truth, or cannot read it.
     if (named && !(is_picture(named) && is_picture(seen)))
         return named;
     if (seen)

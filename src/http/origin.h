@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// place: the names by which servers and web pages are known: the values of Host and Origin.  Called by
-// door.c on text of strangers and of the configuration; touches nothing but its arguments.
+// place: the names by which servers and web pages are known: the values of Host and Origin.  Called
+// by door.c on text of strangers and of the configuration; touches nothing but its arguments.
 
 #ifndef CONSTRICTOR_HTTP_ORIGIN_H
 #define CONSTRICTOR_HTTP_ORIGIN_H

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// peer: see peer.h.  Opened before the first fork; peer_uid() runs in the gate, once for each connection.
+// peer: see peer.h.  Opened before the first fork; peer_uid() runs in the gate, once for each
+// connection.
 //
 // SECURITY: what the kernel says of a socket counts only in certain states.
-//   1. A socket that was closed has no user: it is shown with uid 0, which would be root, and with inode 0.  A client
+//   1. A socket that was closed has no user: it is shown with uid 0, which would be root, and with
+//   inode 0.  A client
 //      that sends a request and closes at once must not become root.
-//   2. A socket that listens on the port of the peer, or only tries to connect from it, is another one.
-// So the socket must have an inode and be ESTABLISHED, or have closed its sending side only (FIN_WAIT1, FIN_WAIT2).
+//   2. A socket that listens on the port of the peer, or only tries to connect from it, is another
+//   one.
+// So the socket must have an inode and be ESTABLISHED, or have closed its sending side only
+// (FIN_WAIT1, FIN_WAIT2).
 
 #include "http/peer.h"
 
@@ -39,7 +43,7 @@ static bool counts(unsigned state, uint64_t inode)
     return inode && (state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2);
 }
 
-// ---- the addresses -------------------------------------------------------------------------------
+// ---- the addresses ------------------------------------------------------------------------------
 
 static bool take_address(const struct sockaddr_storage *a, int *family, uint32_t words[4],
                          uint16_t *port)
@@ -77,7 +81,7 @@ static bool find_ends(int sock, struct ends *ret)
            family == ret->family;
 }
 
-// ---- NETLINK_SOCK_DIAG ---------------------------------------------------------------------------
+// ---- NETLINK_SOCK_DIAG --------------------------------------------------------------------------
 
 struct question {
     struct nlmsghdr h;
@@ -105,8 +109,8 @@ static bool ask(int fd, const struct ends *ends, uint32_t number)
            (ssize_t)sizeof q;
 }
 
-// The answer to question `number`, which the kernel has given before ask() returned.  Older ones are of a gate that
-// crashed.  False: there is none, or it is no socket.
+// The answer to question `number`, which the kernel has given before ask() returned.  Older ones
+// are of a gate that crashed.  False: there is none, or it is no socket.
 static bool hear(int fd, uint32_t number, struct inet_diag_msg *ret)
 {
     union {
@@ -140,7 +144,7 @@ static uid_t ask_kernel(int fd, const struct ends *ends)
     return same && counts(m.idiag_state, m.idiag_inode) ? m.idiag_uid : (uid_t)PEER_UNKNOWN;
 }
 
-// ---- /proc/net -----------------------------------------------------------------------------------
+// ---- /proc/net ----------------------------------------------------------------------------------
 
 // "0100007F:1F90 0100007F:C350 ", as the tables have it; `wide`: with IPv6 addresses.
 static void write_ends(const struct ends *ends, bool wide, char buf[96])
@@ -193,7 +197,7 @@ static uid_t search_tables(const int fds[PEER_FDS], const struct ends *ends)
     return found;
 }
 
-// ---- both ----------------------------------------------------------------------------------------
+// ---- both ---------------------------------------------------------------------------------------
 
 // Does the kernel answer at all?  The first question also loads its module.
 static bool answers(int fd)

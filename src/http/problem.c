@@ -35,8 +35,8 @@ static json_t *title(const char *code)
     return json_string(text);
 }
 
-// SECURITY: a path is foreign text; as a reference to a resource it has nothing but what RFC 3986 lets it
-// have.  One that does not fit is left out.
+// SECURITY: a path is foreign text; as a reference to a resource it has nothing but what RFC 3986
+// lets it have.  One that does not fit is left out.
 static json_t *instance(const char *path)
 {
     static const char digits[] = "0123456789ABCDEF", plain[] = "-._~/!$&'()*+,;=:@";

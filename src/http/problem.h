@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// problem: errors as problem details (RFC 9457), for every path below /api/: the members of the RFC beside
-// the object `error` that clients of this server know.
+// problem: errors as problem details (RFC 9457), for every path below /api/: the members of the RFC
+// beside the object `error` that clients of this server know.
 //
-//   {"type": "urn:constrictor:problem:bad_value", "title": "Bad value", "status": 400, "detail": "...",
-//    "instance": "/api/v1/execute", "code": "bad_value", "hint": "...", "error": {"code", "message", "hint"}}
+//   {"type": "urn:constrictor:problem:bad_value", "title": "Bad value", "status": 400, "detail":
+//   "...",
+//    "instance": "/api/v1/execute", "code": "bad_value", "hint": "...", "error": {"code",
+//    "message", "hint"}}
 //
 // Pure: touches nothing but its arguments.  Called by http/exchange.c, http/conn.c and rest/call.c.
 
@@ -24,8 +26,10 @@ bool problem_is_for(const char *path);
 // {"error": {"code", "message", "hint"}}, new; NULL: memory is out.  `hint` may be NULL or "".
 json_t *problem_error(const char *code, const char *message, const char *hint);
 
-// Gives an object that has an `error` the members of the RFC, from that.  `path`: of the request, decoded;
-// NULL: not known.  Members that are there already stay.  False: it is no such object, or memory is out.
+// Gives an object that has an `error` the members of the RFC, from that.  `path`: of the request,
+// decoded;
+// NULL: not known.  Members that are there already stay.  False: it is no such object, or memory is
+// out.
 bool problem_dress(json_t *body, int status, const char *path);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// range: what HTTP has for files: parts (RFC 9110, 14) and conditions (13); see http.h.  Called by handlers in the
-// gate.  A header that is not understood is as good as none: the answer is then the whole file.
+// range: what HTTP has for files: parts (RFC 9110, 14) and conditions (13); see http.h.  Called by
+// handlers in the gate.  A header that is not understood is as good as none: the answer is then the
+// whole file.
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// request_log: every request has an id, the client's own (header X-Request-ID) or a new one; it comes back with the
-// answer and stands in the log, one line for each request at level info.  Called by conn.c and exchange.c.
+// request_log: every request has an id, the client's own (header X-Request-ID) or a new one; it
+// comes back with the answer and stands in the log, one line for each request at level info.
+// Called by conn.c and exchange.c.
 //
-// SECURITY: bodies, and so code, never get into the log; nor do queries, and of the links to files, which are secrets,
-// only where they begin.
+// SECURITY: bodies, and so code, never get into the log; nor do queries, and of the links to files,
+// which are secrets, only where they begin.
 
 #ifndef CONSTRICTOR_HTTP_REQUEST_LOG_H
 #define CONSTRICTOR_HTTP_REQUEST_LOG_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dump: see dump.h.  Whatever is out of the ordinary (nested too deep, text that is not UTF-8) is left to
-// jansson, which decides about it as ever.
+// dump: see dump.h.  Whatever is out of the ordinary (nested too deep, text that is not UTF-8) is
+// left to jansson, which decides about it as ever.
 
 #include "json/dump.h"
 
@@ -70,7 +70,7 @@ static void put_char(struct sink *s, char c)
     s->length++;
 }
 
-// ---- numbers -------------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 
 static void put_digits(struct sink *s, uint64_t n)
 {
@@ -89,8 +89,8 @@ static void put_integer(struct sink *s, json_int_t n)
     put_digits(s, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 }
 
-// Most are times in thousandths.  Where the nearest double of that decimal is the value itself, it says all,
-// and is shorter than seventeen digits.
+// Most are times in thousandths.  Where the nearest double of that decimal is the value itself, it
+// says all, and is shorter than seventeen digits.
 static bool put_thousandths(struct sink *s, double value)
 {
     if (!(value >= 0 && value < 1e12) || signbit(value))
@@ -117,7 +117,7 @@ static bool put_real(struct sink *s, json_t *value)
     return true;
 }
 
-// ---- texts ---------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 // 0: as it is; 'u': as a number; else the letter behind the backslash.
 static char escape_of(unsigned char c)
@@ -134,18 +134,19 @@ static char escape_of(unsigned char c)
     }
 }
 
-// Of eight bytes: the high bit of each that is not written as it is, or is not ASCII.  Only the lowest of these
-// bits is sure: a borrow makes others.
+// Of eight bytes: the high bit of each that is not written as it is, or is not ASCII.  Only the
+// lowest of these bits is sure: a borrow makes others.
 static uint64_t specials(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
     uint64_t quote = word ^ (ones * '"'), slash = word ^ (ones * '\\');
-    // The usual test for a zero byte, and for one below a number; bytes from 0x80 on are special anyway.
+    // The usual test for a zero byte, and for one below a number; bytes from 0x80 on are special
+    // anyway.
     return ((word - ones * 0x20) | (quote - ones) | (slash - ones) | word) & high;
 }
 
-// One character at text[*at], whatever it is.  Returns the end of what was written; NULL: it is not UTF-8, and
-// is not to be mended.
+// One character at text[*at], whatever it is.  Returns the end of what was written; NULL: it is not
+// UTF-8, and is not to be mended.
 static char *escape_one(char *out, const char *text, size_t length, size_t *at, bool mend)
 {
     static const char hex[] = "0123456789ABCDEF", replacement[] = "\xef\xbf\xbd";
@@ -171,7 +172,8 @@ static char *escape_one(char *out, const char *text, size_t length, size_t *at, 
     return out;
 }
 
-// The bytes from *at to `end`, and what a character has beyond; `out` has room for the worst of them.
+// The bytes from *at to `end`, and what a character has beyond; `out` has room for the worst of
+// them.
 static char *escape(char *out, const char *text, size_t length, size_t *at, size_t end, bool mend)
 {
     while (out && *at < end) {
@@ -223,7 +225,7 @@ static bool put_string(struct sink *s, const char *text, size_t length)
     return true;
 }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static bool put_value(struct sink *s, json_t *value, int room);
 
@@ -364,7 +366,7 @@ char *dump_around(const char *head, const char *text, size_t length, const char 
     return close_sink(&s, ret_length);
 }
 
-// ---- those that are shared -------------------------------------------------------------------------
+// ---- those that are shared ----------------------------------------------------------------------
 
 static void clear(struct shared *s)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dump: the text of a JSON value, without spaces.  Says the same as jansson's own json_dumpb() and
-// json_dumps() with JSON_COMPACT | JSON_ENCODE_ANY, in a fifth of the time: jansson notes each object that
-// it is in in a table, and hands each comma to a callback.  Called for every answer.
+// json_dumps() with JSON_COMPACT | JSON_ENCODE_ANY, in a fifth of the time: jansson notes each
+// object that it is in in a table, and hands each comma to a callback.  Called for every answer.
 
 #ifndef CONSTRICTOR_JSON_DUMP_H
 #define CONSTRICTOR_JSON_DUMP_H
@@ -10,8 +10,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-// As json_dumpb(): returns the length of the text, also when that is more than `size`, of which then
-// nothing can be used; 0: it cannot be written.
+// As json_dumpb(): returns the length of the text, also when that is more than `size`, of which
+// then nothing can be used; 0: it cannot be written.
 size_t dump_json(json_t *value, char *buffer, size_t size);
 
 // As json_dumps(): a new text with a NUL behind it, or NULL.
@@ -26,13 +26,14 @@ struct dump_hole {
 // As dump_text_n(), with holes.  NULL also for what dump_text() leaves to jansson.
 char *dump_text_holes(json_t *value, struct dump_hole *holes, size_t count, size_t *ret_length);
 
-// `head`, a text as it is in a JSON string, without the quotes, `tail`; new.  What is not UTF-8 becomes U+FFFD,
-// a byte each, as in utf8_clean(): one pass over output instead of four.  NULL: memory is out.
+// `head`, a text as it is in a JSON string, without the quotes, `tail`; new.  What is not UTF-8
+// becomes U+FFFD, a byte each, as in utf8_clean(): one pass over output instead of four.  NULL:
+// memory is out.
 char *dump_around(const char *head, const char *text, size_t length, const char *tail,
                   size_t *ret_length);
 
-// A value that is in many answers and never changes: from now on its text is copied.  Holds on to it until
-// it is forgotten, or others have taken its place.
+// A value that is in many answers and never changes: from now on its text is copied.  Holds on to
+// it until it is forgotten, or others have taken its place.
 void dump_share(json_t *value);
 void dump_forget(json_t *value);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quick_json: see quick_json.h.  SECURITY: the text is hostile.  Every read is bounded by `end`, recursion by DEPTH_MAX,
-// and whatever is in doubt is not plain.
+// quick_json: see quick_json.h.  SECURITY: the text is hostile.  Every read is bounded by `end`,
+// recursion by DEPTH_MAX, and whatever is in doubt is not plain.
 
 #include "json/quick_json.h"
 
@@ -37,7 +37,7 @@ static bool take(struct reader *r, char sign)
     return true;
 }
 
-// ---- strings -------------------------------------------------------------------------------------------
+// ---- strings ------------------------------------------------------------------------------------
 
 // A string between its quotes, as it stands there.
 struct piece {
@@ -111,7 +111,7 @@ static json_t *read_string(struct reader *r)
     return length < 0 ? NULL : make_string(text, (size_t)length, p.ascii);
 }
 
-// ---- the rest ------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 
 static json_t *read_number(struct reader *r)
 {

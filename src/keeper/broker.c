@@ -64,7 +64,7 @@ int keeper_broker_open(struct keeper_broker *b, const struct keeper_plan *plan, 
     return 0;
 }
 
-// ---- the process ---------------------------------------------------------------------------------
+// ---- the process --------------------------------------------------------------------------------
 
 int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *facts, struct err *e)
 {
@@ -107,7 +107,7 @@ bool keeper_broker_serves(struct keeper_broker *b, struct err *e)
     return false;
 }
 
-// ---- what it is told -----------------------------------------------------------------------------
+// ---- what it is told ----------------------------------------------------------------------------
 
 void keeper_broker_file(struct keeper_broker *b, int fd)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// keeper_broker: the broker's process (broker/broker.h) as the keeper sees it: a helper that is told of boxes and
-// of files.
+// keeper_broker: the broker's process (broker/broker.h) as the keeper sees it: a helper that is
+// told of boxes and of files.
 //
-// While there is none, boxes with network are made and handed out all the same: what they ask waits in their
-// sockets, which the keeper has too, for the next broker.
+// While there is none, boxes with network are made and handed out all the same: what they ask waits
+// in their sockets, which the keeper has too, for the next broker.
 
 #ifndef CONSTRICTOR_KEEPER_BROKER_H
 #define CONSTRICTOR_KEEPER_BROKER_H

@@ -45,7 +45,7 @@ void caps_describe(const struct caps *caps, enum layer layer, char *ret, size_t 
     snprintf(ret, cap, "%s%s%s", words[caps->layer[layer].state], text[0] ? ": " : "", text);
 }
 
-// ---- start ---------------------------------------------------------------------------------------
+// ---- start --------------------------------------------------------------------------------------
 
 // A layer that may be missing is given up only where it is missing.
 static void degrade(struct caps *caps, enum layer layer)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// caps: what this kernel, this user and this configuration give: one struct, filled once at start by
-// probes, printed by doctor, and put into every result as `isolation`.
+// caps: what this kernel, this user and this configuration give: one struct, filled once at start
+// by probes, printed by doctor, and put into every result as `isolation`.
 
 #ifndef CONSTRICTOR_KEEPER_CAPS_H
 #define CONSTRICTOR_KEEPER_CAPS_H
@@ -64,18 +64,18 @@ struct caps {
     struct cgroup_root cgroups;
 };
 
-// Fills the struct: cheap probes and the things that boxes will use (uid range, cgroup).  Fails when
-// a mandatory layer is known to be missing already, or the configuration asks for the impossible.
-// `own_uids`: an ordinary user's boxes get subordinate ids, where there are any.
+// Fills the struct: cheap probes and the things that boxes will use (uid range, cgroup).  Fails
+// when a mandatory layer is known to be missing already, or the configuration asks for the
+// impossible. `own_uids`: an ordinary user's boxes get subordinate ids, where there are any.
 int caps_open(struct caps *ret, const struct config *config, bool own_uids, struct err *e);
 void caps_close(struct caps *caps);
 
 // Boxes will see these folders: gives subordinate ids back where other users cannot read them.
 void caps_fit_uids(struct caps *caps, const char *const *paths, size_t count);
 
-// Tries every namespace on its own and reads the switches that distributions, containers and security
-// modules have, so that each missing layer gets its own cause and fix.  For doctor, and for explaining
-// a failed start.  Returns true when everything mandatory looks possible.
+// Tries every namespace on its own and reads the switches that distributions, containers and
+// security modules have, so that each missing layer gets its own cause and fix.  For doctor, and
+// for explaining a failed start.  Returns true when everything mandatory looks possible.
 bool caps_probe_deep(struct caps *caps);
 
 // What boxes with network need besides the layers: tried in a child, for doctor.
@@ -85,12 +85,12 @@ struct caps_network {
 };
 void caps_probe_network(struct caps_network *ret);
 
-// Replaces the message and hint of a failed start by the cause and the fix that caps_probe_deep() finds,
-// if it finds one.
+// Replaces the message and hint of a failed start by the cause and the fix that caps_probe_deep()
+// finds, if it finds one.
 void caps_explain(const struct config *config, struct err *e);
 
-// The same with what was found before.  False: no mandatory layer, nor the one that the error names, is
-// known to be missing.
+// The same with what was found before.  False: no mandatory layer, nor the one that the error
+// names, is known to be missing.
 bool caps_blame(const struct caps *caps, struct err *e);
 
 // The layer that an error names ("layer 'proc': ..."), or LAYER_MAX.

@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 
-// ---- finding our place ---------------------------------------------------------------------------
+// ---- finding our place --------------------------------------------------------------------------
 
 // Does a comma list hold the word?
 static bool has_word(const char *list, size_t len, const char *word)
@@ -105,9 +105,10 @@ int cgroup_make_dir(int parent, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-// ---- leftovers -------------------------------------------------------------------------------------
+// ---- leftovers ----------------------------------------------------------------------------------
 
-// Start time of a process in clock ticks, 0 when there is none: pids are used again, this pair is not.
+// Start time of a process in clock ticks, 0 when there is none: pids are used again, this pair is
+// not.
 static uint64_t start_time(pid_t pid)
 {
     char path[32], text[1024];
@@ -149,7 +150,7 @@ void cgroup_sweep(int parent)
     (void)closedir(d);
 }
 
-// ---- the drivers, in order of preference -----------------------------------------------------------
+// ---- the drivers, in order of preference --------------------------------------------------------
 
 int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size,
                 struct err *e)
@@ -211,12 +212,12 @@ void cgroup_close(struct cgroup_root *root)
     fd_close(&root->zygote_dir);
 }
 
-// ---- one group ---------------------------------------------------------------------------------------
+// ---- one group ----------------------------------------------------------------------------------
 //
 // Making and removing groups takes a tenth of a box's CPU time, most of it in the kernel's workers.
 // A group that its box left as it found it is therefore used again (the driver's clear() decides).
-// SECURITY: only after the box's init was reaped; and nothing of a group can be seen from inside, where
-// its namespace has the group as root and no cgroup file system is in the tree.
+// SECURITY: only after the box's init was reaped; and nothing of a group can be seen from inside,
+// where its namespace has the group as root and no cgroup file system is in the tree.
 
 static bool take_spare(struct cgroup_root *root, struct cgroup *ret)
 {
@@ -279,8 +280,9 @@ int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
     return r;
 }
 
-// The sum only grows.  How it divides does not: where the kernel samples the system's share, the user's
-// can fall below what it was, in a group that many boxes were in by more than a run's whole time.
+// The sum only grows.  How it divides does not: where the kernel samples the system's share, the
+// user's can fall below what it was, in a group that many boxes were in by more than a run's whole
+// time.
 static void subtract_base(const struct cgroup *cg, struct wire_usage *u)
 {
     uint64_t base_us = cg->cpu_base_user_us + cg->cpu_base_system_us;

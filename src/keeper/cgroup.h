@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cgroup: memory, processes and CPU time of a box, as the kernel counts them.  One vtable, three
-// drivers: v2, v1, and `watch`, which has no cgroups and sums what /proc says (rlimits bound what it
-// cannot see in time).  Called by the keeper only.
+// drivers: v2, v1, and `watch`, which has no cgroups and sums what /proc says (rlimits bound what
+// it cannot see in time).  Called by the keeper only.
 
 #ifndef CONSTRICTOR_KEEPER_CGROUP_H
 #define CONSTRICTOR_KEEPER_CGROUP_H
@@ -93,7 +93,8 @@ struct cgroup_driver {
     void (*ask)(struct cgroup *cg, struct wire_sample *ask);
     void (*gone)(struct cgroup *cg);
     void (*sampled)(struct cgroup *cg, const struct wire_sampled *m); // NULL: the kernel counts
-    // Memory of sockets that is charged beside the rest; NULL: it is charged with the rest, or see `look`.
+    // Memory of sockets that is charged beside the rest; NULL: it is charged with the rest, or see
+    // `look`.
     uint64_t (*socket_bytes)(const struct cgroup *cg);
     // Files for the gate's own look at what a box uses (run/meter.h), relative to the group.
     struct cgroup_meter {
@@ -106,8 +107,8 @@ struct cgroup_driver {
 
 extern const struct cgroup_driver cgroup1_driver, cgroup2_driver, watch_driver;
 
-// Tries v2, v1, watch in this order.  `ret_why` collects why better drivers were not taken.  `uid` is
-// the host uid of the zygote, which must be allowed to put boxes into groups (v2).
+// Tries v2, v1, watch in this order.  `ret_why` collects why better drivers were not taken.  `uid`
+// is the host uid of the zygote, which must be allowed to put boxes into groups (v2).
 int cgroup_open(struct cgroup_root *ret, uid_t zygote_uid, char *ret_why, size_t why_size,
                 struct err *e);
 void cgroup_close(struct cgroup_root *root);

@@ -21,8 +21,9 @@
 
 enum { MEMORY, PIDS, CPUACCT, CONTROLLERS };
 
-// Version 1 charges the buffers of TCP and UDP apart from all other memory, and only where there is a limit for them.  It
-// is a soft one: each socket gets its first packet.  So the keeper looks at the sum as well (keeper/tick.c).
+// Version 1 charges the buffers of TCP and UDP apart from all other memory, and only where there is
+// a limit for them.  It is a soft one: each socket gets its first packet.  So the keeper looks at
+// the sum as well (keeper/tick.c).
 #define SOCKETS_LIMIT "memory.kmem.tcp.limit_in_bytes"
 
 static const char *const controllers[CONTROLLERS] = {"memory", "pids", "cpuacct"};
@@ -161,8 +162,8 @@ static bool is_near_limit(const struct cgroup *cg, uint64_t peak_bytes)
 
 static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
 {
-    // Every file costs some microseconds of a run's answer, so those that can only say "no" are left
-    // out: far below its limit a box has met none.
+    // Every file costs some microseconds of a run's answer, so those that can only say "no" are
+    // left out: far below its limit a box has met none.
     cgroup1_cpu(cg, ret);
     (void)file_read_u64(cg->file[PEAK], &ret->peak_memory_bytes);
     if (is_near_limit(cg, ret->peak_memory_bytes))
@@ -179,8 +180,8 @@ static uint64_t cgroup1_socket_bytes(const struct cgroup *cg)
     return bytes;
 }
 
-// Counters that nobody can set back (pids.peak, pids.events, oom_kill) must be where they are in every
-// box; the others are set back, or counted from where they are.
+// Counters that nobody can set back (pids.peak, pids.events, oom_kill) must be where they are in
+// every box; the others are set back, or counted from where they are.
 static bool cgroup1_clear(const struct cgroup *cg)
 {
     uint64_t now = UINT64_MAX, processes = UINT64_MAX, peak = UINT64_MAX, residue = UINT64_MAX;
@@ -188,8 +189,8 @@ static bool cgroup1_clear(const struct cgroup *cg)
     (void)file_read_u64(cg->file[PIDS_PEAK], &processes);
     (void)file_read_u64(cg->file[PEAK], &peak);
     if (now != 0 || processes > PROCESSES_ALWAYS || is_near_limit(cg, peak) ||
-        // A box for one process meets its limit with as many as are in every box; and where there is
-        // swap, one can be out of memory with little of it in use.
+        // A box for one process meets its limit with as many as are in every box; and where there
+        // is swap, one can be out of memory with little of it in use.
         cgroup1_socket_bytes(cg) != 0 || hits(cg, PIDS_EVENTS, "max") != 0 ||
         hits(cg, OOM, "oom_kill") != 0 || pwrite(cg->file[PEAK], "0", 1, 0) != 1)
         return false;

@@ -6,8 +6,8 @@
 // into a group only if its maker may write the common ancestor.  So our group is made
 //   - inside our own group, after moving ourselves into a leaf of it, when nobody else is in there
 //     (a service with Delegate=yes), or
-//   - beside our own group, when that one is shared with other processes but the parent is delegated
-//     to us (a terminal inside a user's delegated slice), or
+//   - beside our own group, when that one is shared with other processes but the parent is
+//     delegated to us (a terminal inside a user's delegated slice), or
 //   - inside our own group as it is, when it is the root or has the controllers already.
 // Zygotes are born in a group of their own in ours, so that the common ancestor of a zygote and its
 // boxes is our group, whose cgroup.procs the zygote's uid may write.
@@ -132,8 +132,9 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
     if (r < 0)
         return err_set(e, ERR_LAYER_MISSING, -r, fix, "use '%s'", path);
 
-    // SECURITY: the kernel makes a connection in an interrupt, which belongs to nobody, and charges it and what it has
-    // received when it is accepted.  A box can have thousands for each listener that it never accepts.
+    // SECURITY: the kernel makes a connection in an interrupt, which belongs to nobody, and charges
+    // it and what it has received when it is accepted.  A box can have thousands for each listener
+    // that it never accepts.
     root->look = SAMPLE_SOCKETS;
     root->zygote_dir = cgroup_make_dir(root->dir[0], "zygote");
     if (root->zygote_dir < 0)

@@ -16,7 +16,7 @@
 #include "keeper/stock.h"
 #include "keeper/zygote.h"
 
-// ---- telling the gate ------------------------------------------------------------------------------
+// ---- telling the gate ---------------------------------------------------------------------------
 
 static void tell(struct stock *s, const struct box *b, int32_t nr, uint32_t detail, uint64_t count)
 {
@@ -39,8 +39,9 @@ void denied_report(struct stock *s, struct box *b)
     d->omitted = 0;
 }
 
-// The first of a kind is told at once, before the answer: so the gate has heard of it when the result of the
-// run arrives, and asks for the rest.  The others are only counted: a loop costs no messages.
+// The first of a kind is told at once, before the answer: so the gate has heard of it when the
+// result of the run arrives, and asks for the rest.  The others are only counted: a loop costs no
+// messages.
 static void note(struct stock *s, struct box *b, int32_t nr, uint32_t detail)
 {
     struct denied *d = b->denied;
@@ -63,7 +64,7 @@ static void note(struct stock *s, struct box *b, int32_t nr, uint32_t detail)
     tell(s, b, nr, detail, 1);
 }
 
-// ---- the kernel ------------------------------------------------------------------------------------
+// ---- the kernel ---------------------------------------------------------------------------------
 
 static void answer(struct stock *s, struct box *b)
 {
@@ -99,7 +100,7 @@ void denied_watch(struct stock *s, struct box *b)
         listen_for(s, b, EPOLL_CTL_ADD, EPOLLIN);
 }
 
-// ---- the bound -------------------------------------------------------------------------------------
+// ---- the bound ----------------------------------------------------------------------------------
 
 static bool has_budget(struct stock *s, struct box *b)
 {

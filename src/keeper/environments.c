@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// environments: see environments.h.  Runs in the keeper at its start, as root or as whoever started the
-// program, before any client or box exists.
+// environments: see environments.h.  Runs in the keeper at its start, as root or as whoever started
+// the program, before any client or box exists.
 //
-// SECURITY: as root this makes files belong to another uid, in a folder that earlier porters wrote to.  So
-// everything below the state folder goes through descriptors, and nothing follows a link.
+// SECURITY: as root this makes files belong to another uid, in a folder that earlier porters wrote
+// to.  So everything below the state folder goes through descriptors, and nothing follows a link.
 
 #include "keeper/environments.h"
 
@@ -26,7 +26,7 @@ enum { DEPTH_MAX = 48, FOLDER_MODE = 0711, LAYERS_MODE = 0311, ROWS_MODE = 0700,
 static const char lock_name[] = "environments.lock", name[] = "environments";
 static const char fix[] = "choose another folder with --state, or remove it";
 
-// ---- who has it ----------------------------------------------------------------------------------
+// ---- who has it ---------------------------------------------------------------------------------
 
 // SECURITY: a gate wrote the second line, perhaps one that was taken over.
 static void read_holder(struct environments *env, int parent)
@@ -98,7 +98,7 @@ int environments_write_note(int note, pid_t keeper, const char *url)
     return 0;
 }
 
-// ---- whose it is ---------------------------------------------------------------------------------
+// ---- whose it is --------------------------------------------------------------------------------
 
 static int give_folder(int folder, uid_t uid, unsigned depth);
 
@@ -139,7 +139,7 @@ static int give_folder(int folder, uid_t uid, unsigned depth)
     return r < 0 ? r : fchown(folder, uid, uid) < 0 ? -errno : 0;
 }
 
-// ---- the folders ---------------------------------------------------------------------------------
+// ---- the folders --------------------------------------------------------------------------------
 
 static int open_folder(int parent, const char *entry, mode_t mode, struct err *e)
 {
@@ -150,7 +150,8 @@ static int open_folder(int parent, const char *entry, mode_t mode, struct err *e
                   : fd;
 }
 
-// An ordinary user can read it only while the mode says so.  There are no boxes yet, and the lock is ours.
+// An ordinary user can read it only while the mode says so.  There are no boxes yet, and the lock
+// is ours.
 static int open_layers(struct environments *env, struct err *e)
 {
     struct stat st;
@@ -179,7 +180,8 @@ static int give_to(int folder, const struct slots *slots, int slot)
     return slots_may_give(slots) ? give_folder(folder, uid, 0) : -EPERM;
 }
 
-// SECURITY: layers are written by the porter alone, rows by the gate alone: neither has the other's uid.
+// SECURITY: layers are written by the porter alone, rows by the gate alone: neither has the other's
+// uid.
 static int set_modes(struct environments *env, const struct slots *slots, struct err *e)
 {
     int r = give_to(env->folder, slots, SLOT_PORTER);

@@ -13,8 +13,8 @@
 // Raises the limit as far as it goes.  The other processes inherit it.
 void fdlimit_raise(void);
 
-// Is it high enough for one box, and for one more?  `shared`: boxes have the keeper's uid, and each may open
-// `open_files`.
+// Is it high enough for one box, and for one more?  `shared`: boxes have the keeper's uid, and each
+// may open `open_files`.
 int fdlimit_check(bool shared, uint32_t open_files, struct err *e);
 
 #endif

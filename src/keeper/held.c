@@ -16,8 +16,8 @@ bool held_add(struct held *h, const struct wire_acquire *m, struct err *e)
     return true;
 }
 
-// SECURITY: a gate that was taken over may give two orders one place in the hint; then it cannot cancel
-// one of its own.
+// SECURITY: a gate that was taken over may give two orders one place in the hint; then it cannot
+// cancel one of its own.
 bool held_cancel(struct held *h, uint64_t ticket)
 {
     unsigned i = h->at[ticket % STOCK_TICKETS];

@@ -2,8 +2,9 @@
 //
 // helper: see helper.h.
 //
-// SECURITY: helpers read what strangers and boxes wrote, so the keeper does not read what they say: one that
-// writes to its socket is ended as one that was taken over.  The sampler alone answers, with structs of numbers.
+// SECURITY: helpers read what strangers and boxes wrote, so the keeper does not read what they say:
+// one that writes to its socket is ended as one that was taken over.  The sampler alone answers,
+// with structs of numbers.
 
 #include "keeper/helper.h"
 

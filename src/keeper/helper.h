@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// helper: a process beside the gate that the keeper starts, watches, starts again, and links with the gate: the
-// broker (keeper/broker.h), the porter (porter/porter.h); and the sampler (keeper/sampler.h), which knows no gate.
+// helper: a process beside the gate that the keeper starts, watches, starts again, and links with
+// the gate: the broker (keeper/broker.h), the porter (porter/porter.h); and the sampler
+// (keeper/sampler.h), which knows no gate.
 
 #ifndef CONSTRICTOR_KEEPER_HELPER_H
 #define CONSTRICTOR_KEEPER_HELPER_H

@@ -28,8 +28,10 @@
 
 enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 3 };
 
-// SECURITY: asked with -S, so that no .pth file of an installed package runs here, outside every wall
-// and perhaps as root.  One "key value" per line.  Works on every Python since 2.6, so that an old one can say its age.
+// SECURITY: asked with -S, so that no .pth file of an installed package runs here, outside every
+// wall
+// and perhaps as root.  One "key value" per line.  Works on every Python since 2.6, so that an old
+// one can say its age.
 static const char question[] =
     "import sys, os\n"
     "def say(key, value):\n"
@@ -60,7 +62,7 @@ static const char question[] =
 
 static const char fix[] = "give a CPython of version 3.9 or later with --python PATH";
 
-// ---- reading the answer --------------------------------------------------------------------------
+// ---- reading the answer -------------------------------------------------------------------------
 
 static bool beneath(const char *path, const char *top)
 {
@@ -97,8 +99,8 @@ static bool is_volume(const char *path)
     return stat(path, &st) == 0 && stat("/mnt", &above) == 0 && st.st_dev != above.st_dev;
 }
 
-// SECURITY: a prefix that is a whole home folder, a disk, or holds the system, would put everybody's files
-// into every box.
+// SECURITY: a prefix that is a whole home folder, a disk, or holds the system, would put
+// everybody's files into every box.
 static bool is_too_wide(const char *path)
 {
     static const char *const never[] = {"/",    "/home", "/root", "/etc", "/var",  "/tmp", "/opt",
@@ -127,7 +129,8 @@ static int path_add(struct interp *in, const char *path, struct err *e)
             "interpreter '%s' has its files directly in '%s', which would show all of it to "
             "every box",
             in->executable, path);
-    // Of /tmp and /mnt a box has its own, in which the interpreter's folder is shown; not among its user's files.
+    // Of /tmp and /mnt a box has its own, in which the interpreter's folder is shown; not among its
+    // user's files.
     static const char *const covered[] = {"/mnt/data",    "/mnt/tmp",    "/mnt/shm",
                                           "/dev",         "/proc",       "/opt/constrictor",
                                           "/opt/covered", "/opt/wheels", "/opt/layers"};
@@ -212,9 +215,10 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
     return check_version(ret, name, e);
 }
 
-// ---- asking --------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
-// Reads until the end, ANSWER_MAX or the deadline, or until there is no need for an answer any more.
+// Reads until the end, ANSWER_MAX or the deadline, or until there is no need for an answer any
+// more.
 static ssize_t read_answer(int fd, int stop, char *buf, size_t cap)
 {
     size_t n = 0;
@@ -302,12 +306,13 @@ static int ask_age(const char *path, struct err *e)
                    text);
 }
 
-// ---- finding and caching ---------------------------------------------------------------------------
+// ---- finding and caching ------------------------------------------------------------------------
 
 static int find_in_path(const char *name, char *ret, struct err *e)
 {
     if (strchr(name, '/')) {
-        // Not realpath: a venv's python is a link, and the link's place is what makes it the venv's.
+        // Not realpath: a venv's python is a link, and the link's place is what makes it the
+        // venv's.
         char cwd[PATH_MAX];
         if (name[0] == '/')
             snprintf(ret, PATH_MAX, "%s", name);
@@ -350,7 +355,8 @@ static bool cache_path(const char *path, char *ret)
     char top[PATH_MAX], resolved[PATH_MAX];
     if (!is_elf(path) || stat(path, &st) < 0 || !realpath(path, resolved))
         return false;
-    // SECURITY: root's HOME may be somebody else's (sudo -E), with a link in the place of our folder.
+    // SECURITY: root's HOME may be somebody else's (sudo -E), with a link in the place of our
+    // folder.
     int n = geteuid() == 0             ? snprintf(top, sizeof top, "/var/cache/constrictor")
             : cache && cache[0] == '/' ? snprintf(top, sizeof top, "%s/constrictor", cache)
             : home && home[0] == '/'   ? snprintf(top, sizeof top, "%s/.cache/constrictor", home)
@@ -401,8 +407,9 @@ static void cache_store(const char *file, const char *answer)
         (void)unlink(temporary);
 }
 
-// Could a user who is not root have put something else there?  Every folder on the way to it counts: who may write to one
-// may put another in the place of the next, unless that is root's and the folder sticky, as /tmp.
+// Could a user who is not root have put something else there?  Every folder on the way to it
+// counts: who may write to one may put another in the place of the next, unless that is root's and
+// the folder sticky, as /tmp.
 static bool is_roots(const char *path)
 {
     char part[PATH_MAX];
@@ -421,7 +428,8 @@ static bool is_roots(const char *path)
            (S_ISLNK(st.st_mode) || !(st.st_mode & S_IWOTH));
 }
 
-// The file beside an interpreter that says where its library is, in its folder or above; `path` has a slash.
+// The file beside an interpreter that says where its library is, in its folder or above; `path` has
+// a slash.
 static bool home_is_roots(const char *path)
 {
     char file[PATH_MAX + 16], text[4096], real[PATH_MAX];
@@ -454,7 +462,8 @@ static bool home_is_roots(const char *path)
     return true;
 }
 
-// SECURITY: root must not start what another user could have put there, not even to ask a question: that is outside every wall.
+// SECURITY: root must not start what another user could have put there, not even to ask a question:
+// that is outside every wall.
 static int check_owner(const char *path, struct err *e)
 {
     char real[PATH_MAX], given[PATH_MAX];

@@ -20,8 +20,8 @@ struct interp {
     char paths[INTERP_PATHS_MAX][PATH_MAX];
 };
 
-// `name` is a path or a name to look up in PATH.  Answers of real binaries are kept in a cache folder
-// of the user, keyed by the binary's identity, because asking costs a cold start.
+// `name` is a path or a name to look up in PATH.  Answers of real binaries are kept in a cache
+// folder of the user, keyed by the binary's identity, because asking costs a cold start.
 int interp_ask(const char *name, struct interp *ret, struct err *e);
 // The same, but gives up as soon as `stop` can be read; -1: never.
 int interp_ask_until(const char *name, struct interp *ret, int stop, struct err *e);

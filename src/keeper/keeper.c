@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// keeper: see keeper.h.  One thread, one epoll loop over: the gate's socket, the zygote's socket and
-// stderr, the control sockets of boxes in the making, a timer, signals.
+// keeper: see keeper.h.  One thread, one epoll loop over: the gate's socket, the zygote's socket
+// and stderr, the control sockets of boxes in the making, a timer, signals.
 //
 // SECURITY: this process has privileges, so it parses nothing: fixed structs from the gate and the
 // zygote, and a box's first datagram before any user code has run in it.
@@ -26,7 +26,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "config/code_policy.h"
-#include "wire/ledger.h"
 #include "keeper/broker.h"
 #include "keeper/denied.h"
 #include "keeper/fdlimit.h"
@@ -40,6 +39,7 @@
 #include "keeper/stock.h"
 #include "keeper/watchdog.h"
 #include "keeper/zygote.h"
+#include "wire/ledger.h"
 
 enum {
     REFILL_DELAY_MS = 2,
@@ -98,7 +98,7 @@ static void set_timer(struct keeper *k, int ms)
 
 static void try_helpers(struct keeper *k);
 
-// ---- the gate's orders ---------------------------------------------------------------------------
+// ---- the gate's orders --------------------------------------------------------------------------
 
 static void on_acquire(struct keeper *k, const struct wire_acquire *m)
 {
@@ -180,7 +180,7 @@ static void on_gate(struct keeper *k)
     }
 }
 
-// ---- the zygote ----------------------------------------------------------------------------------
+// ---- the zygote ---------------------------------------------------------------------------------
 
 static void zygote_close(struct keeper *k)
 {
@@ -200,7 +200,8 @@ static int watch_zygote(struct keeper *k, struct err *e)
 
 static int find_interp(struct keeper *k, struct err *e)
 {
-    // A script may take its time to start the interpreter; whoever wants to end need not wait for it.
+    // A script may take its time to start the interpreter; whoever wants to end need not wait for
+    // it.
     int r =
         k->has_interp ? 0 : interp_ask_until(k->plan->config->python, &k->interp, k->signals, e);
     k->has_interp = r == 0;
@@ -333,7 +334,7 @@ static void on_log(struct keeper *k)
     }
 }
 
-// ---- the helpers ---------------------------------------------------------------------------------
+// ---- the helpers --------------------------------------------------------------------------------
 
 static struct keeper_facts facts_of(const struct keeper *k)
 {
@@ -382,7 +383,7 @@ static void try_helpers(struct keeper *k)
         log_err(LOG_ERROR, &e); // the timer comes back to it
 }
 
-// ---- the clock -----------------------------------------------------------------------------------
+// ---- the clock ----------------------------------------------------------------------------------
 
 static void on_timer(struct keeper *k)
 {
@@ -416,7 +417,7 @@ static void plan_ahead(struct keeper *k)
         set_timer(k, LOOK_DELAY_MS);
 }
 
-// ---- the gate ------------------------------------------------------------------------------------
+// ---- the gate -----------------------------------------------------------------------------------
 
 static int start_gate(struct keeper *k, struct err *e)
 {
@@ -469,8 +470,9 @@ static bool may_restart(struct keeper *k)
     return true;
 }
 
-// The listening socket is still open here, so clients wait instead of being refused.  Their runs are
-// lost; sessions go on, because their boxes are kept and what is known of them is in the ledger.
+// The listening socket is still open here, so clients wait instead of being refused.  Their runs
+// are lost; sessions go on, because their boxes are kept and what is known of them is in the
+// ledger.
 static void gate_ended(struct keeper *k, int status)
 {
     struct err e;
@@ -516,7 +518,8 @@ static int watch_parent(struct keeper *k, struct err *e)
     pid_t parent = getppid();
     if (!k->plan->watch_parent || parent <= 1)
         return 0;
-    // Not PR_SET_PDEATHSIG: that is about the thread that forked, and programs start us from threads.
+    // Not PR_SET_PDEATHSIG: that is about the thread that forked, and programs start us from
+    // threads.
     k->parent = (int)syscall(SYS_pidfd_open, parent, 0);
     if (k->parent < 0 || getppid() != parent) // seen dying: then so be it
         return k->parent < 0 ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "the parent process is gone");
@@ -590,7 +593,7 @@ static void loop(struct keeper *k)
     }
 }
 
-// ---- start and end ---------------------------------------------------------------------------------
+// ---- start and end ------------------------------------------------------------------------------
 
 static int open_loop(struct keeper *k, struct err *e)
 {

@@ -19,8 +19,8 @@ enum { KEEPER_KEEP_MAX = 3 };
 
 enum keeper_state { KEEPER_WARMING, KEEPER_READY, KEEPER_FAILED };
 
-// What the gate inherits by the fork: facts, no powers.  Those of a gate that was started early come
-// later; gate.c brings its copy up to date.
+// What the gate inherits by the fork: facts, no powers.  Those of a gate that was started early
+// come later; gate.c brings its copy up to date.
 struct keeper_facts {
     pid_t keeper;
     const struct config *config;
@@ -31,7 +31,8 @@ struct keeper_facts {
     const char *zygote_report;   // JSON; "" until the zygote is warm
     int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
     unsigned keep_count;
-    int network_file; // --network-file, open for reading, for the broker and for a gate; -1: there is none
+    int network_file; // --network-file, open for reading, for the broker and for a gate; -1: there
+                      // is none
     int audit_file;   // --audit-file, open for appending, for the broker; -1: there is none
     int state_folder; // where artifacts are kept (keeper/state.h); -1: nowhere
     const struct environments *environments; // keeper/environments.h; NULL: nobody asked for them

@@ -110,7 +110,8 @@ static void find_most(struct wire_sampled *ret)
         }
 }
 
-// The kernel ends every read with a whole line, and has the newest locks first: a flood is found without reading it all.
+// The kernel ends every read with a whole line, and has the newest locks first: a flood is found
+// without reading it all.
 void locks_look(const struct wire_sample *ask, struct wire_sampled *ret)
 {
     char text[16384];

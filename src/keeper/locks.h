@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// locks: how many file locks (fcntl, flock) a box has.  The kernel charges them to nobody, about 200 bytes each.
+// locks: how many file locks (fcntl, flock) a box has.  The kernel charges them to nobody, about
+// 200 bytes each.
 //
-// SECURITY: reading /proc/locks keeps every process of the host from taking and giving back file locks meanwhile, and waits
-// for those that are about to.  So only the sampler calls this, and only when the memory of the kernel has grown.
+// SECURITY: reading /proc/locks keeps every process of the host from taking and giving back file
+// locks meanwhile, and waits for those that are about to.  So only the sampler calls this, and only
+// when the memory of the kernel has grown.
 
 #ifndef CONSTRICTOR_KEEPER_LOCKS_H
 #define CONSTRICTOR_KEEPER_LOCKS_H

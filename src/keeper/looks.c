@@ -2,10 +2,11 @@
 //
 // looks: see looks.h.
 //
-// SECURITY: it has no capabilities, one descriptor, and a list of the system calls that it makes.  Where boxes have uids of
-// their own and cgroups it has a uid of its own too, and reads of /proc what everybody may read.  Without cgroups it keeps
-// the keeper's uid, which owns the user namespaces of the boxes and hence may read what their processes hold; it opens
-// files for reading only.
+// SECURITY: it has no capabilities, one descriptor, and a list of the system calls that it makes.
+// Where boxes have uids of their own and cgroups it has a uid of its own too, and reads of /proc
+// what everybody may read.  Without cgroups it keeps the keeper's uid, which owns the user
+// namespaces of the boxes and hence may read what their processes hold; it opens files for reading
+// only.
 
 #include "keeper/looks.h"
 
@@ -27,7 +28,7 @@
 
 enum { SOCK_FD = 3 };
 
-// ---- the seal ------------------------------------------------------------------------------------
+// ---- the seal -----------------------------------------------------------------------------------
 
 static int close_others(int *sock, struct err *e)
 {
@@ -107,7 +108,7 @@ static int seal(const struct keeper_facts *facts, int *sock, struct err *e)
     return r;
 }
 
-// ---- looking ---------------------------------------------------------------------------------------
+// ---- looking ------------------------------------------------------------------------------------
 
 static int answer(int sock, const struct wire_sample *ask)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// looks: the sampler's process.  It looks at boxes for the keeper, one at a time, and may wait for a lock that a box holds:
-// the keeper then ends the box, and this process too if need be.  See keeper/sampler.h for the keeper's side.
+// looks: the sampler's process.  It looks at boxes for the keeper, one at a time, and may wait for
+// a lock that a box holds: the keeper then ends the box, and this process too if need be.  See
+// keeper/sampler.h for the keeper's side.
 
 #ifndef CONSTRICTOR_KEEPER_LOOKS_H
 #define CONSTRICTOR_KEEPER_LOOKS_H

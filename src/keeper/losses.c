@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// losses: boxes whose maker has ended, which is the zygote or a stem: part of stock.h.  Runs in the keeper.
+// losses: boxes whose maker has ended, which is the zygote or a stem: part of stock.h.  Runs in the
+// keeper.
 
 #include <signal.h>
 #include <unistd.h>
@@ -22,9 +23,9 @@ static void lose(struct stock *s, struct box *b, const struct err *e)
     stock_forget(s, b);
 }
 
-// Nobody will say how it ended.  Its init is killed, and reaped by the zygote; or, where nobody has said that there is one,
-// it ends when it finds its socket shut: then no code has run in it.  Until that is seen, by the pidfd or by the end of the
-// socket, its slot is taken.
+// Nobody will say how it ended.  Its init is killed, and reaped by the zygote; or, where nobody has
+// said that there is one, it ends when it finds its socket shut: then no code has run in it.  Until
+// that is seen, by the pidfd or by the end of the socket, its slot is taken.
 void stock_orphan(struct stock *s, struct box *b)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_ORPHAN, b->id)};
@@ -33,7 +34,8 @@ void stock_orphan(struct stock *s, struct box *b)
     if (b->state == BOX_MAKING) {
         err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
                 "the process that makes boxes ended");
-        // Once is an accident, and whoever waits gets another.  If it goes on, nobody waits for ever.
+        // Once is an accident, and whoever waits gets another.  If it goes on, nobody waits for
+        // ever.
         if (b->ticket || ++s->kinds[b->kind].lost >= STOCK_LOST_MAX) {
             log_err(LOG_WARN, &e);
             stock_fail(s, b, &e);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mail: messages of the keeper to a process that may be busy for a moment, the gate or the broker: they go out
-// now or, in order, when there is room.  A full socket must neither lose an answer nor stop the keeper.
+// mail: messages of the keeper to a process that may be busy for a moment, the gate or the broker:
+// they go out now or, in order, when there is room.  A full socket must neither lose an answer nor
+// stop the keeper.
 
 #ifndef CONSTRICTOR_KEEPER_MAIL_H
 #define CONSTRICTOR_KEEPER_MAIL_H
@@ -21,8 +22,9 @@ struct mail {
     uint64_t tag;
     unsigned waiting;
     STAILQ_HEAD(, letter) letters;
-    // Descriptors of a message about a box that has them anyway, asked for when it goes out: of a thousand boxes
-    // there need not be copies.  How many, or -1: the box is gone, and so is the message.
+    // Descriptors of a message about a box that has them anyway, asked for when it goes out: of a
+    // thousand boxes there need not be copies.  How many, or -1: the box is gone, and so is the
+    // message.
     int (*fds_of)(void *argument, const union wire_message *m, int *ret_fds);
     void *argument;
 };

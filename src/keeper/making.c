@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// making: the order for a new box, from its descriptors and groups to the message to its stem or to the zygote, and
-// what these say: part of stock.h.  Runs in the keeper.
+// making: the order for a new box, from its descriptors and groups to the message to its stem or to
+// the zygote, and what these say: part of stock.h.  Runs in the keeper.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #define MORE_FILES                                                                                 \
     "close sessions that are not needed, or raise the limit of open files (ulimit -n)"
 
-// What boxes in the making will bring, this one included: a pidfd, a scratch folder, a listener, the broker's
-// sockets.  A stem's socket is there before its box.
+// What boxes in the making will bring, this one included: a pidfd, a scratch folder, a listener,
+// the broker's sockets.  A stem's socket is there before its box.
 static int fds_to_come(const struct stock *s)
 {
     return STOCK_FDS_SPARE + 3 * (int)s->counts[BOX_MAKING] +

@@ -37,7 +37,8 @@ void stock_bid_farewells(struct stock *s, int64_t now_ms)
     }
 }
 
-// Before it releases a box the gate asks the broker what it did; of one that ended by itself afterwards.
+// Before it releases a box the gate asks the broker what it did; of one that ended by itself
+// afterwards.
 void stock_bid_farewell(struct stock *s, const struct box *b)
 {
     if (!b->told)

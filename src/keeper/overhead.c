@@ -13,14 +13,17 @@
 
 #include "base/cleanup.h"
 
-// What one of them costs, measured on Linux 6.18 (tests/probe/table_charges.py makes as many as it can).
+// What one of them costs, measured on Linux 6.18 (tests/probe/table_charges.py makes as many as it
+// can).
 enum {
-    // A pipe has two pages at least; a socket, a pipe, an epoll or an entry of /proc is 1 to 2.5 KB by itself.
+    // A pipe has two pages at least; a socket, a pipe, an epoll or an entry of /proc is 1 to 2.5 KB
+    // by itself.
     FILE_BYTES = 8192,
     FILES_FREE = 64, // a table of files is no smaller
     // Stack, task, credentials.
     THREAD_BYTES = 24 << 10,
-    // The mapping itself is 220 bytes; one that is shared and of no file has an inode and a file of its own.
+    // The mapping itself is 220 bytes; one that is shared and of no file has an inode and a file of
+    // its own.
     MAPPING_BYTES = 256,
     SHARED_MAPPING_BYTES = 1280,
 };
@@ -31,7 +34,8 @@ static uint64_t status_number(const char *status, const char *key)
     return p ? strtoull(p + strlen(key), NULL, 10) : 0;
 }
 
-// Since Linux 6.2 the size of the folder is their number.  Before that only the size of the table is known.
+// Since Linux 6.2 the size of the folder is their number.  Before that only the size of the table
+// is known.
 static uint64_t count_files(pid_t pid, const char *status)
 {
     char path[64];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// keeper_porter: the porter's process (porter/porter.h) as the keeper sees it: a helper with the environments folder.
+// keeper_porter: the porter's process (porter/porter.h) as the keeper sees it: a helper with the
+// environments folder.
 
 #ifndef CONSTRICTOR_KEEPER_PORTER_H
 #define CONSTRICTOR_KEEPER_PORTER_H
@@ -15,7 +16,8 @@ struct keeper_porter {
     struct environments environments;
 };
 
-// While there are rights.  A folder that cannot be had is logged and no error: code runs without packages.
+// While there are rights.  A folder that cannot be had is logged and no error: code runs without
+// packages.
 void keeper_porter_open(struct keeper_porter *p, const struct keeper_plan *plan,
                         const struct state *state, const struct slots *slots, struct stock *stock,
                         int epoll);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// probe: why a box cannot be made here, found by trying each part on its own.  caps_probe_deep() and
-// caps_explain() of caps.h.  Runs in the first process, or in a gate that has not given up its rights
-// yet, and only for doctor or after a failure; each try is a child that ends at once.
+// probe: why a box cannot be made here, found by trying each part on its own.  caps_probe_deep()
+// and caps_explain() of caps.h.  Runs in the first process, or in a gate that has not given up its
+// rights yet, and only for doctor or after a failure; each try is a child that ends at once.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,7 +109,8 @@ static int try_old_clone(unsigned long flags)
     return pid < 0 ? errno : await(pid);
 }
 
-// Needs a capability in the new namespaces and nothing else: tells missing rights from a refused call.
+// Needs a capability in the new namespaces and nothing else: tells missing rights from a refused
+// call.
 static int do_hostname(const void *unused)
 {
     (void)unused;

@@ -76,8 +76,8 @@ static bool is_over(const char *status)
     return strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX");
 }
 
-// SECURITY: a process whose first thread has left is shown as a zombie without memory while its other threads go
-// on and have it all.  Finds one of them and reads its status.
+// SECURITY: a process whose first thread has left is shown as a zombie without memory while its
+// other threads go on and have it all.  Finds one of them and reads its status.
 static pid_t find_living_thread(pid_t pid, char *text, size_t size)
 {
     char path[64];
@@ -148,8 +148,9 @@ static size_t add_children(const char *text, pid_t *queue, size_t tail)
     return tail;
 }
 
-// SECURITY: the init shares its memory with the user process, until that calls exec: from then on the init alone
-// holds the old memory.  Where the kernel cannot say, they share it, as they did at the start.
+// SECURITY: the init shares its memory with the user process, until that calls exec: from then on
+// the init alone holds the old memory.  Where the kernel cannot say, they share it, as they did at
+// the start.
 static bool holds_own_memory(pid_t init, const pid_t *others, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -200,7 +201,8 @@ static uint64_t shared_bytes(const struct sum *sum, const struct wire_sample *as
     return larger(sum->shared_kb * 1024, ask->scratch_bytes);
 }
 
-// At least.  Were it too much, the same memory would later look as if it had just been hidden; see watch.c.
+// At least.  Were it too much, the same memory would later look as if it had just been hidden; see
+// watch.c.
 static uint64_t shared_least_bytes(const struct sum *sum, const struct wire_sample *ask)
 {
     uint64_t kb = sum->closeness == LOOK_EXACT ? sum->shared_kb : sum->shared_one_kb;
@@ -225,9 +227,9 @@ static bool may_be_above(const struct sum *sum, const struct wire_sample *ask)
     return memory_bytes(sum, ask) + sum->possible_bytes + hidden > ask->limit_bytes;
 }
 
-// Forked processes share most of their pages, and most have few mappings: a box that may be above its limit is looked
-// at again, more closely.  What the kernel holds beside pages gets no smaller by that: above the limit it decides, and the
-// mappings, 250,000 perhaps, are not read twice.
+// Forked processes share most of their pages, and most have few mappings: a box that may be above
+// its limit is looked at again, more closely.  What the kernel holds beside pages gets no smaller
+// by that: above the limit it decides, and the mappings, 250,000 perhaps, are not read twice.
 static struct sum look(const struct wire_sample *ask)
 {
     struct sum sum;

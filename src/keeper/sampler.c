@@ -2,8 +2,8 @@
 //
 // sampler: see sampler.h.  Runs in the keeper.
 //
-// SECURITY: the sampler reads only what the kernel writes, but it is not trusted: what it says ends a box that is handed
-// out, and does nothing else.
+// SECURITY: the sampler reads only what the kernel writes, but it is not trusted: what it says ends
+// a box that is handed out, and does nothing else.
 
 #include "keeper/sampler.h"
 
@@ -42,7 +42,7 @@ void sampler_open(struct sampler *s, struct stock *stock, int epoll)
     helper_init(&s->helper);
 }
 
-// ---- questions -------------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 static void look_at_scratch(const struct box *b, struct wire_sample *ask)
 {
@@ -114,7 +114,7 @@ bool sampler_ask(struct sampler *s)
     return false;
 }
 
-// ---- answers ---------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
 static void on_locks(struct sampler *s, const struct wire_sampled *m)
 {
@@ -141,7 +141,7 @@ static void on_letter(struct helper *h, const union wire_message *m)
         stock_sampled(s->stock, &m->sampled);
 }
 
-// ---- the clock -------------------------------------------------------------------------------------
+// ---- the clock ----------------------------------------------------------------------------------
 
 // About 20 us, and nothing that a box can hold up.
 static void look_at_slabs(struct sampler *s, int64_t now_ms)

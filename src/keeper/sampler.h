@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sampler: the process that looks at boxes (keeper/looks.h) as the keeper sees it: a helper that is asked one question at a
-// time and is given a second for it.  A sampler that waits in the kernel for longer is held up by the box that it looks at:
-// the keeper ends that box.  There is no sampler before the first question.
+// sampler: the process that looks at boxes (keeper/looks.h) as the keeper sees it: a helper that is
+// asked one question at a time and is given a second for it.  A sampler that waits in the kernel
+// for longer is held up by the box that it looks at: the keeper ends that box.  There is no sampler
+// before the first question.
 //
-// It also notices what the kernel charges to no box: when the kernel's own memory grows while boxes are there, it asks who
-// has many file locks.
+// It also notices what the kernel charges to no box: when the kernel's own memory grows while boxes
+// are there, it asks who has many file locks.
 
 #ifndef CONSTRICTOR_KEEPER_SAMPLER_H
 #define CONSTRICTOR_KEEPER_SAMPLER_H

@@ -41,7 +41,7 @@ static bool is_mapped(const char *map, uint64_t first, uint64_t count)
     return false;
 }
 
-// ---- the lock ------------------------------------------------------------------------------------
+// ---- the lock -----------------------------------------------------------------------------------
 
 static int open_lock(struct err *e)
 {
@@ -137,7 +137,7 @@ void slots_close(struct slots *s)
     fd_close(&s->lock_fd);
 }
 
-// ---- subordinate ids -------------------------------------------------------------------------------
+// ---- subordinate ids ----------------------------------------------------------------------------
 
 // In a folder of this user; without one in /tmp, where the file has to be ours.
 static int open_own_lock(void)

@@ -2,9 +2,10 @@
 //
 // sockets: see sockets.h.  Runs in the sampler.
 //
-// What one socket holds cannot be seen from outside its network namespace: of TCP there are the bytes without what is around
-// them, of AF_UNIX there is nothing at all.  What all TCP and UDP sockets of the host hold together can be seen.  So this is
-// an upper bound, and for TCP and UDP it is no more than the host has.
+// What one socket holds cannot be seen from outside its network namespace: of TCP there are the
+// bytes without what is around
+// them, of AF_UNIX there is nothing at all.  What all TCP and UDP sockets of the host hold together
+// can be seen.  So this is an upper bound, and for TCP and UDP it is no more than the host has.
 
 #include "keeper/sockets.h"
 
@@ -24,8 +25,8 @@ enum {
     AROUND = 4,  // times as much as the bytes in it; the kernel packs them when a buffer is full
 };
 
-// Of AF_UNIX, and of TCP before it is connected: the buffer that each has by default.  The filter lets no box ask for
-// another one (RULE_SETSOCKOPT).
+// Of AF_UNIX, and of TCP before it is connected: the buffer that each has by default.  The filter
+// lets no box ask for another one (RULE_SETSOCKOPT).
 static uint64_t others_bytes = 208 << 10;
 static uint64_t buffer_bytes = 425984; // the largest that a program can ask for, for one direction
 
@@ -56,7 +57,8 @@ static ssize_t read_net(pid_t pid, const char *name, char *text, size_t size)
     return file_read_at(AT_FDCWD, path, text, size);
 }
 
-// "TCP: inuse 3 orphan 0 tw 0 alloc 4 mem 2": the number behind `word` in the line that begins with `key`.
+// "TCP: inuse 3 orphan 0 tw 0 alloc 4 mem 2": the number behind `word` in the line that begins with
+// `key`.
 static uint64_t number(const char *text, const char *key, const char *word)
 {
     const char *line = strstr(text, key);
@@ -105,7 +107,8 @@ void sockets_look(const struct wire_sample *ask, struct wire_sampled *ret)
     ret->socket_bytes = others + smaller((2 * tcp + udp) * buffer_bytes, host);
     if (tcp == 0 || ret->socket_bytes <= ask->limit_bytes / 2)
         return; // most have few, and there is no need to look at each
-    // SECURITY: memory is filled at 2 GB/s.  So many that they need no large buffers are not looked at either.
+    // SECURITY: memory is filled at 2 GB/s.  So many that they need no large buffers are not looked
+    // at either.
     ret->socket_bytes = others + smaller(tcp * TCP_BYTES, host);
     if (ret->socket_bytes > ask->limit_bytes / 2)
         return;

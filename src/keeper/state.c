@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// state: see state.h.  Runs in the keeper at its start, as root or as whoever started the program, before any
-// client or box exists.
+// state: see state.h.  Runs in the keeper at its start, as root or as whoever started the program,
+// before any client or box exists.
 //
-// SECURITY: as root this makes files belong to another uid, in a folder that earlier gates wrote to.  So
-// everything below the state folder goes through descriptors, nothing follows a link, and each step
-// says which trick it stops.
+// SECURITY: as root this makes files belong to another uid, in a folder that earlier gates wrote
+// to.  So everything below the state folder goes through descriptors, nothing follows a link, and
+// each step says which trick it stops.
 
 #include "keeper/state.h"
 
@@ -24,7 +24,7 @@
 
 static const char fix[] = "choose a folder that this user owns with --state";
 
-// ---- where it is ---------------------------------------------------------------------------------
+// ---- where it is --------------------------------------------------------------------------------
 
 int state_find(const struct config *c, bool root, const char *xdg, const char *home,
                char ret[PATH_MAX], struct err *e)
@@ -70,13 +70,13 @@ static int make_path(const char *path, struct err *e)
     }
 }
 
-// ---- the state folder ----------------------------------------------------------------------------
+// ---- the state folder ---------------------------------------------------------------------------
 
 static int open_parent(const char *path, int *ret, struct err *e)
 {
     struct stat st;
-    // SECURITY: not through a link: whoever may write next to it could lead us into another folder of ours,
-    // which we would then give to the gate.
+    // SECURITY: not through a link: whoever may write next to it could lead us into another folder
+    // of ours, which we would then give to the gate.
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         bool link =
@@ -105,8 +105,8 @@ static int open_parent(const char *path, int *ret, struct err *e)
     return 0;
 }
 
-// The lock of a number, or -EWOULDBLOCK: another server has it.  It lies beside the numbered folder, not in
-// it, so that a gate can neither let go of it nor put another file in its place.
+// The lock of a number, or -EWOULDBLOCK: another server has it.  It lies beside the numbered
+// folder, not in it, so that a gate can neither let go of it nor put another file in its place.
 static int take_lock(int parent, unsigned number, struct err *e)
 {
     char name[32];
@@ -126,12 +126,12 @@ static int take_lock(int parent, unsigned number, struct err *e)
     return TAKE_FD(fd);
 }
 
-// ---- a numbered folder ---------------------------------------------------------------------------
+// ---- a numbered folder --------------------------------------------------------------------------
 
-// SECURITY: an earlier gate, when it was taken over, may have left in its folder a link to a file of
-// ours, or a second name of one; a chown through it would give that file away.  So only ordinary
-// files with one name change hands, through a descriptor that was looked at.  Whoever could have put something
-// else there between the look and the chown is gone: we have the lock.
+// SECURITY: an earlier gate, when it was taken over, may have left in its folder a link to a file
+// of ours, or a second name of one; a chown through it would give that file away.  So only ordinary
+// files with one name change hands, through a descriptor that was looked at.  Whoever could have
+// put something else there between the look and the chown is gone: we have the lock.
 static void give_file(int folder, const char *name, uid_t uid)
 {
     struct stat st;
@@ -182,8 +182,8 @@ static int open_folder(int parent, unsigned number, const struct slots *slots, b
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(e, ERR_STATE_FOLDER, errno, "remove what is there in its place",
                        "open folder '%s' in the state folder", name);
-    // SECURITY: with uids to hand out, the owner is the uid of some earlier gate: nobody else could make
-    // anything in a state folder that is ours.  Without them it can only be us.
+    // SECURITY: with uids to hand out, the owner is the uid of some earlier gate: nobody else could
+    // make anything in a state folder that is ours.  Without them it can only be us.
     if (!slots_may_give(slots) && st.st_uid != geteuid())
         return err_set(e, ERR_STATE_FOLDER, 0, fix,
                        "folder '%s' in the state folder belongs to uid %u", name,
@@ -203,7 +203,7 @@ static int prepare_folder(int folder, const struct slots *slots, struct err *e)
     return st.st_uid == uid ? 0 : give_folder(folder, uid, e);
 }
 
-// ---- what servers of other times left ------------------------------------------------------------
+// ---- what servers of other times left -----------------------------------------------------------
 
 struct tidy {
     unsigned files; // how many more may be looked at
@@ -272,8 +272,9 @@ static void tidy_folder(struct tidy *t, int parent, unsigned number, const struc
         (void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-// When ten servers ran yesterday and one runs today, nobody comes back to nine folders; so whoever starts
-// removes there what has expired.  A few folders at a time: a start is no time for long work.
+// When ten servers ran yesterday and one runs today, nobody comes back to nine folders; so whoever
+// starts removes there what has expired.  A few folders at a time: a start is no time for long
+// work.
 static void tidy_others(int parent, unsigned own, const struct slots *slots)
 {
     struct tidy t = {.files = STATE_TIDY_FILES, .now = time(NULL)};
@@ -290,7 +291,7 @@ static void tidy_others(int parent, unsigned own, const struct slots *slots)
         (void)closedir(names);
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 static int take_number(struct state *s, int parent, struct err *e)
 {

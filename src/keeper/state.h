@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// state: the folder in which a server keeps what outlives it: artifacts and their catalogue.  The keeper
-// opens it while it has its rights, and holds it for life; the gate gets the descriptor and nothing else
-// of the file system.
+// state: the folder in which a server keeps what outlives it: artifacts and their catalogue.  The
+// keeper opens it while it has its rights, and holds it for life; the gate gets the descriptor and
+// nothing else of the file system.
 //
-// In the state folder are numbered folders, one for each server that runs at the same time.  A server takes
-// the first that nobody has, so that servers never share a catalogue and a server that is started again
-// finds what it had.
+// In the state folder are numbered folders, one for each server that runs at the same time.  A
+// server takes the first that nobody has, so that servers never share a catalogue and a server that
+// is started again finds what it had.
 
 #ifndef CONSTRICTOR_KEEPER_STATE_H
 #define CONSTRICTOR_KEEPER_STATE_H
@@ -24,8 +24,8 @@ enum {
     STATE_TIDY_FILES = 20000, // and files in them
 };
 
-// What the keeper knows of the names in such a folder; files/store.c makes them.  The time of a finished
-// file is the time of its end, so that whoever tidies up need not read a catalogue.
+// What the keeper knows of the names in such a folder; files/store.c makes them.  The time of a
+// finished file is the time of its end, so that whoever tidies up need not read a catalogue.
 #define STATE_FILE_PREFIX "a-"             // finished
 #define STATE_PIECE_PREFIX "tmp-"          // not finished: nobody was told of it
 #define STATE_CATALOGUE_PREFIX "catalogue" // and -wal, -shm
@@ -38,8 +38,8 @@ struct state {
     char path[PATH_MAX]; // of the state folder
 };
 
-// Opens the configured folder, or the one by default, and takes a numbered one in it for the gate's uid.
-// Whatever is wrong is an error and closes all again.
+// Opens the configured folder, or the one by default, and takes a numbered one in it for the gate's
+// uid. Whatever is wrong is an error and closes all again.
 int state_open(struct state *s, const struct config *c, const struct slots *slots, struct err *e);
 void state_close(struct state *s);
 

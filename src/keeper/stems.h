@@ -2,8 +2,9 @@
 //
 // stems: the keeper's sockets to the stems of its slots (box/stem.h).
 //
-// A stem is made with the first box of its slot and outlives it.  Of those that have no box a few stay, the ones that
-// had one last: slots are given out in the same order, so they are the next that are wanted.
+// A stem is made with the first box of its slot and outlives it.  Of those that have no box a few
+// stay, the ones that had one last: slots are given out in the same order, so they are the next
+// that are wanted.
 
 #ifndef CONSTRICTOR_KEEPER_STEMS_H
 #define CONSTRICTOR_KEEPER_STEMS_H

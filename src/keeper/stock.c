@@ -84,7 +84,7 @@ void stock_no_more(struct stock *s)
         s->kinds[i].target = 0;
 }
 
-// ---- one box -------------------------------------------------------------------------------------
+// ---- one box ------------------------------------------------------------------------------------
 
 struct box *stock_find(struct stock *s, uint64_t id)
 {
@@ -164,7 +164,7 @@ void stock_forget(struct stock *s, struct box *b)
         free(b);
 }
 
-// ---- to the gate -----------------------------------------------------------------------------------
+// ---- to the gate --------------------------------------------------------------------------------
 
 void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds,
                 size_t count)
@@ -216,7 +216,7 @@ void stock_unkeep(struct box *b)
     fd_close(&b->control);
 }
 
-// ---- orders --------------------------------------------------------------------------------------
+// ---- orders -------------------------------------------------------------------------------------
 
 static void drop_order(struct stock *s, struct order *o)
 {
@@ -354,16 +354,16 @@ void stock_give_up(struct stock *s, struct box *b)
     (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     b->answered = true;
     stock_move(s, b, BOX_DYING);
-    // Without a pidfd nobody has said yet that it is there: it ends when it finds its socket shut, or SPAWNED comes and
-    // ends it.
+    // Without a pidfd nobody has said yet that it is there: it ends when it finds its socket shut,
+    // or SPAWNED comes and ends it.
     if (b->pidfd >= 0)
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
     else
         (void)shutdown(b->control, SHUT_WR);
 }
 
-// SECURITY: a box in the making is work that goes on, so the gate gets its answer, and with it the place
-// for another order, when that is over.  A ticket that nobody waits with is answered already.
+// SECURITY: a box in the making is work that goes on, so the gate gets its answer, and with it the
+// place for another order, when that is over.  A ticket that nobody waits with is answered already.
 void stock_cancel(struct stock *s, uint64_t ticket)
 {
     struct order *o = s->by_ticket[ticket % STOCK_TICKETS].order;
@@ -408,7 +408,8 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     if (n == -EAGAIN)
         return;
     if (n == 0 && b->has_stem && b->pidfd < 0) {
-        // Of a box that its stem has not told of yet: either it will, and then of its end, or it has ended itself.
+        // Of a box that its stem has not told of yet: either it will, and then of its end, or it
+        // has ended itself.
         (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
         return;
     }
@@ -506,7 +507,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
         park(s, b);
 }
 
-// ---- ends ----------------------------------------------------------------------------------------
+// ---- ends ---------------------------------------------------------------------------------------
 
 void stock_look(struct box *b, struct wire_usage *ret)
 {

@@ -11,11 +11,14 @@
 // Invariants:
 //   (1) a box is in exactly one of the five lists, and its slot is taken as long as it is.
 //   (2) a LIVE or IDLE box leaves by exactly one ENDED message to the gate.
-//   (3) a slot is given back only after the box's init was reaped, or has ended after its stem did: then no process of it exists.
-//   (4) a box with network is known to the broker from the moment when it is handed out until it is gone.
+//   (3) a slot is given back only after the box's init was reaped, or has ended after its stem did:
+//       then no process of it exists.
+//   (4) a box with network is known to the broker from the moment when it is handed out until it is
+//       gone.
 //
-// Boxes are of four kinds, with and without network, with a scratch for writing or for reading only: how they
-// are shut in is settled when they are made.  Each kind has parked boxes, orders and a target of its own; a kind that nobody asked for has none.
+// Boxes are of four kinds, with and without network, with a scratch for writing or for reading
+// only: how they are shut in is settled when they are made.  Each kind has parked boxes, orders and
+// a target of its own; a kind that nobody asked for has none.
 
 #ifndef CONSTRICTOR_KEEPER_STOCK_H
 #define CONSTRICTOR_KEEPER_STOCK_H
@@ -113,8 +116,8 @@ struct stock {
     uint32_t target;             // of a kind that somebody asked for
     int zygote_sock, epoll;
     struct stems stems;
-    bool
-        stemless; // no box has a stem: there will be one or two, and a stem takes longer to make than it saves
+    bool stemless; // no box has a stem: there will be one or two, and a stem takes longer to make
+                   // than it saves
     uint64_t generation;
     struct box *by_slot[SLOTS];
     struct box_list lists[BOX_STATE_MAX]; // but for BOX_PARKED
@@ -187,7 +190,8 @@ void stock_measure(struct stock *s, const struct wire_measure *m);
 void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size_t count);
 void stock_exited(struct stock *s, const struct wire_exited *m);
 void stock_box_speaks(struct stock *s, uint64_t id);
-// One message of the stem of this slot, or of the zygote.  1: there was one, 0: there is none, -1: the zygote is gone.
+// One message of the stem of this slot, or of the zygote.  1: there was one, 0: there is none, -1:
+// the zygote is gone.
 int stock_hear(struct stock *s, int slot);
 // A box whose stem was lost has ended, or says something.
 void stock_orphan_speaks(struct stock *s, uint64_t id);
@@ -230,8 +234,8 @@ void stock_bid_farewells(struct stock *s, int64_t now_ms); // those that are due
 void stock_tick(struct stock *s);
 int stock_tick_ms(const struct stock *s);
 
-// What the sampler is asked and answers (keeper/sampler.h): a box that the kernel does not count waits for a look; the next
-// in turn; what was seen.
+// What the sampler is asked and answers (keeper/sampler.h): a box that the kernel does not count
+// waits for a look; the next in turn; what was seen.
 void stock_want_look(struct stock *s, struct box *b);
 uint32_t stock_looks_for(
     const struct box *b); // enum wire_sample_what; only a box with network has TCP and UDP

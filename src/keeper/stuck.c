@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stuck: see stuck.h.  Runs in the keeper, on its own children only: their files in /proc hold no box's locks.
+// stuck: see stuck.h.  Runs in the keeper, on its own children only: their files in /proc hold no
+// box's locks.
 
 #include "keeper/stuck.h"
 

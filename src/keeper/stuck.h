@@ -2,7 +2,8 @@
 //
 // stuck: does a process of the server wait in the kernel without moving?
 //
-// One that is busy, or that has no CPU for its turn on a busy machine, is not stuck: it is runnable, or its clock moves.
+// One that is busy, or that has no CPU for its turn on a busy machine, is not stuck: it is
+// runnable, or its clock moves.
 
 #ifndef CONSTRICTOR_KEEPER_STUCK_H
 #define CONSTRICTOR_KEEPER_STUCK_H

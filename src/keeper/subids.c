@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "box/idmap.h"
 
-// ---- which ids -------------------------------------------------------------------------------------
+// ---- which ids ----------------------------------------------------------------------------------
 
 uint64_t subids_read(FILE *file, const char *user, uid_t uid, uint64_t *ret_first)
 {
@@ -65,7 +65,7 @@ static uint64_t read_file(const char *path, const char *user, uint64_t *ret_firs
     return f ? subids_read(f, user, geteuid(), ret_first) : 0;
 }
 
-// ---- do they work ----------------------------------------------------------------------------------
+// ---- do they work -------------------------------------------------------------------------------
 
 // A process in a namespace of its own, for the moment of a map.
 static int try_map(const struct subids *s, uint64_t count, struct err *e)
@@ -129,7 +129,7 @@ bool subids_find(struct subids *ret, uint64_t least, char *why, char *fix, size_
     return false;
 }
 
-// ---- can a box read it -----------------------------------------------------------------------------
+// ---- can a box read it --------------------------------------------------------------------------
 
 enum { DEPTH_MAX = 32, ENTRIES_MAX = 100000 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tick: the keeper looks at what its boxes use, again and again, and when it is asked: part of stock.h.
+// tick: the keeper looks at what its boxes use, again and again, and when it is asked: part of
+// stock.h.
 
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +25,8 @@ enum {
     MAKING_DEADLINE_MS = 30000,
 };
 
-// Code in a session may stop by itself and keep what it has; an idle one has nothing that could stop.
+// Code in a session may stop by itself and keep what it has; an idle one has nothing that could
+// stop.
 static void cpu_is_over(struct stock *s, struct box *b)
 {
     int64_t now_ms = clock_ms();
@@ -42,8 +44,9 @@ static uint64_t cpu_limit_ms(const struct box *b)
     return b->wait_cpu_ms ? b->wait_cpu_ms : b->terms.cpu_ms;
 }
 
-// SECURITY: a package that was imported ahead could burn a core for as long as its box waits.  Without a cgroup
-// the time of a child that nobody waits for is lost, so such a box may have no child at all (`strays`).
+// SECURITY: a package that was imported ahead could burn a core for as long as its box waits.
+// Without a cgroup the time of a child that nobody waits for is lost, so such a box may have no
+// child at all (`strays`).
 static bool has_too_many_sockets(const struct box *b)
 {
     const struct cgroup_driver *driver = b->cg.root->driver;
@@ -67,7 +70,7 @@ static void check_limits(struct stock *s, struct box *b)
         cpu_is_over(s, b);
 }
 
-// ---- what the sampler sees -----------------------------------------------------------------------
+// ---- what the sampler sees ----------------------------------------------------------------------
 
 uint32_t stock_looks_for(const struct box *b)
 {

@@ -2,13 +2,14 @@
 //
 // watch: the driver for hosts that give us no cgroups: an ordinary user without delegation.
 //
-// rlimits bound what one process can do (address space, number of processes per user namespace, size
-// of files); the sampler sums over the processes of a box what /proc says (keeper/procs.h), and the keeper
-// ends the box when the sum is above the limit.  The sampler sees what is there when it looks, every few
-// milliseconds while a run is active; doctor says so.
+// rlimits bound what one process can do (address space, number of processes per user namespace,
+// size of files); the sampler sums over the processes of a box what /proc says (keeper/procs.h),
+// and the keeper ends the box when the sum is above the limit.  The sampler sees what is there when
+// it looks, every few milliseconds while a run is active; doctor says so.
 //
-// SECURITY: the keeper itself reads only clocks, which no box can hold up.  What a run used is known without waiting:
-// the last sample, and the clocks of the init and of the interpreter, which are exact.
+// SECURITY: the keeper itself reads only clocks, which no box can hold up.  What a run used is
+// known without waiting: the last sample, and the clocks of the init and of the interpreter, which
+// are exact.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static int watch_attach_fds(const struct cgroup *cg, int *fds)
     return 0;
 }
 
-// ---- clocks ----------------------------------------------------------------------------------------
+// ---- clocks -------------------------------------------------------------------------------------
 
 // The clocks of any process have numbers made of its pid (clock_getcpuclockid(3)).
 enum process_clock { CLOCK_BOTH, CLOCK_USER, CLOCK_EXACT };
@@ -77,10 +78,11 @@ static void add_clocks(pid_t pid, uint64_t *user_us, uint64_t *system_us)
     *user_us += all - system;
 }
 
-// ---- usage -----------------------------------------------------------------------------------------
+// ---- usage --------------------------------------------------------------------------------------
 
-// SECURITY: the time of a child that nobody waits for is gone with it.  So what has been seen is kept when the
-// sum falls and stays down; once is not enough, since a child may be waited for while its parent is looked at.
+// SECURITY: the time of a child that nobody waits for is gone with it.  So what has been seen is
+// kept when the sum falls and stays down; once is not enough, since a child may be waited for while
+// its parent is looked at.
 static void count_time(struct cgroup_time *t, uint64_t now_us)
 {
     if (now_us >= t->high_us) {
@@ -98,13 +100,14 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// ---- shared memory without a name ------------------------------------------------------------------
+// ---- shared memory without a name ---------------------------------------------------------------
 
-// Shared memory without a name (MAP_SHARED and MAP_ANONYMOUS) is as large as it was made for as long as any page of it
-// is mapped, and what is in no page table shows in no figure of any process.
-// SECURITY: but the host's sum shows it.  What that grows by while a box is at work, and no box accounts for, counts as
-// this box's where it has such memory.  Others of the host may fill a tmpfs meanwhile: then a box may be ended too
-// early that has such memory itself and is at work just then.
+// Shared memory without a name (MAP_SHARED and MAP_ANONYMOUS) is as large as it was made for as
+// long as any page of it is mapped, and what is in no page table shows in no figure of any process.
+// SECURITY: but the host's sum shows it.  What that grows by while a box is at work, and no box
+// accounts for, counts as this box's where it has such memory.  Others of the host may fill a tmpfs
+// meanwhile: then a box may be ended too early that has such memory itself and is at work just
+// then.
 static uint64_t accounted_bytes; // shared memory and scratch of all boxes
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -154,7 +157,7 @@ static void watch_gone(struct cgroup *cg)
     cg->shared.accounted_bytes = 0;
 }
 
-// ----------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 static void watch_sampled(struct cgroup *cg, const struct wire_sampled *m)
 {

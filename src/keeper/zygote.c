@@ -64,7 +64,8 @@ void zygote_fit_uids(const struct config *config, struct caps *caps, const struc
     caps_fit_uids(caps, paths, count);
 }
 
-// A kernel that has no IPv6 looks for its module whenever somebody asks, so boxes may not ask there.
+// A kernel that has no IPv6 looks for its module whenever somebody asks, so boxes may not ask
+// there.
 static bool lacks_ipv6(void)
 {
     _cleanup_close_ int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);

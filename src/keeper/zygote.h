@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// zygote: starting a warm interpreter in its jail, as the keeper sees it.  box/jail.c does the rest.
+// zygote: starting a warm interpreter in its jail, as the keeper sees it.  box/jail.c does the
+// rest.
 
 #ifndef CONSTRICTOR_KEEPER_ZYGOTE_H
 #define CONSTRICTOR_KEEPER_ZYGOTE_H
@@ -31,21 +32,22 @@ struct zygote {
     char tail[ZYGOTE_TAIL + 1];       // the last of what it said while it was not
 };
 
-// Starts a zygote: its jail stands and the interpreter is on its way.  `cold`: import no more than one
-// plain run needs, for `constrictor run`, where starting is what the user waits for.  `environments` may be NULL.
+// Starts a zygote: its jail stands and the interpreter is on its way.  `cold`: import no more than
+// one plain run needs, for `constrictor run`, where starting is what the user waits for.
+// `environments` may be NULL.
 int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
                  const struct interp *interp, const struct environments *environments, bool cold,
                  struct err *e);
 
-// Takes what came from a zygote that was begun, without waiting.  1: it is warm, 0: not yet, negative:
-// it never will be, and the caller stops it.
+// Takes what came from a zygote that was begun, without waiting.  1: it is warm, 0: not yet,
+// negative: it never will be, and the caller stops it.
 int zygote_look(struct zygote *z, struct err *e);
 
 // Reads what it says on stderr while it is not warm.  False: it has closed it.
 bool zygote_hear(struct zygote *z);
 
-// A box with a uid of its own reads the tree as any other user of the machine.  Where that is not enough its uid is the
-// caller's: caps_fit_uids().  Before the first zygote.
+// A box with a uid of its own reads the tree as any other user of the machine.  Where that is not
+// enough its uid is the caller's: caps_fit_uids().  Before the first zygote.
 void zygote_fit_uids(const struct config *config, struct caps *caps, const struct interp *interp);
 
 // Both, and the wait in between.
@@ -56,7 +58,8 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
 // Ends it and, with it, every box it made.
 void zygote_stop(struct zygote *z);
 
-// Which table answers for what a box may not, with network or without; known once a zygote was begun.
+// Which table answers for what a box may not, with network or without; known once a zygote was
+// begun.
 enum filter_kind zygote_last_filter(bool network);
 
 #endif

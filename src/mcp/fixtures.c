@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fixtures: see fixtures.h.  Names, texts and behaviour are those that the scenarios of the official
-// conformance suite ask for; nothing here is of use to anybody else.  Called by tools.c when
+// fixtures: see fixtures.h.  Names, texts and behaviour are those that the scenarios of the
+// official conformance suite ask for; nothing here is of use to anybody else.  Called by tools.c
+// when
 // --conformance-fixtures was given.  Resources and prompts are in fixtures_data.c.
 
 #include "mcp/fixtures.h"
@@ -13,9 +14,9 @@
 
 #include "base/cleanup.h"
 #include "mcp/fixtures_kit.h"
-#include "mcp/transport/http.h"
 #include "mcp/protocol/listen.h"
 #include "mcp/protocol/tasks.h"
+#include "mcp/transport/http.h"
 
 // A red pixel, and a millisecond of silence.
 const char fixture_png[] =
@@ -24,7 +25,7 @@ const char fixture_png[] =
 static const char wav[] =
     "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==";
 
-// ---- helpers -------------------------------------------------------------------------------------
+// ---- helpers ------------------------------------------------------------------------------------
 
 __attribute__((format(printf, 2, 3))) static void say(struct mcp_call *c, const char *fmt, ...)
 {
@@ -150,7 +151,7 @@ static void say_form(struct mcp_call *c, const char *before, json_t *answer)
     say(c, "%s: action=%s, content=%s", before, action ? action : "none", text ? text : "{}");
 }
 
-// ---- content -------------------------------------------------------------------------------------
+// ---- content ------------------------------------------------------------------------------------
 
 static void simple_text(struct mcp_call *c, json_t *arguments)
 {
@@ -206,7 +207,7 @@ static void echo_arguments(struct mcp_call *c, json_t *arguments)
     say(c, "Received: %s", text ? text : "{}");
 }
 
-// ---- on the way ----------------------------------------------------------------------------------
+// ---- on the way ---------------------------------------------------------------------------------
 
 static void logging_step(struct mcp_call *c, int step)
 {
@@ -283,7 +284,7 @@ static void trigger_resource(struct mcp_call *c, json_t *arguments)
     say(c, "The watched resource is said to have changed");
 }
 
-// ---- questions -----------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 static void sampled(struct mcp_call *c, json_t *answers)
 {
@@ -506,7 +507,7 @@ static void ask_possible(struct mcp_call *c, json_t *arguments)
         say(c, "The client can answer no questions");
 }
 
-// ---- tasks ---------------------------------------------------------------------------------------
+// ---- tasks --------------------------------------------------------------------------------------
 
 static void greet(struct mcp_call *c, json_t *arguments)
 {
@@ -605,7 +606,7 @@ static void ask_then_task(struct mcp_call *c, json_t *arguments)
     mcp_ask(c, &q, 1, NULL, named);
 }
 
-// ---- the table of tools ----------------------------------------------------------------------------
+// ---- the table of tools -------------------------------------------------------------------------
 
 #define NOTHING "{\"type\": \"object\", \"properties\": {}}"
 #define ONE(name)                                                                                  \

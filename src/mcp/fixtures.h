@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fixtures: the tools, resources and prompts that the official conformance suite looks for.  Off unless
+// fixtures: the tools, resources and prompts that the official conformance suite looks for.  Off
+// unless
 // --conformance-fixtures is given; never for production.
 
 #ifndef CONSTRICTOR_MCP_FIXTURES_H
@@ -11,8 +12,8 @@
 
 extern const struct mcp_tool fixture_tools[]; // ends with a row without a name
 
-// Rows for the lists (arrays, new) and the handlers of what they name.  The get/read functions return
-// false when the name is none of theirs, else they ended the call.
+// Rows for the lists (arrays, new) and the handlers of what they name.  The get/read functions
+// return false when the name is none of theirs, else they ended the call.
 json_t *fixture_resources(void);
 json_t *fixture_templates(void);
 json_t *fixture_prompts(void);

@@ -11,7 +11,7 @@
 #include "mcp/fixtures_kit.h"
 #include "mcp/tools/resources.h"
 
-// ---- resources -------------------------------------------------------------------------------------
+// ---- resources ----------------------------------------------------------------------------------
 
 #define STATIC_TEXT "test://static-text"
 #define STATIC_BINARY "test://static-binary"
@@ -94,7 +94,7 @@ bool fixture_resource_read(struct mcp_call *c, const char *uri)
     return true;
 }
 
-// ---- prompts -------------------------------------------------------------------------------------
+// ---- prompts ------------------------------------------------------------------------------------
 
 static json_t *message(json_t *content)
 {

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mcp/protocol/client.h"
 #include "mcp/protocol/icon.h"
-#include "mcp/tools/kept.h"
 #include "mcp/protocol/listen.h"
+#include "mcp/protocol/tasks.h"
+#include "mcp/tools/kept.h"
 #include "mcp/tools/prompts.h"
 #include "mcp/tools/resources.h"
-#include "mcp/protocol/client.h"
-#include "mcp/protocol/tasks.h"
 #include "mcp/tools/tools.h"
 
 enum { CAPABILITIES_MAX = 8192 };
@@ -36,7 +36,7 @@ static const char instructions[] =
     "installed "
     "libraries.";
 
-// ---- who we are ----------------------------------------------------------------------------------
+// ---- who we are ---------------------------------------------------------------------------------
 
 json_t *mcp_server_info(enum mcp_version version)
 {
@@ -75,7 +75,7 @@ static json_t *capabilities(const struct mcp_call *c)
     return o;
 }
 
-// ---- methods of the connection -------------------------------------------------------------------
+// ---- methods of the connection ------------------------------------------------------------------
 
 static void handle_initialize(struct mcp_call *c)
 {
@@ -137,7 +137,7 @@ static void handle_set_level(struct mcp_call *c)
     mcp_answer(c, json_object());
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static const struct mcp_method methods[] = {
     // clang-format off
@@ -170,7 +170,7 @@ const struct mcp_method *mcp_method_find(const char *name, bool modern)
     return NULL;
 }
 
-// ---- requests ------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 static void refuse(const struct mcp_from *from, json_t *id, int code, const char *message)
 {
@@ -287,7 +287,7 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
     return c;
 }
 
-// ---- notifications -------------------------------------------------------------------------------
+// ---- notifications ------------------------------------------------------------------------------
 
 static void receive_notification(const struct mcp_from *from, const struct rpc_message *message)
 {
@@ -318,7 +318,7 @@ struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
     return c;
 }
 
-// ---- start and end -------------------------------------------------------------------------------
+// ---- start and end ------------------------------------------------------------------------------
 
 int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const struct config *c,
              struct err *e)

@@ -13,7 +13,7 @@ static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
 enum { V4_BITS = 96 };
 
-// ---- text and socket addresses -------------------------------------------------------------------
+// ---- text and socket addresses ------------------------------------------------------------------
 
 static void from_v4(const uint8_t v4[4], struct net_address *ret)
 {
@@ -102,7 +102,7 @@ socklen_t net_address_to_sockaddr(const struct net_address *a, uint16_t port,
     return sizeof in6;
 }
 
-// ---- networks ------------------------------------------------------------------------------------
+// ---- networks -----------------------------------------------------------------------------------
 
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
@@ -121,7 +121,7 @@ bool net_address_within(const struct net_address *a, const struct net_address *b
     return same_bits(a->bytes, base->bytes, prefix);
 }
 
-// ---- scopes --------------------------------------------------------------------------------------
+// ---- scopes -------------------------------------------------------------------------------------
 
 #define V4(a, b, c, d)                                                                             \
     {                                                                                              \
@@ -134,9 +134,9 @@ bool net_address_within(const struct net_address *a, const struct net_address *b
         V4(a, b, c, d), 128, NET_METADATA                                                          \
     }
 
-// What the longest prefix says holds.  By the registries of special-purpose addresses (RFC 6890 and what
-// was added since), more strictly where those leave a choice: relays and anycast of protocols are
-// reserved here, and of IPv6 only 2000::/3, which is what was given out, is public.
+// What the longest prefix says holds.  By the registries of special-purpose addresses (RFC 6890 and
+// what was added since), more strictly where those leave a choice: relays and anycast of protocols
+// are reserved here, and of IPv6 only 2000::/3, which is what was given out, is public.
 static const struct row {
     struct net_address base;
     unsigned prefix; // an IPv4 /n is 96 + n

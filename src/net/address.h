@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// address: IPv4 and IPv6 addresses as rules and the broker see them.  Touches nothing but its arguments.
+// address: IPv4 and IPv6 addresses as rules and the broker see them.  Touches nothing but its
+// arguments.
 //
-// SECURITY: one address has many spellings: ::ffff:10.0.0.1, 64:ff9b::10.0.0.1 (NAT64), 2002:0a00:0001::
-// (6to4), ::10.0.0.1.  Whatever carries an IPv4 address inside is judged by that address as well.
+// SECURITY: one address has many spellings: ::ffff:10.0.0.1, 64:ff9b::10.0.0.1 (NAT64),
+// 2002:0a00:0001:: (6to4), ::10.0.0.1.  Whatever carries an IPv4 address inside is judged by that
+// address as well.
 
 #ifndef CONSTRICTOR_NET_ADDRESS_H
 #define CONSTRICTOR_NET_ADDRESS_H
@@ -19,7 +21,8 @@ struct net_address {
 
 enum { NET_ADDRESS_TEXT = 46, NET_ADDRESS_EMBEDDED_MAX = 8 };
 
-// Why an address is nobody's business by default; NET_PUBLIC is the only one that a host rule alone opens.
+// Why an address is nobody's business by default; NET_PUBLIC is the only one that a host rule alone
+// opens.
 enum net_scope {
     NET_PUBLIC,
     NET_UNSPECIFIED,
@@ -47,16 +50,17 @@ socklen_t net_address_to_sockaddr(const struct net_address *a, uint16_t port,
 enum net_scope net_address_scope(const struct net_address *a);
 const char *net_scope_name(enum net_scope scope); // "private", "metadata", ...
 
-// The IPv4 addresses that an IPv6 address carries inside, by every form that there is; returns how many.
-// None of an IPv4 address.
+// The IPv4 addresses that an IPv6 address carries inside, by every form that there is; returns how
+// many. None of an IPv4 address.
 size_t net_address_embedded(const struct net_address *a,
                             struct net_address ret[NET_ADDRESS_EMBEDDED_MAX]);
 
-// Is `a` within the network `base` of `prefix` bits (0..128, an IPv4 /n is 96 + n)?  IPv4 addresses are only
-// within networks of IPv4.
+// Is `a` within the network `base` of `prefix` bits (0..128, an IPv4 /n is 96 + n)?  IPv4 addresses
+// are only within networks of IPv4.
 bool net_address_within(const struct net_address *a, const struct net_address *base,
                         unsigned prefix);
-// The one scope of all its addresses (those of metadata aside), NET_PUBLIC when there is more than one.
+// The one scope of all its addresses (those of metadata aside), NET_PUBLIC when there is more than
+// one.
 enum net_scope net_network_scope(const struct net_address *base, unsigned prefix);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// host: names of hosts in the one spelling that is compared, and foreign text made fit for messages.
-// Called by the rules, the gate and the broker, for names that callers and code wrote.
+// host: names of hosts in the one spelling that is compared, and foreign text made fit for
+// messages. Called by the rules, the gate and the broker, for names that callers and code wrote.
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,7 +58,7 @@ int net_check_characters(const char *text, size_t length, struct err *e)
     return 0;
 }
 
-// ---- one spelling --------------------------------------------------------------------------------
+// ---- one spelling -------------------------------------------------------------------------------
 
 static int refuse(struct err *e, const char *hint, const char *shown, const char *what)
 {
@@ -99,8 +99,8 @@ static int check_labels(const char *name, const char *shown, struct err *e)
     }
 }
 
-// SECURITY: 0x7f.1 and 2130706433 are 127.0.0.1 for much software, and would be asked for as a name here.
-// Digits of other scripts have become ASCII by now.
+// SECURITY: 0x7f.1 and 2130706433 are 127.0.0.1 for much software, and would be asked for as a name
+// here. Digits of other scripts have become ASCII by now.
 static int check_not_numeric(const char *name, const char *shown, struct err *e)
 {
     struct in_addr in;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// judge: what rules say about a connection or a request.  Called by the broker for everything that code
-// does; linear in the number of rules, and allocates nothing.
+// judge: what rules say about a connection or a request.  Called by the broker for everything that
+// code does; linear in the number of rules, and allocates nothing.
 //
 // Who decides, in this order:
 //  1. a deny rule of any layer, on the name, the address, or an IPv4 address inside of it;
@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "net/rule.h"
 
-// ---- one rule ------------------------------------------------------------------------------------
+// ---- one rule -----------------------------------------------------------------------------------
 
 static bool names_host(const struct net_rule *r, const char *host, size_t length)
 {
@@ -48,7 +48,7 @@ static bool opens(const struct net_rule *r, enum net_scope scope)
     return scope != NET_METADATA && net_network_scope(&r->address, r->prefix) != NET_PUBLIC;
 }
 
-// ---- what is asked -------------------------------------------------------------------------------
+// ---- what is asked ------------------------------------------------------------------------------
 
 struct question {
     const char *host; // NULL: code connects to the address
@@ -194,7 +194,7 @@ bool net_names_address(const struct net_rules *rules, const struct net_address *
     return false;
 }
 
-// ---- HTTP ----------------------------------------------------------------------------------------
+// ---- HTTP ---------------------------------------------------------------------------------------
 
 // `host` may be an address in text, for connections to one.
 static void ask_http(struct question *q, const char *host, uint16_t port,
@@ -281,7 +281,7 @@ void net_judge_http(const struct net_rules *const *layers, size_t layer_count, c
     }
 }
 
-// ---- ports ---------------------------------------------------------------------------------------
+// ---- ports --------------------------------------------------------------------------------------
 
 struct ports {
     uint8_t bits[(UINT16_MAX + 1) / 8];
@@ -373,7 +373,7 @@ size_t net_ports(const struct net_rules *const *layers, size_t layer_count, cons
     return n;
 }
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static const char *const reason_names[NET_REASON_MAX] = {
     [NET_ALLOWED] = "allowed",

@@ -23,7 +23,7 @@ enum { FILE_MAX = 64 * 1024 };
 static int store = -1;           // the memory file
 static struct net_logins public; // hosts and ports alone
 
-// ---- an address ----------------------------------------------------------------------------------
+// ---- an address ---------------------------------------------------------------------------------
 
 static int bad(struct err *e, const char *why)
 {
@@ -148,7 +148,7 @@ static int add(struct net_logins *l, const struct net_login *one, struct err *e)
     return 0;
 }
 
-// ---- the file ------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static int bad_file(struct err *e, const char *why)
 {
@@ -256,7 +256,7 @@ static int take_file(const char *path, const struct net_logins *hosts, struct ne
     return r < 0 ? err_wrap(e, "--index-credentials '%.300s'", path) : 0;
 }
 
-// ---- all of them ---------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 static void strip(char *text, const char *ends)
 {

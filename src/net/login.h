@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// login: users and passwords of package indexes: from the addresses of --index-url and --extra-index-url, and from the
-// file of --index-credentials.  Taken out of the configuration once, in the first process (main.c), before anything is
-// shown, logged or forked.
+// login: users and passwords of package indexes: from the addresses of --index-url and
+// --extra-index-url, and from the file of --index-credentials.  Taken out of the configuration
+// once, in the first process (main.c), before anything is shown, logged or forked.
 //
-// SECURITY: from then on they are in a memory file, of which the keeper holds the descriptor.  The broker reads it and adds
-// them to requests (broker/login.h); the gate, the zygote and boxes close the descriptor and never had the text.  What
-// everybody may know is which hosts have one.
+// SECURITY: from then on they are in a memory file, of which the keeper holds the descriptor.  The
+// broker reads it and adds them to requests (broker/login.h); the gate, the zygote and boxes close
+// the descriptor and never had the text.  What everybody may know is which hosts have one.
 
 #ifndef CONSTRICTOR_NET_LOGIN_H
 #define CONSTRICTOR_NET_LOGIN_H
@@ -41,15 +41,16 @@ int net_logins_take(struct config *c, struct err *e);
 // The broker's, before it closes what it does not know.  0, or -errno.
 int net_logins_read(struct net_logins *ret);
 
-// The address that a box is told in place of an index that has a login: plain HTTP to the same port, where the broker
-// makes TLS of it.  False: it has none, and the address stays as it is.
+// The address that a box is told in place of an index that has a login: plain HTTP to the same
+// port, where the broker makes TLS of it.  False: it has none, and the address stays as it is.
 bool net_login_address(const char *url, char *ret, size_t cap);
 
 // The parts, for tests.
-// "https://user:password@host:port/path" becomes "https://host:port/path".  1: there was a login; 0; or negative and `e`.
+// "https://user:password@host:port/path" becomes "https://host:port/path".  1: there was a login;
+// 0; or negative and `e`.
 int net_login_split(char *url, struct net_login *ret, struct err *e);
-// "machine HOST login USER password PASSWORD", in any number of lines; '#' begins a comment.  Adds those whose host is in
-// `hosts` and that have none yet.  `text` is overwritten.
+// "machine HOST login USER password PASSWORD", in any number of lines; '#' begins a comment.  Adds
+// those whose host is in `hosts` and that have none yet.  `text` is overwritten.
 int net_login_file(char *text, const struct net_logins *hosts, struct net_logins *all,
                    struct err *e);
 

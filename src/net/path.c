@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// path: paths of HTTP requests against the globs of rules.  Called for rules when they are parsed and by
-// the broker for each request of a host whose paths are bounded.
+// path: paths of HTTP requests against the globs of rules.  Called for rules when they are parsed
+// and by the broker for each request of a host whose paths are bounded.
 //
-// SECURITY: a server may decode, merge and shorten a path before it looks at it, in ways of its own:
-// /v1/%2e%2e/admin, /v1//../admin, /v1/..;/admin, /v1/..%5cadmin, %252e.  What could be read in two ways is
-// refused; only what is left is compared.
+// SECURITY: a server may decode, merge and shorten a path before it looks at it, in ways of its
+// own: /v1/%2e%2e/admin, /v1//../admin, /v1/..;/admin, /v1/..%5cadmin, %252e.  What could be read
+// in two ways is refused; only what is left is compared.
 
 #include <string.h>
 

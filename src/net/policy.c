@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// policy: see policy.h.  Loaded by the gate and by the broker, each for itself, at the start and on SIGHUP.
+// policy: see policy.h.  Loaded by the gate and by the broker, each for itself, at the start and on
+// SIGHUP.
 
 #include "net/policy.h"
 
@@ -40,7 +41,7 @@ bool net_is_on(const struct config *c)
     return c->network == ON;
 }
 
-// ---- quotas --------------------------------------------------------------------------------------
+// ---- quotas -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -63,8 +64,7 @@ static int check_members(const json_t *o, const char *const *names, struct err *
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)o, key, value)
-    {
+    json_object_foreach ((json_t *)o, key, value) {
         if (net_unknown_member(key, names, e) < 0)
             return -1;
     }
@@ -111,7 +111,7 @@ static int read_quota(const json_t *o, const char *name, struct net_quota *q, st
     return 0;
 }
 
-// ---- grants --------------------------------------------------------------------------------------
+// ---- grants -------------------------------------------------------------------------------------
 
 static int out_of_memory(struct err *e)
 {
@@ -191,8 +191,7 @@ static int read_owners(struct net_policy *p, const json_t *o, struct err *e)
                        NET_POLICY_KEYS_MAX);
     if (json_object_size(o) && !(p->owners = calloc(json_object_size(o), sizeof *p->owners)))
         return out_of_memory(e);
-    json_object_foreach((json_t *)o, name, value)
-    {
+    json_object_foreach ((json_t *)o, name, value) {
         if ((bad = read_owner(p, name, value, e)) < 0)
             return bad;
     }
@@ -201,7 +200,7 @@ static int read_owners(struct net_policy *p, const json_t *o, struct err *e)
     return 0;
 }
 
-// ---- the index of packages -----------------------------------------------------------------------
+// ---- the index of packages ----------------------------------------------------------------------
 
 // "https://index.example.org/simple" is "index.example.org:443".
 int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e)
@@ -345,7 +344,7 @@ int net_policy_learn_from(struct net_policy *p, const struct net_policy *old, st
     return old->learned ? net_policy_learn(p, &learned, e) : 0;
 }
 
-// ---- the file ------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 // From its beginning: other processes read through the same descriptor.
 static ssize_t read_file(int fd, char *buf, size_t cap)

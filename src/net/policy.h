@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// policy: what the operator said about the network: rules and quotas, by default and for each key.  From
-// the configuration (--allow-host, --deny-host, --net-*) and the file of --network-file.  Read by the gate,
-// to tell callers what they may ask for, and by the broker, which decides.
+// policy: what the operator said about the network: rules and quotas, by default and for each key.
+// From the configuration (--allow-host, --deny-host, --net-*) and the file of --network-file.  Read
+// by the gate, to tell callers what they may ask for, and by the broker, which decides.
 //
 // The file:  {"default": {"allow": [...], "deny": [...], "box": QUOTA, "key": QUOTA},
 //             "keys": {"NAME": {the same}, ...}}
-//   QUOTA: {"connections", "sockets", "requests", "rate", "bytes_up", "bytes_down"}, each optional; of "key"
-//   per hour for all boxes of a key together, without one there is no bound.
-// A key that is named has its own rules instead of the default's, and the default's quotas where it says
-// none.  "allow" of the configuration is the
+//   QUOTA: {"connections", "sockets", "requests", "rate", "bytes_up", "bytes_down"}, each optional;
+//   of "key" per hour for all boxes of a key together, without one there is no bound.
+// A key that is named has its own rules instead of the default's, and the default's quotas where it
+// says none.  "allow" of the configuration is the
 // default's when the file has none; "deny" of both hold for every key.
 
 #ifndef CONSTRICTOR_NET_POLICY_H
@@ -28,8 +28,8 @@ enum {
     NET_POLICY_NAME_MAX = 64, // as http/door.h: DOOR_OWNER_MAX
 };
 
-// Not the name of any key (http/door.c): the box that installs packages.  It may reach the index and its files'
-// hosts, and nothing else, whether code may use the network or not.
+// Not the name of any key (http/door.c): the box that installs packages.  It may reach the index
+// and its files' hosts, and nothing else, whether code may use the network or not.
 #define NET_INSTALLER "@installer"
 
 struct net_quota { // UINT64_MAX: no bound
@@ -50,14 +50,17 @@ void net_policy_free(struct net_policy *p);
 // Never NULL; a key that nobody named gets the default.
 const struct net_grant *net_policy_of(const struct net_policy *p, const char *key);
 
-// May anybody reach anything?  By configuration only (--network, and whether there are rules or a file):
-// known before the file is read.
+// May anybody reach anything?  By configuration only (--network, and whether there are rules or a
+// file): known before the file is read.
 bool net_is_on(const struct config *c);
 
-// The hosts of an index that the configuration does not name: the one that pip asks, and what the index's own pages
-// say of where its files are.  For NET_INSTALLER from now on.  SECURITY: the gate says so, and it may be wrong or worse:
-// each has to be one name, on the port of https alone, of which there may be NET_LEARNED_MAX in a life; and a name
-// leads to public addresses only.  What is allowed anyway is fine.  0, or negative and `e`: nothing was learned.
+// The hosts of an index that the configuration does not name: the one that pip asks, and what the
+// index's own pages
+// say of where its files are.  For NET_INSTALLER from now on.  SECURITY: the gate says so, and it
+// may be wrong or worse: each has to be one name, on the port of https alone, of which there may be
+// NET_LEARNED_MAX in a life; and a name
+// leads to public addresses only.  What is allowed anyway is fine.  0, or negative and `e`: nothing
+// was learned.
 enum { NET_LEARNED_MAX = 16 };
 int net_policy_learn(struct net_policy *p, const struct net_rules *hosts, struct err *e);
 // A policy that takes the place of another one knows what that had learned.

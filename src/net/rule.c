@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rule: one rule, from the text or the object that somebody wrote, and back.  See rules.h for the forms.
-// Called by rules.c; runs in the gate (callers' rules) and in the broker.
+// rule: one rule, from the text or the object that somebody wrote, and back.  See rules.h for the
+// forms. Called by rules.c; runs in the gate (callers' rules) and in the broker.
 
 #include "net/rule.h"
 
@@ -47,7 +47,7 @@ static int read_number(struct piece s, unsigned max, unsigned *ret)
     return 0;
 }
 
-// ---- ports ---------------------------------------------------------------------------------------
+// ---- ports --------------------------------------------------------------------------------------
 
 static int read_ports(struct piece s, struct net_rule *ret, struct err *e)
 {
@@ -82,7 +82,7 @@ static int read_ports_of(struct piece whole, struct piece s, struct net_rule *re
     return err_wrap(e, "'%s'", shown);
 }
 
-// ---- addresses and networks ----------------------------------------------------------------------
+// ---- addresses and networks ---------------------------------------------------------------------
 
 static int read_address(struct piece s, struct net_address *ret)
 {
@@ -132,7 +132,7 @@ static int read_network(struct piece whole, struct piece bits, struct net_rule *
     return 0;
 }
 
-// ---- texts ---------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 // For a hint: what is left of a URL when scheme, user and path are gone, if that is a rule.
 static void suggest(struct piece s, struct err *e)
@@ -321,7 +321,7 @@ int net_rule_parse_text(struct net_rule *ret, const char *text, size_t length, s
     return 0;
 }
 
-// ---- objects -------------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 static bool is_token(struct piece s)
 {
@@ -420,8 +420,7 @@ static int read_object(struct net_rule *r, const json_t *o, bool bounds, struct 
     const json_t *methods = json_object_get(o, "methods"), *paths = json_object_get(o, "paths");
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)o, key, value)
-    {
+    json_object_foreach ((json_t *)o, key, value) {
         if (net_unknown_member(key, names, e) < 0)
             return -1;
     }
@@ -502,7 +501,7 @@ int net_rule_copy(struct net_rule *ret, const struct net_rule *r)
     return 0;
 }
 
-// ---- back to text --------------------------------------------------------------------------------
+// ---- back to text -------------------------------------------------------------------------------
 
 static void format_place(const struct net_rule *r, bool brackets, char *buf, size_t cap)
 {

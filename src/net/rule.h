@@ -77,12 +77,14 @@ int net_rules_add_deny(struct net_rules *r, const struct net_rules *from); // co
 // "did you mean": for a member that none of `names`, which ends with NULL, is.
 int net_unknown_member(const char *name, const char *const *names, struct err *e);
 
-// host.c: foreign text for messages, and what no host has: controls, blanks, bytes that are not UTF-8.
+// host.c: foreign text for messages, and what no host has: controls, blanks, bytes that are not
+// UTF-8.
 void net_quote(const char *text, size_t length, char ret[NET_QUOTE_MAX]);
 int net_check_characters(const char *text, size_t length, struct err *e);
 
-// path.c: paths of requests.  A path is reduced to one spelling, in `ret` of `cap` bytes; -1 and what is wrong
-// with it, when servers could read it in more than one way.  Stars stay what they are.
+// path.c: paths of requests.  A path is reduced to one spelling, in `ret` of `cap` bytes; -1 and
+// what is wrong with it, when servers could read it in more than one way.  Stars stay what they
+// are.
 int net_path_reduce(const char *path, size_t length, char *ret, size_t cap, const char **ret_why);
 bool net_path_matches(const char *glob, const char *path); // linear; '*' is anything, '/' too
 

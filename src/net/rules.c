@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rules: lists of rules, from JSON and from the configuration, and back.  See rules.h; one rule is rule.c's,
-// verdicts are judge.c's.
+// rules: lists of rules, from JSON and from the configuration, and back.  See rules.h; one rule is
+// rule.c's, verdicts are judge.c's.
 
 #include "net/rules.h"
 
@@ -41,7 +41,7 @@ int net_unknown_member(const char *name, const char *const *names, struct err *e
     return -1;
 }
 
-// ---- from JSON -----------------------------------------------------------------------------------
+// ---- from JSON ----------------------------------------------------------------------------------
 
 static void list_done(struct net_rule *list, size_t count)
 {
@@ -112,8 +112,7 @@ static int from_object(const json_t *o, struct net_rules *ret, struct err *e)
     static const char *const names[] = {"allow", "deny", NULL};
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)o, key, value)
-    {
+    json_object_foreach ((json_t *)o, key, value) {
         if (net_unknown_member(key, names, e) < 0)
             return -1;
     }
@@ -146,7 +145,7 @@ int net_rules_from_json(const json_t *value, struct net_rules *ret, struct err *
                                            : "null");
 }
 
-// ---- from the configuration ----------------------------------------------------------------------
+// ---- from the configuration ---------------------------------------------------------------------
 
 static int list_from_texts(const struct text_list *list, const char *name, struct net_rule **ret,
                            size_t *ret_count, struct err *e)
@@ -197,7 +196,7 @@ int net_rules_add_deny(struct net_rules *r, const struct net_rules *from)
     return 0;
 }
 
-// ---- back ----------------------------------------------------------------------------------------
+// ---- back ---------------------------------------------------------------------------------------
 
 static json_t *list_json(const struct net_rule *rules, size_t count)
 {

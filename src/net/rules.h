@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rules: which hosts code may reach.  Parsed by the gate (what callers ask for) and by the broker (which
-// decides); judged by the broker alone.
+// rules: which hosts code may reach.  Parsed by the gate (what callers ask for) and by the broker
+// (which decides); judged by the broker alone.
 //
 // A rule is a text, or an object where HTTP is to be bounded too:
 //   api.example.org          this host, every port
@@ -10,13 +10,14 @@
 //   *                        every name
 //   192.0.2.7, [2001:db8::7]:443   this very address, also when it is private
 //   192.0.2.0/24, 192.0.2.0/24:443, [2001:db8::/32]:443
-//                            a network; opens private addresses only if all of it is private, and never a
-//                            cloud's metadata address
+//                            a network; opens private addresses only if all of it is private, and
+//                            never a cloud's metadata address
 //   {"host": "api.example.org", "port": 80, "methods": ["GET"], "paths": ["/v1/*"]}
 // Names are compared in lower case, without a trailing dot, and as the DNS spells them (xn--).
 //
-// Deny wins over allow, and `*` there is every address too.  A connection needs the consent of every
-// layer: the operator's rules for the key, the session's, the call's.  What is not allowed is refused.
+// Deny wins over allow, and `*` there is every address too.  A connection needs the consent of
+// every layer: the operator's rules for the key, the session's, the call's.  What is not allowed is
+// refused.
 
 #ifndef CONSTRICTOR_NET_RULES_H
 #define CONSTRICTOR_NET_RULES_H
@@ -46,13 +47,14 @@ struct net_rules {
     struct net_rule *allow, *deny; // NULL when there are none
 };
 
-// Lower case, no trailing dot, IDNA (UTS 46, non-transitional) to A-labels, lengths, characters.  0, or
-// negative and `e` says what is wrong with it.  `text` need not be terminated.
+// Lower case, no trailing dot, IDNA (UTS 46, non-transitional) to A-labels, lengths, characters.
+// 0, or negative and `e` says what is wrong with it.  `text` need not be terminated.
 int net_host_normalise(const char *text, size_t length, char ret[NET_HOST_MAX + 1], struct err *e);
 
 // From what a caller or an operator wrote: "off" or false (nothing is allowed), ["rule", ...] or
-// {"allow": [...], "deny": [...]}.  Unknown members, rules that are not hosts, schemes, paths, user names,
-// blanks, control characters and ports out of range are errors that name the entry.  Doubles are fine.
+// {"allow": [...], "deny": [...]}.  Unknown members, rules that are not hosts, schemes, paths, user
+// names, blanks, control characters and ports out of range are errors that name the entry.  Doubles
+// are fine.
 int net_rules_from_json(const json_t *value, struct net_rules *ret, struct err *e);
 int net_rules_from_lists(const struct text_list *allow, const struct text_list *deny,
                          struct net_rules *ret, struct err *e);
@@ -60,8 +62,9 @@ void net_rules_done(struct net_rules *r); // fine with zeroes
 json_t *
 net_rules_json(const struct net_rules *r); // {"allow": [...], "deny": [...]}, normalised; new
 
-// Is there nothing in `inner` that `outer` does not allow?  For a clear answer to a caller who asks for more
-// than the key has; the broker judges by all layers anyway.  0, or negative and `e` names the first rule.
+// Is there nothing in `inner` that `outer` does not allow?  For a clear answer to a caller who asks
+// for more than the key has; the broker judges by all layers anyway.  0, or negative and `e` names
+// the first rule.
 int net_rules_within(const struct net_rules *inner, const struct net_rules *outer, struct err *e);
 
 enum net_reason {
@@ -84,27 +87,28 @@ struct net_verdict {
     char rule[NET_RULE_TEXT]; // the rule that decided, as it was written; "" when none did
 };
 
-// `host` is normalised, or NULL when code connects to an address; `address` is NULL while only the name is
-// asked for (then only the name and, if not 0, the port are judged).  layers[0] is the operator's: only an
-// address rule there opens an address that is not public.  A name's address is judged by the deny rules
-// and by its scope; it needs no address rule when it is public.
+// `host` is normalised, or NULL when code connects to an address; `address` is NULL while only the
+// name is asked for (then only the name and, if not 0, the port are judged).  layers[0] is the
+// operator's: only an address rule there opens an address that is not public.  A name's address is
+// judged by the deny rules and by its scope; it needs no address rule when it is public.
 void net_judge(const struct net_rules *const *layers, size_t layer_count, const char *host,
                const struct net_address *address, uint16_t port, struct net_verdict *ret);
 
-// Does a rule allow this very address, and not some network around it?  A network of loopback names it as well.
+// Does a rule allow this very address, and not some network around it?  A network of loopback names
+// it as well.
 bool net_names_address(const struct net_rules *rules, const struct net_address *address,
                        uint16_t port);
 
-// Do rules about this host and port bound methods or paths?  Then every request must be judged.  `host` is
-// normalised, or the text of the address where code connects to one; NULL is the strictest of both.  `path` is
-// as it came, with or without a query.  Deny rules have no bounds.
+// Do rules about this host and port bound methods or paths?  Then every request must be judged.
+// `host` is normalised, or the text of the address where code connects to one; NULL is the
+// strictest of both.  `path` is as it came, with or without a query.  Deny rules have no bounds.
 bool net_bounds_http(const struct net_rules *const *layers, size_t layer_count, const char *host,
                      uint16_t port);
 void net_judge_http(const struct net_rules *const *layers, size_t layer_count, const char *host,
                     uint16_t port, const char *method, const char *path, struct net_verdict *ret);
 
-// The ports that rules name for this host, at most `cap`, those that stand alone first; with *ret_any,
-// every port, only those.  `host` NULL: of rules about addresses.
+// The ports that rules name for this host, at most `cap`, those that stand alone first; with
+// *ret_any, every port, only those.  `host` NULL: of rules about addresses.
 size_t net_ports(const struct net_rules *const *layers, size_t layer_count, const char *host,
                  uint16_t *ret, size_t cap, bool *ret_any);
 

@@ -6,8 +6,9 @@
 //   for each layer: u32le 64, hex digits of its wheel's SHA-256, a bundle (bundle.h)
 //   SHA-256 of everything before: 32 bytes
 //
-// The digest finds accidents.  SECURITY: it proves nothing: whoever makes the file chooses what is in it.  So an
-// imported layer is never the layer that others get for that wheel: its ID comes from its content too.
+// The digest finds accidents.  SECURITY: it proves nothing: whoever makes the file chooses what is
+// in it.  So an imported layer is never the layer that others get for that wheel: its ID comes from
+// its content too.
 
 #ifndef CONSTRICTOR_PORTER_ARCHIVE_H
 #define CONSTRICTOR_PORTER_ARCHIVE_H
@@ -35,7 +36,8 @@ struct archive {
 int archive_write(const struct shelf *shelf, int fd, const struct archive *a,
                   const struct flow_pause *pause, uint64_t *ret_bytes, struct err *e);
 
-// Nothing is on the shelf before all of it was read and found good; `limit` is for all layers together.
+// Nothing is on the shelf before all of it was read and found good; `limit` is for all layers
+// together.
 int archive_read(const struct shelf *shelf, int fd, const struct bundle_size *limit,
                  const struct flow_pause *pause, struct archive *ret, struct err *e);
 

@@ -16,7 +16,7 @@ static const char magic[] = {'C', 'B', 'U', 'N', '1', '\n'};
 
 enum { HEAD = 16, EXECUTABLE = 1 };
 
-// ---- paths ---------------------------------------------------------------------------------------
+// ---- paths --------------------------------------------------------------------------------------
 
 static const char *flaw_of_part(const char *part, size_t length)
 {
@@ -57,7 +57,7 @@ const char *bundle_flaw(const char *path, size_t length)
     return depth > BUNDLE_DEPTH_MAX ? "is deeper than 32 folders" : NULL;
 }
 
-// ---- in ------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 struct reading {
     struct intake *in;
@@ -176,7 +176,7 @@ int bundle_read(struct intake *in, const struct bundle_size *limit, const struct
     return status;
 }
 
-// ---- out -----------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 static int put_head(struct outlet *out, uint32_t a, uint32_t b, uint64_t c, struct err *e)
 {

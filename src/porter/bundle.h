@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bundle: an unpacked wheel as one stream of bytes.  Written by installer.py in a box and by archive.c; read
-// by the porter, which believes nothing of it.
+// bundle: an unpacked wheel as one stream of bytes.  Written by installer.py in a box and by
+// archive.c; read by the porter, which believes nothing of it.
 //
 //   "CBUN1\n", entries, u32le 0, u32le number of entries, u64le total bytes
 //   entry: u32le length of path, u32le flags (1: executable), u64le size, path, `size` bytes
@@ -34,8 +34,8 @@ struct bundle_entry {
     uint64_t size;
 };
 
-// Who gets it: begin, data until there were entry->size bytes, end; for each file.  Each returns 0 or ends the reading
-// with its error.  The paths are good, and go together.
+// Who gets it: begin, data until there were entry->size bytes, end; for each file.  Each returns 0
+// or ends the reading with its error.  The paths are good, and go together.
 struct bundle_sink {
     int (*begin)(void *argument, const struct bundle_entry *entry, struct err *e);
     int (*data)(void *argument, const uint8_t *data, size_t n, struct err *e);
@@ -43,8 +43,9 @@ struct bundle_sink {
     void *argument;
 };
 
-// Reads one bundle; what follows it is the caller's.  -EBADMSG: it is none, and why; -EFBIG: it is larger than
-// the limit, seen before the sink gets any of what is too much.  Without a sink it is only looked at.
+// Reads one bundle; what follows it is the caller's.  -EBADMSG: it is none, and why; -EFBIG: it is
+// larger than the limit, seen before the sink gets any of what is too much.  Without a sink it is
+// only looked at.
 int bundle_read(struct intake *in, const struct bundle_size *limit, const struct bundle_sink *sink,
                 struct bundle_size *ret, struct err *e);
 

@@ -2,8 +2,8 @@
 //
 // desk: see desk.h.
 //
-// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do here is to
-// store and remove layers, whose content boxes see and nobody runs outside of one.
+// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
+// here is to store and remove layers, whose content boxes see and nobody runs outside of one.
 
 #include "porter/desk.h"
 
@@ -21,7 +21,7 @@
 
 enum { MESSAGES = 64 }; // in one turn
 
-// ---- out -----------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 void desk_answer(struct porter *p, json_t *o, int fd)
 {
@@ -57,7 +57,7 @@ void desk_progress(struct porter *p, int64_t job, uint64_t bytes, uint64_t total
     json_decref(o);
 }
 
-// ---- the queue -----------------------------------------------------------------------------------
+// ---- the queue ----------------------------------------------------------------------------------
 
 void desk_job_done(struct job *j)
 {
@@ -152,7 +152,7 @@ static void on_datagram(struct porter *p, size_t length, int *fds, size_t count)
     json_decref(o);
 }
 
-// ---- in ------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 static bool is_nothing(const struct pollfd *p)
 {

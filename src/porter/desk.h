@@ -11,7 +11,8 @@
 void desk_wait(struct porter *p);
 // Takes what has come; does not wait.
 void desk_hear(struct porter *p);
-// Takes `o` (NULL: there was no memory for it); borrows `fd` (-1: none).  Waits for a gate that does not read.
+// Takes `o` (NULL: there was no memory for it); borrows `fd` (-1: none).  Waits for a gate that
+// does not read.
 void desk_answer(struct porter *p, json_t *o, int fd);
 void desk_fail(struct porter *p, int64_t job, const struct err *e);
 // May be lost.

@@ -36,7 +36,7 @@ int flow_no_room(struct err *e, int errnum, const char *what)
     return err_set(e, ERR_SYSTEM, errnum, NULL, "%s", what);
 }
 
-// ---- digests -------------------------------------------------------------------------------------
+// ---- digests ------------------------------------------------------------------------------------
 
 EVP_MD_CTX *flow_digest_new(struct err *e)
 {
@@ -60,7 +60,7 @@ void flow_digest_freep(EVP_MD_CTX **digest)
     EVP_MD_CTX_free(*digest);
 }
 
-// ---- in ------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 int intake_open(struct intake *in, int fd, const struct flow_pause *pause, struct err *e)
 {
@@ -146,7 +146,7 @@ int intake_at_end(struct intake *in, struct err *e)
     return n ? flow_bad(e, "it grew while it was read") : 0;
 }
 
-// ---- out -----------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 int outlet_open(struct outlet *out, int fd, const struct flow_pause *pause, struct err *e)
 {

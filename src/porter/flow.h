@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flow: bytes of a file in order, each read or written once, with digests of what went by.  Used by bundle.c and
-// archive.c in the porter.
+// flow: bytes of a file in order, each read or written once, with digests of what went by.  Used by
+// bundle.c and archive.c in the porter.
 //
-// SECURITY: whoever gave us a file may change it while we read.  So no byte is read twice, and where the file
-// ends is asked once: what was checked is what is used.
+// SECURITY: whoever gave us a file may change it while we read.  So no byte is read twice, and
+// where the file ends is asked once: what was checked is what is used.
 
 #ifndef CONSTRICTOR_PORTER_FLOW_H
 #define CONSTRICTOR_PORTER_FLOW_H
@@ -16,7 +16,8 @@
 
 enum { FLOW_BUFFER = 256 * 1024, FLOW_DIGEST = 32, FLOW_DIGESTS = 2 };
 
-// Asked again and again during long work, with the bytes that are done: 0, or an error that ends it.
+// Asked again and again during long work, with the bytes that are done: 0, or an error that ends
+// it.
 struct flow_pause {
     int (*look)(void *argument, uint64_t done, uint64_t total, struct err *e);
     void *argument;

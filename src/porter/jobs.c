@@ -25,7 +25,7 @@ struct job_kind {
     int (*run)(struct porter *p, const struct job *j, struct err *e);
 };
 
-// ---- what all need -------------------------------------------------------------------------------
+// ---- what all need ------------------------------------------------------------------------------
 
 // Between two pieces of long work.
 static int look(void *argument, uint64_t done, uint64_t total, struct err *e)
@@ -64,7 +64,7 @@ static int limit_of(const struct job *j, struct bundle_size *ret, struct err *e)
     return 0;
 }
 
-// ---- store ---------------------------------------------------------------------------------------
+// ---- store --------------------------------------------------------------------------------------
 
 void jobs_forget(struct porter *p)
 {
@@ -155,7 +155,7 @@ static int do_store(struct porter *p, const struct job *j, struct err *e)
     return 0;
 }
 
-// ---- drop, list ----------------------------------------------------------------------------------
+// ---- drop, list ---------------------------------------------------------------------------------
 
 static int do_drop(struct porter *p, const struct job *j, struct err *e)
 {
@@ -190,7 +190,7 @@ static int do_list(struct porter *p, const struct job *j, struct err *e)
     return r;
 }
 
-// ---- export --------------------------------------------------------------------------------------
+// ---- export -------------------------------------------------------------------------------------
 
 static json_t *read_manifest(int fd, struct err *e)
 {
@@ -253,7 +253,7 @@ static int do_export(struct porter *p, const struct job *j, struct err *e)
     return r;
 }
 
-// ---- import --------------------------------------------------------------------------------------
+// ---- import -------------------------------------------------------------------------------------
 
 // A file without a name, for a manifest that is too long for a datagram.
 static int manifest_file(const struct porter *p, const json_t *manifest, struct err *e)
@@ -327,7 +327,7 @@ static int do_import(struct porter *p, const struct job *j, struct err *e)
     return r;
 }
 
-// ---- all of them ---------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 static const struct job_kind kinds[] = {
     {"store", 1, 1, do_store},   {"drop", 0, 0, do_drop},     {"list", 0, 0, do_list},

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// names: the paths of one bundle, to find those that do not go together: one twice, two that differ only in
-// case (one file on a disk that does not tell), a file where a folder is.  Called by bundle.c.
+// names: the paths of one bundle, to find those that do not go together: one twice, two that differ
+// only in case (one file on a disk that does not tell), a file where a folder is.  Called by
+// bundle.c.
 //
-// Of a path only digests are kept, so that the memory is bounded by the number of files and folders.
-// SECURITY: with a key that nobody knows: else somebody could choose paths that meet in one place, or one digest.
+// Of a path only digests are kept, so that the memory is bounded by the number of files and
+// folders.
+// SECURITY: with a key that nobody knows: else somebody could choose paths that meet in one place,
+// or one digest.
 
 #ifndef CONSTRICTOR_PORTER_NAMES_H
 #define CONSTRICTOR_PORTER_NAMES_H

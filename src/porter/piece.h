@@ -2,8 +2,8 @@
 //
 // piece: a layer in the making: what bundle.c reads is written to a new folder of the shelf.
 //
-// SECURITY: paths are walked part by part, each from an open folder, and no link is followed: the bundle's words
-// cannot lead out of the piece even if the check of its paths failed.
+// SECURITY: paths are walked part by part, each from an open folder, and no link is followed: the
+// bundle's words cannot lead out of the piece even if the check of its paths failed.
 
 #ifndef CONSTRICTOR_PORTER_PIECE_H
 #define CONSTRICTOR_PORTER_PIECE_H

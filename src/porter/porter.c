@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// porter: see porter.h.  The process: one thread, one job after the other, and between the pieces of a job an ear
-// for whoever cancels it.
+// porter: see porter.h.  The process: one thread, one job after the other, and between the pieces
+// of a job an ear for whoever cancels it.
 
 #include "porter/porter.h"
 

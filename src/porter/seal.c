@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// seal: see seal.h.  The same steps as the broker's (broker/seal.c), but for a folder instead of the network.
+// seal: see seal.h.  The same steps as the broker's (broker/seal.c), but for a folder instead of
+// the network.
 
 #include "porter/seal.h"
 

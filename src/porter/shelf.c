@@ -23,7 +23,7 @@
 static const char secret_file[] = "secret", secret_draft[] = "tmp-secret";
 static const char fix[] = "see the log of the server; it may help to remove the file";
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static void to_hex(const uint8_t *data, size_t n, char *ret)
 {
@@ -78,7 +78,7 @@ static int random_name(char ret[SHELF_TMP + 1], struct err *e)
     return 0;
 }
 
-// ---- the secret ----------------------------------------------------------------------------------
+// ---- the secret ---------------------------------------------------------------------------------
 
 // Under another name first: a kill in between must not leave one that is empty and so known to all.
 static int make_secret(int folder, struct err *e)
@@ -141,7 +141,7 @@ void shelf_close(struct shelf *s)
     fd_close(&s->layers);
 }
 
-// ---- making --------------------------------------------------------------------------------------
+// ---- making -------------------------------------------------------------------------------------
 
 bool shelf_has(const struct shelf *s, const char *id)
 {
@@ -198,7 +198,7 @@ int shelf_put(const struct shelf *s, const struct shelf_move *moves, size_t coun
     return fsync(s->layers) < 0 ? flow_no_room(e, errno, "write a package's name to the disk") : 0;
 }
 
-// ---- removing ------------------------------------------------------------------------------------
+// ---- removing -----------------------------------------------------------------------------------
 
 void shelf_remove(const struct shelf *s, const char *name)
 {
@@ -221,7 +221,7 @@ int shelf_drop(const struct shelf *s, const char *id, struct err *e)
                  : 0;
 }
 
-// ---- listing -------------------------------------------------------------------------------------
+// ---- listing ------------------------------------------------------------------------------------
 
 // The descriptor itself: it cannot be opened again for reading.
 static DIR *open_names(const struct shelf *s, struct err *e)

@@ -30,7 +30,7 @@ static DIR *open_folder(int parent, const char *name)
     return d;
 }
 
-// ---- removing ------------------------------------------------------------------------------------
+// ---- removing -----------------------------------------------------------------------------------
 
 static int remove_at(int parent, const char *name, unsigned depth);
 
@@ -75,7 +75,7 @@ int tree_remove(int parent, const char *name)
     return remove_at(parent, name, 0);
 }
 
-// ---- walking -------------------------------------------------------------------------------------
+// ---- walking ------------------------------------------------------------------------------------
 
 struct listing {
     char **names;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tree: a folder and all that is in it: walked in the order of names, or removed.  By descriptors, without
-// following a link, to a bounded depth.  Called by shelf.c and archive.c in the porter.
+// tree: a folder and all that is in it: walked in the order of names, or removed.  By descriptors,
+// without following a link, to a bounded depth.  Called by shelf.c and archive.c in the porter.
 
 #ifndef CONSTRICTOR_PORTER_TREE_H
 #define CONSTRICTOR_PORTER_TREE_H
@@ -13,8 +13,9 @@ enum { TREE_DEPTH_MAX = BUNDLE_DEPTH_MAX + 8 };
 // 0 or a negative errno; it goes on where it can.  What is not there is removed already.
 int tree_remove(int parent, const char *name);
 
-// Calls for each ordinary file below the folder, with its open descriptor, which it borrows, and its path, as
-// bundle.h wants them.  What is neither file nor folder is an error: no layer has such.
+// Calls for each ordinary file below the folder, with its open descriptor, which it borrows, and
+// its path, as bundle.h wants them.  What is neither file nor folder is an error: no layer has
+// such.
 struct tree_visit {
     int (*file)(void *argument, int fd, const struct bundle_entry *entry, struct err *e);
     void *argument;

@@ -4,13 +4,16 @@
 // one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
 //
 //   ready(report)        zygote: tell the keeper that the interpreter is warm
-//   serve(on_child, rehearsals, single)  zygote: make boxes until the keeper goes; in a box: call on_child().
-//                        With rehearsals of a run, () or two (for boxes made ahead of demand and behind it), boxes
-//                        are made from an image (box/image.h) and with the pages that they will need (box/warm.h)
+//   serve(on_child, rehearsals, single)  zygote: make boxes until the keeper goes; in a box: call
+//   on_child().
+//                        With rehearsals of a run, () or two (for boxes made ahead of demand and
+//                        behind it), boxes are made from an image (box/image.h) and with the pages
+//                        that they will need (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   bind_plain(kit), rehearse_plain([source])  zygote: python/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
-//   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those of
+//   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those
+//   of
 //                        the values in a tuple
 // and for undo.py, in a box, box/branch.h with the hooks around a fork that os.fork() calls:
 //   begin()              move out of the memory that is shared with init
@@ -69,8 +72,8 @@ static PyObject *py_ready(PyObject *self, PyObject *args)
 }
 
 // What CPython does around a fork is for other threads' sake: it makes its locks anew and calls the
-// modules' hooks.  A zygote has no other thread, unless a preload started one; without all that a box
-// copies 40 pages less.
+// modules' hooks.  A zygote has no other thread, unless a preload started one; without all that a
+// box copies 40 pages less.
 static bool is_alone(void)
 {
     uint64_t threads = 0;
@@ -82,8 +85,9 @@ static void nothing(void)
 {
 }
 
-// glibc keeps small free pieces apart and joins them when somebody asks for a large one, as the compiler
-// does: every box would write to a dozen pages for it.  Setting what is set already joins them here.
+// glibc keeps small free pieces apart and joins them when somebody asks for a large one, as the
+// compiler does: every box would write to a dozen pages for it.  Setting what is set already joins
+// them here.
 static void tidy_heap(void)
 {
 #ifdef M_MXFAST
@@ -110,10 +114,10 @@ static void learn(PyObject *rehearsal, bool hurry)
         warm_take(hurry);
 }
 
-// From here on this process does nothing in Python, which would make pages its own that every box copies:
-// its memory becomes the image, and what runs do with that is tried out in children.
-// Only without other threads, which may be writing to what is moved, or give back what was learned.  Without all this boxes
-// are as safe, and dearer to make.
+// From here on this process does nothing in Python, which would make pages its own that every box
+// copies: its memory becomes the image, and what runs do with that is tried out in children. Only
+// without other threads, which may be writing to what is moved, or give back what was learned.
+// Without all this boxes are as safe, and dearer to make.
 static int prepare(PyObject *rehearsals)
 {
     const struct image_area *areas;
@@ -172,8 +176,9 @@ static PyObject *py_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-// The life of a box's user process.  What on_child() returns: True when the last answer is out.  Its first run is
-// most often its only one and most often plain: then nothing of the runner is needed.
+// The life of a box's user process.  What on_child() returns: True when the last answer is out.
+// Its first run is most often its only one and most often plain: then nothing of the runner is
+// needed.
 static PyObject *live(PyObject *on_child)
 {
     enum { RESULT = 1 }; // runner.RESULT
@@ -224,16 +229,16 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     PyObject *done = live(on_child);
     if (!done)
         PyErr_Print();
-    // After its answer a box is killed.  To end before that would wake the init and the gate once more,
-    // to hear what they know.
+    // After its answer a box is killed.  To end before that would wake the init and the gate once
+    // more, to hear what they know.
     while (done == Py_True)
         (void)pause();
     // No interpreter shutdown: the runner has done what the end of a script does.
     _exit(done ? 0 : 1);
 }
 
-// Looked at after every run of a session, which has a hundred names of its own like _3: in Python they would
-// take longer than all else that is done about variables.
+// Looked at after every run of a session, which has a hundred names of its own like _3: in Python
+// they would take longer than all else that is done about variables.
 static bool is_public(PyObject *key, PyObject *value, PyObject *hidden)
 {
     if (!PyUnicode_CheckExact(key) ||
@@ -275,7 +280,8 @@ static PyObject *py_begin(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-// (why, status, branch that was active before, whether an answer is awaited, whether nothing is left of it).
+// (why, status, branch that was active before, whether an answer is awaited, whether nothing is
+// left of it).
 static PyObject *woken(const struct branch_wake *w)
 {
     return Py_BuildValue("iiIii", (int)w->why, w->status, (unsigned)w->branch, w->asked,
@@ -372,7 +378,8 @@ static PyObject *py_limits(PyObject *self, PyObject *args)
                          (unsigned)branch_process_limit());
 }
 
-// A package's own C code may have printed; what is still in its buffers would be the next run's output.
+// A package's own C code may have printed; what is still in its buffers would be the next run's
+// output.
 static PyObject *py_flush_all(PyObject *self, PyObject *args)
 {
     (void)self;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// large: see large.h.  CPython's own interface for this is not a part of its limited API, but its symbols
-// and its struct have been the same since 3.5, so they are looked up by name.
+// large: see large.h.  CPython's own interface for this is not a part of its limited API, but its
+// symbols and its struct have been the same since 3.5, so they are looked up by name.
 
 #include "python/large.h"
 

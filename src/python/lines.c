@@ -13,7 +13,8 @@ struct text {
     size_t length;
 };
 
-// The next line, without its end; false: there is none.  What follows the last line break is a line here.
+// The next line, without its end; false: there is none.  What follows the last line break is a line
+// here.
 static bool next_line(struct text *rest, bool *over, struct text *ret)
 {
     if (*over)

@@ -88,7 +88,7 @@ static PyObject *values_before[NAMES_MAX];
 static Py_ssize_t names_before;
 static pid_t own_pid;
 
-// ---- in the zygote -------------------------------------------------------------------------------
+// ---- in the zygote ------------------------------------------------------------------------------
 
 PyObject *py_bind_plain(PyObject *self, PyObject *given)
 {
@@ -166,7 +166,7 @@ PyObject *py_rehearse_plain(PyObject *self, PyObject *args)
     return source ? plain_run(source) : NULL;
 }
 
-// ---- a new box -----------------------------------------------------------------------------------
+// ---- a new box ----------------------------------------------------------------------------------
 
 bool plain_settle(void)
 {
@@ -188,10 +188,10 @@ bool plain_settle(void)
     return true;
 }
 
-// ---- the text ------------------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 
-// Words with which runner.handle() does more than run the text.  That they may be within a string or another word
-// costs only time.
+// Words with which runner.handle() does more than run the text.  That they may be within a string
+// or another word costs only time.
 static bool is_plain(const char *text, size_t length)
 {
     static const char *const words[] = {"coding", "__main__", "await", "async"};
@@ -212,7 +212,8 @@ static bool is_one_line(const char *text, size_t length)
     return !memchr(text + start, '\n', length - start);
 }
 
-// A list of code objects, and behind them None where the value is not wanted; NULL with an exception.
+// A list of code objects, and behind them None where the value is not wanted; NULL with an
+// exception.
 static PyObject *to_steps(PyObject *source)
 {
     char *text = PyBytes_AsString(source);
@@ -245,8 +246,8 @@ static PyObject *evaluate_step(PyObject *code)
     return PyEval_EvalCode(code, names, names);
 }
 
-// The value of the last step, None when it is not wanted; NULL with an exception.  A tuple, because user code can find
-// a list and change it.
+// The value of the last step, None when it is not wanted; NULL with an exception.  A tuple, because
+// user code can find a list and change it.
 static PyObject *evaluate(PyObject *steps)
 {
     PyObject *codes = PyList_AsTuple(steps), *value = NULL;
@@ -272,7 +273,8 @@ static void unset(enum kit get, enum kit set)
     PyErr_Clear();
 }
 
-// Takes back what user code may have set and the rest of the run would have to run under; what it raised stays.
+// Takes back what user code may have set and the rest of the run would have to run under; what it
+// raised stays.
 static void regain(void)
 {
     enum { RECURSION_MIN = 1000 }; // runner.RECURSION_MIN
@@ -285,7 +287,7 @@ static void regain(void)
     PyErr_Restore(type, value, traceback);
 }
 
-// ---- the end -------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 // Is the entry of Box still unset or false?
 static bool is_unset(enum key key)
@@ -363,8 +365,8 @@ static bool run_exitfuncs(void)
            (functions > 0 && did(PyObject_CallObject(kit[KIT_RUN_EXITFUNCS], NULL)));
 }
 
-// What runner.end_of_script() does.  False: something came in between, with or without an exception, and that has
-// to do it again.
+// What runner.end_of_script() does.  False: something came in between, with or without an
+// exception, and that has to do it again.
 static bool end_plainly(void)
 {
     if (!nothing_is_left() || !has_no_threads() || !run_exitfuncs() ||
@@ -377,7 +379,7 @@ static bool end_plainly(void)
     return !PyErr_Occurred();
 }
 
-// ---- the answer ----------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------
 
 struct shown {
     PyObject *text, *json; // str; NULL where there is no value
@@ -475,8 +477,8 @@ static PyObject *take_exception(void)
     return value;
 }
 
-// An answer by runner.describe(), which takes the value from us: nothing of it may be left when the script ends.
-// None where even that failed.
+// An answer by runner.describe(), which takes the value from us: nothing of it may be left when the
+// script ends. None where even that failed.
 static PyObject *describe(PyObject *steps, const char *phase, PyObject **value)
 {
     if (*value)

@@ -42,7 +42,8 @@ static bool is_ours(PyObject *traceback, PyObject *file)
     return ours;
 }
 
-// The frames of our file that an exception has come through last are the first ones of its traceback.
+// The frames of our file that an exception has come through last are the first ones of its
+// traceback.
 static void leave_out_frames(PyObject *file)
 {
     PyObject *type, *value, *traceback;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stand_in: functions of the standard library's C half that network.py replaces with its own.  What is put
-// in their place is of C again: it looks like what was there, and no frame of ours is in the traceback
-// of an exception that comes out of it.
+// stand_in: functions of the standard library's C half that network.py replaces with its own.  What
+// is put in their place is of C again: it looks like what was there, and no frame of ours is in the
+// traceback of an exception that comes out of it.
 
 #ifndef CONSTRICTOR_PYTHON_STAND_IN_H
 #define CONSTRICTOR_PYTHON_STAND_IN_H
@@ -10,8 +10,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-// stand_in(name, doc, function, owner): something to put as `name` into a module or a class, its `owner`,
-// that calls the function.  There are only so many of them in a process.
+// stand_in(name, doc, function, owner): something to put as `name` into a module or a class, its
+// `owner`, that calls the function.  There are only so many of them in a process.
 PyObject *py_stand_in(PyObject *self, PyObject *args);
 
 #endif

@@ -19,7 +19,7 @@ static Py_ssize_t dict_offset; // of nodes; 0: not known
 static PyTypeObject *scope_type;
 PyObject *visitor_empty;
 
-// ---- nodes ---------------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 static size_t place_of(const void *type)
 {
@@ -59,7 +59,7 @@ long visitor_number(PyObject *node, enum visitor_field field)
     return value ? PyLong_AsLong(value) : -1;
 }
 
-// ---- the stack -----------------------------------------------------------------------------------------
+// ---- the stack ----------------------------------------------------------------------------------
 
 int visitor_push(struct visitor *v, PyObject *node)
 {
@@ -90,7 +90,7 @@ int visitor_push_list(struct visitor *v, PyObject *list)
     return 0;
 }
 
-// ---- names ---------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 int visitor_bind(struct visitor *v, PyObject *name)
 {
@@ -176,7 +176,7 @@ int visitor_call(struct visitor *v, const char *method, PyObject *a, PyObject *b
     return done ? 0 : -1;
 }
 
-// ---- the type Scope ------------------------------------------------------------------------------------
+// ---- the type Scope -----------------------------------------------------------------------------
 
 static PyObject *held(PyObject *o)
 {
@@ -289,7 +289,7 @@ static PyType_Slot scope_slots[] = {
 static PyType_Spec scope_spec = {"_constrictor.Scope", sizeof(struct scope), 0, Py_TPFLAGS_DEFAULT,
                                  scope_slots};
 
-// ---- the type Visitor ----------------------------------------------------------------------------------
+// ---- the type Visitor ---------------------------------------------------------------------------
 
 static void visitor_free(PyObject *self)
 {
@@ -460,7 +460,7 @@ static PyType_Slot visitor_slots[] = {
 static PyType_Spec visitor_spec = {"_constrictor.Visitor", sizeof(struct visitor), 0,
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, visitor_slots};
 
-// ---- the beginning -------------------------------------------------------------------------------------
+// ---- the beginning ------------------------------------------------------------------------------
 
 static int know_kinds(PyObject *ast)
 {

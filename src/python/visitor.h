@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// visitor: the hot half of walk.py in C: expressions and the common statements of a syntax tree, for any CPython
-// from 3.9 on (limited API).  visitor.py is the same in Python, and a test compares the two: what this here does is
-// described there.  Runs in the user process of a box; nothing of the tree is executed.
+// visitor: the hot half of walk.py in C: expressions and the common statements of a syntax tree,
+// for any CPython from 3.9 on (limited API).  visitor.py is the same in Python, and a test compares
+// the two: what this here does is described there.  Runs in the user process of a box; nothing of
+// the tree is executed.
 //
-// SECURITY: the tree comes from foreign text.  Expressions are walked with a stack of our own, whatever their depth;
-// statements by recursion, which the 100 levels of indentation of CPython bound.  Nodes are borrowed: the tree stays
-// as it is while it is walked.
+// SECURITY: the tree comes from foreign text.  Expressions are walked with a stack of our own,
+// whatever their depth; statements by recursion, which the 100 levels of indentation of CPython
+// bound.  Nodes are borrowed: the tree stays as it is while it is walked.
 
 #ifndef CONSTRICTOR_PYTHON_VISITOR_H
 #define CONSTRICTOR_PYTHON_VISITOR_H
@@ -186,8 +187,8 @@ int visitor_loop(struct visitor *v, PyObject *node, PyObject *body, PyObject *or
                  bool is_endless, size_t from);
 int visitor_feed(struct visitor *v, PyObject *tree, long offset);
 
-// Puts the types Visitor and Scope into the module, once.  Not when it is imported: they need _ast, and a zygote for
-// one run would make its hundred classes for nothing.
+// Puts the types Visitor and Scope into the module, once.  Not when it is imported: they need _ast,
+// and a zygote for one run would make its hundred classes for nothing.
 PyObject *py_know_trees(PyObject *module, PyObject *args);
 
 #endif

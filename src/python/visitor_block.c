@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// visitor_block: the common statements, and functions.  See visitor.h; all others are in statements.py.
+// visitor_block: the common statements, and functions.  See visitor.h; all others are in
+// statements.py.
 
 #include "python/visitor.h"
 
@@ -32,7 +33,7 @@ static int known_truth(PyObject *test)
     return truth < 0 ? -1 : truth ? 1 : 2;
 }
 
-// ---- simple ones ---------------------------------------------------------------------------------------
+// ---- simple ones --------------------------------------------------------------------------------
 
 static int walk_expr(struct visitor *v, PyObject *node)
 {
@@ -150,7 +151,7 @@ static int walk_jump(struct visitor *v, PyObject *node)
     return 0;
 }
 
-// ---- blocks --------------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 int visitor_nested(struct visitor *v, PyObject *statements)
 {
@@ -232,7 +233,7 @@ static int walk_while(struct visitor *v, PyObject *node)
     return known == 2 ? visitor_forgive(v, before, NULL) : 0; // what is never run
 }
 
-// ---- functions -----------------------------------------------------------------------------------------
+// ---- functions ----------------------------------------------------------------------------------
 
 static const enum visitor_field argument_lists[] = {F_posonlyargs, F_args, F_kwonlyargs};
 static const enum visitor_field argument_stars[] = {F_vararg, F_kwarg};
@@ -343,7 +344,7 @@ static int walk_function(struct visitor *v, PyObject *node)
     return r;
 }
 
-// ---- all of them ---------------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 static int (*const walkers[K_COUNT])(struct visitor *v, PyObject *node) = {
     [K_Expr] = walk_expr,
@@ -410,7 +411,7 @@ int visitor_block(struct visitor *v, PyObject *statements)
     return r;
 }
 
-// ---- bodies, some time after their parents -------------------------------------------------------------
+// ---- bodies, some time after their parents ------------------------------------------------------
 
 static int renew(PyObject **list)
 {

@@ -52,7 +52,7 @@ static int push_fields(struct visitor *v, PyObject *node, enum visitor_field fie
     return list ? visitor_push_list(v, list) : -1;
 }
 
-// ---- leaves --------------------------------------------------------------------------------------------
+// ---- leaves -------------------------------------------------------------------------------------
 
 static int look_at_name(struct visitor *v, PyObject *node, const struct pass *p)
 {
@@ -104,7 +104,7 @@ static int is_odd_identity(PyObject *node)
     return odd;
 }
 
-// ---- calls ---------------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 // Is a name given twice?  The compiler knows.
 static int doubt_keywords(struct visitor *v, PyObject *keywords, Py_ssize_t count)
@@ -162,7 +162,7 @@ static int look_at_call(struct visitor *v, PyObject *node)
     return visitor_push(v, func);
 }
 
-// ---- what is looked at later ---------------------------------------------------------------------------
+// ---- what is looked at later --------------------------------------------------------------------
 
 // Takes the nodes above `from` off the stack, and `names`.
 static int keep_for_later(struct visitor *v, struct pass *p, size_t from, PyObject *names,
@@ -245,9 +245,9 @@ static int push_generator(struct visitor *v, PyObject *generator, bool first, Py
     return gather_targets(v, target, names);
 }
 
-// The names that are seen inside: those of what is around it, and its own.  Each has a set for itself, unless there
-// are so many that thousands of them within another would fill the memory: then they share one, and of names
-// that are not bound some go unreported.
+// The names that are seen inside: those of what is around it, and its own.  Each has a set for
+// itself, unless there are so many that thousands of them within another would fill the memory:
+// then they share one, and of names that are not bound some go unreported.
 static PyObject *new_names(struct visitor *v, PyObject *hidden)
 {
     enum { COPIED_MAX = 1 << 18 };
@@ -334,7 +334,7 @@ static int look_at_lambda(struct visitor *v, PyObject *node, struct pass *p)
     return keep_for_later(v, p, from, own, true);
 }
 
-// ---- the rest ------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 
 static int look_at_elements(struct visitor *v, PyObject *node, bool within)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// artifacts: the route /artifacts: what the caller's runs left behind.  Handlers of rest/route.c; run in the
-// gate.
+// artifacts: the route /artifacts: what the caller's runs left behind.  Handlers of rest/route.c;
+// run in the gate.
 
 #include <stdio.h>
 #include <string.h>

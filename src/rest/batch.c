@@ -13,12 +13,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "config/code_policy.h"
-#include "json/dump.h"
-#include "run/network.h"
-#include "run/admission.h"
-#include "run/source.h"
 #include "rest/execute.h"
 #include "rest/lines.h"
+#include "run/admission.h"
+#include "run/network.h"
+#include "run/source.h"
+#include "json/dump.h"
 
 enum {
     AGAIN_MS = 10,       // how often a batch that finds the server full looks again
@@ -60,7 +60,7 @@ struct batches {
 
 static void pump(struct batch *b);
 
-// ---- the fields of an item -----------------------------------------------------------------------
+// ---- the fields of an item ----------------------------------------------------------------------
 
 // What holds for all items where they say nothing themselves.
 static const char *const defaults[] = {"timeout",   "cpu_seconds", "memory_mb",      "files",
@@ -97,7 +97,8 @@ static void drop(struct exec_request *r)
     json_decref(r->packages);
 }
 
-// Fills in a request from the fields.  0, or a negative code and `e`; then there is nothing to drop.
+// Fills in a request from the fields.  0, or a negative code and `e`; then there is nothing to
+// drop.
 static int read_request(struct rest_call *c, json_t *fields, struct exec_request *ret,
                         struct err *e)
 {
@@ -157,8 +158,7 @@ static int check_items(struct rest_call *c, json_t *items)
     json_t *item, *ids = json_object();
     struct err e = {.code = ERR_SYSTEM};
     int r = ids ? 0 : err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach (items, i, item) {
         struct exec_request request;
         json_t *id = field_get(item, "id", NULL), *fields = r == 0 ? view(c->body, item) : NULL;
         if (r < 0)
@@ -184,7 +184,7 @@ static int check_items(struct rest_call *c, json_t *items)
     return r < 0 ? -1 : 0;
 }
 
-// ---- results -------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 static json_t *last_message(struct batch *b)
 {
@@ -257,7 +257,7 @@ static void take_result(struct batch *b, size_t index, json_t *object, const cha
     send_held(b);
 }
 
-// ---- items ---------------------------------------------------------------------------------------
+// ---- items --------------------------------------------------------------------------------------
 
 static void free_slot(struct slot *s)
 {
@@ -312,7 +312,8 @@ static void on_done(struct exec *x)
     pump(b);
 }
 
-// False: there was no memory, or the item is not what it was when it was checked: it has its result.
+// False: there was no memory, or the item is not what it was when it was checked: it has its
+// result.
 static bool start(struct slot *s)
 {
     struct batch *b = s->batch;
@@ -340,12 +341,13 @@ static bool has_place(const struct batch *b)
 {
     unsigned runs = places_most(b->call->rest->gate), others = runs / 4 ? runs / 4 : 1, own = 0;
     const struct batch *other;
-    TAILQ_FOREACH(other, &b->all->list, list)
-    own += strcmp(other->call->owner, b->call->owner) == 0 ? other->running : 0;
+    TAILQ_FOREACH (other, &b->all->list, list)
+        own += strcmp(other->call->owner, b->call->owner) == 0 ? other->running : 0;
     return own < (!runs ? BATCH_WINDOW_MAX : runs > others ? runs - others : 1);
 }
 
-// One item of each may always run, so all come to their end: while results are held, an earlier one is under way.
+// One item of each may always run, so all come to their end: while results are held, an earlier one
+// is under way.
 static bool has_room(const struct batch *b)
 {
     return !b->running || (b->held_bytes < BATCH_HELD && b->all->held_bytes < BATCH_HELD_ALL);
@@ -414,7 +416,7 @@ void batch_cancel(struct batch *b)
     pump(b);
 }
 
-// ---- the beginning and the end -------------------------------------------------------------------
+// ---- the beginning and the end ------------------------------------------------------------------
 
 static void on_alive(evutil_socket_t fd, short what, void *argument)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// call: see call.h.  Called by the HTTP server of the gate for every request below /api/v1; runs on the
-// gate's event loop.
+// call: see call.h.  Called by the HTTP server of the gate for every request below /api/v1; runs on
+// the gate's event loop.
 
 #include "rest/call.h"
 
@@ -14,13 +14,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "json/dump.h"
 #include "http/problem.h"
-#include "json/quick_json.h"
 #include "rest/batch.h"
 #include "rest/environments.h"
 #include "rest/keys.h"
 #include "rest/ndjson.h"
+#include "json/dump.h"
+#include "json/quick_json.h"
 
 enum {
     HELD_MAX = 256 << 20,   // bytes of bodies that all calls together hold
@@ -32,7 +32,7 @@ enum {
     RETRY_AFTER_S = 1,
 };
 
-// ---- answers -------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
 void rest_free(struct rest_call *c)
 {
@@ -225,7 +225,7 @@ void rest_fail_session(struct rest_call *c, const char *text, const struct err *
     fail(c, 409, error);
 }
 
-// ---- the request ---------------------------------------------------------------------------------
+// ---- the request --------------------------------------------------------------------------------
 
 static bool is_json(const struct http_exchange *x)
 {
@@ -234,18 +234,18 @@ static bool is_json(const struct http_exchange *x)
     return n == 16 && strncasecmp(type, "application/json", 16) == 0;
 }
 
-// Bytes of bodies that calls of the same caller hold; those only that go on without their client, and how many they
-// are.
+// Bytes of bodies that calls of the same caller hold; those only that go on without their client,
+// and how many they are.
 static size_t held_by_owner(const struct rest_call *c, bool alone, unsigned *ret_count)
 {
     const struct rest_call *other;
     size_t bytes = 0;
     *ret_count = 0;
-    TAILQ_FOREACH(other, &c->rest->calls, list)
-    if ((!alone || !other->x) && strcmp(other->owner, c->owner) == 0) {
-        bytes += other->held;
-        ++*ret_count;
-    }
+    TAILQ_FOREACH (other, &c->rest->calls, list)
+        if ((!alone || !other->x) && strcmp(other->owner, c->owner) == 0) {
+            bytes += other->held;
+            ++*ret_count;
+        }
     return bytes;
 }
 
@@ -324,7 +324,8 @@ static int read_json(struct rest_call *c)
     return -1;
 }
 
-// SECURITY: no connection bounds how many calls there are without a client; each has a box and its body in memory.
+// SECURITY: no connection bounds how many calls there are without a client; each has a box and its
+// body in memory.
 static bool may_go_on_alone(const struct rest_call *c)
 {
     unsigned count; // this one is among them
@@ -440,7 +441,7 @@ void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *b
     c->route->handle(c);
 }
 
-// ---- sessions ------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 static void set_timer(struct rest_call *c, int ms, event_callback_fn on_timer)
 {

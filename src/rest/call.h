@@ -4,9 +4,10 @@
 //
 //   1. A call is in the list of its server from the request until rest_free().
 //   2. call->x is NULL as soon as the client is gone or has its answer; nothing is sent then.
-//   3. Whatever goes on for a call (exec, op, timer) is its own and ends with it; only an exec, and a session
-//      that is being opened, outlive their client for a moment; and a call with a key (rest/keys.h), which goes
-//      on to its end: rest_is_wanted().
+//   3. Whatever goes on for a call (exec, op, timer) is its own and ends with it; only an exec, and
+//   a session
+//      that is being opened, outlive their client for a moment; and a call with a key
+//      (rest/keys.h), which goes on to its end: rest_is_wanted().
 
 #ifndef CONSTRICTOR_REST_CALL_H
 #define CONSTRICTOR_REST_CALL_H
@@ -17,14 +18,14 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
-#include "config/config.h"
 #include "check/check.h"
+#include "config/config.h"
 #include "exec/exec.h"
-#include "run/gate.h"
-#include "http/http.h"
 #include "files/scratch.h"
-#include "session/session.h"
+#include "http/http.h"
 #include "rest/route.h"
+#include "run/gate.h"
+#include "session/session.h"
 
 struct batch;
 struct batches;
@@ -96,7 +97,7 @@ void rest_drop_body(struct rest_call *c);       // it only waits for the answer 
 // The exchange is about to end: the call forgets it.
 struct http_exchange *rest_let_go(struct rest_call *c);
 
-// ---- answers; the call is gone afterwards --------------------------------------------------------------
+// ---- answers; the call is gone afterwards -------------------------------------------------------
 
 void rest_answer(struct rest_call *c, int status, json_t *body); // taken; NULL: memory is out
 void rest_fail(struct rest_call *c, int status, const char *code, const char *hint, const char *fmt,
@@ -108,10 +109,10 @@ void rest_fail_session(struct rest_call *c, const char *text, const struct err *
 // The HTTP status for an error.
 int rest_status(const struct err *e);
 
-// ---- sessions ------------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
-// Calls `then` with the session of c->id when it is open; `create`: a name that is not there is opened.
-// Answers itself when there is none.
+// Calls `then` with the session of c->id when it is open; `create`: a name that is not there is
+// opened. Answers itself when there is none.
 void rest_with_session(struct rest_call *c, bool create,
                        void (*then)(struct rest_call *c, struct session *s));
 // The same, and its files are the ones that its box shows (a fork has others).
@@ -122,7 +123,7 @@ void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *c, st
 // Fills c->plan from the configuration and the fields of a body.  -1: answered.
 int rest_make_plan(struct rest_call *c, const char *name);
 
-// ---- handlers ------------------------------------------------------------------------------------------
+// ---- handlers -----------------------------------------------------------------------------------
 
 void rest_execute(struct rest_call *c);
 void rest_batch(struct rest_call *c);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// environment_files: the routes /environments/{name}/export and .../import: an environment as one file.  Handlers of
-// rest/route.c; run in the gate.
+// environment_files: the routes /environments/{name}/export and .../import: an environment as one
+// file.  Handlers of rest/route.c; run in the gate.
 //
-// Memory stays flat: a file without a name in the state folder lies between the client and the porter, so that a slow
-// client never holds up the porter, and an error is told before the first byte of a file.
+// Memory stays flat: a file without a name in the state folder lies between the client and the
+// porter, so that a slow client never holds up the porter, and an error is told before the first
+// byte of a file.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,8 @@ struct rest_moving {
     struct share_part place;
 };
 
-// SECURITY: each of them may fill the disk by as much as an environment has, and does so until the client has all of
-// it, which takes as long as the client likes.  So there are few.
+// SECURITY: each of them may fill the disk by as much as an environment has, and does so until the
+// client has all of it, which takes as long as the client likes.  So there are few.
 static struct share moving = TAILQ_HEAD_INITIALIZER(moving);
 
 void rest_moving_free(struct rest_moving *m)
@@ -57,7 +58,7 @@ static struct rest_moving *begin(struct rest_call *c)
     return c->moving = m;
 }
 
-// ---- out ---------------------------------------------------------------------------------------------
+// ---- out ----------------------------------------------------------------------------------------
 
 static void on_sent(void *argument)
 {
@@ -105,7 +106,7 @@ void rest_export_environment(struct rest_call *c)
         rest_fail_err(c, &e);
 }
 
-// ---- in ----------------------------------------------------------------------------------------------
+// ---- in -----------------------------------------------------------------------------------------
 
 int rest_spool(const struct http_exchange *x, void *argument, uint64_t *ret_max)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// environments: the routes /environments and below: make, look at, change, remove; see env/envs.h.  Handlers of
-// rest/route.c; run in the gate.
+// environments: the routes /environments and below: make, look at, change, remove; see env/envs.h.
+// Handlers of rest/route.c; run in the gate.
 //
-//   1. A change is a job.  The answer comes when it has ended, or when the time of `wait` is over (202); with "stream"
+//   1. A change is a job.  The answer comes when it has ended, or when the time of `wait` is over
+//   (202); with "stream"
 //      it is lines of JSON, one for each step, the last one the whole state.
 //   2. A client that leaves does not end its job; DELETE of the job does.
 
@@ -18,9 +19,9 @@
 #include "base/text.h"
 #include "env/env_words.h"
 #include "env/envs.h"
-#include "env/warm_boxes.h"
 #include "env/packages.h"
 #include "env/preload.h"
+#include "env/warm_boxes.h"
 #include "rest/lines.h"
 
 enum {
@@ -64,7 +65,7 @@ static struct gate *gate_of(const struct rest_call *c)
     return c->rest->gate;
 }
 
-// ---- answers ---------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
 // The status of an answer about a job: the object of one that failed is an Error, too.
 static int status_of(const struct rest_call *c, const json_t *state)
@@ -88,7 +89,7 @@ static void answer_state(struct rest_call *c, json_t *state)
     lines_end(&c->job->lines, c);
 }
 
-// ---- jobs ------------------------------------------------------------------------------------------
+// ---- jobs ---------------------------------------------------------------------------------------
 
 static void on_progress(struct env_job *j, const json_t *state, void *argument)
 {
@@ -335,7 +336,7 @@ void rest_cancel_job(struct rest_call *c)
         rest_fail_err(c, &e);
 }
 
-// ---- environments ------------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 void rest_list_environments(struct rest_call *c)
 {

@@ -10,12 +10,12 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "env/envs.h"
-#include "run/network.h"
 #include "env/packages.h"
-#include "run/source.h"
 #include "rest/ndjson.h"
+#include "run/network.h"
+#include "run/source.h"
 
-// ---- what goes on --------------------------------------------------------------------------------
+// ---- what goes on -------------------------------------------------------------------------------
 
 static void on_done(struct exec *x)
 {
@@ -58,9 +58,10 @@ static void drop_nulls(json_t *files)
     json_t *file, *value;
     const char *key;
     void *next;
-    json_array_foreach(files, i, file)
-        json_object_foreach_safe(file, next, key, value) if (json_is_null(value))(void)
-            json_object_del(file, key);
+    json_array_foreach (files, i, file)
+        json_object_foreach_safe (file, next, key, value)
+            if (json_is_null(value))
+                (void)json_object_del(file, key);
 }
 
 int rest_check_brought(struct gate *g, json_t *body, struct err *e)
@@ -123,7 +124,7 @@ int rest_take_network(struct rest_call *c)
     return -1;
 }
 
-// ---- answers -------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
 static void fail_execution(struct rest_call *c, const struct exec *x)
 {
@@ -166,13 +167,14 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
     return ndjson_output(c->stream, stream, data);
 }
 
-// ---- POST /execute -------------------------------------------------------------------------------
+// ---- POST /execute ------------------------------------------------------------------------------
 
 json_t *rest_make_argv(json_t *body)
 {
     json_t *argv = json_pack("[s]", "<code>"), *item;
     size_t i;
-    json_array_foreach(field_get(body, "args", NULL), i, item)(void) json_array_append(argv, item);
+    json_array_foreach (field_get(body, "args", NULL), i, item)
+        (void)json_array_append(argv, item);
     return argv;
 }
 

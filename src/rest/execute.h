@@ -7,8 +7,8 @@
 
 #include "rest/call.h"
 
-// Starts an execution for a call: fills in what is the same for all.  `finish` answers, in on_done, and is
-// not called when the client is gone.
+// Starts an execution for a call: fills in what is the same for all.  `finish` answers, in on_done,
+// and is not called when the client is gone.
 void rest_start(struct rest_call *c, struct exec_request *request,
                 void (*finish)(struct rest_call *c, struct exec *x));
 
@@ -23,7 +23,8 @@ int rest_read_packages(struct gate *g, const char *owner, json_t *body, json_t *
 void rest_set_limits(const struct config *config, json_t *body, struct exec_request *request);
 json_t *rest_make_argv(json_t *body); // new
 
-// Checks fields 'environment' and 'packages' of the body; the second goes into c->packages.  -1: answered.
+// Checks fields 'environment' and 'packages' of the body; the second goes into c->packages.  -1:
+// answered.
 int rest_take_packages(struct rest_call *c);
 
 // Takes field 'network' of the body into c->network.  -1: answered.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fields: see fields.h.  SECURITY: bodies are hostile; a value is quoted in a message only shortened and
-// cleaned, and what is looked at is bounded by the size of the body, each value once.
+// fields: see fields.h.  SECURITY: bodies are hostile; a value is quoted in a message only
+// shortened and cleaned, and what is looked at is bounded by the size of the body, each value once.
 
 #include "rest/fields.h"
 
@@ -34,7 +34,7 @@ static const struct {
     [FIELD_NETWORK] = {"object", "\"off\", an array of rules, or an object of them"},
 };
 
-// ---- bounds --------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 static double larger(uint64_t a, uint64_t b)
 {
@@ -69,7 +69,7 @@ struct field_range field_range(const struct field *f, const struct config *c)
     return r;
 }
 
-// ---- words ---------------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 // The first characters of a foreign text, fit to be shown.
 static void quote(const char *text, size_t length, char *buf, size_t cap)
@@ -153,7 +153,7 @@ static int bad(const struct field *f, const char *place, struct err *e, const ch
     return -1;
 }
 
-// ---- one value -----------------------------------------------------------------------------------
+// ---- one value ----------------------------------------------------------------------------------
 
 // 5.0 is a whole number too.  From 2^53 on every double is one.
 static bool is_whole_number(double d)
@@ -245,8 +245,7 @@ static int check_strings(const struct field *f, const char *place, json_t *list,
     size_t i;
     json_t *item;
     char text[DESCRIBED_MAX];
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (json_is_string(item))
             continue;
         describe(item, text, sizeof text);
@@ -265,8 +264,7 @@ static int check_objects(const struct field *f, const char *place, const struct 
     size_t i;
     json_t *item;
     char deeper[PLACE_MAX], text[DESCRIBED_MAX];
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (!json_is_object(item)) {
             describe(item, text, sizeof text);
             return bad(f, place, e, "has %s at position %zu, but must be an array of objects", text,
@@ -306,7 +304,7 @@ static int check_value(const struct field *f, const char *place, const struct co
     return f->type == FIELD_OBJECTS ? check_objects(f, place, c, value, e) : 0;
 }
 
-// ---- a body --------------------------------------------------------------------------------------
+// ---- a body -------------------------------------------------------------------------------------
 
 static const struct field *find(const struct field *table, const char *name)
 {
@@ -338,8 +336,7 @@ static int check_table(const struct field *table, const char *place, const struc
 {
     const char *name;
     json_t *value;
-    json_object_foreach(body, name, value)
-    {
+    json_object_foreach (body, name, value) {
         const struct field *f = find(table, name);
         if (!f)
             return unknown_field(table, place, name, e);
@@ -363,7 +360,7 @@ int fields_check(const struct field *table, const struct config *c, json_t *body
     return check_table(table, "", c, body, e);
 }
 
-// ---- the schema ----------------------------------------------------------------------------------
+// ---- the schema ---------------------------------------------------------------------------------
 
 // A number without a point where it has no fraction.
 static json_t *number(double d)
@@ -501,7 +498,7 @@ json_t *fields_schema(const struct field *table, const struct config *c)
     return NULL;
 }
 
-// ---- reading a body ------------------------------------------------------------------------------
+// ---- reading a body -----------------------------------------------------------------------------
 
 json_t *field_get(json_t *body, const char *name, const char *other)
 {

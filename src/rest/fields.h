@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fields: what the JSON body of a request may hold, as a table of rows.  The same rows check a body and
-// describe it in the OpenAPI document, so that the document cannot say anything else than what is done.
-// Pure: touches nothing but its arguments.  Called by rest/call.c and rest/openapi.c in the gate.
+// fields: what the JSON body of a request may hold, as a table of rows.  The same rows check a body
+// and describe it in the OpenAPI document, so that the document cannot say anything else than what
+// is done. Pure: touches nothing but its arguments.  Called by rest/call.c and rest/openapi.c in
+// the gate.
 
 #ifndef CONSTRICTOR_REST_FIELDS_H
 #define CONSTRICTOR_REST_FIELDS_H
@@ -48,8 +49,8 @@ struct field {
     const char *choices;       // FIELD_STRING: "a|b"; NULL: any
     const char *same_as;       // another name of that field; both at once is an error
     const char *excludes;      // the same for another field: for the document, others check it
-    const char *
-        pattern; // of the string, of each of FIELD_STRINGS, of the keys of FIELD_OBJECT: others check it
+    const char *pattern; // of the string, of each of FIELD_STRINGS, of the keys of FIELD_OBJECT:
+                         // others check it
     json_t *(*together)(
         void); // new: what the fields of the table must be together: others check it
     const char *help;
@@ -62,8 +63,8 @@ struct field_range {
 };
 struct field_range field_range(const struct field *f, const struct config *c);
 
-// Is `body` an object of these fields and no others?  An optional field that is null counts as absent.
-// 0, or a negative code and `e`, which names the field.
+// Is `body` an object of these fields and no others?  An optional field that is null counts as
+// absent. 0, or a negative code and `e`, which names the field.
 int fields_check(const struct field *table, const struct config *c, json_t *body, struct err *e);
 
 // The JSON schema of a table, or of one row, new; NULL: memory is out.

@@ -2,10 +2,10 @@
 //
 // files: see files.h.  Runs in the gate, on files that hostile code made.
 //
-// SECURITY: a browser that opens a link is at the address of this server, where its page and its API
-// are.  So nothing that an artifact contains may run there: it is of the type that we say and no other
-// (nosniff), what could hold a script is saved and not shown (attachment), and if it is shown all the same
-// it is a document of no origin that may load nothing and run nothing (CSP).
+// SECURITY: a browser that opens a link is at the address of this server, where its page and its
+// API are.  So nothing that an artifact contains may run there: it is of the type that we say and
+// no other (nosniff), what could hold a script is saved and not shown (attachment), and if it is
+// shown all the same it is a document of no origin that may load nothing and run nothing (CSP).
 
 #include "rest/files.h"
 
@@ -59,10 +59,10 @@ bool rest_file_url(const char *base_url, const struct artifact *a, char *buf, si
     return false;
 }
 
-// ---- headers -------------------------------------------------------------------------------------
+// ---- headers ------------------------------------------------------------------------------------
 
-// What a browser may show itself: pictures that cannot hold a script, and text as text.  PDF is not among them:
-// its viewers do not work in a sandbox.
+// What a browser may show itself: pictures that cannot hold a script, and text as text.  PDF is not
+// among them: its viewers do not work in a sandbox.
 static bool is_shown(const char *type)
 {
     static const char *const types[] = {
@@ -106,7 +106,7 @@ void rest_file_headers(struct http_exchange *x, const char *path, const char *ty
     add_disposition(x, path, is_shown(type));
 }
 
-// ---- the route -----------------------------------------------------------------------------------
+// ---- the route ----------------------------------------------------------------------------------
 
 static void reply_unknown(struct http_exchange *x)
 {
@@ -132,8 +132,8 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
     http_serve_file(x, type, fd, a->size, etag);
 }
 
-// Below /static "plot.png" is called "plot_1f0c2a3b_20260131_120000.png": compat/set_container_run.c makes such links.
-// Takes the middle out again; "": there is none.
+// Below /static "plot.png" is called "plot_1f0c2a3b_20260131_120000.png":
+// compat/set_container_run.c makes such links. Takes the middle out again; "": there is none.
 static void plain_name(const char *given, char buf[256])
 {
     static const char middle[] = "_xxxxxxxx_00000000_000000"; // x: part of an id, 0: a digit

@@ -9,10 +9,10 @@
 #include "env/env_text.h"
 #include "env/envs.h"
 #include "files/scratch.h"
-#include "session/session.h"
 #include "files/store.h"
 #include "net/rule.h"
 #include "rest/keys.h"
+#include "session/session.h"
 
 // The numbers in the expressions.
 _Static_assert(KEYS_TEXT_MAX == 255, "FORM_KEY");
@@ -34,10 +34,10 @@ static json_t *list(json_t *items, size_t least, size_t most)
                      (json_int_t)least, "maxItems", (json_int_t)most);
 }
 
-// ---- requirements --------------------------------------------------------------------------------
+// ---- requirements -------------------------------------------------------------------------------
 
-// PEP 508 with the versions of PEP 440, as they are mostly written; other blanks and more of markers are taken, too.
-// Bounded, so that one is never too long.
+// PEP 508 with the versions of PEP 440, as they are mostly written; other blanks and more of
+// markers are taken, too. Bounded, so that one is never too long.
 #define DIGITS "[0-9]{1,8}"
 #define RELEASE DIGITS "(?:\\." DIGITS "){0,3}"
 #define SUFFIX "(?:(?:a|b|rc|\\.post|\\.dev)[0-9]{1,3})?"
@@ -64,7 +64,7 @@ json_t *form_requirements(const struct config *c, bool required, const char *hel
     return o;
 }
 
-// ---- network -------------------------------------------------------------------------------------
+// ---- network ------------------------------------------------------------------------------------
 
 #define LABEL "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9_])?"
 #define LAST "[A-Za-z](?:[A-Za-z0-9-]{0,30}[A-Za-z])?"
@@ -116,7 +116,7 @@ json_t *form_network(const char *help)
                      both, none, "description", help);
 }
 
-// ---- values and files ----------------------------------------------------------------------------
+// ---- values and files ---------------------------------------------------------------------------
 
 json_t *form_value(void)
 {

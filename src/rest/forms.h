@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// forms: how texts of requests are written, as regular expressions and JSON schemas for the OpenAPI document.  The
-// checks themselves are other modules'; what is named beside each form does it.  tests/api/test_openapi.py holds the
-// two against each other.  Where a check cannot be said as a regular expression (IDNA, ranges that must not end
-// before they begin), the form is what surely passes.  Pure; called by rest/route.c, fields.c, openapi.c.
+// forms: how texts of requests are written, as regular expressions and JSON schemas for the OpenAPI
+// document.  The checks themselves are other modules'; what is named beside each form does it.
+// tests/api/test_openapi.py holds the two against each other.  Where a check cannot be said as a
+// regular expression (IDNA, ranges that must not end before they begin), the form is what surely
+// passes.  Pure; called by rest/route.c, fields.c, openapi.c.
 
 #ifndef CONSTRICTOR_REST_FORMS_H
 #define CONSTRICTOR_REST_FORMS_H
@@ -16,9 +17,10 @@
 #define FORM_NO_NUL "^[^\\x00]*$"
 #define FORM_SOME "^[^\\x00]+$"
 
-// Where the server counts bytes of UTF-8, an expression counts characters.  So many signs of ASCII, fewer once there are
-// some of two bytes, and so on: whatever fits has few enough bytes, and texts in one script have just as many as they may.
-// Not more than that can be said here: of texts in several scripts the server takes a little more.
+// Where the server counts bytes of UTF-8, an expression counts characters.  So many signs of ASCII,
+// fewer once there are some of two bytes, and so on: whatever fits has few enough bytes, and texts
+// in one script have just as many as they may. Not more than that can be said here: of texts in
+// several scripts the server takes a little more.
 #define FORM_FEWER(sign, beyond, times) "(?!(?=" sign "*[^\\x00-" beyond "])" sign "{" times "})"
 #define FORM_BYTES(sign, more_than_2, more_than_3, more_than_4)                                    \
     FORM_FEWER(sign, "\\x7f", more_than_2)                                                         \
@@ -42,8 +44,8 @@
 #define FORM_JOB "^[A-Za-z0-9_]{1,32}$"
 #define FORM_PYTHON "^[0-9]{1,3}(?:\\.[0-9]{1,3}){0,2}$"
 
-// scratch_path() of files/scratch.h: names but "." and "..", with empty ones and "." between them, which count for
-// nothing.  In the path of a URL OpenAPI has no slashes: it is one name.
+// scratch_path() of files/scratch.h: names but "." and "..", with empty ones and "." between them,
+// which count for nothing.  In the path of a URL OpenAPI has no slashes: it is one name.
 #define FORM_FILE_SIGN "[^\\x00-\\x1f/\\x7f-\\x9f]"
 #define FORM_FILE_FIRST "[^\\x00-\\x1f./\\x7f-\\x9f]"
 #define FORM_FILE_NAME                                                                             \
@@ -56,7 +58,8 @@
                                                                      ")?){0,31}$"
 #define FORM_FILE_ONE "^" FORM_FILE_NAME "$"
 
-// keys_parse() of rest/keys.h: as it is, or in quotes as RFC 9651 writes strings; blanks behind it do not count.
+// keys_parse() of rest/keys.h: as it is, or in quotes as RFC 9651 writes strings; blanks behind it
+// do not count.
 #define FORM_KEY                                                                                   \
     "^(?:[!#-~](?:[ !#-~]{0,253}[!#-~])?|\"(?:[ !#-\\[\\]-~]|\\\\[ -~]){1,255}\")[ \\t]*$"
 

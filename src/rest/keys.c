@@ -2,8 +2,8 @@
 //
 // keys: see keys.h.
 //
-// SECURITY: what a caller sends is only ever hashed and compared: a key is found by the hash of its owner and its
-// text, so that nobody meets another's, whatever characters are in it.
+// SECURITY: what a caller sends is only ever hashed and compared: a key is found by the hash of its
+// owner and its text, so that nobody meets another's, whatever characters are in it.
 
 #include "rest/keys.h"
 
@@ -62,7 +62,7 @@ static int compare_owners(const void *a, const void *b)
     return strcmp(((const struct owner *)a)->name, ((const struct owner *)b)->name);
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 struct keys *keys_new(void)
 {
@@ -246,7 +246,7 @@ struct rest_key *keys_take(struct keys *k, const char *owner, const char *text, 
     return key;
 }
 
-// ---- answers -------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
 void keys_begin(struct rest_key *key, int status, const char *type)
 {
@@ -345,7 +345,7 @@ void keys_drop(struct rest_key *key)
     finish(key, false);
 }
 
-// ---- calls ---------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 int keys_parse(const char *value, char buf[KEYS_TEXT_MAX + 1])
 {
@@ -373,8 +373,7 @@ static int read_header(struct rest_call *c, char buf[KEYS_TEXT_MAX + 1])
     struct evkeyval *header;
     const char *value = NULL;
     bool twice = false;
-    TAILQ_FOREACH(header, evhttp_request_get_input_headers(c->x->ev), next)
-    {
+    TAILQ_FOREACH (header, evhttp_request_get_input_headers(c->x->ev), next) {
         if (strcasecmp(header->key, "Idempotency-Key") != 0)
             continue;
         twice = value != NULL;

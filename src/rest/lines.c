@@ -11,16 +11,16 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "json/dump.h"
 #include "http/head.h"
 #include "rest/call.h"
 #include "rest/keys.h"
+#include "json/dump.h"
 
 static const char *const types[] = {[LINES_NDJSON] = "application/x-ndjson",
                                     [LINES_EVENTS] = "text/event-stream",
                                     [LINES_OBJECT] = "application/json"};
 
-// ---- what the client wants -----------------------------------------------------------------------
+// ---- what the client wants ----------------------------------------------------------------------
 
 // The weight of a media range, 0 to 1000.
 static int weight(struct slice range)
@@ -69,7 +69,7 @@ void lines_init(struct lines *l, const struct http_exchange *x)
     *l = (struct lines){.form = accept && lines_wants_events(accept) ? LINES_EVENTS : LINES_NDJSON};
 }
 
-// ---- messages ------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 void lines_begin(struct lines *l, struct rest_call *c)
 {

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lines: the messages of a streamed answer, each sent as soon as there is one.  Two forms of the same messages:
+// lines: the messages of a streamed answer, each sent as soon as there is one.  Two forms of the
+// same messages:
 //
 //   application/x-ndjson   a line of JSON each; an empty line keeps an idle connection alive
-//   text/event-stream      an event each, with its name, a number that counts up from 1, and the JSON in one line
-//                          of `data:`; a comment keeps it alive.  For who says so in the header Accept.
+//   text/event-stream      an event each, with its name, a number that counts up from 1, and the
+//   JSON in one line
+//                          of `data:`; a comment keeps it alive.  For who says so in the header
+//                          Accept.
 //
 // And one object that is written piece by piece, for a batch that is no stream:
 //
 //   application/json       {"results": [a message, ...], and the members of the last message}
 //
-//   1. JSON has no line feed and no carriage return outside of its escapes, so no message breaks its frame.
-//   2. What was sent is also noted for the key of the call, if it has one (rest/keys.h), whoever still listens.
+//   1. JSON has no line feed and no carriage return outside of its escapes, so no message breaks
+//   its frame.
+//   2. What was sent is also noted for the key of the call, if it has one (rest/keys.h), whoever
+//   still listens.
 
 #ifndef CONSTRICTOR_REST_LINES_H
 #define CONSTRICTOR_REST_LINES_H

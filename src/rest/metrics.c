@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics: see metrics.h.  How many boxes there are is the keeper's knowledge: it is asked, and whoever asked us
-// meanwhile is answered together.  Runs in the gate.
+// metrics: see metrics.h.  How many boxes there are is the keeper's knowledge: it is asked, and
+// whoever asked us meanwhile is answered together.  Runs in the gate.
 
 #include "rest/metrics.h"
 
@@ -12,9 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "run/counters.h"
 #include "run/result.h"
 #include "session/session.h"
-#include "run/counters.h"
 
 #define TYPE "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,7 +28,7 @@ static struct {
     struct event *late;
 } metrics; // there is one in a gate
 
-// ---- the text ------------------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 
 static void head(FILE *f, const char *name, const char *type, const char *help)
 {
@@ -116,7 +116,7 @@ static void answer(struct http_exchange *x, const struct wire_status_reply *m)
         http_reply(x, 200, TYPE, text, length);
 }
 
-// ---- asking the keeper ---------------------------------------------------------------------------
+// ---- asking the keeper --------------------------------------------------------------------------
 
 static void answer_all(const struct wire_status_reply *m)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics: GET /metrics, in the text format that Prometheus reads.  Behind a key like everything else; where
-// there are several, behind the one that is named "metrics" (door.h).
+// metrics: GET /metrics, in the text format that Prometheus reads.  Behind a key like everything
+// else; where there are several, behind the one that is named "metrics" (door.h).
 
 #ifndef CONSTRICTOR_REST_METRICS_H
 #define CONSTRICTOR_REST_METRICS_H
 
-#include "run/gate.h"
 #include "http/http.h"
+#include "run/gate.h"
 
 // Adds the route.
 void rest_metrics_open(struct gate *g, struct http *h);

@@ -11,11 +11,11 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "rest/call.h"
+#include "rest/lines.h"
 #include "run/display.h"
 #include "json/dump.h"
 #include "json/encode.h"
-#include "rest/call.h"
-#include "rest/lines.h"
 
 enum {
     SEGMENTS_MAX = 1024, // changes between stdout and stderr that are remembered for a slow client
@@ -33,10 +33,13 @@ struct segment {
     size_t length;
 };
 
-// All that came on one stream, in one piece: the last line has it once more, and is made without a copy.
-//   1. sent <= due <= length: bytes that were sent; bytes whose turn has come, of which at most the beginning
+// All that came on one stream, in one piece: the last line has it once more, and is made without a
+// copy.
+//   1. sent <= due <= length: bytes that were sent; bytes whose turn has come, of which at most the
+//   beginning
 //      of a character is not sent.
-//   2. It is ours and, once it was given back, the run's as well; nothing is added from then on, so it stays
+//   2. It is ours and, once it was given back, the run's as well; nothing is added from then on, so
+//   it stays
 //      where it is.
 struct taken {
     unsigned users;
@@ -51,8 +54,8 @@ struct section {
     bool is_text;
 };
 
-// The last line, when it has much output: it is written as the client takes it, and there is no second copy of
-// the output for it.
+// The last line, when it has much output: it is written as the client takes it, and there is no
+// second copy of the output for it.
 struct last_line {
     char *json; // without the two texts; NULL: not begun
     struct section sections[2 * RUN_STREAMS + 1];
@@ -73,7 +76,7 @@ struct ndjson {
     struct segment segments[SEGMENTS_MAX]; // of what is not due yet, a ring; the last member
 };
 
-// ---- what came -----------------------------------------------------------------------------------
+// ---- what came ----------------------------------------------------------------------------------
 
 static void taken_unref(struct taken *t)
 {
@@ -112,7 +115,7 @@ static const char *taken_text(const struct taken *t)
     return t->data ? t->data : "";
 }
 
-// ---- lines ---------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 static void write_line(struct ndjson *n, json_t *message)
 {
@@ -142,7 +145,7 @@ size_t ndjson_whole(const char *data, size_t length)
     return length;
 }
 
-// ---- output --------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 // Remembers in which order the streams came; when there is no room, only how much.
 static void add_segment(struct ndjson *n, enum run_stream stream, size_t length)
@@ -189,7 +192,7 @@ static void send_rest(struct ndjson *n)
     }
 }
 
-// ---- the last line -------------------------------------------------------------------------------
+// ---- the last line ------------------------------------------------------------------------------
 
 // What cannot be left out of the line is put into it after all.
 static void fill(struct ndjson *n, json_t *object)
@@ -345,7 +348,7 @@ void ndjson_finish(struct ndjson *n, json_t *messages)
     pump(n);
 }
 
-// ---- the stream ----------------------------------------------------------------------------------
+// ---- the stream ---------------------------------------------------------------------------------
 
 static void on_alive(evutil_socket_t fd, short what, void *argument)
 {
@@ -403,7 +406,7 @@ bool ndjson_begun(const struct ndjson *n)
     return n->lines.begun;
 }
 
-// ---- messages ------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 // An item of display[]: its picture, and everything else of it.
 static json_t *display_message(json_t *item)
@@ -433,8 +436,8 @@ static json_t *display_message(json_t *item)
     return message;
 }
 
-// For clients that know nothing but "text": what was shown has one too, unless it is the last expression's value,
-// whose text follows anyway.
+// For clients that know nothing but "text": what was shown has one too, unless it is the last
+// expression's value, whose text follows anyway.
 static json_t *shown_message(json_t *object, json_t *item, size_t i)
 {
     json_t *message = display_message(item), *text = json_object_get(item, "text/plain"),
@@ -463,8 +466,8 @@ static json_t *lines_of(json_t *text)
     return list;
 }
 
-// What went wrong, in one line, for a client that knows nothing but "error": the exception; or the limit that
-// it met, whatever exception came of that.
+// What went wrong, in one line, for a client that knows nothing but "error": the exception; or the
+// limit that it met, whatever exception came of that.
 static json_t *error_line(json_t *object, json_t *error)
 {
     const char *type = json_string_value(json_object_get(error, "type"));
@@ -502,15 +505,15 @@ json_t *ndjson_messages(json_t *object)
     json_t *list = json_array(), *item, *value = json_object_get(object, "result");
     int failed = !list;
     size_t i;
-    json_array_foreach(json_object_get(object, "display"), i, item) failed |=
-        json_array_append_new(list, shown_message(object, item, i));
+    json_array_foreach (json_object_get(object, "display"), i, item)
+        failed |= json_array_append_new(list, shown_message(object, item, i));
     if (json_is_string(value))
         failed |=
             json_array_append_new(list, json_pack("{s:O, s:s}", "text", value, "stream", "result"));
     if (!json_is_true(json_object_get(object, "success")))
         failed |= json_array_append_new(list, error_message(object));
-    json_array_foreach(json_object_get(object, "files"), i, item) failed |=
-        json_array_append_new(list, json_pack("{s:O}", "file", item));
+    json_array_foreach (json_object_get(object, "files"), i, item)
+        failed |= json_array_append_new(list, json_pack("{s:O}", "file", item));
     failed |= json_array_append_new(
         list,
         json_pack("{s:O*, s:O*, s:O*, s:O*, s:O}", "verdict", json_object_get(object, "verdict"),

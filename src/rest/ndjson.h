@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ndjson: the answer to an execution as lines of JSON (or events: lines.h), each sent as soon as there is
-// something to say:
+// ndjson: the answer to an execution as lines of JSON (or events: lines.h), each sent as soon as
+// there is something to say:
 //
-//   {"text": "...", "stream": "stdout"}      output as it comes; the value of the last expression ("result")
-//   {"image": "...", "format": "png", ...}   what was shown: pictures in base64
-//   {"display": {"text/html": "..."}}        and everything else; also with its "text", if it has one
-//   {"error": "NameError: ...", "traceback": ["...", ...]}
+//   {"text": "...", "stream": "stdout"}      output as it comes; the value of the last expression
+//   ("result") {"image": "...", "format": "png", ...}   what was shown: pictures in base64
+//   {"display": {"text/html": "..."}}        and everything else; also with its "text", if it has
+//   one {"error": "NameError: ...", "traceback": ["...", ...]}
 //   {"file": {"path", "size", ...}}          what it left behind
-//   {"verdict": "ok", "success": true, "execution_id": ..., "execution": {...}}   the last one: the whole object
+//   {"verdict": "ok", "success": true, "execution_id": ..., "execution": {...}}   the last one: the
+//   whole object
 //
-//   1. Output goes through here and is kept, so that the last line has all of it; both are bounded by the
+//   1. Output goes through here and is kept, so that the last line has all of it; both are bounded
+//   by the
 //      run's output limit.
 //   2. What waits for a slow client in the connection is bounded by NDJSON_BACKLOG and one line.
 //   3. No half character is sent: its bytes wait for the rest of it.
@@ -46,8 +48,8 @@ int ndjson_output(struct ndjson *n, enum run_stream stream, struct evbuffer *dat
 // The run is done: gives it all output back, for its object.
 int ndjson_give_back(struct ndjson *n, struct run *r);
 
-// Sends what is left and then these messages; ends the exchange and frees the call.  Takes the array; NULL:
-// memory is out, and the stream is cut off.
+// Sends what is left and then these messages; ends the exchange and frees the call.  Takes the
+// array; NULL: memory is out, and the stream is cut off.
 void ndjson_finish(struct ndjson *n, json_t *messages);
 
 // All messages but the output, for the object of an execution; new.  NULL: memory is out.

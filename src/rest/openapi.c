@@ -14,10 +14,10 @@
 #include "rest/forms.h"
 #include "rest/keys.h"
 
-// ---- answers -------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------
 
-// A type is a JSON type, the name of an object below, or "[NAME]" for an array of them; a '?' at its end: may
-// be null.  A field whose help begins with '-' is not always there.
+// A type is a JSON type, the name of an object below, or "[NAME]" for an array of them; a '?' at
+// its end: may be null.  A field whose help begins with '-' is not always there.
 struct answer_field {
     const char *name, *type, *help;
 };
@@ -320,7 +320,7 @@ static json_t *answer_schema(const struct answer *a)
     return o;
 }
 
-// ---- routes --------------------------------------------------------------------------------------
+// ---- routes -------------------------------------------------------------------------------------
 
 static const char *method_name(enum http_method method)
 {

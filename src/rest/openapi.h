@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// openapi: the OpenAPI 3.1 document of the REST API, made of the table of routes and the tables of fields
-// that requests are checked with.
+// openapi: the OpenAPI 3.1 document of the REST API, made of the table of routes and the tables of
+// fields that requests are checked with.
 
 #ifndef CONSTRICTOR_REST_OPENAPI_H
 #define CONSTRICTOR_REST_OPENAPI_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rest: see rest.h.  Also the two routes that are about the server itself: health and the OpenAPI document.
+// rest: see rest.h.  Also the two routes that are about the server itself: health and the OpenAPI
+// document.
 
 #include "rest/rest.h"
 
@@ -11,9 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "compat/kernels.h"
 #include "rest/batch.h"
 #include "rest/call.h"
-#include "compat/kernels.h"
 #include "rest/keys.h"
 #include "rest/metrics.h"
 #include "rest/openapi.h"
@@ -22,7 +23,7 @@ enum { ALL_METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE }
 
 static struct rest *the_rest; // there is one in a gate
 
-// ---- the server itself ---------------------------------------------------------------------------
+// ---- the server itself --------------------------------------------------------------------------
 
 const char *rest_status_word(const struct gate *g)
 {
@@ -68,9 +69,10 @@ static void handle_health(struct http_exchange *x, void *argument)
     rest_health(c);
 }
 
-// ---- the beginning and the end -------------------------------------------------------------------
+// ---- the beginning and the end ------------------------------------------------------------------
 
-// A row for each path that is open without a key, and one for all others: rest/route.c tells them apart.
+// A row for each path that is open without a key, and one for all others: rest/route.c tells them
+// apart.
 static const struct http_route *make_routes(struct rest *rest)
 {
     enum { OPEN_MAX = 8, PATH_MAX_ = 64 };

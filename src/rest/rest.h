@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rest: the REST API below /api/v1, on top of exec, sessions, scratch and the store.  docs/rest.md is for
-// those who use it.  Runs in the gate; opened by cli/serve.c.
+// rest: the REST API below /api/v1, on top of exec, sessions, scratch and the store.  docs/rest.md
+// is for those who use it.  Runs in the gate; opened by cli/serve.c.
 
 #ifndef CONSTRICTOR_REST_REST_H
 #define CONSTRICTOR_REST_REST_H
 
 #include "base/err.h"
 #include "config/config.h"
-#include "run/gate.h"
 #include "http/http.h"
+#include "run/gate.h"
 
-// Adds all routes; what a gate has besides (sessions, store) is open already.  There is one in a gate.
+// Adds all routes; what a gate has besides (sessions, store) is open already.  There is one in a
+// gate.
 int rest_open(struct gate *g, struct http *h, const struct config *c, struct err *e);
 // Ends what goes on; before http_close().
 void rest_close(void);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// route: see route.h.  Pure but for the handlers that it names.  SECURITY: paths are hostile; a segment is
-// decoded exactly once, after the path was cut at its slashes, into a buffer of a fixed size.
+// route: see route.h.  Pure but for the handlers that it names.  SECURITY: paths are hostile; a
+// segment is decoded exactly once, after the path was cut at its slashes, into a buffer of a fixed
+// size.
 
 #include "rest/route.h"
 
@@ -16,7 +17,7 @@
 #include "rest/environments.h"
 #include "rest/forms.h"
 
-// ---- bodies --------------------------------------------------------------------------------------
+// ---- bodies -------------------------------------------------------------------------------------
 
 static const struct field file_fields[] = {
     {.name = "path",
@@ -401,7 +402,7 @@ static const struct field artifact_query[] = {
     {0},
 };
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 // clang-format off
 const struct rest_route rest_routes[] = {
@@ -500,7 +501,7 @@ const struct rest_route rest_routes[] = {
 };
 // clang-format on
 
-// ---- finding a row -------------------------------------------------------------------------------
+// ---- finding a row ------------------------------------------------------------------------------
 
 static int hex_value(char c)
 {

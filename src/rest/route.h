@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// route: the table of everything the REST API answers, and how a request finds its row.  The rows also
-// make the OpenAPI document (rest/openapi.c): to add something to the API, add a row.
+// route: the table of everything the REST API answers, and how a request finds its row.  The rows
+// also make the OpenAPI document (rest/openapi.c): to add something to the API, add a row.
 
 #ifndef CONSTRICTOR_REST_ROUTE_H
 #define CONSTRICTOR_REST_ROUTE_H
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "http/http.h"
 #include "files/scratch.h"
-#include "session/session.h"
+#include "http/http.h"
 #include "rest/fields.h"
+#include "session/session.h"
 
 struct rest_call;
 
@@ -25,10 +25,10 @@ enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };
 
 struct rest_route {
     enum http_method method; // GET stands for HEAD as well
-    const char *
-        path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the rest; NULL ends the table
-    bool open;  // no key needed
-    bool keyed; // minds the header Idempotency-Key: see keys.h
+    const char *path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the
+                      // rest; NULL ends the table
+    bool open;        // no key needed
+    bool keyed;       // minds the header Idempotency-Key: see keys.h
     enum route_body body;
     const struct field *fields; // BODY_JSON
     const struct field *query;  // NULL: none
@@ -56,8 +56,8 @@ enum route_found {
     ROUTE_TOO_LONG,
 };
 
-// Finds the row for a path as it was sent, still encoded, without query.  A '/' that is encoded within a
-// segment belongs to the name; in {path} it is a '/' like any other.
+// Finds the row for a path as it was sent, still encoded, without query.  A '/' that is encoded
+// within a segment belongs to the name; in {path} it is a '/' like any other.
 enum route_found route_find(const struct rest_route *table, enum http_method method,
                             const char *path, size_t length, struct route_match *ret,
                             unsigned *ret_allow);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session_files: the routes /sessions/{id}/files and below: files in the scratch folder of a session, and,
-// when it has ended, the artifacts that it left behind.  Handlers of rest/route.c; run in the gate.
+// session_files: the routes /sessions/{id}/files and below: files in the scratch folder of a
+// session, and, when it has ended, the artifacts that it left behind.  Handlers of rest/route.c;
+// run in the gate.
 //
-// SECURITY: what is asked of a live session is asked of its box (files/scratch.h), and what comes back is
-// served as a download that no browser shows within this server's origin (rest/show_file.c).
+// SECURITY: what is asked of a live session is asked of its box (files/scratch.h), and what comes
+// back is served as a download that no browser shows within this server's origin
+// (rest/show_file.c).
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +29,7 @@ static struct session *find_live(struct rest_call *c, struct err *e)
     return session_find(c->rest->gate, c->owner, c->id, e);
 }
 
-// ---- listing -------------------------------------------------------------------------------------
+// ---- listing ------------------------------------------------------------------------------------
 
 static int compare_paths(const void *path, const void *artifact)
 {
@@ -113,7 +115,7 @@ void rest_list_files(struct rest_call *c)
         list_kept(c, &e);
 }
 
-// ---- writing -------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
@@ -145,10 +147,11 @@ void rest_put_file(struct rest_call *c)
     rest_with_files(c, true, write_live);
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
-// A small file comes with one answer of its box and is answered from memory; so is any file where there is no state folder.
-// Others go through a file without a name, so that a slow client holds up no box, and a box no client.
+// A small file comes with one answer of its box and is answered from memory; so is any file where
+// there is no state folder. Others go through a file without a name, so that a slow client holds up
+// no box, and a box no client.
 //
 // SECURITY: no quota counts such a file, and it is there until the client has all of it.
 static struct share on_disk = TAILQ_HEAD_INITIALIZER(on_disk),
@@ -301,7 +304,7 @@ void rest_get_file(struct rest_call *c)
                                       .modified_ms = a.modified_ms});
 }
 
-// ---- removing ------------------------------------------------------------------------------------
+// ---- removing -----------------------------------------------------------------------------------
 
 static void on_deleted(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {

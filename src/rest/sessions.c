@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sessions: the routes /sessions and /sessions/{id}: open, look at, close, interrupt, undo, checkpoint, fork.
-// Handlers of rest/route.c; run in the gate.
+// sessions: the routes /sessions and /sessions/{id}: open, look at, close, interrupt, undo,
+// checkpoint, fork. Handlers of rest/route.c; run in the gate.
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "rest/call.h"
 #include "rest/execute.h"
 
-// ---- looking -------------------------------------------------------------------------------------
+// ---- looking ------------------------------------------------------------------------------------
 
 // The object of a session with the names that clients of other servers look for.
 static json_t *with_synonyms(json_t *session)
@@ -32,8 +32,7 @@ static json_t *by_name(json_t *list)
     json_t *o = json_object(), *session;
     size_t i;
     int failed = !o;
-    json_array_foreach(list, i, session)
-    {
+    json_array_foreach (list, i, session) {
         json_t *name = json_object_get(session, "name");
         if (!json_is_string(name))
             name = json_object_get(session, "session");
@@ -97,7 +96,7 @@ void rest_interrupt(struct rest_call *c)
     rest_answer(c, 200, json_pack("{s:s, s:b}", "session", s->id, "interrupted", interrupted));
 }
 
-// ---- opening -------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 // Files and variables are there, or not: then the session is of no use.
 static void finish_filling(struct rest_call *c, struct exec *x)
@@ -160,7 +159,7 @@ void rest_post_session(struct rest_call *c)
     rest_open_session(c, brings ? fill : show);
 }
 
-// ---- undo, checkpoint, fork ----------------------------------------------------------------------
+// ---- undo, checkpoint, fork ---------------------------------------------------------------------
 
 static void finish_action(struct rest_call *c, struct exec *x)
 {

@@ -16,7 +16,7 @@
 
 enum { URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
 
-// ---- objects -------------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 static json_t *time_json(int64_t ms)
 {
@@ -65,7 +65,7 @@ json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t 
     return all;
 }
 
-// ---- bytes ---------------------------------------------------------------------------------------
+// ---- bytes --------------------------------------------------------------------------------------
 
 static void set_modified(struct http_exchange *x, int64_t ms)
 {

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "config/code_policy.h"
 #include "check/check.h"
+#include "config/code_policy.h"
+#include "rest/call.h"
 #include "run/network.h"
 #include "run/source.h"
-#include "rest/call.h"
 
 static void on_done(struct check *k)
 {

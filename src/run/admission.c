@@ -39,9 +39,9 @@ unsigned places_most(const struct gate *g)
 static struct place_holder *find(const struct gate *g, const char *owner)
 {
     struct place_holder *p;
-    LIST_FOREACH(p, &g->holders, list)
-    if (strcmp(p->owner, owner) == 0)
-        return p;
+    LIST_FOREACH (p, &g->holders, list)
+        if (strcmp(p->owner, owner) == 0)
+            return p;
     return NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tally: what a gate has done since it began, in numbers, for GET /metrics (rest/metrics.c).  Counted where things end:
-// runs by exec.c, requests by request_log.c.
+// tally: what a gate has done since it began, in numbers, for GET /metrics (rest/metrics.c).
+// Counted where things end: runs by exec.c, requests by request_log.c.
 
 #ifndef CONSTRICTOR_RUN_COUNTERS_H
 #define CONSTRICTOR_RUN_COUNTERS_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refusals: system calls that code in a box tried and was denied, as the keeper tells of them (WIRE_DENIED),
-// added up for one run.  A box that is held has them (live.h); a run takes them with it when it is done.
+// refusals: system calls that code in a box tried and was denied, as the keeper tells of them
+// (WIRE_DENIED), added up for one run.  A box that is held has them (live.h); a run takes them with
+// it when it is done.
 
 #ifndef CONSTRICTOR_RUN_DENIALS_H
 #define CONSTRICTOR_RUN_DENIALS_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// display: see display.h.  SECURITY: everything here was written by the code in the box.  A picture is
-// passed on only if its base64 is exact and its bytes begin as a picture of that type does: whoever
-// shows it decodes it with rights of its own.
+// display: see display.h.  SECURITY: everything here was written by the code in the box.  A picture
+// is passed on only if its base64 is exact and its bytes begin as a picture of that type does:
+// whoever shows it decodes it with rights of its own.
 
 #include "run/display.h"
 
@@ -17,7 +17,7 @@
 static const char png[] = "image/png", jpeg[] = "image/jpeg";
 static const char original_of[] = "item";
 
-// ---- pictures ------------------------------------------------------------------------------------
+// ---- pictures -----------------------------------------------------------------------------------
 
 static unsigned number(const unsigned char *p, size_t bytes)
 {
@@ -92,9 +92,9 @@ json_t *display_original(json_t *object, size_t index)
 {
     size_t i;
     json_t *original;
-    json_array_foreach(json_object_get(object, "display_originals"), i,
-                       original) if (json_integer_value(json_object_get(original, original_of)) ==
-                                     (json_int_t)index) return original;
+    json_array_foreach (json_object_get(object, "display_originals"), i, original)
+        if (json_integer_value(json_object_get(original, original_of)) == (json_int_t)index)
+            return original;
     return NULL;
 }
 
@@ -114,7 +114,7 @@ void display_describe(const struct picture *p, char *buf, size_t cap)
     display_describe_size(type, p->size, buf, cap);
 }
 
-// ---- what a box sent -----------------------------------------------------------------------------
+// ---- what a box sent ----------------------------------------------------------------------------
 
 // [a-z]+/[a-z0-9.+-]+
 static bool is_mime(const char *text)
@@ -160,8 +160,9 @@ static json_t *take_item(json_t *item, size_t *room)
     const char *mime_type;
     int failed = !taken;
     if (json_object_size(item) <= DISPLAY_TYPES_MAX)
-        json_object_foreach(item, mime_type, value) if (is_fit(mime_type, value, room)) failed |=
-            json_object_set(taken, mime_type, value);
+        json_object_foreach (item, mime_type, value)
+            if (is_fit(mime_type, value, room))
+                failed |= json_object_set(taken, mime_type, value);
     if (failed) {
         json_decref(taken);
         return NULL;
@@ -194,8 +195,7 @@ static int take_originals(json_t *object, json_t *report, const int *places, siz
     json_t *list = json_array();
     int failed = !list;
     size_t i;
-    json_array_foreach(given, i, original)
-    {
+    json_array_foreach (given, i, original) {
         if (i >= DISPLAY_ITEMS_MAX)
             break;
         failed |= take_original(list, original, places, room);
@@ -226,8 +226,7 @@ int display_take(json_t *object, json_t *report)
     if (omitted < 0 || omitted > INT32_MAX)
         omitted = 0;
     memset(places, -1, sizeof places);
-    json_array_foreach(given, i, item)
-    {
+    json_array_foreach (given, i, item) {
         json_t *taken = i < DISPLAY_ITEMS_MAX ? take_item(item, &room) : NULL;
         failed |= i < DISPLAY_ITEMS_MAX && !taken;
         if (json_object_size(taken) == 0) {

@@ -9,14 +9,14 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "run/network.h"
 #include "net/rules.h"
+#include "run/network.h"
 
 enum { TEXT_MAX = 512, LOOK_MAX = 1024 }; // entries of a foreign list that are looked at
 
 static const char no_report[] = "the broker did not say in time what this run did in the network";
 
-// ---- one event -----------------------------------------------------------------------------------------
+// ---- one event ----------------------------------------------------------------------------------
 
 static const struct text_field {
     const char *name;
@@ -114,7 +114,7 @@ uint64_t events_take(json_t *events, json_t *from, bool box)
     return left_out;
 }
 
-// ---- usage ---------------------------------------------------------------------------------------------
+// ---- usage --------------------------------------------------------------------------------------
 
 static const char *const counts[] = {"connections", "requests", "bytes_up", "bytes_down"};
 
@@ -150,8 +150,7 @@ json_t *events_usage(json_t *report)
     json_t *o = take_counts(report), *hosts = json_array(), *item;
     json_int_t more = json_integer_value(json_object_get(report, "hosts_left_out"));
     size_t i;
-    json_array_foreach(json_object_get(report, "hosts"), i, item)
-    {
+    json_array_foreach (json_object_get(report, "hosts"), i, item) {
         json_t *host = i < EVENTS_HOSTS_MAX ? take_host(item) : NULL;
         if (host)
             (void)json_array_append_new(hosts, host);
@@ -168,7 +167,7 @@ json_t *events_usage(json_t *report)
     return NULL;
 }
 
-// ---- in words ------------------------------------------------------------------------------------------
+// ---- in words -----------------------------------------------------------------------------------
 
 static const char *text_of(json_t *event, const char *name)
 {
@@ -205,8 +204,8 @@ void events_describe(json_t *event, char *buf, size_t cap)
     text_sanitize(buf); // a cut may have left half a character
 }
 
-// What an error is about, the surer sign first: it has the very words of the refusal; it names what could not
-// be reached; its traceback does.
+// What an error is about, the surer sign first: it has the very words of the refusal; it names what
+// could not be reached; its traceback does.
 static bool is_about(json_t *error, json_t *event, unsigned sign)
 {
     static const struct {
@@ -233,7 +232,7 @@ bool events_hint(json_t *report, json_t *events, char *buf, size_t cap)
     return false;
 }
 
-// ---- the result ----------------------------------------------------------------------------------------
+// ---- the result ---------------------------------------------------------------------------------
 
 static int add_usage(json_t *object, const struct network_run *u)
 {
@@ -245,8 +244,8 @@ static int add_usage(json_t *object, const struct network_run *u)
     return failed;
 }
 
-// What "no events" means: which kinds there would have been had there been any.  Files are in no list: the
-// kernel refuses them by errno and tells nobody.
+// What "no events" means: which kinds there would have been had there been any.  Files are in no
+// list: the kernel refuses them by errno and tells nobody.
 static json_t *observed(const struct run *r)
 {
     json_t *list = json_array();

@@ -27,12 +27,12 @@
 #include "box/filter.h"
 #include "box/landlock.h"
 #include "check/check.h"
-#include "json/dump.h"
+#include "check/policy_layer.h"
 #include "env/env_porter.h"
 #include "run/network.h"
-#include "check/policy_layer.h"
-#include "wire/pulse.h"
 #include "run/run.h"
+#include "wire/pulse.h"
+#include "json/dump.h"
 
 enum { GATE_LINK_FD = 3 };
 
@@ -93,8 +93,8 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
     if (getppid() != facts->keeper)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
 #ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end, and read /proc
-    // What it needs is open, but for the files of the state folder.  An ordinary user's gate has that
-    // user's uid, but none of the files.
+    // What it needs is open, but for the files of the state folder.  An ordinary user's gate has
+    // that user's uid, but none of the files.
     int rows = facts->environments ? facts->environments_rows : -1;
     if (landlock_seal_both(facts->caps->landlock_abi, facts->state_folder, rows) < 0)
         return err_set(e, ERR_LAYER_MISSING, errno,
@@ -113,7 +113,7 @@ static int drop(struct keeper_facts *facts, int *sock, struct err *e)
     return 0;
 }
 
-// ---- what the keeper says later ------------------------------------------------------------------
+// ---- what the keeper says later -----------------------------------------------------------------
 
 static void on_files(struct gate *g, uint32_t present, const int *from, size_t count)
 {
@@ -213,13 +213,13 @@ static void relax(void)
 #endif
 }
 
-// A short run is over before a sleeping CPU has woken up, which takes 30-50 us in a virtual machine,
-// at every hand-over.  So with one run in the air the gate looks again for a moment before it sleeps:
-// that keeps this CPU awake, and leaves the other processes of the run to hand over on one of theirs.
-// With more runs there is always something to do, and looking would only take time from them.
-// A check takes longer than that moment, and looking would take time from it where both have one CPU: a quarter of it.
-// When the last one has ended, whoever waited for it may come with the next: that is looked for as well,
-// half as long, and not again before a run was there.
+// A short run is over before a sleeping CPU has woken up, which takes 30-50 us in a virtual
+// machine, at every hand-over.  So with one run in the air the gate looks again for a moment before
+// it sleeps: that keeps this CPU awake, and leaves the other processes of the run to hand over on
+// one of theirs. With more runs there is always something to do, and looking would only take time
+// from them. A check takes longer than that moment, and looking would take time from it where both
+// have one CPU: a quarter of it. When the last one has ended, whoever waited for it may come with
+// the next: that is looked for as well, half as long, and not again before a run was there.
 void gate_dispatch(struct gate *g)
 {
     enum { LOOK_US = 200, AGAIN_US = 100 };

@@ -3,7 +3,8 @@
 // gate: the process that talks to clients.  It parses everything hostile, so it gives up every
 // privilege first: no uid of anybody, no capabilities, no way to start a program.
 //
-// A gate that was started early learns the rest of its facts from the keeper, while it serves already.
+// A gate that was started early learns the rest of its facts from the keeper, while it serves
+// already.
 
 #ifndef CONSTRICTOR_RUN_GATE_H
 #define CONSTRICTOR_RUN_GATE_H
@@ -13,9 +14,9 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
-#include "run/link.h"
-#include "run/counters.h"
 #include "keeper/keeper.h"
+#include "run/counters.h"
+#include "run/link.h"
 
 struct artifact;
 TAILQ_HEAD(run_list, run);
@@ -58,8 +59,8 @@ struct gate {
     void *argument;
 };
 
-// Gives up what the keeper left but the descriptors of the plan, makes the event loop and the link to
-// the keeper.  Takes `sock`.
+// Gives up what the keeper left but the descriptors of the plan, makes the event loop and the link
+// to the keeper.  Takes `sock`.
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e);
 void gate_leave(struct gate *g);
 

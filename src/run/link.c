@@ -199,8 +199,8 @@ int link_open(struct link *l, struct event_base *base, int sock, struct err *e)
         l->free[l->free_count++] = (uint16_t)i;
     (void)fd_set_nonblock(sock, true);
     l->event = event_new(base, sock, EV_READ | EV_PERSIST, on_readable, l);
-    // Before what boxes say: the keeper told of a call that was denied before the box could go on, and the
-    // run whose result is there must not be over without it.
+    // Before what boxes say: the keeper told of a call that was denied before the box could go on,
+    // and the run whose result is there must not be over without it.
     if (l->event)
         (void)event_priority_set(l->event, 0);
     if (!l->event || event_add(l->event, NULL) < 0)

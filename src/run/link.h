@@ -18,8 +18,8 @@ struct live_box;
 // Somebody who asked for a box: part of a run or of a session that is opened.
 struct link_order {
     uint64_t ticket; // 0: nothing is asked for
-    // The answer: the descriptors of control, stdout, stderr, and those of the meter, all of them taken;
-    // NULL: refused, see m.
+    // The answer: the descriptors of control, stdout, stderr, and those of the meter, all of them
+    // taken; NULL: refused, see m.
     void (*on_box)(struct link_order *o, const struct wire_box *m, const int *fds);
 };
 
@@ -33,7 +33,8 @@ struct link {
     uint64_t generation;
     uint32_t free_count;
     uint16_t free[LINK_RUNS_MAX];
-    // A place is taken until the keeper has answered: `order` is NULL when nobody waits for it any more.
+    // A place is taken until the keeper has answered: `order` is NULL when nobody waits for it any
+    // more.
     struct {
         uint64_t ticket; // 0: free
         struct link_order *order;
@@ -49,7 +50,8 @@ struct link {
     void *room_argument;
     void (*on_status)(const struct wire_status_reply *m, void *argument);
     void *status_argument;
-    // INTERPRETER, ZYGOTE_READY, FAILED, FILES, NET_LINK and PORTER_LINK; the descriptors are borrowed.
+    // INTERPRETER, ZYGOTE_READY, FAILED, FILES, NET_LINK and PORTER_LINK; the descriptors are
+    // borrowed.
     void (*on_news)(const union wire_message *m, const int *fds, size_t count, void *argument);
     void *news_argument;
     // A box of the gate before this one; box 0: that was the last.  The descriptors are taken.
@@ -64,8 +66,8 @@ void link_close(struct link *l);
 
 // Asks for a box; the answer comes as on_box.  `m` has the limits filled in.
 int link_acquire(struct link *l, struct link_order *o, struct wire_acquire *m, struct err *e);
-// Nobody waits for it any more.  What was asked for is cancelled, and counts as unwanted until the keeper
-// is rid of it.
+// Nobody waits for it any more.  What was asked for is cancelled, and counts as unwanted until the
+// keeper is rid of it.
 void link_cancel(struct link *l, struct link_order *o);
 
 // From now on news of the box go to this one; and to nobody any more.

@@ -3,9 +3,10 @@
 // live: see live.h.
 //
 // Invariants:
-//   (1) datagrams of two frames are never mixed: only the first of `frames` is being sent, and the others
-//       wait until its last byte is out.
-//   (2) any callback may free the box; whoever called one looks at its guard before it touches the box.
+//   (1) datagrams of two frames are never mixed: only the first of `frames` is being sent, and the
+//       others wait until its last byte is out.
+//   (2) any callback may free the box; whoever called one looks at its guard before it touches the
+//       box.
 //   (3) once `silent`, nothing is read and nothing is sent: the box's end comes from the keeper.
 
 #include "run/live.h"
@@ -17,9 +18,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "files/scratch.h"
 #include "run/gate.h"
 #include "wire/pulse.h"
-#include "files/scratch.h"
 
 enum {
     READS_PER_EVENT = 16, // so that one flood does not starve the others
@@ -39,15 +40,16 @@ struct live_frame {
     char copy[];
 };
 
-// ---- the watchdog ------------------------------------------------------------------------------------
+// ---- the watchdog -------------------------------------------------------------------------------
 
-// The keeper is to know which box we are at, before anything of it is touched: one that holds us up is ended.
+// The keeper is to know which box we are at, before anything of it is touched: one that holds us up
+// is ended.
 static struct pulse *pulse_of(const struct live_box *b)
 {
     return b->gate && b->gate->facts ? b->gate->facts->pulse : NULL;
 }
 
-// ---- guards ------------------------------------------------------------------------------------------
+// ---- guards -------------------------------------------------------------------------------------
 
 void live_guard_begin(struct live_guard *g, struct live_box *b)
 {
@@ -64,7 +66,7 @@ bool live_guard_end(struct live_guard *g)
     return !g->freed;
 }
 
-// ---- the end of it -----------------------------------------------------------------------------------
+// ---- the end of it ------------------------------------------------------------------------------
 
 static void drop_frame(struct live_box *b, struct live_frame *f)
 {
@@ -98,7 +100,7 @@ static void give_up(struct live_box *b)
         b->user->on_garbage(b);
 }
 
-// ---- reading -----------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // Returns 0, or -EBADMSG for what no box says.  The box may be gone afterwards.
 static int take_frame(struct live_box *b)
@@ -145,8 +147,8 @@ static bool is_filed(const char *datagram, size_t length)
            h.total == length - sizeof h;
 }
 
-// One datagram.  True: there may be more, and the box is still there.  `ret_answered` is set when it was the
-// end of a result.
+// One datagram.  True: there may be more, and the box is still there.  `ret_answered` is set when
+// it was the end of a result.
 static bool read_datagram(struct live_box *b, bool *ret_answered)
 {
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
@@ -207,10 +209,10 @@ void live_read(struct live_box *b)
     read_datagrams(b, READS_AT_END, true);
 }
 
-// ---- listening ----------------------------------------------------------------------------------------
+// ---- listening ----------------------------------------------------------------------------------
 
-// What the one before had lent us may be gone with it.  Half a frame that is out already does no harm: the
-// box begins anew with the next one.
+// What the one before had lent us may be gone with it.  Half a frame that is out already does no
+// harm: the box begins anew with the next one.
 static void drop_borrowed(struct live_box *b)
 {
     for (struct live_frame *f = TAILQ_FIRST(&b->frames), *next; f; f = next) {
@@ -228,7 +230,7 @@ void live_listen(struct live_box *b, const struct live_user *user, void *owner)
     b->owner = owner;
 }
 
-// ---- sending -----------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 static unsigned run_flags(const struct live_box *b)
 {
@@ -247,7 +249,8 @@ static int send_pieces(struct live_box *b, enum frame_kind kind, const struct fr
     return n;
 }
 
-// Sends what can be sent now.  0, or a negative errno: -EAGAIN: the socket is full.  The box may be gone.
+// Sends what can be sent now.  0, or a negative errno: -EAGAIN: the socket is full.  The box may be
+// gone.
 static int send_frames(struct live_box *b)
 {
     for (struct live_frame *f; (f = TAILQ_FIRST(&b->frames));) {
@@ -318,7 +321,8 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
     if (first && copy && count <= PIECES_MAX &&
         send_pieces(b, kind, pieces, count, &offset) != -EAGAIN)
         return 0; // or it is gone, and its end is on the way
-    // SECURITY: a box that answers and does not read would have us keep a question for each of its answers.
+    // SECURITY: a box that answers and does not read would have us keep a question for each of its
+    // answers.
     struct live_frame *f =
         b->frame_count < FRAMES_MAX ? make_frame(kind, pieces, count, copy) : NULL;
     if (!f)
@@ -339,7 +343,7 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
     return n == -EAGAIN ? -ENOMEM : 0;
 }
 
-// ---- the beginning and the end -------------------------------------------------------------------------
+// ---- the beginning and the end ------------------------------------------------------------------
 
 static bool make_events(struct live_box *b)
 {

@@ -3,7 +3,8 @@
 // live: a box that the gate holds: its control socket, and who listens to it.  A run
 // has one for itself; a session keeps one and lends it to its runs.
 //
-// SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c; descriptors are refused.
+// SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c;
+// descriptors are refused.
 
 #ifndef CONSTRICTOR_RUN_LIVE_H
 #define CONSTRICTOR_RUN_LIVE_H
@@ -13,9 +14,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "run/denials.h"
 #include "run/link.h"
 #include "run/meter.h"
-#include "run/denials.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -66,8 +67,8 @@ struct live_box {
     bool *freed; // see struct live_guard
 };
 
-// Any callback may free the box.  One of these for each place on the stack that calls somebody and goes on
-// with the box; the inner ones tell the outer.
+// Any callback may free the box.  One of these for each place on the stack that calls somebody and
+// goes on with the box; the inner ones tell the outer.
 struct live_guard {
     struct live_box *box;
     bool freed, *outer;
@@ -81,12 +82,14 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
 // Closes our ends and fails the operations that are awaited; the box itself is the keeper's.
 void live_free(struct live_box *b);
 
-// A frame that another owner had lent, and that is not out yet, is dropped.  Between two runs the box's init keeps
-// output back; a box that sends some to a user without on_output breaks the protocol.
+// A frame that another owner had lent, and that is not out yet, is dropped.  Between two runs the
+// box's init keeps output back; a box that sends some to a user without on_output breaks the
+// protocol.
 void live_listen(struct live_box *b, const struct live_user *user, void *owner);
 
-// Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied (`copy`).
-// 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the way.
+// Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied
+// (`copy`). 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the
+// way.
 int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
               size_t count, bool copy);
 

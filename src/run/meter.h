@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// meter: what a box used, read by the gate itself from files of the box's cgroup that the keeper opened for
-// it.  Asking the keeper costs a run in a session two changes of process, which is more than a short run
-// itself; the kernel's numbers are the same.  Whatever is near a limit is still the keeper's to judge.
+// meter: what a box used, read by the gate itself from files of the box's cgroup that the keeper
+// opened for it.  Asking the keeper costs a run in a session two changes of process, which is more
+// than a short run itself; the kernel's numbers are the same.  Whatever is near a limit is still
+// the keeper's to judge.
 
 #ifndef CONSTRICTOR_RUN_METER_H
 #define CONSTRICTOR_RUN_METER_H
@@ -27,8 +28,8 @@ struct meter {
 void meter_open(struct meter *m, enum box_cgroup_kind kind, const int *fds, size_t count);
 void meter_close(struct meter *m);
 
-// What was used since the last time.  False: there is no meter, or the box is near a limit and only the
-// keeper can say which.  CPU times in `ret` are right in the second case too.
+// What was used since the last time.  False: there is no meter, or the box is near a limit and only
+// the keeper can say which.  CPU times in `ret` are right in the second case too.
 bool meter_read(struct meter *m, const struct wire_limits *limits, struct wire_usage *ret);
 
 #endif

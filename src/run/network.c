@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// network: see network.h: the policy, and what callers ask for.  What goes to the broker is network_run.c's.
-// Runs in the gate.
+// network: see network.h: the policy, and what callers ask for.  What goes to the broker is
+// network_run.c's. Runs in the gate.
 
 #include "run/network.h"
 
@@ -11,10 +11,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "run/network_internal.h"
 #include "net/policy.h"
+#include "run/network_internal.h"
 
-// ---- the policy ----------------------------------------------------------------------------------------
+// ---- the policy ---------------------------------------------------------------------------------
 
 int network_open(struct gate *g, struct err *e)
 {
@@ -34,8 +34,8 @@ int network_open(struct gate *g, struct err *e)
         free(n);
         return -1;
     }
-    // The file was broken after the start, and then a gate crashed: what runs goes on, without network for
-    // what is new until the file is mended.
+    // The file was broken after the start, and then a gate crashed: what runs goes on, without
+    // network for what is new until the file is mended.
     if (!n->policy && e)
         log_err(LOG_ERROR, e);
     g->network = n;
@@ -142,7 +142,7 @@ json_t *network_shown(const struct gate *g, const char *key, json_t *layer)
     return NULL;
 }
 
-// ---- what callers ask for ------------------------------------------------------------------------------
+// ---- what callers ask for -----------------------------------------------------------------------
 
 static int refuse(const struct gate *g, const char *key, struct err *e)
 {

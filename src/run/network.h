@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// network: what code may reach, as the gate sees it: the operator's policy for each key, what a caller asks
-// for, and the link to the broker (broker/broker.h), which decides and reports.  The gate never judges a
-// connection; whatever it gets wrong here, the broker goes by the operator's rules.
+// network: what code may reach, as the gate sees it: the operator's policy for each key, what a
+// caller asks for, and the link to the broker (broker/broker.h), which decides and reports.  The
+// gate never judges a connection; whatever it gets wrong here, the broker goes by the operator's
+// rules.
 //
-// A gate whose configuration gives nobody network has none of this: g->network is NULL, and every function
-// here takes that.
+// A gate whose configuration gives nobody network has none of this: g->network is NULL, and every
+// function here takes that.
 //
 // What a caller asked for is a layer: NULL (what the key has), json_false() (nothing), or
 // {"allow": [...], "deny": [...]}, normalised.
@@ -39,7 +40,7 @@ int network_reload(struct gate *g, int file, struct err *e);
 // A socket to the broker, taken; -1: there is no broker for the moment.
 void network_link(struct gate *g, int sock);
 
-// ---- keys ----------------------------------------------------------------------------------------------
+// ---- keys ---------------------------------------------------------------------------------------
 
 bool network_is_allowed(const struct gate *g, const char *key); // may it reach anything?
 unsigned network_generation(const struct gate *g); // another one: the policy was read again
@@ -49,8 +50,8 @@ json_t *network_shown(const struct gate *g, const char *key, json_t *layer);
 void network_describe(const struct gate *g, const char *key, const json_t *layer,
                       char buf[NETWORK_TEXT_MAX]);
 
-// What a caller wrote (NULL: nothing) becomes a layer, new.  0, or a negative code and `e`: not rules, or
-// more than the key has.
+// What a caller wrote (NULL: nothing) becomes a layer, new.  0, or a negative code and `e`: not
+// rules, or more than the key has.
 int network_parse(const struct gate *g, const char *key, const json_t *value, json_t **ret_layer,
                   struct err *e);
 // Does a box for this layer need sockets at all?
@@ -58,15 +59,15 @@ bool network_wants(const struct gate *g, const char *key, const json_t *layer);
 // May a run with this layer be in a session with that one, in a box of that kind?
 int network_fits(const json_t *session, bool networked, const json_t *call, struct err *e);
 
-// ---- one run -------------------------------------------------------------------------------------------
+// ---- one run ------------------------------------------------------------------------------------
 
 // `session` and `call` are layers, borrowed; NULL and memory is out.
 struct network_run *network_run_new(struct gate *g, const char *key, const char *id,
                                     json_t *session, json_t *call);
 void network_run_free(struct network_run *u); // fine with NULL
 
-// The box is there: tells the broker what it may reach.  True: there is no broker yet, and `then` comes
-// when there is one, or when the wait was too long.
+// The box is there: tells the broker what it may reach.  True: there is no broker yet, and `then`
+// comes when there is one, or when the wait was too long.
 bool network_enter(struct network_run *u, uint64_t box, void (*then)(void *argument),
                    void *argument);
 // The code is done: asks for the report.  Once, and only what was granted.

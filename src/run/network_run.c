@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// network_run: see network.h: the link to the broker, and the network of one run.  Runs in the gate, on its event
-// loop.
+// network_run: see network.h: the link to the broker, and the network of one run.  Runs in the
+// gate, on its event loop.
 //
 // Invariants:
-//   (1) a grant that was sent is kept, by its box, until the box is gone: a broker that is new gets all of
-//       them again.
-//   (2) at most one run waits for a report of a box.  Answers to questions that nobody waits for any more
-//       are counted (late), so that the report of one run is never taken for that of the next.
+//   (1) a grant that was sent is kept, by its box, until the box is gone: a broker that is new gets
+//       all of them again.
+//   (2) at most one run waits for a report of a box.  Answers to questions that nobody waits for
+//       any more are counted (late), so that the report of one run is never taken for that of the
+//       next.
 //   (3) nobody waits longer than NETWORK_WAIT_MS for the broker, and nobody at all when it is gone.
 
 #include <errno.h>
@@ -52,7 +53,7 @@ struct network_run {
     TAILQ_ENTRY(network_run) list; // all->waiting, when wait is not WAIT_NOTHING
 };
 
-// ---- waiting -------------------------------------------------------------------------------------------
+// ---- waiting ------------------------------------------------------------------------------------
 
 static void stop_waiting(struct network_run *u)
 {
@@ -144,7 +145,7 @@ static void wake_all(struct network *n, enum wait wait)
     }
 }
 
-// ---- the link ------------------------------------------------------------------------------------------
+// ---- the link -----------------------------------------------------------------------------------
 
 static void clear_queue(struct network *n)
 {
@@ -206,8 +207,8 @@ static void on_writable(evutil_socket_t fd, short what, void *argument)
     (void)event_del(n->writable);
 }
 
-// SECURITY: a broker that reads nothing (taken over, or stopped) costs a bounded amount of memory here, and
-// no time.
+// SECURITY: a broker that reads nothing (taken over, or stopped) costs a bounded amount of memory
+// here, and no time.
 static void post(struct network *n, const char *text, size_t length)
 {
     if (n->sock < 0)
@@ -255,8 +256,8 @@ static void on_report(struct network *n, json_t *report)
     wake(u);
 }
 
-// SECURITY: the broker talks to the outside; what it says is bounded by the datagram, and taken over by name
-// and type (events.c).
+// SECURITY: the broker talks to the outside; what it says is bounded by the datagram, and taken
+// over by name and type (events.c).
 static void on_readable(evutil_socket_t fd, short what, void *argument)
 {
     struct network *n = argument;
@@ -304,7 +305,7 @@ void network_link(struct gate *g, int sock)
     wake_all(n, WAIT_LINK);
 }
 
-// ---- one run -------------------------------------------------------------------------------------------
+// ---- one run ------------------------------------------------------------------------------------
 
 static json_t *layer_json(json_t *layer)
 {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// output: what a run prints, up to its limit, and what it says of itself.  Part of run.h.  The bytes come as OUTPUT
-// frames from the box's init (live.h).
+// output: what a run prints, up to its limit, and what it says of itself.  Part of run.h.  The
+// bytes come as OUTPUT frames from the box's init (live.h).
 
-#include "json/quick_json.h"
 #include "run/run.h"
+#include "json/quick_json.h"
 
 enum {
     RESULT_VALUES_MAX = 200000,
-    CUT_FACTOR =
-        64, // SECURITY: reading what nobody gets costs time; code that prints more is ended after all
+    CUT_FACTOR = 64, // SECURITY: reading what nobody gets costs time; code that prints more is
+                     // ended after all
 };
 
 static void stop(struct run *r)
 {
     run_stop(r, END_OUTPUT);
-    // The result may have come before the output was read: then the box was released already, or lives
-    // on, but what was cut must not look complete.
+    // The result may have come before the output was read: then the box was released already, or
+    // lives on, but what was cut must not look complete.
     if (r->end == END_DONE || r->end == END_OWN)
         r->end = END_OUTPUT;
 }
@@ -57,7 +57,7 @@ void run_on_output(struct live_box *b, enum live_stream stream, const char *data
         run_stop(r, END_CANCELLED);
 }
 
-// ---- the result ------------------------------------------------------------------------------------
+// ---- the result ---------------------------------------------------------------------------------
 
 // SECURITY: jansson spends some 70 bytes on each value, so a small frame of "{},{},..." could take
 // hundreds of megabytes.  The runner's own bounds are far below this one.

@@ -22,8 +22,8 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "run/display.h"
-#include "json/dump.h"
 #include "run/events.h"
+#include "json/dump.h"
 
 static const struct {
     const char *name;
@@ -48,7 +48,7 @@ int result_exit_status(const struct result *result)
     return result->has_exit_code ? result->exit_code & 0xff : result->verdict == VERDICT_OK ? 0 : 1;
 }
 
-// ---- the verdict -----------------------------------------------------------------------------------
+// ---- the verdict --------------------------------------------------------------------------------
 
 static bool scratch_is_full(const struct wire_usage *u, bool *ret_inodes)
 {
@@ -300,7 +300,7 @@ void result_judge(const struct run *r, struct result *res)
     set_hint(r, res);
 }
 
-// ---- the object --------------------------------------------------------------------------------------
+// ---- the object ---------------------------------------------------------------------------------
 
 static json_t *text_of(const struct run *r, enum run_stream stream)
 {
@@ -446,7 +446,8 @@ json_t *result_environment(const struct keeper_facts *facts)
 
 enum { VALUE_DEPTH_MAX = 64 }; // the runner sends no more than 32
 
-// SECURITY: how much is printed grows with depth times items, so depth is bounded before anything is.
+// SECURITY: how much is printed grows with depth times items, so depth is bounded before anything
+// is.
 bool result_is_shallow(json_t *value, int room)
 {
     size_t i;
@@ -456,8 +457,12 @@ bool result_is_shallow(json_t *value, int room)
         return true;
     if (room == 0)
         return false;
-    json_array_foreach(value, i, item) if (!result_is_shallow(item, room - 1)) return false;
-    json_object_foreach(value, key, item) if (!result_is_shallow(item, room - 1)) return false;
+    json_array_foreach (value, i, item)
+        if (!result_is_shallow(item, room - 1))
+            return false;
+    json_object_foreach (value, key, item)
+        if (!result_is_shallow(item, room - 1))
+            return false;
     return true;
 }
 
@@ -523,15 +528,15 @@ static json_t *take_variables(json_t *from)
                                           {"length", JSON_INTEGER}, {"text", JSON_STRING}};
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach(from, i, item)
-    {
+    json_array_foreach (from, i, item) {
         if (i >= VARIABLES_MAX)
             break;
         json_t *o = json_is_object(item) ? take_fields(item, fields, ARRAY_LEN(fields)) : NULL;
         json_t *shape = json_object_get(o, "shape"), *n;
         size_t k;
         bool fits = json_array_size(shape) <= SHAPE_MAX;
-        json_array_foreach(shape, k, n) fits = fits && json_is_integer(n);
+        json_array_foreach (shape, k, n)
+            fits = fits && json_is_integer(n);
         if (!fits)
             (void)json_object_del(o, "shape");
         if (json_object_get(o, "name") && json_object_get(o, "change"))
@@ -570,8 +575,7 @@ static int take_violations(json_t *object, json_t *report)
                                           {"layer", JSON_STRING}};
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach(json_object_get(report, "violations"), i, item)
-    {
+    json_array_foreach (json_object_get(report, "violations"), i, item) {
         json_t *o = i < VIOLATIONS_MAX && json_is_object(item)
                         ? take_fields(item, fields, ARRAY_LEN(fields))
                         : NULL;
@@ -596,7 +600,8 @@ static int take_over(json_t *object, const struct run *r)
     return failed | take_state(object, r->result) | display_take(object, r->result);
 }
 
-// What every result has and no run changes: a third of the work on a short one, if it were made each time.
+// What every result has and no run changes: a third of the work on a short one, if it were made
+// each time.
 static json_t *shared_isolation(struct gate *g)
 {
     if (!g->isolation) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// run: see run.h.  Everything read here from a box is hostile: lengths are bounded by frame.c and by
-// the output limit, and nothing that it says decides about verdict or usage.
+// run: see run.h.  Everything read here from a box is hostile: lengths are bounded by frame.c and
+// by the output limit, and nothing that it says decides about verdict or usage.
 
 #include "run/run.h"
 
@@ -31,7 +31,7 @@ static const struct live_user run_user;
 static void leave_queue(struct run *r);
 static void on_selected(struct run *r, const char *data, size_t length);
 
-// ---- timers ----------------------------------------------------------------------------------------
+// ---- timers -------------------------------------------------------------------------------------
 
 static void stop_timer(struct run *r)
 {
@@ -49,7 +49,7 @@ static bool set_timer(struct run *r, uint64_t ms, event_callback_fn call)
     return r->timer && event_add(r->timer, &when) == 0;
 }
 
-// ---- the end ---------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 // What was denied in it is this run's, also what threads of earlier runs tried meanwhile.
 static void take_refusals(struct run *r)
@@ -122,8 +122,9 @@ static void on_grace(evutil_socket_t fd, short what, void *argument)
     release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
 }
 
-// One that comes with the code may be there before the code listens, which then would lose the session for
-// nothing.  Later ones are not said twice: the code may be busy with what it does about the first.
+// One that comes with the code may be there before the code listens, which then would lose the
+// session for nothing.  Later ones are not said twice: the code may be busy with what it does about
+// the first.
 static void on_early(evutil_socket_t fd, short what, void *argument)
 {
     struct run *r = argument;
@@ -154,7 +155,7 @@ void run_stop(struct run *r, enum wire_end end)
         release(r, end);
 }
 
-// ---- what the box says -------------------------------------------------------------------------------
+// ---- what the box says --------------------------------------------------------------------------
 
 static void on_overdue(evutil_socket_t fd, short what, void *argument)
 {
@@ -202,8 +203,8 @@ static void finish_kept(struct run *r, enum wire_end end)
     done(r);
 }
 
-// It went well, quickly, and far from every limit: then all there is to know can be read here.  Not too often
-// in a row: the keeper bounds the CPU time of a session that it believes to be idle.
+// It went well, quickly, and far from every limit: then all there is to know can be read here.  Not
+// too often in a row: the keeper bounds the CPU time of a session that it believes to be idle.
 static bool is_short(struct run *r)
 {
     struct meter *m = &r->box->meter;
@@ -298,7 +299,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     done(r);
 }
 
-// ---- sending -----------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 static void on_sent(struct live_box *b)
 {
@@ -461,7 +462,7 @@ static const struct live_user run_user = {
     .on_ended = on_ended,
 };
 
-// ---- what waits for a box ----------------------------------------------------------------------------
+// ---- what waits for a box -----------------------------------------------------------------------
 
 static void fail_soon(evutil_socket_t fd, short what, void *argument)
 {
@@ -500,8 +501,9 @@ static void leave_queue(struct run *r)
 }
 
 // SECURITY: a run that is cancelled while it waits is over for its caller at once, but not for the
-// keeper, who may be making a box for it.  That counts like a run, or calls that are cancelled as soon as
-// they are sent would have no bound.  Who comes meanwhile waits here, where cancelling costs nothing.
+// keeper, who may be making a box for it.  That counts like a run, or calls that are cancelled as
+// soon as they are sent would have no bound.  Who comes meanwhile waits here, where cancelling
+// costs nothing.
 static bool has_room(const struct gate *g, unsigned more)
 {
     return !g->runs_max || g->running - g->held_count + more + g->link.unwanted <= g->runs_max;

@@ -12,8 +12,9 @@
 //   SETTLING   what it did in the network is awaited (run/network.h)
 //   DONE       on_done was called
 //
-// A run in a box of its own that meets a limit is ended with its box.  In a session it is interrupted:
-// the code sees KeyboardInterrupt, and when it stops within the grace time the box lives on.
+// A run in a box of its own that meets a limit is ended with its box.  In a session it is
+// interrupted: the code sees KeyboardInterrupt, and when it stops within the grace time the box
+// lives on.
 
 #ifndef CONSTRICTOR_RUN_RUN_H
 #define CONSTRICTOR_RUN_RUN_H
@@ -63,11 +64,14 @@ struct run_request {
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
     bool wheels;                 // it is the installer, which sees --find-links
-    // Of a run without a session: a box that is ready for it may wait (nursery.h); borrowed until on_box; NULL: none.
+    // Of a run without a session: a box that is ready for it may wait (nursery.h); borrowed until
+    // on_box; NULL: none.
     const struct nursery_ask *nursery;
-    // The box is there and the code not yet in it.  True: run_go() follows when the caller is ready.
+    // The box is there and the code not yet in it.  True: run_go() follows when the caller is
+    // ready.
     bool (*on_box)(struct run *r);
-    // The result is there and the box not yet gone; flags of the frame.  True: run_let_go() follows.
+    // The result is there and the box not yet gone; flags of the frame.  True: run_let_go()
+    // follows.
     bool (*on_answer)(struct run *r, unsigned flags);
     // Called when output came; may take it from the buffer (streaming) or leave it (collecting).
     // Negative: the reader is gone, the run is cancelled.
@@ -114,7 +118,8 @@ struct run {
 // Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
 struct run *run_start(struct gate *g, const struct run_request *request);
 
-// For on_box, before it touches files of a session whose box has those of a fork of it: puts its own in
+// For on_box, before it touches files of a session whose box has those of a fork of it: puts its
+// own in
 // place.  on_box is called again then.  False: memory is out.
 bool run_select(struct run *r);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// adopt: the ledger (ledger.h) as session.c keeps it, and what a gate does with it that replaces one which
-// crashed: it takes over the boxes that the keeper kept, and the sessions in them go on.
+// adopt: the ledger (ledger.h) as session.c keeps it, and what a gate does with it that replaces
+// one which crashed: it takes over the boxes that the keeper kept, and the sessions in them go on.
 
 #include <errno.h>
 #include <poll.h>
@@ -14,13 +14,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/utf8.h"
-#include "session/session_internal.h"
-#include "run/network.h"
 #include "net/rules.h"
+#include "run/network.h"
+#include "session/session_internal.h"
 
 enum { ADOPT_MS = 5000 };
 
-// ---- the ledger --------------------------------------------------------------------------------------
+// ---- the ledger ---------------------------------------------------------------------------------
 
 void ledger_open_entry(struct session *s)
 {
@@ -90,7 +90,7 @@ void ledger_touch(const struct session *s, bool busy)
     s->entry->used_ms = s->used_ms;
 }
 
-// ---- after a crash -----------------------------------------------------------------------------------
+// ---- after a crash ------------------------------------------------------------------------------
 
 static int by_box(const void *a, const void *b)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// epitaph: see epitaph.h.  In a ring the oldest is overwritten.  Only a question for a session that is not
-// there looks through one, and that from the newest on.
+// epitaph: see epitaph.h.  In a ring the oldest is overwritten.  Only a question for a session that
+// is not there looks through one, and that from the newest on.
 
 #include "session/ended.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// epitaph: which sessions there were and why they ended, so that whoever asks for one is told what became
-// of it.  In memory, the last few thousand; called by session.c.
+// epitaph: which sessions there were and why they ended, so that whoever asks for one is told what
+// became of it.  In memory, the last few thousand; called by session.c.
 
 #ifndef CONSTRICTOR_SESSION_ENDED_H
 #define CONSTRICTOR_SESSION_ENDED_H
@@ -11,7 +11,8 @@
 
 #include "session/session.h"
 
-// Several rings, by owner: one key that opens and closes sessions all day cannot push out all others'.
+// Several rings, by owner: one key that opens and closes sessions all day cannot push out all
+// others'.
 enum { EPITAPH_RINGS = 16, EPITAPHS_MAX = 256, EPITAPHS_SHOWN = 20 };
 
 struct epitaphs;

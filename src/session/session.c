@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session: see session.h: the tables, opening, finding, ending.  What happens in the box is home.c's.  Runs in
-// the gate, on its event loop.
+// session: see session.h: the tables, opening, finding, ending.  What happens in the box is
+// home.c's.  Runs in the gate, on its event loop.
 
 #include "session/session.h"
 
@@ -16,11 +16,11 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "config/code_policy.h"
-#include "json/encode.h"
 #include "env/envs.h"
-#include "session/session_internal.h"
-#include "run/network.h"
 #include "env/warm_boxes.h"
+#include "run/network.h"
+#include "session/session_internal.h"
+#include "json/encode.h"
 
 #define ID_PREFIX "ses_"
 
@@ -35,7 +35,7 @@ const char *const session_end_words[SESSION_END_MAX] = {
 #undef X
 };
 
-// ---- tables ----------------------------------------------------------------------------------------
+// ---- tables -------------------------------------------------------------------------------------
 
 static unsigned hash(const char *a, const char *b)
 {
@@ -122,7 +122,7 @@ struct session *session_lookup(struct sessions *all, const char *owner, const ch
     return NULL;
 }
 
-// ---- idle or not -------------------------------------------------------------------------------------
+// ---- idle or not --------------------------------------------------------------------------------
 
 int64_t session_now_ms(void)
 {
@@ -148,7 +148,8 @@ void session_leave_idle(struct session *s)
     (void)event_del(s->expiry);
 }
 
-// How long it may stay from now on.  With --session-sweep its end waits for the next of those moments.
+// How long it may stay from now on.  With --session-sweep its end waits for the next of those
+// moments.
 static struct timeval idle_time(const struct session *s)
 {
     uint64_t ms = s->plan.idle_ms, every_ms = s->all->config->session_sweep_ms;
@@ -174,7 +175,7 @@ void session_become_idle(struct session *s)
     (void)event_add(s->expiry, &wait);
 }
 
-// ---- the end -----------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void session_free(struct session *s)
 {
@@ -211,7 +212,7 @@ void session_explain(const struct session *s, struct err *e)
             session_end_words[s->end]);
 }
 
-// ---- opening -----------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 void session_plan_init(const struct gate *g, struct session_plan *plan)
 {
@@ -324,8 +325,8 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
         on_open(s, NULL, argument); // may close it, and then the home is gone
 }
 
-// The longest idle session makes room: of this owner when it has its share already, else of anybody.
-// `spared`: not one of this home; may be NULL.
+// The longest idle session makes room: of this owner when it has its share already, else of
+// anybody. `spared`: not one of this home; may be NULL.
 static int make_room(struct sessions *all, const char *owner, const struct home *spared,
                      struct err *e)
 {
@@ -356,8 +357,8 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
     struct err e;
     // The keeper was told the configuration's CPU time, which holds for it while it is idle.
     // One that has run something can be given no more files where scratch is read-only.
-    // SECURITY: in such a box code of packages has run, which under a policy is looked at first, and which could
-    // have changed what the policy works with.
+    // SECURITY: in such a box code of packages has run, which under a policy is looked at first,
+    // and which could have changed what the policy works with.
     if (!g->nursery || plan->limits.readonly || plan->policed ||
         code_policy_mode(g->facts->config) != CODE_OPEN ||
         plan->cpu_ms != g->facts->config->cpu_ms ||
@@ -498,7 +499,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t branc
     return fork;
 }
 
-// ---- finding -----------------------------------------------------------------------------------------
+// ---- finding ------------------------------------------------------------------------------------
 
 struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e)
 {
@@ -536,7 +537,7 @@ unsigned sessions_count(const struct gate *g, const char *owner)
     return t ? t->count : 0;
 }
 
-// ---- all of them -------------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 int sessions_open(struct gate *g, const struct config *c, struct err *e)
 {
@@ -582,7 +583,7 @@ void sessions_close(struct gate *g)
     g->sessions = NULL;
 }
 
-// ---- for people --------------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------
 
 static json_t *time_json(int64_t ms)
 {
@@ -626,9 +627,9 @@ int64_t sessions_oldest_ms(const struct gate *g)
     const struct session *s;
     if (!g->sessions)
         return oldest_ms;
-    TAILQ_FOREACH(s, &g->sessions->open, all_list)
-    if (s->created_ms < oldest_ms)
-        oldest_ms = s->created_ms;
+    TAILQ_FOREACH (s, &g->sessions->open, all_list)
+        if (s->created_ms < oldest_ms)
+            oldest_ms = s->created_ms;
     return oldest_ms;
 }
 
@@ -637,8 +638,8 @@ json_t *sessions_json(struct gate *g, const char *owner)
     json_t *open = json_array(),
            *ended = epitaphs_json(g->sessions->epitaphs, owner, session_now_ms());
     struct session *s;
-    TAILQ_FOREACH(s, &g->sessions->open, all_list)
-    if (strcmp(s->owner, owner) == 0)
-        (void)json_array_append_new(open, session_json(s));
+    TAILQ_FOREACH (s, &g->sessions->open, all_list)
+        if (strcmp(s->owner, owner) == 0)
+            (void)json_array_append_new(open, session_json(s));
     return json_pack("{s:o, s:o}", "sessions", open, "ended", ended);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session: a box that lives across runs and keeps variables.  It belongs to the key that opened it, runs
-// one thing at a time in the order of asking, ends by itself when nobody uses it, and leaves a note behind
-// that says why it ended.  (An MCP session is another thing: mcp/protocol/client.h.)
+// session: a box that lives across runs and keeps variables.  It belongs to the key that opened it,
+// runs one thing at a time in the order of asking, ends by itself when nobody uses it, and leaves a
+// note behind that says why it ended.  (An MCP session is another thing: mcp/protocol/client.h.)
 //
 // A session and its forks share one box, of which each has a branch: see box/branch.h.
 
@@ -16,8 +16,8 @@
 
 #include "base/err.h"
 #include "config/config.h"
-#include "run/live.h"
 #include "files/scratch.h"
+#include "run/live.h"
 #include "wire/wire.h"
 
 struct gate;
@@ -90,7 +90,7 @@ struct session {
     int64_t created_ms, used_ms; // since 1970
     struct scratch_list files;   // exec.c: as they were after the last run
     unsigned files_writes;       // exec.c: box->writes at that time
-    json_t *file_ids;            // compat/kernels.c: what a caller calls its files, by name; or NULL
+    json_t *file_ids; // compat/kernels.c: what a caller calls its files, by name; or NULL
     // session.c
     struct event *expiry;
     struct event *warm; // it has a box already, and on_open comes with this
@@ -114,28 +114,32 @@ void session_plan_init(const struct gate *g, struct session_plan *plan);
 bool session_is_id(const char *text);
 int session_check_name(const char *text, size_t length, struct err *e);
 
-// Opens; `done` comes later, exactly once, with the session or NULL and the error, unless the session or
-// the gate is closed before.  NULL and `e`: refused at once.  At the cap the longest idle session makes
-// room, first one of the same owner; with none idle: ERR_BUSY.
+// Opens; `done` comes later, exactly once, with the session or NULL and the error, unless the
+// session or
+// the gate is closed before.  NULL and `e`: refused at once.  At the cap the longest idle session
+// makes room, first one of the same owner; with none idle: ERR_BUSY.
 struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,
                              void (*done)(struct session *s, const struct err *error,
                                           void *argument),
                              void *argument, struct err *e);
-// By handle or by name, of this owner only.  NULL and `e`, which says what became of it if it ever was.
+// By handle or by name, of this owner only.  NULL and `e`, which says what became of it if it ever
+// was.
 struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e);
 // The same for an id that has ended: SESSION_OPEN: never heard of it.  `ret_ms`: when it ended.
 enum session_end session_epitaph(struct gate *g, const char *owner, const char *text,
                                  int64_t *ret_ms);
 
-// A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes again.
+// A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes
+// again.
 struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e);
 uint32_t session_next_branch(struct session *s); // a number for it
 bool session_is_shared(const struct session *s); // it has forks, or is one
 // May there be a fork with this name (NULL: none)?  0, or a negative code and `e`.
 int session_check_fork(struct session *s, const char *name, struct err *e);
 
-// The files in the box's scratch are those of whichever branch ran last.  Calls `then` when they are this
-// session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they cannot be had.
+// The files in the box's scratch are those of whichever branch ran last.  Calls `then` when they
+// are this session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they
+// cannot be had.
 struct session_visit;
 struct session_visit *session_visit(struct session *s,
                                     void (*then)(struct session *s, const struct err *error,
@@ -148,10 +152,12 @@ void session_close(struct session *s, enum session_end why);
 // KeyboardInterrupt for what runs now.  0, or -1 and `e`: nothing runs.
 int session_interrupt(struct session *s, struct err *e);
 
-// {"session", "name", "state": "opening|idle|busy", "execution_count", "created_at", "last_used_at",
+// {"session", "name", "state": "opening|idle|busy", "execution_count", "created_at",
+// "last_used_at",
 //  "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "network", "forked_from"}: new.
 json_t *session_json(const struct session *s);
-// Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended": [...]}: new.
+// Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended":
+// [...]}: new.
 json_t *sessions_json(struct gate *g, const char *owner);
 int64_t sessions_oldest_ms(const struct gate *g); // when the oldest was opened; INT64_MAX: none
 unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
@@ -160,7 +166,7 @@ unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
 void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *argument),
                       void *argument);
 
-// ---- for run.c -------------------------------------------------------------------------------------
+// ---- for run.c ----------------------------------------------------------------------------------
 
 // The run wants its turn: run_enter() comes at once or later.  0, or a negative code and `e`.
 int session_join(struct session *s, struct run *r, struct err *e);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// home: see home.h: whose turn it is in a box that sessions live in, and how it ends.  Called by run.c through
-// the second half of session.h.
+// home: see home.h: whose turn it is in a box that sessions live in, and how it ends.  Called by
+// run.c through the second half of session.h.
 
 #include "session/session_internal.h"
 
@@ -31,7 +31,7 @@ struct home *home_new(struct sessions *all)
     return h;
 }
 
-// ---- the end -----------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void home_refuse(struct home *h, const struct session *only, const struct err *e)
 {
@@ -70,8 +70,7 @@ static void home_ended(struct home *h, enum session_end why)
     struct err e = {0};
     struct session *s;
     h->ending = true;
-    TAILQ_FOREACH(s, &h->mates, mates)
-    {
+    TAILQ_FOREACH (s, &h->mates, mates) {
         session_retire(s, why);
         session_explain(s, &e);
         home_refuse(h, s, &e);
@@ -144,11 +143,11 @@ void session_close(struct session *s, enum session_end why)
     session_explain(s, &e);
     home_refuse(h, s, &e);
     struct session *other;
-    TAILQ_FOREACH(other, &h->mates, mates)
-    if (other->state != SESSION_ENDING) {
-        forget_branch(s); // the box goes on, for its forks
-        return;
-    }
+    TAILQ_FOREACH (other, &h->mates, mates)
+        if (other->state != SESSION_ENDING) {
+            forget_branch(s); // the box goes on, for its forks
+            return;
+        }
     h->ending = true;
     if (s->on_open)
         s->on_open(NULL, &e, s->open_argument);
@@ -162,7 +161,7 @@ void session_close(struct session *s, enum session_end why)
     home_free(h);
 }
 
-// ---- turns -------------------------------------------------------------------------------------------
+// ---- turns --------------------------------------------------------------------------------------
 
 static void enter(struct home *h, struct run *r)
 {
@@ -262,10 +261,10 @@ int session_interrupt(struct session *s, struct err *e)
     return 0;
 }
 
-// ---- code without a caller -----------------------------------------------------------------------------
+// ---- code without a caller ----------------------------------------------------------------------
 
-// Its caller went away with the gate before this one, or was freed.  It is interrupted; when it stops, the
-// session goes on.
+// Its caller went away with the gate before this one, or was freed.  It is interrupted; when it
+// stops, the session goes on.
 static void drained(struct home *h)
 {
     struct session *s;
@@ -274,8 +273,8 @@ static void drained(struct home *h)
     if (h->timer)
         (void)event_del(h->timer);
     home_rest(h);
-    TAILQ_FOREACH(s, &h->mates, mates)
-    ledger_touch(s, false);
+    TAILQ_FOREACH (s, &h->mates, mates)
+        ledger_touch(s, false);
     home_next(h);
 }
 
@@ -295,7 +294,8 @@ static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
     drained(b->owner);
 }
 
-// The run of the gate before this one may never have been sent to its end, or its result may have been read.
+// The run of the gate before this one may never have been sent to its end, or its result may have
+// been read.
 static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct home *h = argument;
@@ -337,8 +337,8 @@ void home_drain(struct home *h)
                             .tv_usec = (suseconds_t)(ms % 1000) * 1000};
     struct session *s;
     h->draining = true;
-    TAILQ_FOREACH(s, &h->mates, mates)
-    ledger_touch(s, true); // the next gate must know, too
+    TAILQ_FOREACH (s, &h->mates, mates)
+        ledger_touch(s, true); // the next gate must know, too
     live_listen(h->box, &drain_user, h);
     if (!h->timer)
         h->timer = evtimer_new(h->all->gate->base, on_drain_over, h);
@@ -368,9 +368,9 @@ void home_forget_branch(struct home *h, uint32_t branch)
 {
     struct session *other;
     char *meta = NULL;
-    TAILQ_FOREACH(other, &h->mates, mates)
-    if (other->state != SESSION_ENDING)
-        break;
+    TAILQ_FOREACH (other, &h->mates, mates)
+        if (other->state != SESSION_ENDING)
+            break;
     if (!other ||
         asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", branch) < 0)
         return;
@@ -396,7 +396,7 @@ static void forget_branch(struct session *s)
     home_forget_branch(h, s->branch);
 }
 
-// ---- files of a fork -----------------------------------------------------------------------------------
+// ---- files of a fork ----------------------------------------------------------------------------
 
 struct session_visit {
     struct run *run;

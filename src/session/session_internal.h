@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// home: what session.c, home.c and adopt.c share: the table of sessions, and the box that a session and its
-// forks live in.  Nobody else includes it.
+// home: what session.c, home.c and adopt.c share: the table of sessions, and the box that a session
+// and its forks live in.  Nobody else includes it.
 //
 // Invariants:
-//   (1) a session is in both hash tables (by name only if it has one) until it ends; from then on there is
-//       an epitaph, and the object stays only as long as its home.
+//   (1) a session is in both hash tables (by name only if it has one) until it ends; from then on
+//       there is an epitaph, and the object stays only as long as its home.
 //   (2) a home's box is lent to home->running, or drained, or idle.
-//   (3) a session is in the lists of idle ones exactly when it is open and has no run going on or waiting.
+//   (3) a session is in the lists of idle ones exactly when it is open and has no run going on or
+//       waiting.
 
 #ifndef CONSTRICTOR_SESSION_SESSION_INTERNAL_H
 #define CONSTRICTOR_SESSION_SESSION_INTERNAL_H
@@ -16,11 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "session/ended.h"
 #include "run/gate.h"
-#include "wire/ledger.h"
 #include "run/run.h"
+#include "session/ended.h"
 #include "session/session.h"
+#include "wire/ledger.h"
 
 enum { SESSION_BUCKETS = 1024, TENANT_BUCKETS = 64 };
 

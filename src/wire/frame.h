@@ -50,9 +50,10 @@ enum frame_kind {
     FRAME_EXIT,    // box -> gate: struct frame_exit, when the user process is gone
     FRAME_READY,   // box -> keeper: parked, every layer up; carries the scratch descriptor
     FRAME_FAILED,  // box -> keeper: struct frame_failed, a step of the recipe failed
-    FRAME_FILE,  // gate -> box: struct frame_file, path, bytes: list, read, write files in scratch
-    FRAME_FILED, // box -> gate: struct frame_filed, entries or bytes, in one datagram
-    FRAME_OUTPUT, // box -> gate: bytes that the code printed; the flags are 0 for stdout, 1 for stderr
+    FRAME_FILE,   // gate -> box: struct frame_file, path, bytes: list, read, write files in scratch
+    FRAME_FILED,  // box -> gate: struct frame_filed, entries or bytes, in one datagram
+    FRAME_OUTPUT, // box -> gate: bytes that the code printed; the flags are 0 for stdout, 1 for
+                  // stderr
     FRAME_KIND_MAX
 };
 
@@ -82,12 +83,13 @@ struct frame_failed {
     int32_t errnum;
 };
 
-// SECURITY: a file travels as bytes, never as a descriptor.  Code in the box can hold a lock of the file for as long
-// as it likes, and whoever reads or writes the file waits for that lock: so only the box itself does.
+// SECURITY: a file travels as bytes, never as a descriptor.  Code in the box can hold a lock of the
+// file for as long as it likes, and whoever reads or writes the file waits for that lock: so only
+// the box itself does.
 //
-// A file is replaced in steps, so that no reader sees half of it: CREATE makes a file with a temporary name in the
-// same folder and writes the first bytes, WRITE adds bytes, COMMIT gives the file the name that was asked for, ABORT
-// removes it.  `ticket` is the same in all of them.
+// A file is replaced in steps, so that no reader sees half of it: CREATE makes a file with a
+// temporary name in the same folder and writes the first bytes, WRITE adds bytes, COMMIT gives the
+// file the name that was asked for, ABORT removes it.  `ticket` is the same in all of them.
 enum frame_file_op {
     FILE_LIST =
         1, // of the whole folder; no path.  One or more FILED frames, all but the last with `more`

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ledger: what a gate must know of its sessions to go on after another gate has crashed.  Memory that the
-// keeper maps before it forks the first gate and shares with every gate after it; the keeper itself never
-// reads it.  Writing costs no system call.
+// ledger: what a gate must know of its sessions to go on after another gate has crashed.  Memory
+// that the keeper maps before it forks the first gate and shares with every gate after it; the
+// keeper itself never reads it.  Writing costs no system call.
 //
-// SECURITY: a gate that was taken over may leave anything here.  Whoever reads it checks lengths, terminates
-// strings, and takes an entry only for a box that the keeper says is there.
+// SECURITY: a gate that was taken over may leave anything here.  Whoever reads it checks lengths,
+// terminates strings, and takes an entry only for a box that the keeper says is there.
 
 #ifndef CONSTRICTOR_WIRE_LEDGER_H
 #define CONSTRICTOR_WIRE_LEDGER_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pulse: what the gate lets the keeper see of its life: see keeper/watchdog.h.  Shared memory that the keeper maps before
-// it forks the gate; writing costs no system call.
+// pulse: what the gate lets the keeper see of its life: see keeper/watchdog.h.  Shared memory that
+// the keeper maps before it forks the gate; writing costs no system call.
 
 #ifndef CONSTRICTOR_WIRE_PULSE_H
 #define CONSTRICTOR_WIRE_PULSE_H

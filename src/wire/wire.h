@@ -5,7 +5,8 @@
 // Every message is one SOCK_SEQPACKET datagram: a header, a struct of fixed size, and descriptors.
 // There is nothing to parse: a receiver checks version, type and length against one table and takes
 // the struct as it is; strings are fixed arrays that the receiver terminates itself.  The one
-// message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading it.
+// message with a tail is ZYGOTE_READY, whose bounded report the keeper passes on without reading
+// it.
 //
 //   gate -> keeper    ACQUIRE  CANCEL  RELEASE  INTERRUPT  STATUS  MEASURE
 //   keeper -> gate    BOX, ADOPT (+ control)  DENIED  ENDED  MEASURED  STATUS_REPLY
@@ -14,7 +15,8 @@
 //   keeper -> zygote  SPAWN (+ control, cgroup descriptors, and a socket for the slot's new stem)
 //   keeper -> stem    SPAWN (+ control, cgroup descriptors)
 //   stem -> keeper    SPAWNED (+ pidfd)  EXITED
-//   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)  EXITED
+//   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with
+//   network)  EXITED
 //   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
 //   keeper -> porter  NET_LINK (+ a socket to the gate)
 //   keeper -> sampler SAMPLE
@@ -71,8 +73,8 @@ enum wire_type {
     WIRE_TYPE_MAX
 };
 
-// SECURITY: what a compiler puts between two members travels as well, and would be whatever lay there
-// before.  So there is nothing: here it does not compile.
+// SECURITY: what a compiler puts between two members travels as well, and would be whatever lay
+// there before.  So there is nothing: here it does not compile.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
@@ -91,8 +93,8 @@ struct wire_limits {
     uint32_t processes;
     uint32_t inodes;
     uint32_t open_files;
-    uint32_t
-        readonly; // 1: code cannot write to scratch; only files that are brought before it are there
+    uint32_t readonly; // 1: code cannot write to scratch; only files that are brought before it are
+                       // there
 };
 
 // Why a box was ended.  The first that is set wins; END_OWN means that nobody ended it.
@@ -133,8 +135,8 @@ struct wire_acquire {
     struct wire_limits limits;
 };
 
-// Nobody wants the box of this ACQUIRE any more.  BOX comes all the same, once: a refusal as soon as
-// nothing is left of the work for it, or the box, if that was on its way already.
+// Nobody wants the box of this ACQUIRE any more.  BOX comes all the same, once: a refusal as soon
+// as nothing is left of the work for it, or the box, if that was on its way already.
 struct wire_cancel {
     struct wire_header h;
     uint64_t ticket;
@@ -156,13 +158,14 @@ struct wire_status {
     struct wire_header h;
 };
 
-// A run in a kept box is over, or is about to begin: what was used since the last time, and how much CPU
-// time there is from here on.
+// A run in a kept box is over, or is about to begin: what was used since the last time, and how
+// much CPU time there is from here on.
 enum wire_measure_how {
     MEASURE_KEPT, // cpu_ms: a run begins, 0: it is over
-    MEASURE_ONCE, // a run begins, and the box is not kept from here on: as if it were fresh, to its end
-    // No run, and the box must do nothing while it waits for one: cpu_ms is all that it may use until then.
-    // Sent again it asks for the figures anew, and gives no more time.
+    MEASURE_ONCE, // a run begins, and the box is not kept from here on: as if it were fresh, to its
+                  // end
+    // No run, and the box must do nothing while it waits for one: cpu_ms is all that it may use
+    // until then. Sent again it asks for the figures anew, and gives no more time.
     MEASURE_WAIT,
     MEASURE_TAKEN, // it belongs to a session from here on, which may keep threads; no answer
 };
@@ -182,8 +185,8 @@ struct wire_measured {
     struct wire_usage usage; // CPU time since the last MEASURE; the rest of the box's whole life
 };
 
-// To a gate that replaces another: a kept box that is still there, with its descriptors.  The last of them
-// has box 0 and no descriptors.
+// To a gate that replaces another: a kept box that is still there, with its descriptors.  The last
+// of them has box 0 and no descriptors.
 struct wire_adopt {
     struct wire_header h;
     uint64_t box;
@@ -205,8 +208,8 @@ struct wire_box {
     char hint[WIRE_TEXT_MAX];
 };
 
-// What code in a box tried and was denied: the call and which of its kind (box/denial.h), and how often since
-// the last time.  All of it is there before the ENDED or MEASURED of its run.
+// What code in a box tried and was denied: the call and which of its kind (box/denial.h), and how
+// often since the last time.  All of it is there before the ENDED or MEASURED of its run.
 enum { WIRE_DENIED_OMITTED = -1 }; // in place of a number: calls that no row was left for
 struct wire_denied {
     struct wire_header h;
@@ -301,14 +304,14 @@ struct wire_net_box {
     uint64_t box;
 };
 
-// A socket between gate and broker, or porter; both get one end whenever one of them is new.  Without a descriptor:
-// there is none, for the moment.
+// A socket between gate and broker, or porter; both get one end whenever one of them is new.
+// Without a descriptor: there is none, for the moment.
 struct wire_net_link {
     struct wire_header h;
 };
 
-// A look at one box, or at the locks of the whole host (box 0), that the keeper cannot take itself: the kernel may make
-// the one who looks wait for a lock that a box holds.  Bits of `what`:
+// A look at one box, or at the locks of the whole host (box 0), that the keeper cannot take itself:
+// the kernel may make the one who looks wait for a lock that a box holds.  Bits of `what`:
 enum wire_sample_what {
     SAMPLE_PROCESSES = 1, // what its processes hold and use
     SAMPLE_SOCKETS = 2,   // what the kernel may hold for its TCP and UDP sockets

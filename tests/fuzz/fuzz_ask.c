@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of broker/ask_words: any bytes as a question of a box's Python side.  Built and run by `make fuzz`.
+// Fuzz target of broker/ask_words: any bytes as a question of a box's Python side.  Built and run
+// by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of porter/bundle: any bytes as a bundle.  What is taken has good paths that go together and the totals that
-// it says, and written again it is the same bytes.  Built and run by `make fuzz`.
+// Fuzz target of porter/bundle: any bytes as a bundle.  What is taken has good paths that go
+// together and the totals that it says, and written again it is the same bytes.  Built and run by
+// `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

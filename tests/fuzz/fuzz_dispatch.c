@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of the MCP dispatch: the input is what a client writes, line by line, in both eras.  Each
-// request is answered exactly once or still in flight, and every answer is a JSON-RPC message.  There
-// is no keeper, so nothing is run.  Built and run by `make fuzz`.
+// Fuzz target of the MCP dispatch: the input is what a client writes, line by line, in both eras.
+// Each request is answered exactly once or still in flight, and every answer is a JSON-RPC message.
+// There is no keeper, so nothing is run.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcp/protocol/mcp.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/mcp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -60,7 +60,8 @@ static void one_line(struct mcp *m, struct mcp_session *s, struct mcp_outlet *ou
     }
 }
 
-// Making a server takes half a second under the sanitizers: it is used for many inputs, each in a session of its own.
+// Making a server takes half a second under the sanitizers: it is used for many inputs, each in a
+// session of its own.
 enum { INPUTS_EACH = 500 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

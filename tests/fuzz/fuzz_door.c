@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of http/head, http/origin, http/door and http/jwt: the input is what a stranger sends before
-// anything is known of him: a head, perhaps with a body in chunks behind it.
+// Fuzz target of http/head, http/origin, http/door and http/jwt: the input is what a stranger sends
+// before anything is known of him: a head, perhaps with a body in chunks behind it.
 
 #undef NDEBUG
 #include <assert.h>

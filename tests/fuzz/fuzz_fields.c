@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of the REST API's request: the first byte picks a route and a method, then comes a path, a NUL byte
-// and a body.  Built and run by `make fuzz`.
+// Fuzz target of the REST API's request: the first byte picks a route and a method, then comes a
+// path, a NUL byte and a body.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of files/scratch_path: the input is a row of FILED frames from a hostile box, each with its
-// length (two bytes, low first) before it, and then a path from a client.  Built and run by `make fuzz`.
+// Fuzz target of files/scratch_path: the input is a row of FILED frames from a hostile box, each
+// with its length (two bytes, low first) before it, and then a path from a client.  Built and run
+// by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

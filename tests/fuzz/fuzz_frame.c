@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of wire/frame: the input is a row of datagrams from a hostile box, each with its length
-// (two bytes, low first) before it.  Built and run by `make fuzz`.
+// Fuzz target of wire/frame: the input is a row of datagrams from a hostile box, each with its
+// length (two bytes, low first) before it.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of mcp/transport/headers: the input is lines, as a stranger could send them: "Name: value" headers up
-// to an empty line, then the body of a request.  Built and run by `make fuzz`.
+// Fuzz target of mcp/transport/headers: the input is lines, as a stranger could send them: "Name:
+// value" headers up to an empty line, then the body of a request.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

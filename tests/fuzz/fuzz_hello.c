@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of broker/hello: any bytes as the beginning of a TLS connection.  A prefix of what is a whole
-// ClientHello never is a bad one, and never names another host.  Built and run by `make fuzz`.
+// Fuzz target of broker/hello: any bytes as the beginning of a TLS connection.  A prefix of what is
+// a whole ClientHello never is a bad one, and never names another host.  Built and run by `make
+// fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

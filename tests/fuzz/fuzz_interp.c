@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of keeper/interp: any bytes as the answer of an interpreter, or as a file in its cache.
-// Built and run by `make fuzz`.
+// Fuzz target of keeper/interp: any bytes as the answer of an interpreter, or as a file in its
+// cache. Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of what stands around secrets and of small readers of headers: the first byte picks one.  A request that gets
-// a login is still one request, with one Host and one Authorization.  Built and run by `make fuzz`.
+// Fuzz target of what stands around secrets and of small readers of headers: the first byte picks
+// one.  A request that gets a login is still one request, with one Host and one Authorization.
+// Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of broker/query: any bytes as a question to a box's resolver.  What is read can be answered, and
-// the answer is a message about the same question.  Built and run by `make fuzz`.
+// Fuzz target of broker/query: any bytes as a question to a box's resolver.  What is read can be
+// answered, and the answer is a message about the same question.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

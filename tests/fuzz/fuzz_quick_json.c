@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of json/quick_json: what it reads is what jansson reads, and it reads nothing that jansson refuses.  Built
-// and run by `make fuzz`.
+// Fuzz target of json/quick_json: what it reads is what jansson reads, and it reads nothing that
+// jansson refuses.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of broker/request: any bytes as HTTP requests.  However they are cut into pieces, the same
-// heads are found at the same places.  Built and run by `make fuzz`.
+// Fuzz target of broker/request: any bytes as HTTP requests.  However they are cut into pieces, the
+// same heads are found at the same places.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

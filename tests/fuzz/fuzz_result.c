@@ -22,11 +22,9 @@ static void check_display(const json_t *o)
     const char *mime_type;
     size_t i, total = 0;
     assert(json_is_array(list) && json_array_size(list) <= DISPLAY_ITEMS_MAX);
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         assert(json_object_size(item) > 0 && json_object_size(item) <= DISPLAY_TYPES_MAX);
-        json_object_foreach(item, mime_type, value)
-        {
+        json_object_foreach (item, mime_type, value) {
             struct picture p;
             assert(json_is_string(value) && strchr(mime_type, '/'));
             total += json_string_length(value);
@@ -34,8 +32,7 @@ static void check_display(const json_t *o)
                 assert(display_picture(item, &p) && p.width && p.height);
         }
     }
-    json_array_foreach(json_object_get(o, "display_originals"), i, item)
-    {
+    json_array_foreach (json_object_get(o, "display_originals"), i, item) {
         struct picture p;
         assert(display_picture(item, &p));
         total += strlen(p.base64);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of mcp/tools/schema: a schema and a value, parted by a NUL byte.  Real schemas are our own;
-// here both are hostile.  Built and run by `make fuzz`.
+// Fuzz target of mcp/tools/schema: a schema and a value, parted by a NUL byte.  Real schemas are
+// our own; here both are hostile.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

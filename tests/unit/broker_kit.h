@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// broker_kit: a whole broker in a process of its own, of which the test plays the keeper, the gate, a box (in a
-// network namespace that the kit makes), the resolver outside and the servers outside.  Used by
-// test_broker.c, test_broker_life.c and test_broker_hard.c.
+// broker_kit: a whole broker in a process of its own, of which the test plays the keeper, the gate,
+// a box (in a network namespace that the kit makes), the resolver outside and the servers outside.
+// Used by test_broker.c, test_broker_life.c and test_broker_hard.c.
 
 #ifndef CONSTRICTOR_BROKER_KIT_H
 #define CONSTRICTOR_BROKER_KIT_H
@@ -55,7 +55,7 @@ static inline void wait_readable(int fd)
     assert_int_equal(poll(&p, 1, KIT_WAIT_MS), 1);
 }
 
-// ---- the resolver outside --------------------------------------------------------------------------
+// ---- the resolver outside -----------------------------------------------------------------------
 
 // Names say what it answers: a-B-C-D.anything.test is that address.
 static struct {
@@ -239,7 +239,7 @@ static inline void dns_stop(void)
     fd_close(&dns.stop[1]);
 }
 
-// ---- a box -----------------------------------------------------------------------------------------
+// ---- a box --------------------------------------------------------------------------------------
 
 static struct {
     pid_t pid;
@@ -440,8 +440,8 @@ static inline void hears_reset(int fd)
     assert_int_equal(errno, ECONNRESET);
 }
 
-// A connection that the broker takes and resets at once: the reset can overtake the connecting thread, which is then
-// told by connect() instead of recv().
+// A connection that the broker takes and resets at once: the reset can overtake the connecting
+// thread, which is then told by connect() instead of recv().
 static inline void connect_is_reset(const char *address, uint16_t port)
 {
     int fd = box_connect(address, port);
@@ -453,7 +453,7 @@ static inline void connect_is_reset(const char *address, uint16_t port)
     (void)close(fd);
 }
 
-// ---- the keeper and the gate -----------------------------------------------------------------------
+// ---- the keeper and the gate --------------------------------------------------------------------
 
 static inline void send_box(uint64_t id)
 {
@@ -537,13 +537,13 @@ static inline long long number_of(const json_t *o, const char *name)
     return json_integer_value(json_object_get(o, name));
 }
 
-// There is an event with this action and reason; its fields are those of `more`, "name=value" up to NULL.
+// There is an event with this action and reason; its fields are those of `more`, "name=value" up to
+// NULL.
 static inline json_t *event_of(const json_t *report, const char *action, const char *reason)
 {
     size_t i;
     json_t *e;
-    json_array_foreach(json_object_get(report, "events"), i, e)
-    {
+    json_array_foreach (json_object_get(report, "events"), i, e) {
         if (strcmp(json_string_value(json_object_get(e, "action")), action) == 0 &&
             strcmp(json_string_value(json_object_get(e, "reason")), reason) == 0)
             return e;

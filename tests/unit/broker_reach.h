@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// broker_reach: a server outside, for tests of broker_kit.h that reach it.  Used by test_broker.c and
-// test_broker_life.c.
+// broker_reach: a server outside, for tests of broker_kit.h that reach it.  Used by test_broker.c
+// and test_broker_life.c.
 
 #ifndef CONSTRICTOR_BROKER_REACH_H
 #define CONSTRICTOR_BROKER_REACH_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// envs_kit: a gate with environments in a temporary folder, of which the test plays the keeper, the boxes, the
-// broker and the porter.  Used by test_envs.c.
+// envs_kit: a gate with environments in a temporary folder, of which the test plays the keeper, the
+// boxes, the broker and the porter.  Used by test_envs.c.
 
 #ifndef CONSTRICTOR_ENVS_KIT_H
 #define CONSTRICTOR_ENVS_KIT_H
@@ -16,9 +16,9 @@
 
 #include "broker/broker.h"
 #include "env/env_internal.h"
-#include "run/network.h"
 #include "net/policy.h"
 #include "porter/porter.h"
+#include "run/network.h"
 
 #define W1 "1111111111111111111111111111111111111111111111111111111111111111"
 #define W2 "2222222222222222222222222222222222222222222222222222222222222222"
@@ -101,7 +101,7 @@ static int finish_envs(void **state)
     return finish(state);
 }
 
-// ---- the box that installs ---------------------------------------------------------------------------
+// ---- the box that installs ----------------------------------------------------------------------
 
 struct ended {
     int calls, progress;

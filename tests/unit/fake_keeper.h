@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fake_keeper: a gate with sessions, of which the test plays the keeper on one socket and the boxes on others.
-// Used by test_sessions.c and test_adopt.c, one gate in each.
+// fake_keeper: a gate with sessions, of which the test plays the keeper on one socket and the boxes
+// on others. Used by test_sessions.c and test_adopt.c, one gate in each.
 
 #ifndef CONSTRICTOR_FAKE_KEEPER_H
 #define CONSTRICTOR_FAKE_KEEPER_H
@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "session/ended.h"
 #include "run/gate.h"
+#include "run/run.h"
+#include "session/ended.h"
+#include "session/session.h"
 #include "session/session_internal.h"
 #include "wire/ledger.h"
-#include "run/run.h"
-#include "session/session.h"
 
 static struct config config;
 static struct caps caps; // large
@@ -106,7 +106,7 @@ static inline void wait_ms(int ms)
     (void)event_base_dispatch(gate.base);
 }
 
-// ---- the keeper --------------------------------------------------------------------------------------
+// ---- the keeper ---------------------------------------------------------------------------------
 
 static inline bool hear(enum wire_type type, union wire_message *ret)
 {
@@ -167,7 +167,7 @@ static inline void end_box(struct fake_box *b, enum wire_end end)
     turn();
 }
 
-// ---- the box -----------------------------------------------------------------------------------------
+// ---- the box ------------------------------------------------------------------------------------
 
 static inline void box_takes_run(struct fake_box *b, const char *code)
 {
@@ -224,7 +224,7 @@ static inline void keeper_measures(struct fake_box *b)
     turn();
 }
 
-// ---- runs --------------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------
 
 struct watched {
     int calls;

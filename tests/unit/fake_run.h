@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "json/dump.h"
 #include "run/result.h"
+#include "json/dump.h"
 
 struct fake_run {
     struct caps caps;

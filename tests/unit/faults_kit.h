@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// faults_kit: allocations of the program's own code that fail when a test says so.  For tests that are linked
-// with --wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free, see meson.build.
+// faults_kit: allocations of the program's own code that fail when a test says so.  For tests that
+// are linked with --wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free, see meson.build.
 
 #ifndef CONSTRICTOR_FAULTS_KIT_H
 #define CONSTRICTOR_FAULTS_KIT_H

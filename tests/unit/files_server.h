@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files_server: box/files at work for test_files.c: its server runs in a child, on a socket and a folder of
-// the test's own; and what a test puts into that folder.
+// files_server: box/files at work for test_files.c: its server runs in a child, on a socket and a
+// folder of the test's own; and what a test puts into that folder.
 
 #ifndef CONSTRICTOR_FILES_SERVER_H
 #define CONSTRICTOR_FILES_SERVER_H
@@ -41,7 +41,7 @@ static struct {
     } entries[FRAME_LIST_MAX];
 } got;
 
-// ---- the server ------------------------------------------------------------------------------------------
+// ---- the server ---------------------------------------------------------------------------------
 
 static _Noreturn void serve(int from)
 {
@@ -205,7 +205,7 @@ static const struct frame_entry *find(const char *path)
     return NULL;
 }
 
-// ---- what lies in the folder -----------------------------------------------------------------------------
+// ---- what lies in the folder --------------------------------------------------------------------
 
 static void put(const char *path, const char *text)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The argument rules of box/filter, written down a second time: what a call gets that is decided by its arguments.
-// A part of test_filter.c, which alone includes it.
+// The argument rules of box/filter, written down a second time: what a call gets that is decided by
+// its arguments. A part of test_filter.c, which alone includes it.
 
 #ifndef CONSTRICTOR_TESTS_FILTER_EXPECT_H
 #define CONSTRICTOR_TESTS_FILTER_EXPECT_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hello_kit: a TLS ClientHello as clients send it.  Used by test_broker_parse.c and test_broker_hard.c.
+// hello_kit: a TLS ClientHello as clients send it.  Used by test_broker_parse.c and
+// test_broker_hard.c.
 
 #ifndef CONSTRICTOR_HELLO_KIT_H
 #define CONSTRICTOR_HELLO_KIT_H
@@ -16,7 +17,8 @@ static inline uint8_t *hello_put(uint8_t *p, unsigned value, int bytes)
     return p;
 }
 
-// The handshake message, without records.  `name` NULL: no SNI.  With GREASE, and `extra` bytes of padding.
+// The handshake message, without records.  `name` NULL: no SNI.  With GREASE, and `extra` bytes of
+// padding.
 static inline size_t hello_message(const char *name, size_t extra, uint8_t *ret)
 {
     uint8_t *p = ret + 4, *list;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mcp_client: a client of the MCP core without any transport, for unit tests: it hands messages in and
-// keeps what comes out.  The server has the conformance fixtures and no gate, so nothing can be run.
+// mcp_client: a client of the MCP core without any transport, for unit tests: it hands messages in
+// and keeps what comes out.  The server has the conformance fixtures and no gate, so nothing can be
+// run.
 
 #ifndef CONSTRICTOR_MCP_CLIENT_H
 #define CONSTRICTOR_MCP_CLIENT_H
@@ -14,8 +15,8 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "mcp/protocol/mcp.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/mcp.h"
 
 // One request, or one stream: everything that was sent to it, and how it ended.
 struct client_outlet {

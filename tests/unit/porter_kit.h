@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// porter_kit: bundles made by hand, good and bad, and a shelf in a folder of its own.  Used by test_porter_*.c.
+// porter_kit: bundles made by hand, good and bad, and a shelf in a folder of its own.  Used by
+// test_porter_*.c.
 
 #ifndef CONSTRICTOR_PORTER_KIT_H
 #define CONSTRICTOR_PORTER_KIT_H
@@ -26,7 +27,7 @@
 
 enum { KIT_MAX = 64 * 1024 };
 
-// ---- bytes ---------------------------------------------------------------------------------------
+// ---- bytes --------------------------------------------------------------------------------------
 
 struct kit {
     uint8_t data[KIT_MAX];
@@ -98,7 +99,7 @@ static inline int kit_open(const void *data, size_t size)
     return fd;
 }
 
-// ---- a shelf -------------------------------------------------------------------------------------
+// ---- a shelf ------------------------------------------------------------------------------------
 
 static char kit_place[64];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// porter_kit_shelf: a shelf that is opened before each test, and all that a store does.  Used by test_porter_shelf.c and
-// test_porter_archive.c.
+// porter_kit_shelf: a shelf that is opened before each test, and all that a store does.  Used by
+// test_porter_shelf.c and test_porter_archive.c.
 
 #ifndef CONSTRICTOR_PORTER_KIT_SHELF_H
 #define CONSTRICTOR_PORTER_KIT_SHELF_H

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rules_kit: rules for the tests of src/net, written short: "a.test:443 *.b.test !c.test", where '!' is deny;
-// "a.test~GET,PUT~/v1/*,/ok" has bounds, and " | " stands between layers, "-" for one without rules.
+// rules_kit: rules for the tests of src/net, written short: "a.test:443 *.b.test !c.test", where
+// '!' is deny;
+// "a.test~GET,PUT~/v1/*,/ok" has bounds, and " | " stands between layers, "-" for one without
+// rules.
 
 #ifndef CONSTRICTOR_RULES_KIT_H
 #define CONSTRICTOR_RULES_KIT_H

@@ -16,11 +16,11 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "files/scratch.h"
 #include "run/gate.h"
 #include "run/live.h"
-#include "files/scratch.h"
 
-// ---- a box -----------------------------------------------------------------------------------------------
+// ---- a box --------------------------------------------------------------------------------------
 
 static struct gate gate;
 static struct live_box *b;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// store_kit: what the tests of the store share.  The clock can be moved on, long timers fire soon, and
-// the process can be killed at every step that changes the folder.
+// store_kit: what the tests of the store share.  The clock can be moved on, long timers fire soon,
+// and the process can be killed at every step that changes the folder.
 
 #ifndef CONSTRICTOR_STORE_KIT_H
 #define CONSTRICTOR_STORE_KIT_H
@@ -28,7 +28,7 @@
 #include "files/dbfolder.h"
 #include "files/store.h"
 
-// ---- the world, as the tests want it -------------------------------------------------------------
+// ---- the world, as the tests want it ------------------------------------------------------------
 
 static int64_t ahead_s;
 static unsigned ticks, crash_at; // 0: never
@@ -109,7 +109,7 @@ static inline void tick_in_sqlite(void)
         (void)vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)(void *)ticking_pwrite64);
 }
 
-// ---- a store in a folder -------------------------------------------------------------------------
+// ---- a store in a folder ------------------------------------------------------------------------
 
 static struct config config;
 static char folder_path[64];

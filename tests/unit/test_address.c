@@ -205,7 +205,8 @@ static void each_address_has_its_scope(void **state)
     assert_string_equal(net_scope_name(NET_SCOPE_MAX), "unknown");
 }
 
-// Every IPv4 address of the table in every form: what is not public stays so, and metadata metadata.
+// Every IPv4 address of the table in every form: what is not public stays so, and metadata
+// metadata.
 static void wrapping_an_address_does_not_make_it_public(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of session/adopt and session/ended: a gate that takes over, and what is remembered of sessions.
+// Unit tests of session/adopt and session/ended: a gate that takes over, and what is remembered of
+// sessions.
 
 #include "fake_keeper.h"
 
@@ -79,7 +80,8 @@ static void sessions_go_on_in_the_next_gate(void **state)
     struct fake_box before = *b;
     assert_non_null(start(s, "x", &w, 9000));
     turn();
-    // `w` is on the stack of this test: let the run end before the crash, but not the ledger know of it.
+    // `w` is on the stack of this test: let the run end before the crash, but not the ledger know
+    // of it.
     box_answers(b);
     keeper_measures(b);
     note_busy(before.id);
@@ -105,7 +107,8 @@ static void sessions_go_on_in_the_next_gate(void **state)
     box_answers(now);
     keeper_measures(now);
     assert_true(next.calls == 1 && next.end == END_DONE);
-    // Once more; but the gate was killed before the whole run was sent, or after it had read the result.
+    // Once more; but the gate was killed before the whole run was sent, or after it had read the
+    // result.
     before = *now;
     note_busy(before.id);
     crash_and_adopt(&before, true);

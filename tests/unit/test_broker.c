@@ -251,7 +251,8 @@ static void test_rebinding_leads_nowhere(void **state)
     int far, refused = 0;
     (void)state;
     kit_run_usual();
-    // A resolver that answers 127.0.0.1 (allowed) and 10.0.0.1 (not) in turn: either is judged by itself.
+    // A resolver that answers 127.0.0.1 (allowed) and 10.0.0.1 (not) in turn: either is judged by
+    // itself.
     assert_int_equal(box_lookup("flip.ok.test", address), 0);
     snprintf(question, sizeof question, "connect %s %u wait", address, port);
     for (int i = 0; i < 4; i++) {

@@ -62,7 +62,7 @@ static void expect(const char *action, const char *reason)
     expect_event(action, reason, target);
 }
 
-// ---- TLS -------------------------------------------------------------------------------------------
+// ---- TLS ----------------------------------------------------------------------------------------
 
 static void send_all(int fd, const void *data, size_t length)
 {
@@ -132,7 +132,7 @@ static void test_tls_for_another_name_is_refused(void **state)
     }
 }
 
-// ---- HTTP ------------------------------------------------------------------------------------------
+// ---- HTTP ---------------------------------------------------------------------------------------
 
 static void test_http_for_the_same_host_passes_and_is_counted(void **state)
 {
@@ -204,7 +204,8 @@ static void test_http_for_another_host_is_refused(void **state)
     expect("http", "http_ambiguous");
 }
 
-// SECURITY: what a lenient server reads as a request is one, however it begins and wherever it is cut.
+// SECURITY: what a lenient server reads as a request is one, however it begins and wherever it is
+// cut.
 static void test_http_is_known_by_its_first_line(void **state)
 {
     static const char rest[] = " / HTTP/1.1\r\nHost: other.test\r\n\r\n";
@@ -320,7 +321,7 @@ static void test_a_websocket_passes_when_the_server_agrees(void **state)
     expect("http", "request_not_allowed");
 }
 
-// ---- quotas ----------------------------------------------------------------------------------------
+// ---- quotas -------------------------------------------------------------------------------------
 
 static void run_quota(const char *who, const char *what)
 {
@@ -447,7 +448,8 @@ static void test_a_flood_is_cheap_and_counted(void **state)
     long long refused = 0;
     size_t i;
     json_t *e;
-    json_array_foreach(json_object_get(o, "events"), i, e) refused += number_of(e, "count");
+    json_array_foreach (json_object_get(o, "events"), i, e)
+        refused += number_of(e, "count");
     assert_true(json_array_size(json_object_get(o, "events")) <= 3);
     // The last ones may still be in the queue of the listener, which is not that of the question.
     assert_in_range(refused, FLOOD * 9 / 10, FLOOD);
@@ -464,7 +466,7 @@ static void test_a_flood_is_cheap_and_counted(void **state)
     assert_true(lines < 100 * (size_t)(took / 1000 + 3));
 }
 
-// ---- bytes -----------------------------------------------------------------------------------------
+// ---- bytes --------------------------------------------------------------------------------------
 
 struct pusher {
     int fd;
@@ -521,8 +523,8 @@ static void test_bytes_arrive_as_they_were_sent(void **state)
     pthread_t a, b;
     assert_int_equal(pthread_create(&a, NULL, push, &up), 0);
     assert_int_equal(pthread_create(&b, NULL, push, &down), 0);
-    // In a thread of its own the far side would be read meanwhile; one after the other also tests that a
-    // full direction does not stop the other.
+    // In a thread of its own the far side would be read meanwhile; one after the other also tests
+    // that a full direction does not stop the other.
     take(fd, BYTES, 2, 2000);
     take(far, BYTES, 1, 0);
     pthread_join(a, NULL);
@@ -557,8 +559,8 @@ static void test_many_connections_at_once(void **state)
         done(fds[i], fars[i]);
 }
 
-// SECURITY: code chooses where a datagram seems to come from.  From our own ports it would be our answer, and
-// the answer to that.
+// SECURITY: code chooses where a datagram seems to come from.  From our own ports it would be our
+// answer, and the answer to that.
 static void test_the_broker_does_not_answer_itself(void **state)
 {
     static const uint16_t ports[] = {NET_DNS_PORT, NET_ASK_PORT};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of the broker as a whole: what changes while it lives: grants, rules, gates, boxes, and itself.
+// Unit tests of the broker as a whole: what changes while it lives: grants, rules, gates, boxes,
+// and itself.
 
 #include "broker_reach.h"
 
@@ -65,7 +66,8 @@ static void *grant_late(void *argument)
     return argument;
 }
 
-// A broker that is new hears of its boxes from the keeper and of their grants from the gate, a moment later.
+// A broker that is new hears of its boxes from the keeper and of their grants from the gate, a
+// moment later.
 static void test_a_question_before_the_grant_waits_for_it(void **state)
 {
     char address[INET_ADDRSTRLEN];

@@ -14,7 +14,7 @@
 #include "broker/request.h"
 #include "hello_kit.h"
 
-// ---- hello -----------------------------------------------------------------------------------------
+// ---- hello --------------------------------------------------------------------------------------
 
 static void test_a_hello_names_its_host(void **state)
 {
@@ -91,7 +91,7 @@ static void test_two_names_are_none(void **state)
     assert_int_equal(hello_read(data, n, name), HELLO_BAD);
 }
 
-// ---- request ---------------------------------------------------------------------------------------
+// ---- request ------------------------------------------------------------------------------------
 
 static struct request r;
 static struct request_head head;
@@ -261,7 +261,7 @@ static void test_the_first_bytes_tell_http(void **state)
             fail_msg("%s", cases[i].text);
 }
 
-// ---- query -----------------------------------------------------------------------------------------
+// ---- query --------------------------------------------------------------------------------------
 
 static void test_questions_to_the_resolver(void **state)
 {
@@ -305,7 +305,7 @@ static void test_questions_to_the_resolver(void **state)
     assert_int_equal(query_read(copy, 12 + 256 + 4, &q), QUERY_FORMAT);
 }
 
-// ---- ask -------------------------------------------------------------------------------------------
+// ---- ask ----------------------------------------------------------------------------------------
 
 static void test_questions_to_the_broker(void **state)
 {

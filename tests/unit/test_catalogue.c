@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files/store with files/catalogue and files/dbfolder: what a start finds, whatever happened before.  A
-// child does the work and is killed at every step; the parent looks at what is left.
+// Unit tests of files/store with files/catalogue and files/dbfolder: what a start finds, whatever
+// happened before.  A child does the work and is killed at every step; the parent looks at what is
+// left.
 
 #include "store_kit.h"
 
-// ---- what is found at the start ------------------------------------------------------------------
+// ---- what is found at the start -----------------------------------------------------------------
 
 static void a_restart_finds_what_was(void **state)
 {
@@ -138,7 +139,7 @@ static void a_newer_catalogue_is_left_alone(void **state)
     open_store();
 }
 
-// ---- killed at every step ------------------------------------------------------------------------
+// ---- killed at every step -----------------------------------------------------------------------
 
 static void announce(const struct artifact *a, int to)
 {
@@ -206,7 +207,8 @@ static bool killed_at(unsigned step, void (*work)(int), int announced)
     return WIFSIGNALED(status);
 }
 
-// Invariant (1) as the dead process left it, before anybody mends anything: no row without its file.
+// Invariant (1) as the dead process left it, before anybody mends anything: no row without its
+// file.
 static void check_rows(void)
 {
     sqlite3 *db;
@@ -278,7 +280,7 @@ static void killed_while_removing_nothing_is_half_there(void **state)
     kill_at_every_step(remove_many);
 }
 
-// ---- as the gate does it -------------------------------------------------------------------------
+// ---- as the gate does it ------------------------------------------------------------------------
 
 // Returns a line number, of what is wrong, or 0.
 static int in_a_cell(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/cgroup: what is counted to a run, in a group that others were in before it.  The
-// kernel is played by a driver of our own.
+// Unit tests of keeper/cgroup: what is counted to a run, in a group that others were in before it.
+// The kernel is played by a driver of our own.
 
 #include "unit.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check/check_answer, check_cache, check_words: what a box says about a source is taken over by name and type,
-// answers are remembered within bounds, and the text of one has nothing in it that steers a terminal.
+// check/check_answer, check_cache, check_words: what a box says about a source is taken over by
+// name and type, answers are remembered within bounds, and the text of one has nothing in it that
+// steers a terminal.
 
 #include "unit.h"
 

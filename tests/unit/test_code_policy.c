@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// code_policy: the configuration and a call become one policy, which is never wider than the former.
+// code_policy: the configuration and a call become one policy, which is never wider than the
+// former.
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of cli/collector: what the process writes for an honest gate, and what it does not do for one
-// that was taken over.
+// Unit tests of cli/collector: what the process writes for an honest gate, and what it does not do
+// for one that was taken over.
 
 #include "unit.h"
 
@@ -275,7 +275,8 @@ static void a_bounded_number(void **state)
     end(&p);
 }
 
-// A gate that dies in the middle of a picture leaves no half picture; one that talks nonsense ends it.
+// A gate that dies in the middle of a picture leaves no half picture; one that talks nonsense ends
+// it.
 static void half_a_file_is_removed(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of config: tool sets and the defaults that they bring along.  The tests run in a folder of their own, so
-// that no .env of the developer is read.
+// Unit tests of config: tool sets and the defaults that they bring along.  The tests run in a
+// folder of their own, so that no .env of the developer is read.
 
 #include "unit.h"
 

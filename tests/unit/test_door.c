@@ -45,7 +45,7 @@ static void add(struct text_list *list, const char *text)
     assert_int_equal(text_list_add(list, text), 0);
 }
 
-// ---- places --------------------------------------------------------------------------------------
+// ---- places -------------------------------------------------------------------------------------
 
 static void hosts_are_read_strictly(void **state)
 {
@@ -130,7 +130,7 @@ static void origins_are_read_strictly(void **state)
     assert_int_equal(p.port, 8443);
 }
 
-// ---- Host and Origin -----------------------------------------------------------------------------
+// ---- Host and Origin ----------------------------------------------------------------------------
 
 // 0 for "come in", else the first letter of the code.
 static char place(const struct door *d, const char *host, const char *origin)
@@ -251,7 +251,7 @@ static void on_one_address(void **state)
     check_places(rows, ARRAY_LEN(rows));
 }
 
-// ---- keys ----------------------------------------------------------------------------------------
+// ---- keys ---------------------------------------------------------------------------------------
 
 struct key_case {
     const char *authorization, *api_key;
@@ -449,7 +449,7 @@ static void public_addresses_want_a_key(void **state)
     }
 }
 
-// ---- OAuth ---------------------------------------------------------------------------------------
+// ---- OAuth --------------------------------------------------------------------------------------
 
 static EVP_PKEY *ed;
 

@@ -139,7 +139,8 @@ static void shared_values_are_copied(void **state)
     dump_forget(NULL);
 }
 
-// Each place and each surrounding of what is escaped: the writer goes by words of eight bytes, and by blocks.
+// Each place and each surrounding of what is escaped: the writer goes by words of eight bytes, and
+// by blocks.
 static void escapes_are_found_anywhere(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the index answered a short while ago (env/env_known.c): when it is taken, and when it is not.
+// What the index answered a short while ago (env/env_known.c): when it is taken, and when it is
+// not.
 
 #include "envs_kit.h"
 
@@ -171,8 +172,9 @@ static void layers_of_a_scope(void **state)
     is_known("three", "lab-b", L1);
 }
 
-// SECURITY: answers are shared by all keys: one for another question must not be left for anybody.  Outside of quotes
-// case and blanks mean nothing; what a marker compares with is taken as it is written.
+// SECURITY: answers are shared by all keys: one for another question must not be left for anybody.
+// Outside of quotes case and blanks mean nothing; what a marker compares with is taken as it is
+// written.
 static void markers_as_they_are_written(void **state)
 {
     (void)state;
@@ -187,7 +189,8 @@ static void markers_as_they_are_written(void **state)
     assert_int_equal(json_array_size(json_object_get(ended.status, "added")), 2);
 }
 
-// SECURITY: a box in which a package's own code has run has no say in which hosts installations can reach.
+// SECURITY: a box in which a package's own code has run has no say in which hosts installations can
+// reach.
 static void builds_name_no_hosts(void **state)
 {
     (void)state;
@@ -216,8 +219,8 @@ static void builds_name_no_hosts(void **state)
     config.source_builds = false;
 }
 
-// SECURITY: the broker learns NET_LEARNED_MAX in its life and refuses all of a list with more.  So a page that names
-// many must not end all installations of everybody.
+// SECURITY: the broker learns NET_LEARNED_MAX in its life and refuses all of a list with more.  So
+// a page that names many must not end all installations of everybody.
 static void only_so_many_hosts(void **state)
 {
     (void)state;

@@ -28,8 +28,9 @@ static const char *read_all(const char *text)
         snprintf(shown, sizeof shown, "!%s", e.message);
         return shown;
     }
-    json_array_foreach(list, i, item) at += (size_t)snprintf(shown + at, sizeof shown - at, "%s%s",
-                                                             i ? "|" : "", json_string_value(item));
+    json_array_foreach (list, i, item)
+        at += (size_t)snprintf(shown + at, sizeof shown - at, "%s%s", i ? "|" : "",
+                               json_string_value(item));
     json_decref(list);
     return shown;
 }

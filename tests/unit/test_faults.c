@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fault injection: the n-th allocation fails, for every n, alone and with all that follow it.  Nothing
-// may crash or leak, and what comes out is whole or an error.  The linker sends the program's own
-// malloc, calloc and realloc here (--wrap, see meson.build); jansson and libevent are told by their
-// hooks, so their allocations count and fail too.
+// Fault injection: the n-th allocation fails, for every n, alone and with all that follow it.
+// Nothing may crash or leak, and what comes out is whole or an error.  The linker sends the
+// program's own malloc, calloc and realloc here (--wrap, see meson.build); jansson and libevent are
+// told by their hooks, so their allocations count and fail too.
 
 #include "unit.h"
 
@@ -97,7 +97,7 @@ static void each_fault(void (*f)(void))
         }
 }
 
-// ---- frames ----------------------------------------------------------------------------------------
+// ---- frames -------------------------------------------------------------------------------------
 
 static void feed_frames(void)
 {
@@ -126,7 +126,7 @@ static void frames(void **state)
     each_fault(feed_frames);
 }
 
-// ---- text ------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 static void clean_text(void)
 {
@@ -144,7 +144,7 @@ static void texts(void **state)
     each_fault(clean_text);
 }
 
-// ---- results ---------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 static struct fake_run fake;
 static enum wire_end ended;
@@ -222,7 +222,7 @@ static void a_result_without_memory_is_not_half_a_result(void **state)
     assert_int_equal(incomplete, 0);
 }
 
-// ---- runs ------------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------
 
 static struct gate gate;
 static int keeper, done_calls;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fetch: what callers ask for, and what a box says came of it, which is hostile.  And the ids of requests.
+// fetch: what callers ask for, and what a box says came of it, which is hostile.  And the ids of
+// requests.
 
 #include "exec/fetch.h"
 

@@ -6,7 +6,7 @@
 
 #include "files_server.h"
 
-// ---- LIST --------------------------------------------------------------------------------------------------
+// ---- LIST ---------------------------------------------------------------------------------------
 
 static void an_empty_folder(void **state)
 {
@@ -154,7 +154,7 @@ static void a_hundred_thousand_files(void **state)
     assert_int_equal(access("many", F_OK), -1);
 }
 
-// ---- READ --------------------------------------------------------------------------------------------------
+// ---- READ ---------------------------------------------------------------------------------------
 
 static void a_file_is_read_in_parts(void **state)
 {
@@ -265,7 +265,7 @@ static void a_writer_that_waits_at_a_fifo_goes_on_waiting(void **state)
     assert_int_equal(waitpid(writer, &status, 0), writer);
 }
 
-// ---- CREATE, WRITE, COMMIT, ABORT ----------------------------------------------------------------------------
+// ---- CREATE, WRITE, COMMIT, ABORT ---------------------------------------------------------------
 
 static void a_file_is_replaced_at_once_or_not_at_all(void **state)
 {
@@ -404,7 +404,7 @@ static void what_another_gate_left_behind_is_in_nobodys_way(void **state)
     assert_int_equal(ask(FILE_CREATE, "file"), EEXIST);
 }
 
-// ---- DELETE ------------------------------------------------------------------------------------------------
+// ---- DELETE -------------------------------------------------------------------------------------
 
 static void files_links_and_folders_are_removed(void **state)
 {
@@ -488,7 +488,7 @@ static void a_tree_without_permissions(void **state)
     assert_int_equal(status, 0);
 }
 
-// ---- the rest ------------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 
 static void requests_that_no_gate_makes(void **state)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of box/filter: the emitted program is interpreted here, call by call, and compared with
-// what filter_dump() says and with the argument rules, which are written down a second time below.
+// Unit tests of box/filter: the emitted program is interpreted here, call by call, and compared
+// with what filter_dump() says and with the argument rules, which are written down a second time
+// below.
 
 #include "unit.h"
 
@@ -48,7 +49,7 @@ static struct {
     bool told;
 } dump[NR_MAX + 1];
 
-// ---- the machine that the kernel has: loads, jumps, and, return ------------------------------------
+// ---- the machine that the kernel has: loads, jumps, and, return ---------------------------------
 
 static uint32_t interpret(const struct filter *f, const struct seccomp_data *data)
 {
@@ -75,7 +76,7 @@ static uint32_t interpret(const struct filter *f, const struct seccomp_data *dat
     }
 }
 
-// ---- what it should say ----------------------------------------------------------------------------
+// ---- what it should say -------------------------------------------------------------------------
 
 static uint32_t expect(enum filter_kind kind, uint32_t nr, const __u64 *args)
 {
@@ -152,7 +153,8 @@ static int build(void **state)
 
 static const uint32_t high_halves[] = {0, 1, 0x80000000, 0xdeadbeef, 0xffffffff};
 
-// Two filters of one process: the kernel takes the strictest answer, and of two errnos the younger's.
+// Two filters of one process: the kernel takes the strictest answer, and of two errnos the
+// younger's.
 static uint32_t interpret_halves(enum filter_kind whole, const struct seccomp_data *data)
 {
     bool watched = whole == FILTER_BOX_WATCHED, network = whole == FILTER_BOX_NETWORK;
@@ -203,7 +205,7 @@ static void check(enum filter_kind kind, const struct seccomp_data *data)
                  (unsigned long long)data->args[2], got, want);
 }
 
-// ---- the tests -------------------------------------------------------------------------------------
+// ---- the tests ----------------------------------------------------------------------------------
 
 static void the_program_is_well_formed(void **state)
 {
@@ -372,8 +374,8 @@ static void notifications_are_for_loud_denials_only(void **state)
     assert_int_equal(interpret(&programs[FILTER_TELL], &netlink), SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 }
 
-// An ipc namespace is a slot's and outlives its box (box/spawn.c): nothing may be left in it, by nobody.  So the
-// zygote's half refuses these, and not the last one, whatever their arguments are.
+// An ipc namespace is a slot's and outlives its box (box/spawn.c): nothing may be left in it, by
+// nobody.  So the zygote's half refuses these, and not the last one, whatever their arguments are.
 static void nothing_is_left_in_an_ipc_namespace(void **state)
 {
     (void)state;
@@ -524,7 +526,8 @@ static void stores_reach_the_disk(void **state)
     }
 }
 
-// What is ignored or limited by its arguments is so in the half that is loaded once, not in the one of each box.
+// What is ignored or limited by its arguments is so in the half that is loaded once, not in the one
+// of each box.
 static void new_limits_cost_a_box_nothing(void **state)
 {
     (void)state;

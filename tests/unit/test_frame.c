@@ -210,7 +210,7 @@ static void the_largest_frame_that_is_accepted(void **state)
     frame_reader_done(&r);
 }
 
-// ---- sending ---------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 static void frames_of_every_size_arrive(void **state)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/transport/headers: the values of headers, and which requests are refused for them.
+// Unit tests of mcp/transport/headers: the values of headers, and which requests are refused for
+// them.
 
 #include "unit.h"
 
@@ -10,7 +11,7 @@
 
 #include "mcp/transport/headers.h"
 
-// ---- a request of our own ------------------------------------------------------------------------
+// ---- a request of our own -----------------------------------------------------------------------
 
 struct pair {
     const char *name, *value;
@@ -54,7 +55,7 @@ static int code_of(int r, struct rpc_refusal *no)
     return no->code;
 }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static void assert_decodes(const char *value, const char *expected)
 {
@@ -139,7 +140,7 @@ static void test_bad_base64(void **state)
         assert_invalid(bad[i]);
 }
 
-// ---- standard headers ------------------------------------------------------------------------------
+// ---- standard headers ---------------------------------------------------------------------------
 
 static struct rpc_message message(const char *text)
 {
@@ -220,7 +221,7 @@ static void test_version_header(void **state)
     rpc_message_clear(&m);
 }
 
-// ---- mirrored arguments ------------------------------------------------------------------------------
+// ---- mirrored arguments -------------------------------------------------------------------------
 
 static const char schema_text[] =
     "{\"type\":\"object\",\"properties\":{"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of http/http, http/conn and http/exchange: a server and its clients on one loop, over real
-// sockets.  What libevent's own reader would let pass is in tests/api/test_http_abuse.py.
+// Unit tests of http/http, http/conn and http/exchange: a server and its clients on one loop, over
+// real sockets.  What libevent's own reader would let pass is in tests/api/test_http_abuse.py.
 
 #include "unit.h"
 
@@ -25,7 +25,7 @@ static struct sockaddr_in address;
 static struct http_exchange *held;
 static unsigned closed, drained;
 
-// ---- handlers ------------------------------------------------------------------------------------
+// ---- handlers -----------------------------------------------------------------------------------
 
 static void on_close(struct http_exchange *x)
 {
@@ -92,7 +92,7 @@ static const struct http_route routes[] = {
     {0},
 };
 
-// ---- the server and its clients ------------------------------------------------------------------
+// ---- the server and its clients -----------------------------------------------------------------
 
 static int setup(void **state)
 {
@@ -194,7 +194,7 @@ static unsigned count(const char *text, const char *what)
 #define HOST "Host: localhost\r\n"
 #define KEY "X-API-Key: correct-horse\r\n"
 
-// ---- tests ---------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 static void answers(void **state)
 {
@@ -451,7 +451,8 @@ static void stopping_lets_exchanges_end(void **state)
     (void)close(late);
 }
 
-// Connections in every state at the end: what is left open or unfreed is seen by the sanitizer and here.
+// Connections in every state at the end: what is left open or unfreed is seen by the sanitizer and
+// here.
 static void closing_ends_everything(void **state)
 {
     (void)state;

@@ -338,7 +338,7 @@ static void ten_thousand_paths(void **state)
     assert_string_equal(in.paths[0], names[INTERP_PATHS_MAX]);
 }
 
-// ---- asking ------------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 // Asks a shell script in a process of its own, which gets five seconds.  Returns the error's code,
 // ERR_CODE_MAX for success, -1 when it hung.

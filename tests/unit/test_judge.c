@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// net/judge and net/within: verdicts about connections and requests, the ports of a host, and rules within
-// rules.
+// net/judge and net/within: verdicts about connections and requests, the ports of a host, and rules
+// within rules.
 
 #include "rules_kit.h"
 
 #include <time.h>
 
-// ---- connections ---------------------------------------------------------------------------------
+// ---- connections --------------------------------------------------------------------------------
 
 static void connections_are_judged(void **state)
 {
@@ -149,7 +149,7 @@ static void judging_is_fast(void **state)
     net_rules_done(&r);
 }
 
-// ---- requests ------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 #define API "a.test:80~GET,HEAD~/v1/*,/ok"
 
@@ -209,7 +209,7 @@ static void requests_are_judged(void **state)
     }
 }
 
-// ---- ports ---------------------------------------------------------------------------------------
+// ---- ports --------------------------------------------------------------------------------------
 
 static void ports_are_listed(void **state)
 {
@@ -252,7 +252,7 @@ static void ports_are_listed(void **state)
     }
 }
 
-// ---- within --------------------------------------------------------------------------------------
+// ---- within -------------------------------------------------------------------------------------
 
 static void rules_are_within_rules(void **state)
 {

@@ -24,7 +24,7 @@ static EVP_PKEY *rsa, *ec, *ed;
 static struct jwt_keys *keys;
 static struct text_list scopes = {2, {"run", "files:read"}};
 
-// ---- making tokens -------------------------------------------------------------------------------
+// ---- making tokens ------------------------------------------------------------------------------
 
 static char *encode(const void *data, size_t n)
 {
@@ -159,7 +159,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// ---- tests ---------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 static void keys_for_other_uses_are_left_out(void **state)
 {
@@ -205,7 +205,8 @@ static void every_algorithm(void **state)
 static void the_algorithm_is_the_keys(void **state)
 {
     (void)state;
-    // Of another kind than the key, of another padding, none, and the public key as a shared secret.
+    // Of another kind than the key, of another padding, none, and the public key as a shared
+    // secret.
     _cleanup_free_ char *cross = token(ec, false, "{\"alg\":\"ES256\",\"kid\":\"rsa\"}", good);
     assert_int_equal(check_text(cross, NULL), JWT_UNKNOWN_KEY);
     _cleanup_free_ char *padding = token(rsa, false, "{\"alg\":\"PS256\",\"kid\":\"rsa\"}", good);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of the keeper with boxes that have network: a whole keeper with a zygote and real boxes, in a child;
-// the test plays the gate and a broker that answers whoever connects to port 80 with its own pid.
+// Unit tests of the keeper with boxes that have network: a whole keeper with a zygote and real
+// boxes, in a child; the test plays the gate and a broker that answers whoever connects to port 80
+// with its own pid.
 
 #include "unit.h"
 
@@ -26,7 +27,7 @@
 
 enum { GUARD_MS = 60000 };
 
-// ---- the broker ------------------------------------------------------------------------------------
+// ---- the broker ---------------------------------------------------------------------------------
 
 enum { BOXES = 64 };
 static struct {
@@ -65,8 +66,8 @@ static void answer_tcp(int listener)
     (void)close(fd);
 }
 
-// For DNS the answer is the question: enough to see that somebody is there.  To what the Python side asks it is
-// always yes.
+// For DNS the answer is the question: enough to see that somebody is there.  To what the Python
+// side asks it is always yes.
 static void answer_udp(int sock, bool ask)
 {
     char text[512];
@@ -164,7 +165,7 @@ static int broken_broker(int sock, const struct keeper_facts *facts)
     return 3;
 }
 
-// ---- the gate --------------------------------------------------------------------------------------
+// ---- the gate -----------------------------------------------------------------------------------
 
 // In the gate's process nothing can be asserted: it ends with the line where something was wrong.
 #define MUST(condition)                                                                            \
@@ -328,7 +329,7 @@ static void await_parked(uint32_t count)
     }
 }
 
-// ---- what is tried ---------------------------------------------------------------------------------
+// ---- what is tried ------------------------------------------------------------------------------
 
 static const char look[] =
     "import socket, time, os\n"
@@ -556,7 +557,7 @@ static int gate_reloads(int sock, const struct keeper_facts *facts, void *argume
     return 0;
 }
 
-// ---- running it ------------------------------------------------------------------------------------
+// ---- running it ---------------------------------------------------------------------------------
 
 static struct config config;
 

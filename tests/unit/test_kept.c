@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/kept: what is kept is found by its owner only, the bounds hold whatever is added,
-// the oldest go first, and URIs have one form.
+// Unit tests of mcp/tools/kept: what is kept is found by its owner only, the bounds hold whatever
+// is added, the oldest go first, and URIs have one form.
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/protocol/listen: subscriptions of both eras, with the resources and tools of the conformance
-// fixtures.
+// Unit tests of mcp/protocol/listen: subscriptions of both eras, with the resources and tools of
+// the conformance fixtures.
 
 #include "mcp_client.h"
 
@@ -243,7 +243,7 @@ static void test_server_ends(void **state)
     mcp_session_end(s);
 }
 
-// ---- legacy --------------------------------------------------------------------------------------
+// ---- legacy -------------------------------------------------------------------------------------
 
 static json_t *legacy(struct mcp_session *s, const char *method, json_t *params)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of run/live: the test plays the box on the other end of the socket, and who listens.  Numbers in names are those of the invariants in live.c.
+// Unit tests of run/live: the test plays the box on the other end of the socket, and who listens.
+// Numbers in names are those of the invariants in live.c.
 
 #include "unit.h"
 
@@ -12,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "files/scratch.h"
 #include "run/gate.h"
 #include "run/live.h"
-#include "files/scratch.h"
 
 static struct gate gate;
 static struct live_box *b;
@@ -27,7 +28,7 @@ static struct {
     int status;
 } saw;
 
-// ---- listeners ---------------------------------------------------------------------------------------------
+// ---- listeners ----------------------------------------------------------------------------------
 
 static void on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
 {
@@ -106,7 +107,7 @@ static const struct live_user destroyer = {.on_result = free_on_result,
 
 static const struct live_user nobody;
 
-// ---- a box -----------------------------------------------------------------------------------------------
+// ---- a box --------------------------------------------------------------------------------------
 
 static int begin_with(bool kept)
 {
@@ -179,7 +180,7 @@ static void say(unsigned kind, const char *data, size_t length)
     say_part(kind, (uint32_t)length, 0, data, length);
 }
 
-// ---- reading -----------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 static void frames_reach_whoever_listens(void **state)
 {
@@ -354,7 +355,7 @@ static bool receive(struct frame_reader *r)
     return false;
 }
 
-// ---- output --------------------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 static void output_reaches_who_listens_by_stream(void **state)
 {
@@ -385,7 +386,8 @@ static void empty_output_is_garbage(void **state)
     assert_true(saw.garbage == 1 && b->silent);
 }
 
-// SECURITY: between two runs its init keeps output back; a box that sends some all the same wants to keep us busy.
+// SECURITY: between two runs its init keeps output back; a box that sends some all the same wants
+// to keep us busy.
 static void output_that_nobody_listens_to_is_garbage(void **state)
 {
     (void)state;
@@ -411,7 +413,7 @@ static void one_run_is_told_to_drop_what_waits_in_the_pipes(void **state)
     frame_reader_done(&r);
 }
 
-// ---- sending ---------------------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 static void inv1_frames_are_never_mixed(void **state)
 {
@@ -537,7 +539,7 @@ static void a_box_that_dies_while_it_is_sent_to(void **state)
     assert_true(saw.sent == 0 && saw.garbage == 0 && b->frame_count == 0);
 }
 
-// ---- freeing -----------------------------------------------------------------------------------------------
+// ---- freeing ------------------------------------------------------------------------------------
 
 static void inv2_on_result_may_free(void **state)
 {

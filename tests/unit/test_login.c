@@ -19,7 +19,7 @@ static int split(const char *url, char *left, struct net_login *ret, struct err 
     return net_login_split(left, ret, e);
 }
 
-// ---- addresses -------------------------------------------------------------------------------------
+// ---- addresses ----------------------------------------------------------------------------------
 
 static void test_addresses_lose_their_logins(void **state)
 {
@@ -98,7 +98,7 @@ static void test_bad_addresses_are_told_without_the_password(void **state)
     free(url);
 }
 
-// ---- the file ----------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static int read_text(const char *text, struct net_logins *all, struct err *e)
 {
@@ -158,7 +158,7 @@ static void test_bad_files_are_told_without_the_password(void **state)
     }
 }
 
-// ---- taken from the configuration --------------------------------------------------------------------
+// ---- taken from the configuration ---------------------------------------------------------------
 
 static void test_the_configuration_has_none_afterwards(void **state)
 {
@@ -255,7 +255,7 @@ static void test_a_file_that_others_can_read_is_refused(void **state)
     assert_true(net_logins_take(&c, &e) < 0);
 }
 
-// ---- heads -------------------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------------
 
 static ssize_t pass(const char *text, const struct net_login *who, char *ret, const char **why)
 {

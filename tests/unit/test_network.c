@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of run/network, events and exec_network: a gate with runs and sessions, of which the test plays the
-// keeper, the boxes and the broker.
+// Unit tests of run/network, events and exec_network: a gate with runs and sessions, of which the
+// test plays the keeper, the boxes and the broker.
 
 #include "fake_keeper.h"
 
 #include <inttypes.h>
 
 #include "broker/broker.h"
-#include "run/events.h"
 #include "exec/exec.h"
-#include "run/network.h"
 #include "net/policy.h"
+#include "run/events.h"
+#include "run/network.h"
 
 static int broker;
 static char heard[BROKER_DATAGRAM];
@@ -88,7 +88,7 @@ static void broker_hears_settle(uint64_t box)
     json_decref(o);
 }
 
-// ---- executions ----------------------------------------------------------------------------------
+// ---- executions ---------------------------------------------------------------------------------
 
 struct ran {
     int calls;
@@ -183,7 +183,7 @@ static void broker_grants(const struct fake_box *b, size_t count)
     json_decref(hear_grant(b, count));
 }
 
-// ---- tests ---------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 // (1) of run.h: the rules are there before the code, and the report is in the result.
 static void a_run_is_granted_then_sent_then_settled(void **state)
@@ -274,8 +274,8 @@ static void a_broker_that_hangs_costs_a_second(void **state)
     json_decref(w.result);
 }
 
-// A run that begins while there is no broker waits for one, with its code; and a broker that is new hears of
-// the boxes that live.
+// A run that begins while there is no broker waits for one, with its code; and a broker that is new
+// hears of the boxes that live.
 static void a_new_broker_gets_the_grants(void **state)
 {
     (void)state;
@@ -437,7 +437,7 @@ static void a_run_can_be_cancelled_in_every_state(void **state)
     assert_int_equal(gate.running, 0);
 }
 
-// ---- what callers ask for ------------------------------------------------------------------------
+// ---- what callers ask for -----------------------------------------------------------------------
 
 static void parse_answers(void **state)
 {
@@ -506,7 +506,7 @@ static void too_many_rules_are_refused(void **state)
     json_decref(many);
 }
 
-// ---- what the broker and the box say -------------------------------------------------------------
+// ---- what the broker and the box say ------------------------------------------------------------
 
 // SECURITY: a broker that was taken over says anything.
 static void reports_are_not_trusted(void **state)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel holds for a process beside its pages is counted: each kind grows with the number of its objects.
+// What the kernel holds for a process beside its pages is counted: each kind grows with the number
+// of its objects.
 
 #include "keeper/overhead.h"
 

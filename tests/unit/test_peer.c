@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of http/peer, the user at the other end of a connection, by both ways to find it; and of the users that
-// http/door lets in.
+// Unit tests of http/peer, the user at the other end of a connection, by both ways to find it; and
+// of the users that http/door lets in.
 
 #include "unit.h"
 
@@ -169,7 +169,7 @@ static void another_user_is_found(void **state)
     (void)close(listener);
 }
 
-// ---- the door ------------------------------------------------------------------------------------
+// ---- the door -----------------------------------------------------------------------------------
 
 static struct config config;
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/gate.h"
 #include "run/admission.h"
+#include "run/gate.h"
 
 enum { PLACES_TEST_MAX = 256 };
 
@@ -99,7 +99,8 @@ static void a_place_that_is_returned_can_be_taken(void **state)
     assert_false(take("greedy", &e));
 }
 
-// However many places and keys there are, and in whatever order greedy keys come: each key finds its share.
+// However many places and keys there are, and in whatever order greedy keys come: each key finds
+// its share.
 static void each_key_finds_its_share(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of check/policy_layer.c, and of runs and checks that wait for it: who waits and for what, one installation
-// for all, what is told when there is none, and that nobody but the server has it.
+// Tests of check/policy_layer.c, and of runs and checks that wait for it: who waits and for what,
+// one installation for all, what is told when there is none, and that nobody but the server has it.
 
 #include "envs_kit.h"
 
-#include "config/code_policy.h"
 #include "check/check.h"
-#include "exec/exec.h"
 #include "check/policy_layer.h"
+#include "config/code_policy.h"
+#include "exec/exec.h"
 
 #define PACKAGE_OURS PACKAGE("restrictedpython", "8.5", W1)
 #define FAILED                                                                                     \
@@ -206,7 +206,7 @@ static void closed_while_some_wait(void **state)
     assert_int_equal(calls, 0);
 }
 
-// ---- runs and checks -------------------------------------------------------------------------------------
+// ---- runs and checks ----------------------------------------------------------------------------
 
 static struct exec *done_run;
 static struct check *done_check;

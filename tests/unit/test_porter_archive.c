@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of porter/archive: what was exported comes back; what is damaged, or was made to do harm, leaves nothing.
+// Unit tests of porter/archive: what was exported comes back; what is damaged, or was made to do
+// harm, leaves nothing.
 
 #include "porter_kit_shelf.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of porter/bundle: what is good arrives as it was, what is bad is refused with a sentence, and before
-// anything of it is used.
+// Unit tests of porter/bundle: what is good arrives as it was, what is bad is refused with a
+// sentence, and before anything of it is used.
 
 #include "porter_kit.h"
 
@@ -10,7 +10,7 @@
 static struct kit kit;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 100};
 
-// ---- a sink that remembers -----------------------------------------------------------------------
+// ---- a sink that remembers ----------------------------------------------------------------------
 
 enum { SEEN_MAX = 64 };
 
@@ -90,7 +90,7 @@ static void must_be_bad(const char *with)
     assert_int_equal(size.bytes, 77); // set only on success
 }
 
-// ---- good ----------------------------------------------------------------------------------------
+// ---- good ---------------------------------------------------------------------------------------
 
 static void a_good_one_arrives(void **state)
 {
@@ -140,7 +140,7 @@ static void a_file_larger_than_the_buffer_arrives_in_pieces(void **state)
     free(text);
 }
 
-// ---- bad -----------------------------------------------------------------------------------------
+// ---- bad ----------------------------------------------------------------------------------------
 
 static void cut_short_at_every_byte(void **state)
 {
@@ -337,7 +337,7 @@ static void lengths_that_wrap(void **state)
     must_be_bad("4294967295 bytes");
 }
 
-// ---- limits --------------------------------------------------------------------------------------
+// ---- limits -------------------------------------------------------------------------------------
 
 static void too_much_is_seen_before_it_is_used(void **state)
 {
@@ -405,7 +405,7 @@ static void ten_thousand_names(void **state)
     assert_int_equal(seen.begun, MANY);
 }
 
-// ---- files that are none, or change --------------------------------------------------------------
+// ---- files that are none, or change -------------------------------------------------------------
 
 static void only_ordinary_files(void **state)
 {

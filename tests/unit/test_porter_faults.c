@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of the porter's parts when memory runs out: each allocation fails once; that is an error, nothing is
-// lost, and nothing is left on the shelf.  All allocations of the program's own code go through faults_kit.h.
+// Unit tests of the porter's parts when memory runs out: each allocation fails once; that is an
+// error, nothing is lost, and nothing is left on the shelf.  All allocations of the program's own
+// code go through faults_kit.h.
 
 #include "faults_kit.h"
 #include "porter_kit.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/environments, keeper/helper and the jail's /opt/layers: a whole keeper with the real porter,
-// a zygote and real boxes, in a child; the test plays the gate.
+// Unit tests of keeper/environments, keeper/helper and the jail's /opt/layers: a whole keeper with
+// the real porter, a zygote and real boxes, in a child; the test plays the gate.
 
 #include "porter_kit.h"
 
@@ -24,7 +24,7 @@ enum { GUARD_MS = 60000 };
 static struct config config;
 static struct kit kit;
 
-// ---- the gate ------------------------------------------------------------------------------------
+// ---- the gate -----------------------------------------------------------------------------------
 
 // In the gate's process nothing can be asserted: it ends with the line where something was wrong.
 #define MUST(condition)                                                                            \
@@ -226,7 +226,7 @@ static int gate_is_second(int sock, const struct keeper_facts *facts, void *argu
     return 0;
 }
 
-// ---- running it ----------------------------------------------------------------------------------
+// ---- running it ---------------------------------------------------------------------------------
 
 static int begin(void **state)
 {
@@ -312,7 +312,7 @@ static void the_second_server_is_told_who_has_it(void **state)
     (void)close(fd);
 }
 
-// ---- the folder alone ----------------------------------------------------------------------------
+// ---- the folder alone ---------------------------------------------------------------------------
 
 static void the_folder_is_opened_locked_and_found_again(void **state)
 {

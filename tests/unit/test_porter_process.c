@@ -29,7 +29,7 @@ static pid_t porter_pid;
 static int keeper, gate;
 static char reply_text[PORTER_DATAGRAM + 1];
 
-// ---- keeper and gate -----------------------------------------------------------------------------
+// ---- keeper and gate ----------------------------------------------------------------------------
 
 static void link_gate(void)
 {
@@ -186,7 +186,7 @@ static int large_bundle(uint64_t size)
     return fd;
 }
 
-// ---- tests ---------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 static void store_list_drop(void **state)
 {
@@ -374,7 +374,7 @@ static void a_long_manifest_travels_as_a_file(void **state)
     (void)close(fds[1]);
 }
 
-// ---- long jobs -----------------------------------------------------------------------------------
+// ---- long jobs ----------------------------------------------------------------------------------
 
 static const char long_job[] = "{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A
                                "\",\"bytes_max\":1000000000000,\"files_max\":10%s}";
@@ -525,7 +525,7 @@ static void progress_is_told(void **state)
     assert_true(progress > 0);
 }
 
-// ---- sealed --------------------------------------------------------------------------------------
+// ---- sealed -------------------------------------------------------------------------------------
 
 static void it_is_sealed(void **state)
 {

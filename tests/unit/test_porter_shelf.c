@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of porter/shelf, piece and tree: layers are whole or not there, whatever happens, and nothing leads out
-// of them.
+// Unit tests of porter/shelf, piece and tree: layers are whole or not there, whatever happens, and
+// nothing leads out of them.
 
 #include "porter_kit_shelf.h"
 
@@ -16,7 +16,7 @@
 #include "porter/piece.h"
 #include "porter/tree.h"
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static void ids_follow_the_secret_the_wheel_and_the_scope(void **state)
 {
@@ -83,7 +83,7 @@ static void a_secret_that_is_none_is_not_replaced(void **state)
     assert_int_equal(unit_fd_count(), fds);
 }
 
-// ---- storing -------------------------------------------------------------------------------------
+// ---- storing ------------------------------------------------------------------------------------
 
 static void a_layer_is_what_was_in_the_bundle(void **state)
 {
@@ -171,7 +171,7 @@ static void many_folders_in_any_order(void **state)
     }
 }
 
-// ---- listing, dropping, sweeping -----------------------------------------------------------------
+// ---- listing, dropping, sweeping ----------------------------------------------------------------
 
 static void listing_goes_in_pages_and_needs_no_mode(void **state)
 {
@@ -257,7 +257,7 @@ static void a_tree_that_is_too_deep_is_left(void **state)
     (void)close(at);
 }
 
-// ---- kill -9 -------------------------------------------------------------------------------------
+// ---- kill -9 ------------------------------------------------------------------------------------
 
 static void killed_at_any_moment_no_layer_is_half(void **state)
 {
@@ -299,7 +299,7 @@ static void killed_at_any_moment_no_layer_is_half(void **state)
     assert_true(done > 0 && cut > 0);
 }
 
-// ---- a full disk ---------------------------------------------------------------------------------
+// ---- a full disk --------------------------------------------------------------------------------
 
 // In a mount namespace, so that nobody else sees it.  False: there can be none here.
 static bool small_disk(const char *options)

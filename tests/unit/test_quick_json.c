@@ -126,8 +126,8 @@ static void test_deep_nesting_is_not_plain(void **state)
     }
 }
 
-// Every beginning of a text, in memory of exactly that size, so that a sanitizer sees a step too far; and every
-// text with one byte changed.
+// Every beginning of a text, in memory of exactly that size, so that a sanitizer sees a step too
+// far; and every text with one byte changed.
 static void test_pieces_and_changes(void **state)
 {
     static const unsigned char bytes[] = {0,   '"', '\\', '{', '}', '[',

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files over HTTP: http/range, http_reply_file() of http/exchange, and the links and headers of
-// rest/files.  A server and its clients on one loop, over real sockets.
+// Unit tests of files over HTTP: http/range, http_reply_file() of http/exchange, and the links and
+// headers of rest/files.  A server and its clients on one loop, over real sockets.
 
 #include "unit.h"
 
@@ -93,7 +93,8 @@ static int client(const char *method, const char *path, const char *headers)
     return fd;
 }
 
-// All that comes until `total` bytes are there, the server hangs up (then *ret_ended), or it says nothing.
+// All that comes until `total` bytes are there, the server hangs up (then *ret_ended), or it says
+// nothing.
 static size_t hear(int fd, char *buf, size_t cap, size_t total, bool *ret_ended)
 {
     size_t n = 0;
@@ -135,7 +136,7 @@ static const char *body_of(const char *text)
     return body + 4;
 }
 
-// ---- ranges --------------------------------------------------------------------------------------
+// ---- ranges -------------------------------------------------------------------------------------
 
 static void one_range_is_answered_and_nonsense_ignored(void **state)
 {
@@ -230,7 +231,7 @@ static void conditions_are_kept(void **state)
     }
 }
 
-// ---- large and strange files ---------------------------------------------------------------------
+// ---- large and strange files --------------------------------------------------------------------
 
 static void a_connection_goes_on_after_a_file(void **state)
 {
@@ -348,7 +349,7 @@ static void a_client_that_leaves_lets_go_of_the_file(void **state)
     (void)close(fd);
 }
 
-// ---- links and headers ---------------------------------------------------------------------------
+// ---- links and headers --------------------------------------------------------------------------
 
 static void links_are_encoded(void **state)
 {

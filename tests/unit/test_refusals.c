@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of run/denials and box/denial: what a box was denied, counted and bounded, and its words.
+// Unit tests of run/denials and box/denial: what a box was denied, counted and bounded, and its
+// words.
 
 #include "unit.h"
 

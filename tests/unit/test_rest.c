@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of the pure parts of src/rest: the check of bodies, the way from a path to a route, the OpenAPI
-// document, and the lines of a stream.
+// Unit tests of the pure parts of src/rest: the check of bodies, the way from a path to a route,
+// the OpenAPI document, and the lines of a stream.
 
 #include "unit.h"
 
@@ -25,7 +25,7 @@ static int setup(void **state)
     return 0;
 }
 
-// ---- bodies --------------------------------------------------------------------------------------
+// ---- bodies -------------------------------------------------------------------------------------
 
 static const struct field *fields_of(const char *operation)
 {
@@ -132,7 +132,7 @@ static void test_a_limit_follows_the_configuration(void **state)
     check("execute", "{\"code\": \"1\", \"timeout\": 7.5}", "at most 7", NULL);
 }
 
-// ---- routes --------------------------------------------------------------------------------------
+// ---- routes -------------------------------------------------------------------------------------
 
 static void find(enum http_method method, const char *path, enum route_found want,
                  const char *operation, const char *id, const char *file)
@@ -228,16 +228,16 @@ static void test_paths_are_not_read_beyond_their_end(void **state)
     }
 }
 
-// ---- the OpenAPI document ------------------------------------------------------------------------
+// ---- the OpenAPI document -----------------------------------------------------------------------
 
 static void check_references(json_t *document, json_t *value)
 {
     const char *key;
     json_t *item;
     size_t i;
-    json_array_foreach(value, i, item) check_references(document, item);
-    json_object_foreach(value, key, item)
-    {
+    json_array_foreach (value, i, item)
+        check_references(document, item);
+    json_object_foreach (value, key, item) {
         check_references(document, item);
         if (strcmp(key, "$ref") != 0)
             continue;
@@ -300,7 +300,7 @@ static void test_the_document_has_the_bounds_in_force(void **state)
     json_decref(document);
 }
 
-// ---- the lines of a stream -----------------------------------------------------------------------
+// ---- the lines of a stream ----------------------------------------------------------------------
 
 static void test_no_half_characters(void **state)
 {

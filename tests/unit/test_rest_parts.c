@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of parts of src/rest that need no server: keys of calls that are repeated, the form of a stream, and
-// problem details.
+// Unit tests of parts of src/rest that need no server: keys of calls that are repeated, the form of
+// a stream, and problem details.
 
 #include "unit.h"
 
@@ -15,7 +15,7 @@
 #include "rest/lines.h"
 #include "rest/route.h"
 
-// ---- keys ------------------------------------------------------------------------------------------
+// ---- keys ---------------------------------------------------------------------------------------
 
 static void test_keys_are_read(void **state)
 {
@@ -80,7 +80,8 @@ static void test_a_key_and_its_states(void **state)
     (void)take(k, "ann", "k", "body", 3, KEYS_KEPT);
     (void)take(k, "ann", "k", "other", 3, KEYS_OTHER);
     assert_int_equal(keys_bytes(k), 102);
-    // What is allocated counts: ahead of what comes while it is written, and no more than that when it is kept.
+    // What is allocated counts: ahead of what comes while it is written, and no more than that when
+    // it is kept.
     key = take(k, "ann", "long", "body", 3, KEYS_NEW);
     for (int i = 0; i < 1025; i++)
         keys_note(key, "x", 1);
@@ -130,7 +131,7 @@ static void test_what_keys_hold_is_bounded(void **state)
     keys_free(k);
 }
 
-// ---- streams ---------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 static void test_the_form_of_a_stream(void **state)
 {
@@ -158,7 +159,7 @@ static void test_the_form_of_a_stream(void **state)
             fail_msg("%s", rows[i].accept);
 }
 
-// ---- problems --------------------------------------------------------------------------------------
+// ---- problems -----------------------------------------------------------------------------------
 
 static void test_problems(void **state)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of run/result: the verdict for every way in which a run can end, and the object that is
-// made of reports that no runner wrote.
+// Unit tests of run/result: the verdict for every way in which a run can end, and the object that
+// is made of reports that no runner wrote.
 
 #include "unit.h"
 
@@ -40,7 +40,7 @@ static void set_result(const char *json)
     fake_run_result(&fake, json, strlen(json));
 }
 
-// ---- the verdict -----------------------------------------------------------------------------------
+// ---- the verdict --------------------------------------------------------------------------------
 
 enum happened {
     NOTHING,
@@ -248,7 +248,7 @@ static void every_verdict_has_a_name_of_its_own(void **state)
                                     result_verdict_name((enum verdict)k));
 }
 
-// ---- the object ------------------------------------------------------------------------------------
+// ---- the object ---------------------------------------------------------------------------------
 
 static const char *const keys[] = {
     "execution_id", "verdict",         "success",          "exit_code", "signal",  "phase",

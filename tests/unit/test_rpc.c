@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/protocol/rpc: what is a message, of which era, and which error belongs to what is none.
+// Unit tests of mcp/protocol/rpc: what is a message, of which era, and which error belongs to what
+// is none.
 
 #include "unit.h"
 
@@ -52,7 +53,8 @@ static void kinds(void **state)
     }
 }
 
-// JSON has numbers that we cannot hold.  Who sent one waits for the answer to a request, so that is named.
+// JSON has numbers that we cannot hold.  Who sent one waits for the answer to a request, so that is
+// named.
 static void a_number_that_is_too_large_is_of_its_request(void **state)
 {
     (void)state;

@@ -13,7 +13,7 @@
 
 #include "faults_kit.h"
 
-// ---- kit -----------------------------------------------------------------------------------------
+// ---- kit ----------------------------------------------------------------------------------------
 
 static json_t *json(const char *text)
 {
@@ -40,7 +40,7 @@ static struct net_rules rules(const char *text)
     return r;
 }
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 #define A63 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define A61 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -161,7 +161,7 @@ static void names_have_one_spelling(void **state)
     assert_int_equal(net_host_normalise("", 0, name, NULL), -1);
 }
 
-// ---- rules ---------------------------------------------------------------------------------------
+// ---- rules --------------------------------------------------------------------------------------
 
 static void rules_are_read(void **state)
 {
@@ -482,7 +482,7 @@ static void rules_are_described(void **state)
     assert_string_equal(buf, "nothing");
 }
 
-// ---- random --------------------------------------------------------------------------------------
+// ---- random -------------------------------------------------------------------------------------
 
 static const char *pick(const char *const *from, size_t n)
 {
@@ -536,7 +536,7 @@ static void random_rules_come_back(void **state)
     assert_true(taken > 1000);
 }
 
-// ---- faults --------------------------------------------------------------------------------------
+// ---- faults -------------------------------------------------------------------------------------
 
 static void no_memory_is_an_error(void **state)
 {

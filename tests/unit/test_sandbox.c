@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/sandbox: URIs of files, as we write them and as others do; and what a server without
-// a gate says about files.
+// Unit tests of mcp/tools/sandbox: URIs of files, as we write them and as others do; and what a
+// server without a gate says about files.
 
 #include "mcp_client.h"
 
@@ -109,7 +109,7 @@ static void what_is_written_is_read(void **state)
     }
 }
 
-// ---- without a gate ------------------------------------------------------------------------------
+// ---- without a gate -----------------------------------------------------------------------------
 
 static void nothing_can_be_read_without_a_gate(void **state)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/schema: every keyword, what a refusal says, and input that wants to cost time.
+// Unit tests of mcp/tools/schema: every keyword, what a refusal says, and input that wants to cost
+// time.
 
 #include "unit.h"
 

@@ -17,7 +17,7 @@ int __wrap_event_add(struct event *ev, const struct timeval *tv)
     return __real_event_add(ev, tv ? &sooner : NULL);
 }
 
-// ---- with a hostile one --------------------------------------------------------------------------------------
+// ---- with a hostile one -------------------------------------------------------------------------
 
 static struct frame_file asked;      // the last that the gate sent
 static char brought[FRAME_DATA_MAX]; // and its bytes
@@ -232,8 +232,8 @@ static void a_list_without_an_end(void **state)
     assert_int_equal(saw.calls, 1);
 }
 
-// SECURITY: what a box sends along is never used, whatever frame it comes with; and where the kernel can, the box
-// cannot even send it.
+// SECURITY: what a box sends along is never used, whatever frame it comes with; and where the
+// kernel can, the box cannot even send it.
 static void descriptors_are_refused(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void descriptors_are_refused(void **state)
     (void)close(file);
 }
 
-// ---- reading ------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 enum { BIG = 3 * FRAME_DATA_MAX + 100, INODE = 77 };
 
@@ -465,7 +465,7 @@ static void a_box_that_dribbles(void **state)
     assert_true(saw.calls == 1 && !saw.garbage);
 }
 
-// ---- writing ------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 static char text[BIG];
 
@@ -546,7 +546,8 @@ static void a_file_that_refuses(void **state)
     assert_true(asked.op == FILE_ABORT && asked.tag == tag && asked.ticket == tag);
 }
 
-// A box that does not read: what waits for it is one frame for each operation, not a window of them.
+// A box that does not read: what waits for it is one frame for each operation, not a window of
+// them.
 static void a_box_that_does_not_read(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files/scratch_path: paths as callers write them, and what changed between two lists.
+// Unit tests of files/scratch_path: paths as callers write them, and what changed between two
+// lists.
 
 #include "unit.h"
 
@@ -10,7 +11,7 @@
 #include "base/utf8.h"
 #include "files/scratch.h"
 
-// ---- paths -----------------------------------------------------------------------------------------------
+// ---- paths --------------------------------------------------------------------------------------
 
 static void paths_that_are_taken(void **state)
 {
@@ -151,7 +152,7 @@ static void paths_at_their_bounds(void **state)
     free(slashes);
 }
 
-// ---- changes -----------------------------------------------------------------------------------------------
+// ---- changes ------------------------------------------------------------------------------------
 
 static struct scratch_list list_of(struct scratch_file *files, size_t count)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files/scratch with a real box: box/files serves in a child, on a folder of the test's own.
+// Unit tests of files/scratch with a real box: box/files serves in a child, on a folder of the
+// test's own.
 
 #include "unit.h"
 
@@ -60,7 +61,7 @@ static int finish_real(void **state)
     return status == 0 ? n : -1;
 }
 
-// ---- with a real box -----------------------------------------------------------------------------------------
+// ---- with a real box ----------------------------------------------------------------------------
 
 static void write_file(const char *path, const void *data, size_t length)
 {
@@ -161,7 +162,8 @@ static void a_long_list_is_sorted(void **state)
         assert_true(strcmp(saw.reply.list.files[i - 1].path, saw.reply.list.files[i].path) < 0);
 }
 
-// A read is never longer than what the first look said, whatever the code does meanwhile; and never of two files.
+// A read is never longer than what the first look said, whatever the code does meanwhile; and never
+// of two files.
 static void a_file_that_changes_while_it_is_read(void **state)
 {
     (void)state;

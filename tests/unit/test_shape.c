@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/shape: the order of what is said, the budget, what stays of a text that is too
-// long, and objects that a hostile box made.
+// Unit tests of mcp/tools/shape: the order of what is said, the budget, what stays of a text that
+// is too long, and objects that a hostile box made.
 
 #include "unit.h"
 
@@ -114,7 +114,7 @@ static json_t *shape(json_t *object, size_t budget, bool links)
     return content;
 }
 
-// ---- what is said, and in which order --------------------------------------------------------------
+// ---- what is said, and in which order -----------------------------------------------------------
 
 static void test_everything_is_there(void **state)
 {
@@ -184,7 +184,7 @@ static void test_a_stopped_run_says_why(void **state)
     json_decref(o);
 }
 
-// ---- long texts ------------------------------------------------------------------------------------
+// ---- long texts ---------------------------------------------------------------------------------
 
 static void test_a_long_text_keeps_head_and_tail(void **state)
 {
@@ -351,7 +351,7 @@ static void test_a_run_that_goes_on(void **state)
     json_decref(o);
 }
 
-// ---- hostile ---------------------------------------------------------------------------------------
+// ---- hostile ------------------------------------------------------------------------------------
 
 static void test_control_characters_are_shown(void **state)
 {
@@ -402,7 +402,7 @@ static void test_a_hostile_report_is_bounded(void **state)
     json_decref(o);
 }
 
-// ---- what was shown --------------------------------------------------------------------------------
+// ---- what was shown -----------------------------------------------------------------------------
 
 #define PNG_4X3                                                                                    \
     "iVBORw0KGgoAAAANSUhEUgAAAAQAAAADCAAAAACRn/EaAAAAC0lEQVR4nGNgQAEAAA8AAbVWKT4AAAAASUVORK5CYII="

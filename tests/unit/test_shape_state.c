@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/shape_state: what a model is told of files, variables, checkpoints and lost state, and
-// objects that a hostile box made.
+// Unit tests of mcp/tools/shape_state: what a model is told of files, variables, checkpoints and
+// lost state, and objects that a hostile box made.
 
 #include "unit.h"
 
@@ -222,7 +222,7 @@ static void lost_state_is_said_first(void **state)
     free(text);
 }
 
-// ---- small things --------------------------------------------------------------------------------
+// ---- small things -------------------------------------------------------------------------------
 
 static void sizes_in_words(void **state)
 {

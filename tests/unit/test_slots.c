@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/slots: each box a number of its own, each keeper a range of its own.  Runs as
-// root (ranges of host uids) and as an ordinary user (one uid for all).
+// Unit tests of keeper/slots: each box a number of its own, each keeper a range of its own.  Runs
+// as root (ranges of host uids) and as an ordinary user (one uid for all).
 
 #include "unit.h"
 

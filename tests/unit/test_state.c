@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/state: where the folder is, who may have it, and that nothing in it can make the keeper
-// touch anything else.
+// Unit tests of keeper/state: where the folder is, who may have it, and that nothing in it can make
+// the keeper touch anything else.
 
 #include "unit.h"
 
@@ -98,7 +98,7 @@ static void must_fail(const char *with, const char *hint)
     assert_int_equal(unit_fd_count(), fds);
 }
 
-// ---- where it is ---------------------------------------------------------------------------------
+// ---- where it is --------------------------------------------------------------------------------
 
 static void the_place_follows_the_option_root_xdg_and_home(void **state)
 {
@@ -154,7 +154,7 @@ static void missing_folders_are_made_for_us_alone(void **state)
     assert_int_equal(s.folder, -1);
 }
 
-// ---- several servers -----------------------------------------------------------------------------
+// ---- several servers ----------------------------------------------------------------------------
 
 static void each_server_has_a_folder_and_finds_it_again(void **state)
 {
@@ -228,7 +228,7 @@ static void many_servers_at_once_never_share(void **state)
     (void)close(numbers[1]);
 }
 
-// ---- folders that are refused --------------------------------------------------------------------
+// ---- folders that are refused -------------------------------------------------------------------
 
 static void what_others_may_write_is_refused(void **state)
 {
@@ -309,7 +309,7 @@ static void a_place_that_cannot_be_written_is_an_error(void **state)
     must_fail("/dev/null", "--state");
 }
 
-// ---- as root -------------------------------------------------------------------------------------
+// ---- as root ------------------------------------------------------------------------------------
 
 static void the_gate_gets_its_folder_whatever_its_uid(void **state)
 {
@@ -375,7 +375,7 @@ static void nothing_else_changes_hands(void **state)
     state_close(&s);
 }
 
-// ---- tidying up ----------------------------------------------------------------------------------
+// ---- tidying up ---------------------------------------------------------------------------------
 
 static void what_expired_in_folders_of_others_goes(void **state)
 {

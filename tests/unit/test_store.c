@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files/store: bytes in and out, limits, versions, lists, and what hostile callers try.
+// Unit tests of files/store: bytes in and out, limits, versions, lists, and what hostile callers
+// try.
 
 #include "store_kit.h"
 
-// ---- bytes in, bytes out -------------------------------------------------------------------------
+// ---- bytes in, bytes out ------------------------------------------------------------------------
 
 static void a_file_is_copied_and_found(void **state)
 {
@@ -146,7 +147,7 @@ static void a_full_disk_is_said_and_nothing_is_announced(void **state)
     assert_true(copy_in("x", 100, 100).ok); // and it goes on
 }
 
-// ---- limits --------------------------------------------------------------------------------------
+// ---- limits -------------------------------------------------------------------------------------
 
 static void the_oldest_of_the_same_owner_make_room(void **state)
 {
@@ -294,7 +295,7 @@ static void the_time_of_a_file_is_its_end(void **state)
     assert_in_range(st.st_mtime * 1000, a.expires_ms, a.expires_ms + 2000); // never before it
 }
 
-// ---- versions, lists, deleting -------------------------------------------------------------------
+// ---- versions, lists, deleting ------------------------------------------------------------------
 
 static void a_newer_version_does_not_break_the_older_link(void **state)
 {
@@ -346,7 +347,7 @@ static void lists_are_sorted_and_of_one_owner(void **state)
     assert_int_equal(store_figures(store, "k").files, 1);
 }
 
-// ---- hostile input -------------------------------------------------------------------------------
+// ---- hostile input ------------------------------------------------------------------------------
 
 static void only_the_whole_token_opens(void **state)
 {

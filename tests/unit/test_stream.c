@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/transport/stream, against exchanges of our own: what is sent, kept, sent again, dropped.
+// Unit tests of mcp/transport/stream, against exchanges of our own: what is sent, kept, sent again,
+// dropped.
 
 #include "unit.h"
 
@@ -10,7 +11,7 @@
 #include "http/http.h"
 #include "mcp/transport/stream.h"
 
-// ---- exchanges of our own: the stream's only way out ---------------------------------------------
+// ---- exchanges of our own: the stream's only way out --------------------------------------------
 
 struct fake {
     struct http_exchange x; // first
@@ -80,7 +81,7 @@ static void fake_close(struct fake *f)
     f->ended = true;
 }
 
-// ---- the rest of the world -------------------------------------------------------------------------
+// ---- the rest of the world ----------------------------------------------------------------------
 
 static struct event_base *base;
 static struct streams all;
@@ -147,7 +148,7 @@ static void last_id(const char *text, char id[STREAM_ID_MAX])
     assert_int_equal(sscanf(at, "id: %31[^\n]", id), 1);
 }
 
-// ---- sending -----------------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 static void test_without_ids(void **state)
 {
@@ -194,7 +195,7 @@ static void test_ids_and_prime(void **state)
     fake_clear(&primed);
 }
 
-// ---- coming back -------------------------------------------------------------------------------------
+// ---- coming back --------------------------------------------------------------------------------
 
 static void test_resume_goes_on(void **state)
 {
@@ -283,7 +284,7 @@ static void test_forged_ids(void **state)
     fake_clear(&f);
 }
 
-// ---- bounds ------------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 static void test_kept_events_are_bounded(void **state)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/subids: which ids an ordinary user may hand out, and what a box with one of them can read.
+// Unit tests of keeper/subids: which ids an ordinary user may hand out, and what a box with one of
+// them can read.
 
 #include "unit.h"
 

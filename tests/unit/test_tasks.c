@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/protocol/tasks, with the task tools of the conformance fixtures.  The clock can be moved on,
-// and long timers fire soon, so that an hour passes in a moment.
+// Unit tests of mcp/protocol/tasks, with the task tools of the conformance fixtures.  The clock can
+// be moved on, and long timers fire soon, so that an hour passes in a moment.
 
 #include "mcp_client.h"
 

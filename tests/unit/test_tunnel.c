@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of broker/tunnel: a proxy that answers slowly, or not at all, holds nothing for longer than it may.
+// Unit tests of broker/tunnel: a proxy that answers slowly, or not at all, holds nothing for longer
+// than it may.
 
 #include "unit.h"
 

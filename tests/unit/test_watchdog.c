@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/watchdog and keeper/stuck: a gate that does not move is noticed, and the box that it names is ended
-// if it is the gate's; one that works, or waits for a CPU, is left alone.  Gate and box are children that sleep or spin.
+// Unit tests of keeper/watchdog and keeper/stuck: a gate that does not move is noticed, and the box
+// that it names is ended if it is the gate's; one that works, or waits for a CPU, is left alone.
+// Gate and box are children that sleep or spin.
 
 #include "unit.h"
 

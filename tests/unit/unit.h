@@ -79,8 +79,8 @@ static inline void unit_take_rights(int sock)
     (void)setsockopt(sock, SOL_SOCKET, PASSRIGHTS, &yes, sizeof yes);
 }
 
-// The next line that the code in a box prints to stdout, from the OUTPUT frames on its control socket.  One box at a
-// time.  -1: there is none in time, or another frame, whose text is in `ret`.
+// The next line that the code in a box prints to stdout, from the OUTPUT frames on its control
+// socket.  One box at a time.  -1: there is none in time, or another frame, whose text is in `ret`.
 static inline int unit_read_line(int control, char *ret, size_t cap, int guard_ms)
 {
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK], text[2 * FRAME_CHUNK];

@@ -13,10 +13,10 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "json/encode.h"
-#include "mcp/protocol/mcp.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/mcp.h"
 #include "mcp/protocol/tasks.h"
+#include "json/encode.h"
 
 enum { ANSWER_S = 600, STATE_TTL_S = 900, STATE_MAX = 65536, SEAL_SIZE = 32 };
 
@@ -60,7 +60,7 @@ static json_t *question_json(const struct mcp_question *q)
     return o;
 }
 
-// ---- requestState --------------------------------------------------------------------------------
+// ---- requestState -------------------------------------------------------------------------------
 
 // The request without what changes from round to round.
 static int digest_of(const struct mcp_call *c, unsigned char ret[SEAL_SIZE])
@@ -131,7 +131,7 @@ int mcp_state_open(struct mcp_call *c, const char *text)
     return fresh ? 0 : -1;
 }
 
-// ---- modern: another round -----------------------------------------------------------------------
+// ---- modern: another round ----------------------------------------------------------------------
 
 static void ask_modern(struct mcp_call *c, const struct mcp_question *questions, size_t count,
                        json_t *state, void (*then)(struct mcp_call *c, json_t *answers))
@@ -164,7 +164,7 @@ static void ask_modern(struct mcp_call *c, const struct mcp_question *questions,
     json_decref(missing);
 }
 
-// ---- legacy: a request to the client -------------------------------------------------------------
+// ---- legacy: a request to the client ------------------------------------------------------------
 
 static int compare(const void *a, const void *b)
 {
@@ -270,7 +270,7 @@ void mcp_ask_response(struct mcp_session *s, const struct rpc_message *m)
     }
 }
 
-// ---- all -----------------------------------------------------------------------------------------
+// ---- all ----------------------------------------------------------------------------------------
 
 // A question that the client cannot take is not sent.
 static const char *missing_capability(const struct mcp_call *c,

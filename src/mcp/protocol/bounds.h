@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bounds: what callers may ask for, by the configuration: in the schemas of tools, and in their answers.
+// bounds: what callers may ask for, by the configuration: in the schemas of tools, and in their
+// answers.
 
 #ifndef CONSTRICTOR_MCP_PROTOCOL_BOUNDS_H
 #define CONSTRICTOR_MCP_PROTOCOL_BOUNDS_H
@@ -22,8 +23,8 @@ uint64_t bounds_memory_max(const struct config *c); // bytes
 json_t *bounds_seconds(uint64_t ms);
 uint64_t bounds_milliseconds(json_t *arguments, const char *name, uint64_t fallback_ms);
 
-// Puts maximum and default of timeout, cpu_seconds and memory_mb into a schema that has them; the default
-// only with `fallback`.  0 or -1.
+// Puts maximum and default of timeout, cpu_seconds and memory_mb into a schema that has them; the
+// default only with `fallback`.  0 or -1.
 int bounds_adapt(const struct config *c, json_t *input_schema, bool fallback);
 
 #endif

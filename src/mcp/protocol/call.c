@@ -11,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "mcp/protocol/client.h"
 #include "mcp/protocol/mcp.h"
 #include "mcp/server.h"
-#include "mcp/protocol/client.h"
 
 enum {
     PROGRESS_GAP_US = 20000,
@@ -37,7 +37,7 @@ int mcp_level_find(const char *name)
     return -1;
 }
 
-// ---- the end -------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 // Takes the call out of every table.  Its outlet is told by the caller.
 static void finish(struct mcp_call *c)
@@ -58,7 +58,8 @@ static void finish(struct mcp_call *c)
 static void send_last(struct mcp_call *c, json_t *message)
 {
     struct mcp_outlet *outlet = c->outlet;
-    // Out of the session's table first: the client may use the id again as soon as it has the answer.
+    // Out of the session's table first: the client may use the id again as soon as it has the
+    // answer.
     if (c->session)
         mcp_session_remove_call(c->session, c);
     if (message)
@@ -195,8 +196,7 @@ static json_t *trimmed_capabilities(json_t *all)
         const char *key;
         if (!json_is_object(from) || !(to = json_object()))
             continue;
-        json_object_foreach(from, key, value)
-        {
+        json_object_foreach (from, key, value) {
             if (json_object_size(to) >= TRIM_KEYS_MAX)
                 break;
             if (json_is_object(value) && strlen(key) <= TRIM_NAME_MAX)
@@ -249,7 +249,7 @@ void mcp_call_trim(struct mcp_call *c)
     c->request = small;
 }
 
-// ---- on the way ----------------------------------------------------------------------------------
+// ---- on the way ---------------------------------------------------------------------------------
 
 void mcp_notify(struct mcp_call *c, const char *method, json_t *params)
 {

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "json/encode.h"
 #include "mcp/protocol/listen.h"
+#include "json/encode.h"
 
 enum { LOOKS_MAX = 1024 }; // sessions that are looked at to make room for one
 
@@ -84,7 +84,7 @@ void mcp_session_touch(struct mcp_session *s)
     list_append(s);
 }
 
-// ---- sessions ------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 struct mcp_session *mcp_session_new_private(struct mcp *m, const char *owner)
 {
@@ -97,8 +97,8 @@ struct mcp_session *mcp_session_new_private(struct mcp *m, const char *owner)
     return s;
 }
 
-// The longest idle one of the owner goes, else the longest idle of all.  Those with calls in flight stay:
-// they move to the young end, so that the next one who looks does not meet them again.
+// The longest idle one of the owner goes, else the longest idle of all.  Those with calls in flight
+// stay: they move to the young end, so that the next one who looks does not meet them again.
 static bool make_room(struct mcp *m, const char *owner)
 {
     struct mcp_session *s = m->oldest, *next, *found = NULL, *last = m->newest;
@@ -176,7 +176,7 @@ void mcp_session_end(struct mcp_session *s)
     free(s);
 }
 
-// ---- calls in flight -----------------------------------------------------------------------------
+// ---- calls in flight ----------------------------------------------------------------------------
 
 static int compare_calls(const void *a, const void *b)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // session: what a legacy client agreed on with `initialize`, and the calls that it has in flight.
-// stdio has one for the process (also for modern calls, which only use its table of calls); HTTP has
-// one for each Mcp-Session-Id or each /sse stream.
+// stdio has one for the process (also for modern calls, which only use its table of calls); HTTP
+// has one for each Mcp-Session-Id or each /sse stream.
 //
 // An HTTP session ends by DELETE, after some time without a request (never while a call is in
 // flight), or as the longest idle one when there are too many.

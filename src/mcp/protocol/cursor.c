@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cursor: pages of the lists.  A cursor is the number of the next item and the list's name, sealed
-// with the server's secret, so that only cursors of ours are taken and no client builds on their form.
+// with the server's secret, so that only cursors of ours are taken and no client builds on their
+// form.
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

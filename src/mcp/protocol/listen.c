@@ -3,13 +3,14 @@
 // listen: see listen.h.  Called by the dispatch for its methods, by session.c, and by whatever
 // changes: resources.c, tasks.c, fixtures.c.
 //
-// A listener is a legacy session or a subscriptions/listen of a modern client.  A topic is a thing that
-// can change: a list, a resource, a task.  A reader ties one listener to one topic.
+// A listener is a legacy session or a subscriptions/listen of a modern client.  A topic is a thing
+// that can change: a list, a resource, a task.  A reader ties one listener to one topic.
 //
 // Invariants:
 //   1. A topic exists as long as it has readers.
 //   2. At most one reader ties a listener to a topic: `pairs` finds it without a walk.
-//   3. Sending may end any listener, also the one that is sent to; so a walk over the readers of a topic
+//   3. Sending may end any listener, also the one that is sent to; so a walk over the readers of a
+//   topic
 //      is known to the module, and who removes a reader moves the walk on.
 
 #include "mcp/protocol/listen.h"
@@ -21,10 +22,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "run/gate.h"
-#include "mcp/tools/resources.h"
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/tasks.h"
+#include "mcp/tools/resources.h"
+#include "run/gate.h"
 
 enum {
     LISTEN_PER_LISTENER = 1024, // resources and tasks; the lists come on top
@@ -78,7 +79,7 @@ struct mcp_listeners {
     struct walk *walks;
 };
 
-// ---- topics and readers --------------------------------------------------------------------------
+// ---- topics and readers -------------------------------------------------------------------------
 
 static int compare_topics(const void *a, const void *b)
 {
@@ -198,7 +199,7 @@ static int reader_add(struct mcp_listener *l, enum topic_kind kind, const char *
     return 0;
 }
 
-// ---- listeners -----------------------------------------------------------------------------------
+// ---- listeners ----------------------------------------------------------------------------------
 
 static struct mcp_listener *listener_new(struct mcp *m, struct mcp_session *s, struct mcp_call *c)
 {
@@ -279,7 +280,8 @@ static void publish(struct mcp *m, enum topic_kind kind, const char *name, const
     m->listeners->walks = walk.outer;
 }
 
-// Tools and prompts come from tables; only the fixtures claim that they changed.  Files come and go.
+// Tools and prompts come from tables; only the fixtures claim that they changed.  Files come and
+// go.
 bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
 {
     // Descriptions of tools say what a key may reach, and that can be read again.
@@ -310,7 +312,7 @@ bool mcp_task_has_readers(struct mcp *m, const char *task_id)
     return m->listeners && topic_find(m, TOPIC_TASK, task_id);
 }
 
-// ---- legacy ----------------------------------------------------------------------------------------
+// ---- legacy -------------------------------------------------------------------------------------
 
 void mcp_listen_join(struct mcp_session *s)
 {
@@ -391,14 +393,15 @@ void mcp_handle_unsubscribe(struct mcp_call *c)
     mcp_answer(c, json_object());
 }
 
-// ---- modern ----------------------------------------------------------------------------------------
+// ---- modern -------------------------------------------------------------------------------------
 
 static void on_cancel(struct mcp_call *c)
 {
     listener_free(c->work);
 }
 
-// Names in the filter: an array of texts, not too many, not too long.  0, or -1: the call was failed.
+// Names in the filter: an array of texts, not too many, not too long.  0, or -1: the call was
+// failed.
 static int check_names(struct mcp_call *c, const char *key, json_t *names)
 {
     size_t i;
@@ -406,8 +409,7 @@ static int check_names(struct mcp_call *c, const char *key, json_t *names)
     if (!names)
         return 0;
     bool good = json_is_array(names) && json_array_size(names) <= LISTEN_PER_LISTENER;
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach (names, i, name) {
         size_t length = json_string_length(name);
         good = good && json_is_string(name) && length > 0 && length <= LISTEN_NAME_MAX;
     }
@@ -452,8 +454,7 @@ static int honour_names(struct mcp_listener *l, enum topic_kind kind, json_t *na
 {
     size_t i;
     json_t *item;
-    json_array_foreach(names, i, item)
-    {
+    json_array_foreach (names, i, item) {
         const char *name = json_string_value(item), *owner = l->call->owner;
         bool exists = kind == TOPIC_TASK ? mcp_task_exists(l->mcp, owner, name)
                                          : mcp_resource_exists(l->mcp, name, owner);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// listen: who wants to know of changes: subscriptions/listen (modern) and resources/subscribe (legacy).
-// An update costs as much as it has readers, not as there are sessions.
+// listen: who wants to know of changes: subscriptions/listen (modern) and resources/subscribe
+// (legacy). An update costs as much as it has readers, not as there are sessions.
 
 #ifndef CONSTRICTOR_MCP_PROTOCOL_LISTEN_H
 #define CONSTRICTOR_MCP_PROTOCOL_LISTEN_H
@@ -27,7 +27,8 @@ void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner);
 void mcp_task_updated(struct mcp *m, const char *owner, const char *task_id, json_t *task);
 bool mcp_task_has_readers(struct mcp *m, const char *task_id);
 
-// Ends every subscriptions/listen as a server that shuts down does; they would not end by themselves.
+// Ends every subscriptions/listen as a server that shuts down does; they would not end by
+// themselves.
 void mcp_listen_end_all(struct mcp *m);
 
 // A legacy session agreed on a version: it hears of changed lists from now on.

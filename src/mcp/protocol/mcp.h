@@ -86,7 +86,8 @@ struct mcp_from {
     struct mcp_outlet *outlet;   // for the answer
     const char *owner;           // name of the key, "" without keys
     enum mcp_version version;    // legacy: as the header says, or the session's; modern: checked
-    // HTTP only: checks the headers that mirror arguments of a tool call (SEP-2243) when the tool is
+    // HTTP only: checks the headers that mirror arguments of a tool call (SEP-2243) when the tool
+    // is
     // known.  0, or -1 and the refusal.  NULL elsewhere.
     int (*check_params)(void *argument, json_t *input_schema, json_t *arguments,
                         struct rpc_refusal *no);
@@ -94,9 +95,9 @@ struct mcp_from {
 };
 
 // Serves one request, notification or response that was read and sorted (not a batch).  Takes the
-// message.  A request is answered through the outlet, now or later.  Returns the call while it is in
-// flight, for mcp_cancel() when the client disconnects; NULL when it ended already.  The returned
-// call is valid until its outlet sees `last` or `drop`.
+// message.  A request is answered through the outlet, now or later.  Returns the call while it is
+// in flight, for mcp_cancel() when the client disconnects; NULL when it ended already.  The
+// returned call is valid until its outlet sees `last` or `drop`.
 struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
                              struct rpc_message *message);
 
@@ -154,8 +155,8 @@ struct mcp_call {
     char key[RPC_ID_MAX + 8]; // id as text, for the session's table
 };
 
-// The answer.  Takes `result`, an object (NULL: memory was out, an internal error is sent).  Adds what
-// the era demands: resultType, _meta.serverInfo, cache hints.
+// The answer.  Takes `result`, an object (NULL: memory was out, an internal error is sent).  Adds
+// what the era demands: resultType, _meta.serverInfo, cache hints.
 void mcp_answer(struct mcp_call *c, json_t *result);
 
 // An answer that is the same for many calls of one revision: made once, sent as it is.
@@ -183,15 +184,15 @@ void mcp_notify(struct mcp_call *c, const char *method, json_t *params);
 // "extensions/io.modelcontextprotocol/tasks" (a '/' only behind the first word: one key).
 bool mcp_client_can(const struct mcp_call *c, const char *capability);
 
-// For a call that stays open: forgets the parameters of its request, all but the name, the progress token
-// and the capabilities.  What the handler borrowed of them is gone, or held by itself.
+// For a call that stays open: forgets the parameters of its request, all but the name, the progress
+// token and the capabilities.  What the handler borrowed of them is gone, or held by itself.
 void mcp_call_trim(struct mcp_call *c);
 
 // Ends a call without an answer.
 void mcp_cancel(struct mcp_call *c);
 
-// A second call for the same request, with another outlet: for a task that goes on when the first has
-// been answered.  The handler is not called.
+// A second call for the same request, with another outlet: for a task that goes on when the first
+// has been answered.  The handler is not called.
 struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet);
 
 // ---- questions to the client (ask.c) -----------------------------------------------------------
@@ -205,11 +206,14 @@ struct mcp_question {
 enum { MCP_QUESTIONS_MAX = 8 };
 
 // Asks, and goes on with `then`, which gets the answers by key (borrowed).
-//   legacy   each question is a request to the client; `then` comes when all are answered; a refused
+//   legacy   each question is a request to the client; `then` comes when all are answered; a
+//   refused
 //            one fails the call
-//   modern   answers that came with the request are used: with all of them there, `then` is called at
-//            once; else the call ends with "input_required", and the client sends the request again.
-//            So a handler runs from its beginning each time, and must do nothing of effect before.
+//   modern   answers that came with the request are used: with all of them there, `then` is called
+//   at
+//            once; else the call ends with "input_required", and the client sends the request
+//            again. So a handler runs from its beginning each time, and must do nothing of effect
+//            before.
 //   task     the task waits in state input_required
 // A capability that the client did not declare ends the call with MCP_MISSING_CAPABILITY.
 // `state` (taken, may be NULL) comes back as c->state with the answers, unforgeable.

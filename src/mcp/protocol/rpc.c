@@ -29,7 +29,7 @@ int mcp_version_find(const char *text)
     return -1;
 }
 
-// ---- refusals ------------------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 int rpc_refuse(struct rpc_refusal *no, int code, int status, json_t *id, json_t *data,
                const char *fmt, ...)
@@ -65,7 +65,7 @@ json_t *rpc_refusal_json(const struct rpc_refusal *no)
     return rpc_error_json(no->id, no->code, no->message, json_incref(no->data));
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 static int check_bounds(const char *text, size_t length, struct rpc_refusal *no)
 {
@@ -80,7 +80,8 @@ static int check_bounds(const char *text, size_t length, struct rpc_refusal *no)
                       "the message has more than %d values", QUICK_JSON_VALUES_MAX);
 }
 
-// A number that is JSON, but more than we can hold.  The request is named, or its client would wait for ever.
+// A number that is JSON, but more than we can hold.  The request is named, or its client would wait
+// for ever.
 static int refuse_number(const char *text, size_t length, int position, struct rpc_refusal *no)
 {
     json_t *message = json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL),
@@ -196,7 +197,7 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
     return r;
 }
 
-// ---- bounds --------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 static size_t text_length(json_t *value)
 {
@@ -242,7 +243,7 @@ json_t *rpc_batch_answer(size_t *used, json_t *answer)
     return rpc_error_json(json_object_get(answer, "id"), MCP_INTERNAL_ERROR, full, NULL);
 }
 
-// ---- sorting -------------------------------------------------------------------------------------
+// ---- sorting ------------------------------------------------------------------------------------
 
 // A request id is a text or a whole number; null is for answers to what could not be read.  A text
 // with a NUL in it would be another's to whoever compares texts.

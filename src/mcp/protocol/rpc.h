@@ -86,10 +86,12 @@ struct rpc_refusal {
     char message[512];
 };
 
-// Reads one message.  0, or -1 and the refusal.  A batch is an array that is not empty; its elements
-// are read one by one with rpc_sort().
-// The id of a request of which only the beginning is here: a string or a whole number that stands at the top, once, with
-// what follows it; and a method, which an answer to a request of ours does not have.  New; NULL: it is not there, or in doubt.  SECURITY: looks at RPC_PREFIX_MAX bytes at most.
+// Reads one message.  0, or -1 and the refusal.  A batch is an array that is not empty; its
+// elements are read one by one with rpc_sort().
+// The id of a request of which only the beginning is here: a string or a whole number that stands
+// at the top, once, with
+// what follows it; and a method, which an answer to a request of ours does not have.  New; NULL: it
+// is not there, or in doubt.  SECURITY: looks at RPC_PREFIX_MAX bytes at most.
 json_t *rpc_peek_id(const char *text, size_t length);
 
 int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rpc_refusal *no);
@@ -97,14 +99,15 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
 // Sorts a parsed value.  Takes `message` on success and on failure.
 int rpc_sort(json_t *message, struct rpc_message *ret, struct rpc_refusal *no);
 
-// Calls may stay open for long, so what they keep of a request is bounded: only the arguments of a tool,
-// and the answers that a second round brings, may be long.  `length` is that of the whole text, so that
-// a short one costs nothing.  rpc_read() has done it, but not for the elements of a batch.  0, or -1 and
-// the refusal.
+// Calls may stay open for long, so what they keep of a request is bounded: only the arguments of a
+// tool, and the answers that a second round brings, may be long.  `length` is that of the whole
+// text, so that
+// a short one costs nothing.  rpc_read() has done it, but not for the elements of a batch.  0, or
+// -1 and the refusal.
 int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refusal *no);
 
-// The next answer of a batch, of which `*used` bytes of text were counted before; new.  When it does not
-// fit any more, it is an error instead, and the batch is full.  NULL: memory is out.
+// The next answer of a batch, of which `*used` bytes of text were counted before; new.  When it
+// does not fit any more, it is an error instead, and the batch is full.  NULL: memory is out.
 json_t *rpc_batch_answer(size_t *used, json_t *answer);
 static inline bool rpc_batch_is_full(size_t used)
 {

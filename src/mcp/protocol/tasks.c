@@ -5,12 +5,15 @@
 // A task is the outlet of a call: whatever the call sends ends up here instead of at a client.
 //
 // Invariants:
-//   1. A task that runs has a call; one that ended has none, and its status does not change any more.
-//   2. A task stands in at most one of two queues: `ended`, or `waiting` for the client's answers.  Both
+//   1. A task that runs has a call; one that ended has none, and its status does not change any
+//   more.
+//   2. A task stands in at most one of two queues: `ended`, or `waiting` for the client's answers.
+//   Both
 //      are ordered by deadline, since every deadline is TASK_TTL_MS after the task joined; so the
 //      timer looks at two heads and nothing is ever searched for.
 //   3. A task that ended also stands in its owner's queue, the oldest first.
-//   4. createdAt + ttlMs, as it was told last, is never later than the moment of removal, unless room
+//   4. createdAt + ttlMs, as it was told last, is never later than the moment of removal, unless
+//   room
 //      was needed for new tasks.
 
 #include "mcp/protocol/tasks.h"
@@ -26,8 +29,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "json/encode.h"
 #include "mcp/protocol/listen.h"
+#include "json/encode.h"
 
 enum {
     TASKS_MAX = 1024,
@@ -96,7 +99,7 @@ struct mcp_tasks {
     bool closing;
 };
 
-// ---- queues --------------------------------------------------------------------------------------
+// ---- queues -------------------------------------------------------------------------------------
 
 static void queue_append(struct task_queue *q, enum queue_kind kind, struct mcp_task *t)
 {
@@ -143,7 +146,7 @@ static void begin_deadline(struct mcp_task *t, struct task_queue *q)
         set_timer(all);
 }
 
-// ---- what a client sees of a task ------------------------------------------------------------------
+// ---- what a client sees of a task ---------------------------------------------------------------
 
 static int64_t wall_ms(void)
 {
@@ -152,8 +155,8 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// The fields of every task.  The time to live counts from the creation, but is only used up when the
-// task is over: so it grows while it runs.
+// The fields of every task.  The time to live counts from the creation, but is only used up when
+// the task is over: so it grows while it runs.
 static json_t *describe(const struct mcp_task *t)
 {
     char created[TEXT_TIME_MAX], updated[TEXT_TIME_MAX];
@@ -214,7 +217,7 @@ static void set_message(struct mcp_task *t, const char *text)
     t->message[length] = '\0';
 }
 
-// ---- the life of a task ----------------------------------------------------------------------------
+// ---- the life of a task -------------------------------------------------------------------------
 
 static int compare_tasks(const void *a, const void *b)
 {
@@ -260,16 +263,15 @@ static void task_free(struct mcp_task *t)
     free(t);
 }
 
-// The oldest that ended, but `except`, of whoever has most of them, in number or in bytes; so nobody can
-// push out what belongs to somebody with less.
+// The oldest that ended, but `except`, of whoever has most of them, in number or in bytes; so
+// nobody can push out what belongs to somebody with less.
 static struct mcp_task *find_victim(struct mcp_tasks *all, bool by_bytes,
                                     const struct mcp_task *except)
 {
     struct mcp_task *victim = NULL;
     size_t most = 0;
     struct task_owner *o;
-    TAILQ_FOREACH(o, &all->owner_list, entry)
-    {
+    TAILQ_FOREACH (o, &all->owner_list, entry) {
         struct mcp_task *t = o->ended.first;
         if (t && t == except)
             t = t->after[QUEUE_OWNER];
@@ -388,7 +390,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     set_timer(all);
 }
 
-// ---- making one ------------------------------------------------------------------------------------
+// ---- making one ---------------------------------------------------------------------------------
 
 static struct task_owner *owner_find(struct mcp_tasks *all, const char *name)
 {
@@ -478,7 +480,7 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c)
     return fork;
 }
 
-// ---- questions -------------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 // Keys must be unique in the life of a task, so those of later rounds carry a number.
 static int add_question(struct mcp_task *t, const struct mcp_question *q)
@@ -527,16 +529,14 @@ static int take_answers(struct mcp_task *t, json_t *responses, const char **ret_
     const char *key;
     json_t *request;
     void *next;
-    json_object_foreach(t->requests, key, request)
-    {
+    json_object_foreach (t->requests, key, request) {
         json_t *answer = json_object_get(responses, key);
         if (answer && !json_is_object(answer)) {
             *ret_bad = key;
             return -1;
         }
     }
-    json_object_foreach_safe(t->requests, next, key, request)
-    {
+    json_object_foreach_safe (t->requests, next, key, request) {
         json_t *answer = json_object_get(responses, key);
         if (!answer)
             continue;
@@ -559,7 +559,7 @@ static void resume(struct mcp_task *t)
     json_decref(answers);
 }
 
-// ---- methods ---------------------------------------------------------------------------------------
+// ---- methods ------------------------------------------------------------------------------------
 
 static int require_extension(struct mcp_call *c)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// background: see job.h and job_kit.h.  Jobs that no call waits for: how many there may be, how long
-// their results are kept, and check_run.  Runs in the gate, on its event loop.
+// background: see job.h and job_kit.h.  Jobs that no call waits for: how many there may be, how
+// long their results are kept, and check_run.  Runs in the gate, on its event loop.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +10,23 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "run/gate.h"
 #include "mcp/tools/job_internal.h"
 #include "mcp/tools/tools.h"
+#include "run/gate.h"
 
 enum {
     TTL_MS = 3600 * 1000,
     WAITERS_MAX = 16, // calls that wait for one job
 };
 
-// ---- how many ------------------------------------------------------------------------------------
+// ---- how many -----------------------------------------------------------------------------------
 
 unsigned tool_runs_background(const struct tool_runs *t)
 {
     unsigned n = 0;
     const struct job *j;
-    TAILQ_FOREACH(j, &t->background, back)
-    n += !j->done;
+    TAILQ_FOREACH (j, &t->background, back)
+        n += !j->done;
     return n;
 }
 
@@ -46,8 +46,8 @@ static unsigned count_of(const struct tool_runs *t, const char *owner, bool runn
 {
     unsigned n = 0;
     const struct job *j;
-    TAILQ_FOREACH(j, &t->background, back)
-    n += strcmp(j->owner, owner) == 0 && !(running && j->done);
+    TAILQ_FOREACH (j, &t->background, back)
+        n += strcmp(j->owner, owner) == 0 && !(running && j->done);
     return n;
 }
 
@@ -62,8 +62,7 @@ static struct job *find_oldest(struct tool_runs *t, const char *owner)
 {
     struct job *j, *best = NULL;
     unsigned most = 0;
-    TAILQ_FOREACH(j, &t->background, back)
-    {
+    TAILQ_FOREACH (j, &t->background, back) {
         if (!j->done || (owner && strcmp(j->owner, owner) != 0))
             continue;
         if (owner)
@@ -113,7 +112,7 @@ bool background_admits(struct mcp_call *c)
     return false;
 }
 
-// ---- the beginning and the end -------------------------------------------------------------------
+// ---- the beginning and the end ------------------------------------------------------------------
 
 static void waiter_free(struct waiter *w)
 {
@@ -187,15 +186,15 @@ void background_finish(struct job *j)
     }
 }
 
-// ---- looking at one ------------------------------------------------------------------------------
+// ---- looking at one -----------------------------------------------------------------------------
 
 static struct job *find(struct tool_runs *t, const char *owner, const char *id)
 {
     struct job *j;
     expire(t);
-    TAILQ_FOREACH(j, &t->background, back)
-    if (strcmp(j->id, id) == 0 && strcmp(j->owner, owner) == 0)
-        return j;
+    TAILQ_FOREACH (j, &t->background, back)
+        if (strcmp(j->id, id) == 0 && strcmp(j->owner, owner) == 0)
+            return j;
     return NULL;
 }
 

@@ -10,16 +10,17 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "run/gate.h"
-#include "run/admission.h"
 #include "mcp/tools/job_internal.h"
 #include "mcp/tools/sandbox.h"
 #include "mcp/tools/tools.h"
+#include "run/admission.h"
+#include "run/gate.h"
 
-// Bytes of code of all runs that go on.  SECURITY: what is small always gets in, or one key could shut out all.
+// Bytes of code of all runs that go on.  SECURITY: what is small always gets in, or one key could
+// shut out all.
 enum { CODE_TOTAL_MAX = 256 * 1024 * 1024, CODE_SMALL = 64 * 1024 };
 
-// ---- the list of them ----------------------------------------------------------------------------
+// ---- the list of them ---------------------------------------------------------------------------
 
 struct tool_runs *tool_runs_new(struct mcp *m)
 {
@@ -74,7 +75,7 @@ void tool_runs_free(struct tool_runs *t)
     free(t);
 }
 
-// ---- the answer ----------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------
 
 static bool keep_part(void *argument, enum kept_part part, const char *mime_type, const char *text,
                       size_t length, char ret_uri[KEPT_URI_MAX])
@@ -186,10 +187,10 @@ static void on_done(struct exec *x)
     background_finish(j);
 }
 
-// ---- the beginning -------------------------------------------------------------------------------
+// ---- the beginning ------------------------------------------------------------------------------
 
-// SECURITY: a box of its own is released with "cancelled", so every process of it is killed; code in a
-// session is interrupted, and killed if it does not stop.
+// SECURITY: a box of its own is released with "cancelled", so every process of it is killed; code
+// in a session is interrupted, and killed if it does not stop.
 static void cancel_job(struct mcp_call *c)
 {
     struct job *j = c->work;

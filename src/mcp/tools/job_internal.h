@@ -4,10 +4,12 @@
 // background.c (jobs that nobody waits for, and check_run), progress.c (what a job printed so far).
 //
 //   1. A job is in the list `all` from job_start() until job_free().
-//   2. job->call is set as long as a call of the foreground waits; whoever ends that call or cancels it
+//   2. job->call is set as long as a call of the foreground waits; whoever ends that call or
+//   cancels it
 //      clears the field first.
 //   3. job->exec is set from exec_start() until on_done(), which comes exactly once.
-//   4. A job of the background is in the list `background` as well; its waiters are calls of job_check().
+//   4. A job of the background is in the list `background` as well; its waiters are calls of
+//   job_check().
 
 #ifndef CONSTRICTOR_MCP_TOOLS_JOB_INTERNAL_H
 #define CONSTRICTOR_MCP_TOOLS_JOB_INTERNAL_H
@@ -59,13 +61,13 @@ struct tool_runs {
     size_t code_length; // of all that go on
 };
 
-// ---- job.c ---------------------------------------------------------------------------------------
+// ---- job.c --------------------------------------------------------------------------------------
 
 void job_free(struct job *j);
 void job_answer(struct job *j, struct mcp_call *c); // of one that is done
 struct shape job_shape(struct job *j, bool live);
 
-// ---- background.c --------------------------------------------------------------------------------
+// ---- background.c -------------------------------------------------------------------------------
 
 bool background_admits(struct mcp_call *c); // else the call was answered
 void background_begin(struct job *j, struct mcp_call *c);
@@ -73,7 +75,7 @@ void background_keep(struct job *j);   // its whole output, for whoever watches 
 void background_finish(struct job *j); // its answer is there
 void background_leave(struct job *j);  // for job_free()
 
-// ---- progress.c ----------------------------------------------------------------------------------
+// ---- progress.c ---------------------------------------------------------------------------------
 
 // What it printed so far: a text, new.  NULL: memory is out.
 json_t *progress_text(const struct job *j, enum run_stream stream);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kept: see kept.h.  A tree finds a run by its id; two lists, of all runs and of each owner's, are in
-// the order of their making and so in the order of their end: one timer for the first is enough, and
-// whoever needs room takes it from the front.
+// kept: see kept.h.  A tree finds a run by its id; two lists, of all runs and of each owner's, are
+// in the order of their making and so in the order of their end: one timer for the first is enough,
+// and whoever needs room takes it from the front.
 
 #include "mcp/tools/kept.h"
 
@@ -94,7 +94,7 @@ static int compare_owners(const void *a, const void *b)
     return strcmp(((const struct kept_owner *)a)->name, ((const struct kept_owner *)b)->name);
 }
 
-// ---- leaving -------------------------------------------------------------------------------------
+// ---- leaving ------------------------------------------------------------------------------------
 
 static void release_owner(struct mcp_kept *k, struct kept_owner *owner)
 {
@@ -155,14 +155,14 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 #define OLDEST_BUT(list, field, except)                                                            \
     (TAILQ_FIRST(list) == (except) ? TAILQ_NEXT(TAILQ_FIRST(list), field) : TAILQ_FIRST(list))
 
-// The oldest run, but `except`, of whoever has most: nobody pushes out what belongs to one with less.
+// The oldest run, but `except`, of whoever has most: nobody pushes out what belongs to one with
+// less.
 static struct kept_run *find_victim(struct mcp_kept *k, const struct kept_run *except)
 {
     struct kept_run *victim = NULL;
     size_t most = 0;
     struct kept_owner *o;
-    TAILQ_FOREACH(o, &k->owner_list, entry)
-    {
+    TAILQ_FOREACH (o, &k->owner_list, entry) {
         struct kept_run *run = o->bytes > most ? OLDEST_BUT(&o->runs, own, except) : NULL;
         if (run) {
             victim = run;
@@ -189,7 +189,7 @@ static bool make_room(struct mcp_kept *k, const struct kept_run *except, size_t 
     return owner->bytes + bytes <= OWNER_MAX && k->bytes + bytes <= TOTAL_MAX;
 }
 
-// ---- coming --------------------------------------------------------------------------------------
+// ---- coming -------------------------------------------------------------------------------------
 
 static struct kept_owner *take_owner(struct mcp_kept *k, const char *name)
 {
@@ -310,8 +310,7 @@ json_t *mcp_kept_ids(struct mcp *m, const char *owner, const char *prefix, size_
         return ids;
     struct kept_run *run;
     size_t length = strlen(prefix);
-    TAILQ_FOREACH_REVERSE(run, &(*found)->runs, run_list, own)
-    {
+    TAILQ_FOREACH_REVERSE (run, &(*found)->runs, run_list, own) {
         if (json_array_size(ids) >= max)
             break;
         if (strncmp(run->id, prefix, length) == 0)
@@ -320,7 +319,7 @@ json_t *mcp_kept_ids(struct mcp *m, const char *owner, const char *prefix, size_
     return ids;
 }
 
-// ---- URIs ----------------------------------------------------------------------------------------
+// ---- URIs ---------------------------------------------------------------------------------------
 
 static const char scheme[] = "run://";
 
@@ -354,7 +353,7 @@ int mcp_kept_parse_uri(const char *uri, char execution_id[ID_LENGTH + 1], enum k
     return -1;
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 int mcp_kept_open(struct mcp *m, struct err *e)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kept: the full outputs of recent runs, so that a shortened answer can link to the rest, and the runs
-// that go on in the background.  In memory, bounded in bytes, number and time; the oldest go first.
+// kept: the full outputs of recent runs, so that a shortened answer can link to the rest, and the
+// runs that go on in the background.  In memory, bounded in bytes, number and time; the oldest go
+// first.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_KEPT_H
 #define CONSTRICTOR_MCP_TOOLS_KEPT_H
 
-#include "run/display.h"
 #include "mcp/protocol/mcp.h"
+#include "run/display.h"
 
 // The texts of a run, and what it has shown: KEPT_DISPLAY for the first item, and so on, KEPT_CHART
 // for the data of a figure among them.
@@ -35,7 +36,8 @@ const char *mcp_kept_find(struct mcp *m, const char *owner, const char *executio
                           enum kept_part part, const char **ret_mime_type, size_t *ret_length);
 bool mcp_kept_is_blob(const char *mime_type); // is what is kept base64?
 
-// Ids of the owner's runs that begin with `prefix`, newest first, at most `max`: array of strings, new.
+// Ids of the owner's runs that begin with `prefix`, newest first, at most `max`: array of strings,
+// new.
 json_t *mcp_kept_ids(struct mcp *m, const char *owner, const char *prefix, size_t max);
 
 // run://{execution_id}/{part}

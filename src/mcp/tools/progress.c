@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// progress: see job_kit.h.  What a run that goes on has printed, once a second for the call that waits
-// for it and for those who read its output.  Runs in the gate, on its event loop.
+// progress: see job_kit.h.  What a run that goes on has printed, once a second for the call that
+// waits for it and for those who read its output.  Runs in the gate, on its event loop.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "mcp/tools/job_internal.h"
 #include "mcp/protocol/listen.h"
+#include "mcp/tools/job_internal.h"
 
 enum {
     LAST_LINE_BYTES = 512, // looked at for the last line
@@ -93,7 +93,7 @@ static void last_line(const struct job *j, char *buf, size_t cap)
         strncat(buf, "...", cap - strlen(buf) - 1);
 }
 
-// ---- once a second -------------------------------------------------------------------------------
+// ---- once a second ------------------------------------------------------------------------------
 
 static void tell_progress(struct job *j, double elapsed_s)
 {

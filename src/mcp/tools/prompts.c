@@ -40,7 +40,7 @@ struct prompt {
     unsigned set; // of enum tool_set: only there when that is on; 0: always
 };
 
-// ---- texts ---------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 // Foreign text between marks that it cannot contain.
 static void write_block(FILE *out, const char *language, const char *text)
@@ -246,7 +246,7 @@ static void write_containers(FILE *out, const char *const values[ARGUMENTS_MAX])
     }
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static const char *const code_styles[] = {"clean", "verbose", "minimal", NULL};
 static const char *const yes_or_no[] = {"true", "false", NULL};
@@ -330,7 +330,7 @@ static const struct prompt *find(const struct mcp *m, const char *name)
     return NULL;
 }
 
-// ---- prompts/list ----------------------------------------------------------------------------------
+// ---- prompts/list -------------------------------------------------------------------------------
 
 static json_t *argument_json(const struct argument *a)
 {
@@ -352,8 +352,8 @@ static void drop_titles(json_t *row)
     size_t i;
     json_t *argument;
     (void)json_object_del(row, "title");
-    json_array_foreach(json_object_get(row, "arguments"), i, argument)(void)
-        json_object_del(argument, "title");
+    json_array_foreach (json_object_get(row, "arguments"), i, argument)
+        (void)json_object_del(argument, "title");
 }
 
 static json_t *all_rows(const struct mcp_call *c)
@@ -387,7 +387,7 @@ void mcp_handle_prompts_list(struct mcp_call *c)
     mcp_answer(c, result);
 }
 
-// ---- prompts/get -----------------------------------------------------------------------------------
+// ---- prompts/get --------------------------------------------------------------------------------
 
 static bool is_one_of(const char *const *values, const char *text)
 {
@@ -509,7 +509,7 @@ void mcp_handle_prompts_get(struct mcp_call *c)
     answer(c, p, values);
 }
 
-// ---- completion/complete -----------------------------------------------------------------------------
+// ---- completion/complete ------------------------------------------------------------------------
 
 // The suggestions that begin with what was typed, whatever the case.
 static json_t *matching(const char *const *values, const char *prefix)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reach: see reach.h.  Runs in the gate, on its event loop.  Whoever asks for somebody else's place is told
-// the same as who asks for one that never was: session_find() and the store look at the owner first.
+// reach: see reach.h.  Runs in the gate, on its event loop.  Whoever asks for somebody else's place
+// is told the same as who asks for one that never was: session_find() and the store look at the
+// owner first.
 
 #include "mcp/tools/reach.h"
 
@@ -13,11 +14,11 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "run/gate.h"
 #include "files/share.h"
+#include "run/gate.h"
 
-// One operation in a live box that a call waits for: for the box to have this session's files, then for
-// the operation itself.
+// One operation in a live box that a call waits for: for the box to have this session's files, then
+// for the operation itself.
 struct work {
     struct mcp_call *call;
     struct session_visit *visit;
@@ -156,9 +157,10 @@ static bool is_same(const struct artifact *a, uint64_t size, int64_t modified_ms
     return a->size == size && a->modified_ms == modified_ms;
 }
 
-// ---- read ----------------------------------------------------------------------------------------
+// ---- read ---------------------------------------------------------------------------------------
 
-// SECURITY: a box can take its time with the bytes that it was asked for, and meanwhile the room for them is taken.
+// SECURITY: a box can take its time with the bytes that it was asked for, and meanwhile the room
+// for them is taken.
 static struct share in_memory = TAILQ_HEAD_INITIALIZER(in_memory);
 enum { MEMORY_MAX = 128 << 20 };
 
@@ -308,7 +310,7 @@ void reach_read(struct mcp_call *c, const char *place, const char *path, reach_w
     begin(c, s, clean, &plan);
 }
 
-// ---- list ----------------------------------------------------------------------------------------
+// ---- list ---------------------------------------------------------------------------------------
 
 static void answer_list(struct mcp_call *c, const char *place, const struct scratch_list *live,
                         reach_listed then)
@@ -361,7 +363,7 @@ void reach_list(struct mcp_call *c, const char *place, reach_listed then)
     begin(c, s, "", &(struct work){.start = start_list, .listed = then});
 }
 
-// ---- change --------------------------------------------------------------------------------------
+// ---- change -------------------------------------------------------------------------------------
 
 static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {

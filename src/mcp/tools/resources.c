@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// resources: see resources.h.  The list holds what every client sees, and the files of this one's key;
-// outputs of runs are reached by their template.
+// resources: see resources.h.  The list holds what every client sees, and the files of this one's
+// key; outputs of runs are reached by their template.
 
 #include "mcp/tools/resources.h"
 
@@ -13,17 +13,17 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "json/encode.h"
-#include "run/result.h"
+#include "compat/sets.h"
 #include "mcp/fixtures.h"
 #include "mcp/protocol/icon.h"
 #include "mcp/tools/job.h"
 #include "mcp/tools/kept.h"
 #include "mcp/tools/sandbox.h"
-#include "compat/sets.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_run.h"
 #include "net/policy.h"
+#include "run/result.h"
+#include "json/encode.h"
 
 enum {
     COMPLETIONS_MAX = 100,
@@ -141,10 +141,10 @@ static const struct resource {
 
 static const char run_template[] = "run://{execution_id}/{part}";
 
-// ---- lists ---------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
-// When the server started; what does not change was last changed then.  Found once: a list that differs
-// from call to call by a second is another list to a client.
+// When the server started; what does not change was last changed then.  Found once: a list that
+// differs from call to call by a second is another list to a client.
 static const char *started_at(struct mcp *m)
 {
     static char text[TEXT_TIME_MAX];
@@ -263,7 +263,7 @@ void mcp_handle_templates_list(struct mcp_call *c)
     answer_page(c, "templates", "resourceTemplates", all, false);
 }
 
-// ---- read ----------------------------------------------------------------------------------------
+// ---- read ---------------------------------------------------------------------------------------
 
 void mcp_resource_answer(struct mcp_call *c, json_t *contents, int64_t ttl_ms, bool is_private)
 {
@@ -297,8 +297,9 @@ static json_t *contents_json(const char *uri, const char *mime_type, const char 
     return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, key, text) : NULL;
 }
 
-// SECURITY: in JSON a control character takes six bytes.  Where the text would be longer than its base64,
-// it is sent as that, so that no output grows to more than about twice its length, and none is lost.
+// SECURITY: in JSON a control character takes six bytes.  Where the text would be longer than its
+// base64, it is sent as that, so that no output grows to more than about twice its length, and none
+// is lost.
 static bool is_mostly_control(const char *text, size_t length)
 {
     size_t controls = 0;
@@ -329,7 +330,8 @@ static json_t *run_contents(const char *uri, const char *mime_type, const char *
     return contents_json(uri, mime_type, "text", copy ? json_stringn_nocheck(copy, clean) : NULL);
 }
 
-// What a run printed or showed: of one that goes on as far as it came, else what was kept.  NULL: none.
+// What a run printed or showed: of one that goes on as far as it came, else what was kept.  NULL:
+// none.
 static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
 {
     char id[RESULT_ID_SIZE];
@@ -388,7 +390,7 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
            (m->fixtures && fixture_resource_exists(uri));
 }
 
-// ---- completion ----------------------------------------------------------------------------------
+// ---- completion ---------------------------------------------------------------------------------
 
 json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
                               const char *variable, const char *prefix, json_t *known)

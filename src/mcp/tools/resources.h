@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// resources: what a client can read: a guide, the state of the server, the full outputs of recent runs
-// (kept.h), and files (sandbox.h).
+// resources: what a client can read: a guide, the state of the server, the full outputs of recent
+// runs (kept.h), and files (sandbox.h).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_RESOURCES_H
 #define CONSTRICTOR_MCP_TOOLS_RESOURCES_H
@@ -15,8 +15,9 @@ void mcp_handle_resources_read(struct mcp_call *c);
 // Is there such a resource for this owner (also by a template)?
 bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner);
 
-// Values for the variable of a template that begin with `prefix`: array of strings, new; NULL: no such
-// template or variable.  `known`: the other variables, as far as the client has filled them in; or NULL.
+// Values for the variable of a template that begin with `prefix`: array of strings, new; NULL: no
+// such template or variable.  `known`: the other variables, as far as the client has filled them
+// in; or NULL.
 json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
                               const char *variable, const char *prefix, json_t *known);
 

@@ -11,18 +11,18 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "json/encode.h"
 #include "exec/exec_input.h"
-#include "run/gate.h"
 #include "mcp/protocol/listen.h"
 #include "mcp/tools/reach.h"
 #include "mcp/tools/resources.h"
+#include "run/gate.h"
+#include "json/encode.h"
 
 enum { COMPLETIONS_MAX = 100 };
 
 static const char scheme[] = "sandbox://";
 
-// ---- URIs ----------------------------------------------------------------------------------------
+// ---- URIs ---------------------------------------------------------------------------------------
 
 static int hex_value(char c)
 {
@@ -70,7 +70,7 @@ int sandbox_parse_uri(const char *uri, char place[SANDBOX_PLACE_MAX + 1],
     return scratch_path(raw, strlen(raw), path, NULL) < 0 ? -1 : 0;
 }
 
-// ---- lists ---------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 static struct store *store_of(const struct mcp *m)
 {
@@ -106,8 +106,7 @@ static void each_session(struct mcp *m, const char *owner,
 {
     json_t *all = m->gate ? sessions_json(m->gate, owner) : NULL, *item;
     size_t i;
-    json_array_foreach(json_object_get(all, "sessions"), i, item)
-    {
+    json_array_foreach (json_object_get(all, "sessions"), i, item) {
         const char *id = json_string_value(json_object_get(item, "session"));
         struct err e;
         const struct session *s = id ? session_find(m->gate, owner, id, &e) : NULL;
@@ -160,7 +159,7 @@ json_t *sandbox_resources(const struct mcp_call *c)
     return l.list;
 }
 
-// ---- read ----------------------------------------------------------------------------------------
+// ---- read ---------------------------------------------------------------------------------------
 
 // SECURITY: what is text is sent as text only if it stays about as long: see resources.c.
 static json_t *contents_json(const char *uri, const char *mime_type, const char *data,
@@ -233,7 +232,7 @@ bool sandbox_exists(struct mcp *m, const char *uri, const char *owner)
                  store_by_path(store_of(m), owner, place, path, &a));
 }
 
-// ---- completion ----------------------------------------------------------------------------------
+// ---- completion ---------------------------------------------------------------------------------
 
 struct matches {
     json_t *list, *seen;
@@ -294,7 +293,7 @@ json_t *sandbox_complete(struct mcp *m, const char *owner, const char *variable,
     return found.list;
 }
 
-// ---- news ----------------------------------------------------------------------------------------
+// ---- news ---------------------------------------------------------------------------------------
 
 void sandbox_tell_file(struct mcp *m, const char *owner, const char *uri)
 {
@@ -306,8 +305,7 @@ void sandbox_tell_files(struct mcp *m, const char *owner, json_t *files)
 {
     size_t i;
     json_t *file;
-    json_array_foreach(files, i, file)
-    {
+    json_array_foreach (files, i, file) {
         const char *uri = json_string_value(json_object_get(file, "uri"));
         if (uri)
             mcp_resource_updated(m, uri, owner);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sandbox: files of sessions and runs as resources, sandbox://{session}/{path}.  {session} is the handle
-// or the name of a session, or the execution_id of a run that had none.  Called by resources.c.
+// sandbox: files of sessions and runs as resources, sandbox://{session}/{path}.  {session} is the
+// handle or the name of a session, or the execution_id of a run that had none.  Called by
+// resources.c.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_SANDBOX_H
 #define CONSTRICTOR_MCP_TOOLS_SANDBOX_H
@@ -29,8 +30,8 @@ json_t *sandbox_resources(const struct mcp_call *c);
 bool sandbox_read(struct mcp_call *c, const char *uri);
 bool sandbox_exists(struct mcp *m, const char *uri, const char *owner);
 
-// Values for a variable of the template: an array, new; NULL: no such variable.  `session`: what the
-// client has filled in already, or NULL.
+// Values for a variable of the template: an array, new; NULL: no such variable.  `session`: what
+// the client has filled in already, or NULL.
 json_t *sandbox_complete(struct mcp *m, const char *owner, const char *variable, const char *prefix,
                          const char *session);
 

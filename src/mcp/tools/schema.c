@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// schema: see schema.h.  Called by tools.c with the arguments of a call, which are hostile, and with
-// schemas of our own.  One table of keywords; each has a function that checks one value and says what
-// is wrong in words that a model can act on.
+// schema: see schema.h.  Called by tools.c with the arguments of a call, which are hostile, and
+// with schemas of our own.  One table of keywords; each has a function that checks one value and
+// says what is wrong in words that a model can act on.
 
 #include "mcp/tools/schema.h"
 
@@ -45,7 +45,7 @@ static int say(struct check *k, const char *fmt, ...)
     return -1;
 }
 
-// ---- values in words -----------------------------------------------------------------------------
+// ---- values in words ----------------------------------------------------------------------------
 
 // The first characters of a text, printable.
 static void quote(const char *text, size_t length, size_t max, char *buf, size_t cap)
@@ -85,7 +85,7 @@ static void describe(json_t *value, char *buf, size_t cap)
 
 enum { DESCRIBED_MAX = VALUE_TEXT_MAX * 4 + 16 };
 
-// ---- keywords ------------------------------------------------------------------------------------
+// ---- keywords -----------------------------------------------------------------------------------
 
 // 5.0 is an integer too.  From 2^53 on every double is one.
 static bool is_integer(json_t *value)
@@ -144,8 +144,7 @@ static int check_enum(struct check *k, json_t *choices, json_t *value, json_t *s
     size_t i, at = 0;
     json_t *item;
     (void)schema;
-    json_array_foreach(choices, i, item)
-    {
+    json_array_foreach (choices, i, item) {
         if (json_equal(item, value))
             return 0;
         describe(item, choice, sizeof choice);
@@ -252,7 +251,7 @@ static int check_max_items(struct check *k, json_t *max, json_t *value, json_t *
                json_array_size(value), json_integer_value(max));
 }
 
-// ---- what contains other values ------------------------------------------------------------------
+// ---- what contains other values -----------------------------------------------------------------
 
 static int check_value(struct check *k, json_t *schema, json_t *value, int depth);
 
@@ -280,8 +279,7 @@ static int check_required(struct check *k, json_t *names, json_t *value, json_t 
     json_t *name;
     if (!json_is_object(value))
         return 0;
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach (names, i, name) {
         const char *key = json_string_value(name);
         if (!key || json_object_get(value, key))
             continue;
@@ -303,8 +301,7 @@ static int unknown_name(struct check *k, const char *name, json_t *known)
     unsigned best = 4; // further away is another word
     size_t at = 0;
     json_t *member;
-    json_object_foreach(known, key, member)
-    {
+    json_object_foreach (known, key, member) {
         unsigned distance = text_distance(name, key);
         if (distance < best && distance < strlen(key)) {
             best = distance;
@@ -329,8 +326,7 @@ static int check_object(struct check *k, json_t *schema, json_t *value, int dept
     json_t *known = json_object_get(schema, "properties");
     json_t *others = json_object_get(schema, "additionalProperties"), *item;
     const char *key;
-    json_object_foreach(value, key, item)
-    {
+    json_object_foreach (value, key, item) {
         json_t *below = json_object_get(known, key);
         if (!below && json_is_false(others))
             return unknown_name(k, key, known);
@@ -348,8 +344,9 @@ static int check_array(struct check *k, json_t *schema, json_t *value, int depth
     size_t i;
     if (!items)
         return 0;
-    json_array_foreach(value, i,
-                       item) if (check_member(k, items, item, depth, NULL, i) < 0) return -1;
+    json_array_foreach (value, i, item)
+        if (check_member(k, items, item, depth, NULL, i) < 0)
+            return -1;
     return 0;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// schema: checks a value against a JSON schema: the part of 2020-12 that tool schemas use (type, enum,
-// const, properties, required, additionalProperties, items, minimum, maximum, exclusive ones,
-// minLength, maxLength, minItems, maxItems).  Other keywords are ignored.  Depth and effort are bounded.
+// schema: checks a value against a JSON schema: the part of 2020-12 that tool schemas use (type,
+// enum, const, properties, required, additionalProperties, items, minimum, maximum, exclusive ones,
+// minLength, maxLength, minItems, maxItems).  Other keywords are ignored.  Depth and effort are
+// bounded.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_SCHEMA_H
 #define CONSTRICTOR_MCP_TOOLS_SCHEMA_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// schema_kit: words to write JSON schemas with, for the tables of tools.  Only what every client and every
-// model provider understands: a type each, no references, nothing but "anyOf" to say that a value may be
-// null.
+// schema_kit: words to write JSON schemas with, for the tables of tools.  Only what every client
+// and every model provider understands: a type each, no references, nothing but "anyOf" to say that
+// a value may be null.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_SCHEMA_WORDS_H
 #define CONSTRICTOR_MCP_TOOLS_SCHEMA_WORDS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape: see shape.h.  Called by tool_run.c in the gate.  Everything in the object that the code said
-// itself is hostile, and as long as the limits of a run allow.
+// shape: see shape.h.  Called by tool_run.c in the gate.  Everything in the object that the code
+// said itself is hostile, and as long as the limits of a run allow.
 //
 //   head       an error: the line that failed, what it was, what to do
 //   sections   traceback, stdout, stderr, result, each under its label
@@ -9,8 +9,9 @@
 //   state      files, variables, checkpoints: shape_state.c
 //   foot       verdict, exit code, usage and id in one line
 //
-// Head and foot are short and always there.  The sections share what is left of the budget: a short one
-// takes what it needs, long ones get equal parts.  Of a long one the first 40 % and the last 60 % stay.
+// Head and foot are short and always there.  The sections share what is left of the budget: a short
+// one takes what it needs, long ones get equal parts.  Of a long one the first 40 % and the last 60
+// % stay.
 
 #include "mcp/tools/shape.h"
 
@@ -37,7 +38,7 @@ enum {
     RESULT_LINE_MAX = 200, // a result up to this long stands beside its label
 };
 
-// ---- characters ----------------------------------------------------------------------------------
+// ---- characters ---------------------------------------------------------------------------------
 
 static bool begins_character(char c)
 {
@@ -136,7 +137,7 @@ json_t *shape_clip(const char *text, size_t length, size_t max)
                         count_characters(text + head, length - head));
 }
 
-// ---- sections ------------------------------------------------------------------------------------
+// ---- sections -----------------------------------------------------------------------------------
 
 struct section {
     const char *label;
@@ -268,7 +269,7 @@ static int write_section(FILE *f, const struct section *s, bool brief)
     return 0;
 }
 
-// ---- the object ----------------------------------------------------------------------------------
+// ---- the object ---------------------------------------------------------------------------------
 
 // What was shortened says so; `total` of the run's own limit counts more than what it kept.
 static int note_truncated(json_t *object, const char *name, size_t kept, size_t total,
@@ -362,7 +363,7 @@ static int bound_report(json_t *object, size_t budget)
     return failed;
 }
 
-// ---- head and foot -------------------------------------------------------------------------------
+// ---- head and foot ------------------------------------------------------------------------------
 
 static const char *string_at(json_t *object, const char *key)
 {
@@ -458,7 +459,7 @@ static void write_foot(FILE *f, json_t *object, bool brief)
     fprintf(f, ", run %s]\n", id ? id : "?");
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 // Head, state and foot, each with a NUL behind it: nothing that is written there has one inside.
 static char *make_frame(const struct shape *s, json_t *object, bool brief)

@@ -39,7 +39,7 @@ struct work {
     unsigned left_out;
 };
 
-// ---- pictures ------------------------------------------------------------------------------------
+// ---- pictures -----------------------------------------------------------------------------------
 
 static int add_link(struct work *w, const char *word, size_t number, const char *uri,
                     const char *mime_type, size_t size)
@@ -88,7 +88,7 @@ static void write_text(struct work *w, json_t *text)
     w->room -= clean < w->room ? clean : w->room;
 }
 
-// ---- figures as data -----------------------------------------------------------------------------
+// ---- figures as data ----------------------------------------------------------------------------
 
 static int write_summary(struct work *w, json_t *chart)
 {
@@ -104,7 +104,8 @@ static int write_summary(struct work *w, json_t *chart)
     return 0;
 }
 
-// Puts the data of a figure into its object, or a link to it.  `spoken`: the lines are there already.
+// Puts the data of a figure into its object, or a link to it.  `spoken`: the lines are there
+// already.
 static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool spoken)
 {
     const struct shape *s = w->shape;
@@ -172,7 +173,7 @@ static json_t *add_picture(struct work *w, size_t index, json_t *item, const str
     return o;
 }
 
-// ---- everything else -----------------------------------------------------------------------------
+// ---- everything else ----------------------------------------------------------------------------
 
 // The first of some types that the item has.
 static const char *first_of(json_t *item, const char *const *types, size_t count, json_t **ret)
@@ -191,7 +192,8 @@ static bool is_bare_name(json_t *item)
     return length > 1 && text[0] == '<' && text[length - 1] == '>';
 }
 
-// What a model can read, NULL: nothing.  Of a document only one that is short: half of it is of no use.
+// What a model can read, NULL: nothing.  Of a document only one that is short: half of it is of no
+// use.
 static const char *best_text(json_t *item, json_t **ret)
 {
     static const char *const spoken[] = {DISPLAY_TABLE, "text/markdown", "text/latex",
@@ -212,8 +214,7 @@ static const char *richest(json_t *item, json_t **ret)
     const char *type = first_of(item, types, ARRAY_LEN(types), ret), *key;
     json_t *value;
     if (!type)
-        json_object_foreach(item, key, value)
-        {
+        json_object_foreach (item, key, value) {
             *ret = value;
             type = key;
             if (strcmp(key, "text/plain") != 0)
@@ -256,15 +257,14 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
     return o;
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 static int add_items(struct work *w, json_t *display)
 {
     json_t *list = json_array(), *item, *value = shape_display_value(w->object);
     size_t i;
     int failed = !list;
-    json_array_foreach(display, i, item)
-    {
+    json_array_foreach (display, i, item) {
         struct picture p;
         bool said = value && (json_object_get(item, DISPLAY_TABLE) == value ||
                               json_object_get(item, "text/plain") == value);

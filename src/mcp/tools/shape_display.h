@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape_display: what a run has shown, for a model: pictures as image blocks, everything else as text
-// when it is short, the rest as links.  Called by shape.c.
+// shape_display: what a run has shown, for a model: pictures as image blocks, everything else as
+// text when it is short, the rest as links.  Called by shape.c.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_SHAPE_DISPLAY_H
 #define CONSTRICTOR_MCP_TOOLS_SHAPE_DISPLAY_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape_state: see shape_state.h.  Runs in the gate.  Names of files and variables, types and shapes are
-// what the code in the box made them.
+// shape_state: see shape_state.h.  Runs in the gate.  Names of files and variables, types and
+// shapes are what the code in the box made them.
 
 #include "mcp/tools/shape_state.h"
 
@@ -11,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "run/events.h"
 #include "mcp/tools/reach.h"
 #include "mcp/tools/tools.h"
+#include "run/events.h"
 
 enum {
     FILE_LINES_MAX = 20,
@@ -41,7 +41,7 @@ static const char *fit(const char *text, char *buf, size_t cap)
     return buf;
 }
 
-// ---- the session ---------------------------------------------------------------------------------
+// ---- the session --------------------------------------------------------------------------------
 
 static bool is_lost(json_t *object)
 {
@@ -74,7 +74,7 @@ void shape_state_foot(FILE *f, json_t *object)
         fprintf(f, " #%" JSON_INTEGER_FORMAT, json_integer_value(count));
 }
 
-// ---- files ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static size_t shown_files(json_t *object)
 {
@@ -145,7 +145,7 @@ json_t *shape_state_links(json_t *object)
     return NULL;
 }
 
-// ---- variables -----------------------------------------------------------------------------------
+// ---- variables ----------------------------------------------------------------------------------
 
 // " (1000, 12)", " of 3", or nothing.
 static void describe_extent(json_t *variable, char *buf, size_t cap)
@@ -198,7 +198,7 @@ static void write_variables(FILE *f, json_t *object, size_t room)
     fputc('\n', f);
 }
 
-// ---- checkpoints ---------------------------------------------------------------------------------
+// ---- checkpoints --------------------------------------------------------------------------------
 
 static void write_checkpoint(FILE *f, json_t *object)
 {
@@ -236,7 +236,7 @@ static void write_fork(FILE *f, json_t *object)
                 fork);
 }
 
-// ---- what it was kept from -------------------------------------------------------------------------
+// ---- what it was kept from ----------------------------------------------------------------------
 
 static void write_refusals(FILE *f, json_t *object, size_t room)
 {
@@ -264,7 +264,7 @@ static void write_refusals(FILE *f, json_t *object, size_t room)
         fprintf(f, "network: %s\n", why);
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 void shape_state_body(FILE *f, const struct shape *s, json_t *object)
 {

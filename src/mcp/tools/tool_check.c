@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_check: validate_code: is code fine, before anybody runs it?  See tool_run.h and check/check.h.  Called by
-// tools.c in the gate.
+// tool_check: validate_code: is code fine, before anybody runs it?  See tool_run.h and
+// check/check.h.  Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,15 +9,15 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "config/code_policy.h"
 #include "check/check_words.h"
-#include "run/gate.h"
-#include "run/network.h"
-#include "run/source.h"
+#include "config/code_policy.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_check.h"
 #include "mcp/tools/tool_run.h"
+#include "run/gate.h"
+#include "run/network.h"
+#include "run/source.h"
 
 // clang-format off
 

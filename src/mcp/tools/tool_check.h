@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_check: checks of code (check/check.h) for tools: validate_code (tool_check.c), and those of other servers
-// (set_restricted.c, set_checker.c).
+// tool_check: checks of code (check/check.h) for tools: validate_code (tool_check.c), and those of
+// other servers (set_restricted.c, set_checker.c).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_CHECK_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_CHECK_H
@@ -9,8 +9,9 @@
 #include "check/check.h"
 #include "mcp/protocol/mcp.h"
 
-// Starts the check of a text, which is an argument of the call, by a policy of code_policy_make(), which is taken.
-// on_done begins with tool_check_done().  When it cannot be started the call is answered.
+// Starts the check of a text, which is an argument of the call, by a policy of code_policy_make(),
+// which is taken. on_done begins with tool_check_done().  When it cannot be started the call is
+// answered.
 void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lint,
                       void (*on_done)(struct check *k));
 

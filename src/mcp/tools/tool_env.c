@@ -3,10 +3,12 @@
 // tool_env: tools that change environments: install packages, create, reset.  See tool_env.h and
 // env/envs.h.  Called by tools.c in the gate.
 //
-//   1. A call that waits for a job is its listener; when the time of `wait` is over it is answered with how far the
+//   1. A call that waits for a job is its listener; when the time of `wait` is over it is answered
+//   with how far the
 //      job is, and the job goes on.  As a task it waits for the end.
 //   2. A call that is cancelled cancels its job: an environment is then as it was.
-//   3. Without `environment` a caller means "base": what the interpreter has, and what this caller installed into it; runs
+//   3. Without `environment` a caller means "base": what the interpreter has, and what this caller
+//   installed into it; runs
 //      that name no environment have it too.  Each caller has its own.
 
 #include <stdio.h>
@@ -19,20 +21,20 @@
 #include "base/text.h"
 #include "env/env_words.h"
 #include "env/envs.h"
-#include "run/gate.h"
-#include "env/warm_boxes.h"
 #include "env/packages.h"
 #include "env/preload.h"
-#include "session/session.h"
+#include "env/warm_boxes.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_env.h"
+#include "run/gate.h"
+#include "session/session.h"
 
 enum {
     WAIT_MS = 30000, // unless the call says otherwise
 };
 
-// ---- what all of them do -------------------------------------------------------------------------
+// ---- what all of them do ------------------------------------------------------------------------
 
 void tool_env_refuse(struct mcp_call *c, const struct err *e)
 {
@@ -92,7 +94,7 @@ void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead
     tool_env_answer(c, json_incref(status), words_of(status, lead), failed);
 }
 
-// ---- a job that a call waits for -------------------------------------------------------------------
+// ---- a job that a call waits for ----------------------------------------------------------------
 
 struct order {
     struct mcp_call *call;
@@ -257,7 +259,7 @@ static bool is_long(const struct mcp_call *c, json_t *arguments)
     return !json_object_get(arguments, "wait");
 }
 
-// ---- for tools that run code -------------------------------------------------------------------------
+// ---- for tools that run code --------------------------------------------------------------------
 
 int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_environment,
                   json_t **ret_packages)
@@ -284,7 +286,7 @@ int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_enviro
     return -1;
 }
 
-// ---- install_package -----------------------------------------------------------------------------
+// ---- install_package ----------------------------------------------------------------------------
 
 json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments)
 {
@@ -352,7 +354,7 @@ static void install_package(struct mcp_call *c, json_t *arguments)
     json_decref(requirements);
 }
 
-// ---- create_python_env ---------------------------------------------------------------------------
+// ---- create_python_env --------------------------------------------------------------------------
 
 static bool make_name(char buf[ENV_NAME_MAX + 1])
 {
@@ -459,7 +461,7 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
     json_decref(requirements);
 }
 
-// ---- uninstall_package -----------------------------------------------------------------------------
+// ---- uninstall_package --------------------------------------------------------------------------
 
 static void uninstall_package(struct mcp_call *c, json_t *arguments)
 {
@@ -474,7 +476,7 @@ static void uninstall_package(struct mcp_call *c, json_t *arguments)
     json_decref(names);
 }
 
-// ---- reset_sandbox -------------------------------------------------------------------------------
+// ---- reset_sandbox ------------------------------------------------------------------------------
 
 // Closes the caller's sessions; how many.
 static unsigned close_sessions(struct mcp_call *c)
@@ -483,8 +485,7 @@ static unsigned close_sessions(struct mcp_call *c)
     json_t *all = g->sessions ? sessions_json(g, c->owner) : NULL, *item;
     unsigned closed = 0;
     size_t i;
-    json_array_foreach(json_object_get(all, "sessions"), i, item)
-    {
+    json_array_foreach (json_object_get(all, "sessions"), i, item) {
         struct err e;
         struct session *s =
             session_find(g, c->owner, json_string_value(json_object_get(item, "session")), &e);
@@ -511,7 +512,7 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
     json_decref(held);
 }
 
-// ---- schemas -------------------------------------------------------------------------------------
+// ---- schemas ------------------------------------------------------------------------------------
 
 // clang-format off
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_env: what the tools for environments and packages share: tool_env.c (install_package, create_python_env,
-// reset_sandbox) and tool_packages.c (check_package_status, list_installed_packages).
+// tool_env: what the tools for environments and packages share: tool_env.c (install_package,
+// create_python_env, reset_sandbox) and tool_packages.c (check_package_status,
+// list_installed_packages).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_ENV_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_ENV_H
@@ -20,8 +21,8 @@ void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead
 // The environment that a call means: NULL when the call was answered.
 const char *tool_env_name(struct mcp_call *c, json_t *arguments);
 
-// Answers a call with the state of a job (envs.h) in the form of another server (sets.h), or, when there is none, with
-// NULL and why.  All are borrowed.
+// Answers a call with the state of a job (envs.h) in the form of another server (sets.h), or, when
+// there is none, with NULL and why.  All are borrowed.
 typedef void (*tool_env_present)(struct mcp_call *c, json_t *arguments, json_t *status,
                                  const struct err *error);
 struct env_order;
@@ -33,7 +34,8 @@ json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments);
 
 // The name without extras and versions: "Foo[bar]>=2" is "Foo".
 void tool_env_bare_name(const char *requirement, char *buf, size_t cap);
-// A package in the answer of packages_ask(), by any spelling of its name; borrowed, NULL: it is not there.
+// A package in the answer of packages_ask(), by any spelling of its name; borrowed, NULL: it is not
+// there.
 json_t *tool_env_find_package(json_t *found, const char *package);
 
 // What envs_status() makes.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_files: tools for files of sessions and runs: list_files, read_file, write_file, delete_file.  See
-// tool_run.h.  Called by tools.c in the gate.  Names and contents of files are what the code made them.
+// tool_files: tools for files of sessions and runs: list_files, read_file, write_file, delete_file.
+// See
+// tool_run.h.  Called by tools.c in the gate.  Names and contents of files are what the code made
+// them.
 //
 //   a text      its characters, cut where a character ends
 //   a picture   an image block, when it is asked for as a whole
@@ -14,15 +16,15 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "json/encode.h"
 #include "exec/exec_input.h"
-#include "run/gate.h"
 #include "mcp/tools/reach.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/sandbox.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_run.h"
+#include "run/gate.h"
+#include "json/encode.h"
 
 enum {
     PICTURE_MAX = 512 << 10, // bytes of a picture that is shown
@@ -59,7 +61,7 @@ static json_t *file_json(const struct mcp_call *c, const char *place, const char
                      url_json(c, a));
 }
 
-// ---- list_files ----------------------------------------------------------------------------------
+// ---- list_files ---------------------------------------------------------------------------------
 
 static json_t *live_files(const struct mcp_call *c, const char *place,
                           const struct scratch_list *list, const struct artifact *artifacts,
@@ -117,8 +119,7 @@ static void write_list(FILE *f, json_t *o)
     bool live = state && strcmp(state, "open") == 0;
     fprintf(f, "%zu %s%s\n", count, count == 1 ? "file" : "files",
             live ? " in /mnt/data" : " kept; the box that made them is gone");
-    json_array_foreach(files, i, item)
-    {
+    json_array_foreach (files, i, item) {
         if (i == SHOWN_MAX)
             break;
         write_line(f, item);
@@ -170,7 +171,7 @@ static void list_files(struct mcp_call *c, json_t *arguments)
         reach_list(c, session, on_listed);
 }
 
-// ---- read_file -----------------------------------------------------------------------------------
+// ---- read_file ----------------------------------------------------------------------------------
 
 static bool is_picture(const char *mime_type)
 {
@@ -353,7 +354,7 @@ static void read_file(struct mcp_call *c, json_t *arguments)
         reach_read(c, session, path, want_part, on_opened);
 }
 
-// ---- write_file ----------------------------------------------------------------------------------
+// ---- write_file ---------------------------------------------------------------------------------
 
 // The contents, new; NULL: the call was answered.
 static char *take_body(struct mcp_call *c, json_t *arguments, size_t *ret_length)
@@ -503,7 +504,7 @@ static void write_file(struct mcp_call *c, json_t *arguments)
         open_first(c, arguments, session);
 }
 
-// ---- delete_file ---------------------------------------------------------------------------------
+// ---- delete_file --------------------------------------------------------------------------------
 
 static void on_deleted(struct mcp_call *c, const struct scratch_file *file, const struct err *error)
 {
@@ -537,7 +538,7 @@ static void delete_file(struct mcp_call *c, json_t *arguments)
         reach_delete(c, session, path, on_deleted);
 }
 
-// ---- schemas -------------------------------------------------------------------------------------
+// ---- schemas ------------------------------------------------------------------------------------
 
 // clang-format off
 
@@ -588,7 +589,7 @@ static const char delete_output[] = OBJECT("\"session\", \"path\", \"deleted\"",
 
 // clang-format on
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct mcp_tool file_tools[] = {
     {

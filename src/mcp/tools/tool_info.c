@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_info: get_sandbox_info: what code can expect here.  See tool_run.h.  Called by tools.c in the gate.
+// tool_info: get_sandbox_info: what code can expect here.  See tool_run.h.  Called by tools.c in
+// the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +9,16 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "run/gate.h"
-#include "run/network.h"
-#include "run/result.h"
-#include "session/session.h"
 #include "files/store.h"
 #include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_run.h"
 #include "net/policy.h"
+#include "run/gate.h"
+#include "run/network.h"
+#include "run/result.h"
+#include "session/session.h"
 
 // clang-format off
 
@@ -162,11 +163,10 @@ static char *info_text(json_t *info, const char *network)
         fprintf(f, "python: %s (%s)\n", version,
                 json_string_value(json_object_get(python, "python")));
     fputs("preloaded modules:", f);
-    json_array_foreach(json_object_get(python, "preloaded"), i, item)
+    json_array_foreach (json_object_get(python, "preloaded"), i, item)
         fprintf(f, "%s %s", i ? "," : "", json_string_value(item) ? json_string_value(item) : "?");
     fputs(i ? "\n" : " none\n", f);
-    json_array_foreach(json_object_get(python, "preload_failed"), i, item)
-    {
+    json_array_foreach (json_object_get(python, "preload_failed"), i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         fprintf(f, "preload failed: %s\n", name ? name : "?");
     }
@@ -175,8 +175,7 @@ static char *info_text(json_t *info, const char *network)
             "limits:\n",
             network[0] ? network : "none",
             json_string_value(json_object_get(info, "working_folder")));
-    json_object_foreach(json_object_get(info, "limits"), key, item)
-    {
+    json_object_foreach (json_object_get(info, "limits"), key, item) {
         double fallback = json_number_value(json_object_get(item, "default"));
         double maximum = json_number_value(json_object_get(item, "maximum"));
         const char *argument = json_string_value(json_object_get(item, "argument"));
@@ -187,10 +186,10 @@ static char *info_text(json_t *info, const char *network)
         fputc('\n', f);
     }
     fputs("isolation:\n", f);
-    json_object_foreach(json_object_get(info, "isolation"), key, item)
+    json_object_foreach (json_object_get(info, "isolation"), key, item)
         fprintf(f, "  %s: %s\n", key, json_string_value(item));
     fputs("tool sets:", f);
-    json_array_foreach(json_object_get(info, "tool_sets"), i, item)
+    json_array_foreach (json_object_get(info, "tool_sets"), i, item)
         fprintf(f, " %s", json_string_value(item));
     item = json_object_get(info, "runs");
     fprintf(f, "\nruns: %d, in the background %d of at most %d",
@@ -262,7 +261,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
     mcp_answer_prepared(c, answer);
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct mcp_tool info_tools[] = {
     {

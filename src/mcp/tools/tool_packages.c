@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_packages: tools that look at environments: how far an installation is, which packages there are.  See tool_env.h
-// and env/packages.h.  Called by tools.c in the gate.
+// tool_packages: tools that look at environments: how far an installation is, which packages there
+// are.  See tool_env.h and env/packages.h.  Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "base/text.h"
 #include "env/env_words.h"
 #include "env/envs.h"
-#include "run/gate.h"
 #include "env/packages.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/tool_env.h"
+#include "run/gate.h"
 
 enum { LOOK_MS = 100 }; // how often a job that somebody waits for is looked at
 
-// ---- check_package_status ------------------------------------------------------------------------
+// ---- check_package_status -----------------------------------------------------------------------
 
 struct look {
     struct mcp_call *call;
@@ -115,8 +115,7 @@ json_t *tool_env_find_package(json_t *found, const char *package)
     json_t *item;
     size_t i;
     packages_normal_name(package, wanted, sizeof wanted);
-    json_array_foreach(json_object_get(found, "packages"), i, item)
-    {
+    json_array_foreach (json_object_get(found, "packages"), i, item) {
         packages_normal_name(json_string_value(json_object_get(item, "name")), have, sizeof have);
         if (strcmp(wanted, have) == 0)
             return item;
@@ -223,7 +222,7 @@ static void check_package_status(struct mcp_call *c, json_t *arguments)
     json_decref(status);
 }
 
-// ---- list_installed_packages ---------------------------------------------------------------------
+// ---- list_installed_packages --------------------------------------------------------------------
 
 struct listing {
     struct mcp_call *call;
@@ -243,7 +242,8 @@ static json_t *names_of(struct gate *g, const char *owner)
 {
     json_t *list = envs_list(g, owner), *names = json_array(), *item;
     size_t i;
-    json_array_foreach(list, i, item)(void) json_array_append(names, json_object_get(item, "name"));
+    json_array_foreach (list, i, item)
+        (void)json_array_append(names, json_object_get(item, "name"));
     json_decref(list);
     return names;
 }
@@ -277,7 +277,7 @@ static void on_listed(json_t *found, const struct err *e, void *argument)
         fputs(words ? words : "", f);
         if (!l->lock) {
             fputs("environments:", f);
-            json_array_foreach(names, i, name)
+            json_array_foreach (names, i, name)
                 fprintf(f, "%s %s", i ? "," : "", json_string_value(name));
         }
         if (fclose(f) != 0)
@@ -314,7 +314,7 @@ static void list_installed_packages(struct mcp_call *c, json_t *arguments)
     c->cancel = cancel_listing;
 }
 
-// ---- schemas -------------------------------------------------------------------------------------
+// ---- schemas ------------------------------------------------------------------------------------
 
 // clang-format off
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_run: see tool_run.h.  Turns arguments, which fit the schema, into the plan of a job; asks for
-// consent before when the configuration wants it.  Called by tools.c in the gate.
+// tool_run: see tool_run.h.  Turns arguments, which fit the schema, into the plan of a job; asks
+// for consent before when the configuration wants it.  Called by tools.c in the gate.
 
 #include "mcp/tools/tool_run.h"
 
@@ -11,14 +11,14 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "run/gate.h"
-#include "run/network.h"
-#include "run/result.h"
-#include "run/source.h"
 #include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_schemas.h"
+#include "run/gate.h"
+#include "run/network.h"
+#include "run/result.h"
+#include "run/source.h"
 
 enum {
     CONSENT_ALWAYS = 1, // position in the choices of config.def
@@ -31,7 +31,7 @@ static int adapt_execute(const struct mcp *m, json_t *input_schema)
     return bounds_adapt(m->config, input_schema, true);
 }
 
-// ---- what several tools take ---------------------------------------------------------------------
+// ---- what several tools take --------------------------------------------------------------------
 
 const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name)
 {
@@ -89,15 +89,15 @@ int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer)
     return -1;
 }
 
-// ---- execute_python ------------------------------------------------------------------------------
+// ---- execute_python -----------------------------------------------------------------------------
 
 static json_t *make_argv(json_t *arguments)
 {
     json_t *argv = json_array(), *item;
     size_t i;
     (void)json_array_append_new(argv, json_string("<code>"));
-    json_array_foreach(json_object_get(arguments, "args"), i, item)(void)
-        json_array_append(argv, item);
+    json_array_foreach (json_object_get(arguments, "args"), i, item)
+        (void)json_array_append(argv, item);
     return argv;
 }
 
@@ -252,7 +252,8 @@ void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
     mcp_ask(c, &question, 1, json_pack("{s:b}", "consent", 1), then);
 }
 
-// A session's memory is what it was opened with; whoever asks for other memory must not get it silently.
+// A session's memory is what it was opened with; whoever asks for other memory must not get it
+// silently.
 static bool memory_fits(struct mcp_call *c, json_t *arguments)
 {
     json_t *wanted = json_object_get(arguments, "memory_mb");
@@ -288,7 +289,7 @@ static bool is_long(const struct mcp_call *c, json_t *arguments)
            wall_ms_of(c, arguments) > BOUNDS_ANSWER_MS;
 }
 
-// ---- check_run -----------------------------------------------------------------------------------
+// ---- check_run ----------------------------------------------------------------------------------
 
 static void check_run(struct mcp_call *c, json_t *arguments)
 {
@@ -296,7 +297,7 @@ static void check_run(struct mcp_call *c, json_t *arguments)
               bounds_milliseconds(arguments, "wait", 0));
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct mcp_tool run_tools[] = {
     {

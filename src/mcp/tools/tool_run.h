@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tool_run: the tools that run code: execute_python and check_run (tool_run.c), get_sandbox_info
-// (tool_info.c), validate_code (tool_check.c), those for sessions (tool_session.c), for files (tool_files.c) and
-// for environments (tool_env.c, tool_packages.c).
+// (tool_info.c), validate_code (tool_check.c), those for sessions (tool_session.c), for files
+// (tool_files.c) and for environments (tool_env.c, tool_packages.c).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_RUN_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_RUN_H
@@ -24,9 +24,10 @@ void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_pl
 // A text argument that must not have a NUL in it; NULL: it has, and the call was answered.
 const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name);
 
-// For every tool that runs code: `then` comes, at once when the configuration does not want a person to be asked.
-// It begins with tool_has_consent(), which answers the call when the person does not want the run.  `layer` is what
-// the code may reach, as tool_network() has it; NULL: what the key may.
+// For every tool that runs code: `then` comes, at once when the configuration does not want a
+// person to be asked. It begins with tool_has_consent(), which answers the call when the person
+// does not want the run.  `layer` is what the code may reach, as tool_network() has it; NULL: what
+// the key may.
 void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
                       void (*then)(struct mcp_call *c, json_t *answers));
 bool tool_has_consent(struct mcp_call *c, json_t *answers);
@@ -34,10 +35,12 @@ bool tool_has_consent(struct mcp_call *c, json_t *answers);
 // What callers bring along, checked: 0, or -1 when the call was answered.
 int tool_check_luggage(struct mcp_call *c, json_t *arguments);
 
-// The layer (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the call was answered.
+// The layer (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the call
+// was answered.
 int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer);
 
-// What arguments `environment` and `packages` say, at most one of them: the first borrowed, the second checked and new.
+// What arguments `environment` and `packages` say, at most one of them: the first borrowed, the
+// second checked and new.
 // -1: the call was answered.
 int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_environment,
                   json_t **ret_packages);

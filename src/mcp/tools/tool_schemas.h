@@ -10,7 +10,7 @@
 
 // clang-format off
 
-// ---- taken ---------------------------------------------------------------------------------------
+// ---- taken --------------------------------------------------------------------------------------
 
 static const char execute_input[] =
     "{\"type\": \"object\", \"properties\": {"
@@ -49,7 +49,7 @@ static const char check_input[] =
         "\"description\": \"Seconds to wait for the end of the run before answering.\"}"
     "}, \"required\": [\"execution_id\"], \"additionalProperties\": false}";
 
-// ---- given ---------------------------------------------------------------------------------------
+// ---- given --------------------------------------------------------------------------------------
 
 #define CUT                                                                                        \
     OBJECT("\"kept\", \"total\"",                                                                  \

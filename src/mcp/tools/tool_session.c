@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_session: tools for sessions: open, list, interrupt, close, and back in time: checkpoint, undo, fork.
-// See tool_run.h.  Called by tools.c in the gate.  Whoever names somebody else's session is told the same as
-// who names one that never was: session_find() looks at the owner first.
+// tool_session: tools for sessions: open, list, interrupt, close, and back in time: checkpoint,
+// undo, fork.
+// See tool_run.h.  Called by tools.c in the gate.  Whoever names somebody else's session is told
+// the same as who names one that never was: session_find() looks at the owner first.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +13,15 @@
 #include "base/text.h"
 #include "env/envs.h"
 #include "exec/exec.h"
-#include "run/gate.h"
-#include "session/session.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_run.h"
+#include "run/gate.h"
+#include "session/session.h"
 
 enum { IDLE_MAX_MS = 3600 * 1000 };
 
-// ---- what all of them do -------------------------------------------------------------------------
+// ---- what all of them do ------------------------------------------------------------------------
 
 static void refuse(struct mcp_call *c, const struct err *e)
 {
@@ -78,7 +79,7 @@ static void answer(struct mcp_call *c, json_t *object, void (*write)(FILE *f, js
     tool_answer(c, length ? json_pack("[o]", tool_text_n(text, length)) : NULL, object, false);
 }
 
-// ---- open_session --------------------------------------------------------------------------------
+// ---- open_session -------------------------------------------------------------------------------
 
 // A call that waits for its session, and then for what it brings along.
 struct opening {
@@ -99,8 +100,7 @@ static void write_network(FILE *f, json_t *network)
         return;
     }
     fputs(" It may reach ", f);
-    json_array_foreach(allow, i, rule)
-    {
+    json_array_foreach (allow, i, rule) {
         json_t *host = json_is_string(rule) ? rule : json_object_get(rule, "host");
         if (i < FEW)
             fprintf(f, "%s%s", i ? ", " : "",
@@ -321,7 +321,7 @@ static void open_session(struct mcp_call *c, json_t *arguments)
     c->cancel = cancel_opening;
 }
 
-// ---- list, interrupt, close ----------------------------------------------------------------------
+// ---- list, interrupt, close ---------------------------------------------------------------------
 
 static void write_list(FILE *f, json_t *o)
 {
@@ -329,8 +329,7 @@ static void write_list(FILE *f, json_t *o)
     size_t i;
     if (json_array_size(open) == 0)
         fputs("no session is open\n", f);
-    json_array_foreach(open, i, item)
-    {
+    json_array_foreach (open, i, item) {
         json_t *left = json_object_get(item, "expires_in_seconds");
         write_names(f, item);
         fprintf(f, ": %s, %d runs", json_string_value(json_object_get(item, "state")),
@@ -339,8 +338,7 @@ static void write_list(FILE *f, json_t *o)
             fprintf(f, ", ends in %.0f s unless it is used", json_number_value(left));
         fputc('\n', f);
     }
-    json_array_foreach(ended, i, item)
-    {
+    json_array_foreach (ended, i, item) {
         fputs(i ? "" : "ended lately:\n", f);
         write_names(f, item);
         fprintf(f, " %s, %.0f s ago\n", json_string_value(json_object_get(item, "reason")),
@@ -396,7 +394,7 @@ static void close_session(struct mcp_call *c, json_t *arguments)
     answer(c, o, write_closed);
 }
 
-// ---- back in time --------------------------------------------------------------------------------
+// ---- back in time -------------------------------------------------------------------------------
 
 static void start(struct mcp_call *c, json_t *arguments, enum exec_action action, const char *name,
                   unsigned steps)
@@ -464,7 +462,7 @@ static void fork_session(struct mcp_call *c, json_t *arguments)
     }
 }
 
-// ---- schemas -------------------------------------------------------------------------------------
+// ---- schemas ------------------------------------------------------------------------------------
 
 // clang-format off
 
@@ -545,7 +543,7 @@ static int adapt_open(const struct mcp *m, json_t *input_schema)
            json_object_set_new(idle, "default", bounds_seconds(own_ms));
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct mcp_tool session_tools[] = {
     {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tools: see tools.h.  Called by server.c in the gate.  Schemas are parsed and the lists are made when
-// the server starts, one for each revision of the protocol, because each knows other fields; a list is
-// then the same for every client and every time.
+// tools: see tools.h.  Called by server.c in the gate.  Schemas are parsed and the lists are made
+// when the server starts, one for each revision of the protocol, because each knows other fields; a
+// list is then the same for every client and every time.
 
 #include "mcp/tools/tools.h"
 
@@ -15,16 +15,16 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "run/gate.h"
-#include "run/network.h"
+#include "compat/sets.h"
 #include "mcp/fixtures.h"
 #include "mcp/protocol/icon.h"
-#include "mcp/tools/schema.h"
-#include "compat/sets.h"
 #include "mcp/protocol/tasks.h"
+#include "mcp/tools/schema.h"
 #include "mcp/tools/tool_run.h"
 #include "mcp/tools/variants.h"
 #include "net/policy.h"
+#include "run/gate.h"
+#include "run/network.h"
 
 enum { TOOLS_MAX = 256 };
 
@@ -64,7 +64,7 @@ static const struct {
     {"all", TOOLS_ALL},
 };
 
-// ---- start and end -------------------------------------------------------------------------------
+// ---- start and end ------------------------------------------------------------------------------
 
 static int choose_sets(struct mcp *m, struct err *e)
 {
@@ -193,7 +193,7 @@ void mcp_tools_close(struct mcp *m)
     m->tools = NULL;
 }
 
-// ---- finding -------------------------------------------------------------------------------------
+// ---- finding ------------------------------------------------------------------------------------
 
 static const struct tool_entry *find(const struct mcp *m, const char *name)
 {
@@ -222,10 +222,10 @@ struct tool_runs *mcp_tool_runs(const struct mcp *m)
     return m->tools ? m->tools->runs : NULL;
 }
 
-// ---- tools/list ----------------------------------------------------------------------------------
+// ---- tools/list ---------------------------------------------------------------------------------
 
-// The page that is kept for callers like this one: those without network have the same, of the others the
-// last key has one.
+// The page that is kept for callers like this one: those without network have the same, of the
+// others the last key has one.
 static struct mcp_prepared *page_of(struct mcp_call *c, bool network)
 {
     struct networked *own = &c->mcp->tools->networked[c->version];
@@ -283,7 +283,7 @@ void mcp_handle_tools_list(struct mcp_call *c)
     mcp_answer(c, result);
 }
 
-// ---- tools/call ----------------------------------------------------------------------------------
+// ---- tools/call ---------------------------------------------------------------------------------
 
 static void unknown_tool(struct mcp_call *c, const char *name)
 {
@@ -353,8 +353,9 @@ static bool is_required(json_t *schema, const char *name)
 {
     json_t *item;
     size_t i;
-    json_array_foreach(json_object_get(schema, "required"), i,
-                       item) if (strcmp(json_string_value(item), name) == 0) return true;
+    json_array_foreach (json_object_get(schema, "required"), i, item)
+        if (strcmp(json_string_value(item), name) == 0)
+            return true;
     return false;
 }
 
@@ -365,8 +366,7 @@ static void leave_out_nulls(json_t *schema, json_t *arguments)
     const char *name;
     void *next;
     char ignored[64];
-    json_object_foreach_safe(arguments, next, name, value)
-    {
+    json_object_foreach_safe (arguments, next, name, value) {
         json_t *property = json_is_null(value) ? json_object_get(properties, name) : NULL;
         if (property && !is_required(schema, name) &&
             schema_check(property, value, ignored, sizeof ignored) < 0)
@@ -407,7 +407,7 @@ void mcp_handle_tools_call(struct mcp_call *c)
         tool->handle(on, tool_arguments(on));
 }
 
-// ---- for the handlers of tools -------------------------------------------------------------------
+// ---- for the handlers of tools ------------------------------------------------------------------
 
 // Does this revision know the kind of block?
 static bool is_known(json_t *block, enum mcp_version version)
@@ -423,8 +423,8 @@ static bool is_known(json_t *block, enum mcp_version version)
     return true;
 }
 
-// SECURITY: a model and the person beside it must read the same.  Of what code says only the content is read; a program
-// finds the characters themselves in structuredContent.
+// SECURITY: a model and the person beside it must read the same.  Of what code says only the
+// content is read; a program finds the characters themselves in structuredContent.
 static int reveal(json_t *block)
 {
     static const char *const keys[] = {"text", "name", "title"}; // the last two of links
@@ -446,8 +446,9 @@ json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structure
     json_t *blocks = json_array(), *block, *result = NULL;
     size_t i;
     int failed = !content;
-    json_array_foreach(content, i, block) if (is_known(block, c->version)) failed |=
-        reveal(block) | json_array_append(blocks, block);
+    json_array_foreach (content, i, block)
+        if (is_known(block, c->version))
+            failed |= reveal(block) | json_array_append(blocks, block);
     json_decref(content);
     result = json_object();
     failed |= json_object_set_new_nocheck(result, "content", blocks);

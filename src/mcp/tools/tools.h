@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table (tool_run.c,
-// set_executor.c, fixtures.c, ...) and a new table to the list in tools.c.
+// tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table
+// (tool_run.c, set_executor.c, fixtures.c, ...) and a new table to the list in tools.c.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOLS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOLS_H
@@ -42,7 +42,8 @@ struct mcp_tool {
     unsigned hints, sets;
     enum tool_task task;
     bool (*is_long)(const struct mcp_call *c, json_t *arguments);
-    // The arguments are valid by the schema.  Ends the call with tool_answer(), mcp_fail(), mcp_ask().
+    // The arguments are valid by the schema.  Ends the call with tool_answer(), mcp_fail(),
+    // mcp_ask().
     void (*handle)(struct mcp_call *c, json_t *arguments);
     // Puts what the configuration decides (bounds) into the input schema, once; NULL: nothing.
     int (*adapt)(const struct mcp *m, json_t *input_schema);
@@ -64,14 +65,15 @@ struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools sta
 // The arguments of a call, also later than in the handler; never NULL.  Borrowed.
 json_t *tool_arguments(const struct mcp_call *c);
 
-// Answers a tools/call.  Takes `content` (array of content blocks) and `structured` (object or NULL).
-// Leaves out what the client's revision does not know: structuredContent before 2025-06-18,
+// Answers a tools/call.  Takes `content` (array of content blocks) and `structured` (object or
+// NULL). Leaves out what the client's revision does not know: structuredContent before 2025-06-18,
 // resource_link blocks before 2025-06-18, audio before 2025-03-26.
 void tool_answer(struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
 // The same, not sent: new, NULL when memory is out.
 json_t *tool_result(const struct mcp_call *c, json_t *content, json_t *structured, bool is_error);
 // A tool error that a model can act on: isError, one text block of the message, "hint: ..." and
-// "code: ...", and structuredContent {"error": {"code", "message", "hint"}} when the tool has no output schema.
+// "code: ...", and structuredContent {"error": {"code", "message", "hint"}} when the tool has no
+// output schema.
 void tool_error(struct mcp_call *c, const char *code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

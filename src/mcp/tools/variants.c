@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// variants: see variants.h.  Called by tools.c in the gate; schemas are our own, arguments of calls are hostile.
+// variants: see variants.h.  Called by tools.c in the gate; schemas are our own, arguments of calls
+// are hostile.
 
 #include "mcp/tools/variants.h"
 
@@ -11,13 +12,15 @@
 #include "base/cleanup.h"
 #include "mcp/tools/schema.h"
 
-// ---- the union of two schemas --------------------------------------------------------------------
+// ---- the union of two schemas -------------------------------------------------------------------
 
 static bool has_text(json_t *array, const char *text)
 {
     json_t *item;
     size_t i;
-    json_array_foreach(array, i, item) if (strcmp(json_string_value(item), text) == 0) return true;
+    json_array_foreach (array, i, item)
+        if (strcmp(json_string_value(item), text) == 0)
+            return true;
     return false;
 }
 
@@ -33,8 +36,7 @@ static int widen_type(json_t *mine, json_t *other)
     json_t *types = types_of(mine), *more = types_of(other), *item;
     size_t i;
     int failed = !types || !more;
-    json_array_foreach(more, i, item)
-    {
+    json_array_foreach (more, i, item) {
         const char *name = json_string_value(item);
         bool covered = strcmp(name, "integer") == 0 && has_text(types, "number");
         if (!covered && !has_text(types, name))
@@ -82,8 +84,9 @@ static int widen_choices(json_t *mine, json_t *other)
         return 0;
     if (!more)
         return json_object_del(mine, "enum");
-    json_array_foreach(more, i, item) if (!has_text(choices, json_string_value(item))) failed |=
-        json_array_append(choices, item);
+    json_array_foreach (more, i, item)
+        if (!has_text(choices, json_string_value(item)))
+            failed |= json_array_append(choices, item);
     return failed ? -1 : 0;
 }
 
@@ -111,8 +114,7 @@ static int widen_input(json_t *mine, json_t *other)
     json_t *properties = json_object_get(mine, "properties"), *property;
     const char *name;
     int failed = 0;
-    json_object_foreach(json_object_get(other, "properties"), name, property)
-    {
+    json_object_foreach (json_object_get(other, "properties"), name, property) {
         json_t *known = json_object_get(properties, name);
         failed |= known ? widen_property(known, property)
                         : json_object_set_new(properties, name, json_deep_copy(property));
@@ -122,7 +124,7 @@ static int widen_input(json_t *mine, json_t *other)
     return failed || narrow_required(mine, other) < 0 ? -1 : 0;
 }
 
-// ---- entries -------------------------------------------------------------------------------------
+// ---- entries ------------------------------------------------------------------------------------
 
 enum {
     ALL_OF =
@@ -142,16 +144,17 @@ static size_t first_sentence(const char *text)
     return length < FIRST_SENTENCE_MAX ? length : FIRST_SENTENCE_MAX;
 }
 
-// One sentence for a variant that is not the first: which set it is of, with which arguments, what it does.
+// One sentence for a variant that is not the first: which set it is of, with which arguments, what
+// it does.
 static json_t *describe(json_t *so_far, const struct tool_variant *v, const char *set)
 {
     char names[256] = "";
     size_t at = 0;
     const char *name;
     json_t *property;
-    json_object_foreach(json_object_get(v->input, "properties"), name,
-                        property) if (at < sizeof names) at +=
-        (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", name);
+    json_object_foreach (json_object_get(v->input, "properties"), name, property)
+        if (at < sizeof names)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", name);
     return json_sprintf("%s As the tool of the set '%s', with %s: %.*s", json_string_value(so_far),
                         set, names[0] ? names : "no arguments",
                         (int)first_sentence(v->tool->description), v->tool->description);
@@ -214,7 +217,7 @@ void variants_clear(struct tool_entry *entry)
     *entry = (struct tool_entry){0};
 }
 
-// ---- choosing ------------------------------------------------------------------------------------
+// ---- choosing -----------------------------------------------------------------------------------
 
 // How many arguments are wrong or missing.
 static size_t count_problems(json_t *schema, json_t *arguments)
@@ -224,10 +227,9 @@ static size_t count_problems(json_t *schema, json_t *arguments)
     char ignored[64];
     const char *name;
     size_t i, count = 0;
-    json_array_foreach(json_object_get(schema, "required"), i, item) count +=
-        !json_object_get(arguments, json_string_value(item));
-    json_object_foreach(arguments, name, item)
-    {
+    json_array_foreach (json_object_get(schema, "required"), i, item)
+        count += !json_object_get(arguments, json_string_value(item));
+    json_object_foreach (arguments, name, item) {
         json_t *property = json_object_get(known, name);
         count += property ? schema_check(property, item, ignored, sizeof ignored) < 0 : closed;
     }
@@ -239,8 +241,7 @@ static bool has_foreign(json_t *schema, json_t *listed, json_t *arguments)
 {
     json_t *own = json_object_get(schema, "properties"), *item;
     const char *name;
-    json_object_foreach(arguments, name, item)
-    {
+    json_object_foreach (arguments, name, item) {
         if (!json_object_get(own, name) &&
             (!listed || json_object_get(json_object_get(listed, "properties"), name)))
             return true;
@@ -248,14 +249,15 @@ static bool has_foreign(json_t *schema, json_t *listed, json_t *arguments)
     return false;
 }
 
-// What is wrong with arguments that fit no variant: in words of what is listed, unless a spelling that is not
-// listed comes closer.
+// What is wrong with arguments that fit no variant: in words of what is listed, unless a spelling
+// that is not listed comes closer.
 static void explain(const struct tool_entry *entry, const struct tool_variant *best, size_t fewest,
                     json_t *arguments, char *ret_message, size_t cap)
 {
     bool listed = schema_check(entry->input, arguments, ret_message, cap) == 0;
     size_t problems = listed ? SIZE_MAX : count_problems(entry->input, arguments);
-    // Where there are as many, the variant knows its bounds better than the list, if it is the one that was meant.
+    // Where there are as many, the variant knows its bounds better than the list, if it is the one
+    // that was meant.
     if (problems < fewest || (problems == fewest && has_foreign(best->input, NULL, arguments)))
         return;
     const char *lead = listed && has_foreign(best->input, entry->input, arguments)

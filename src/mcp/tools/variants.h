@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// variants: a tool as clients see it, which may be made of several: sets of tools (sets.h) share names and take
-// other arguments.
+// variants: a tool as clients see it, which may be made of several: sets of tools (sets.h) share
+// names and take other arguments.
 //
 //   1. The variants of an entry are in the order of the sets, the default set first.
-//   2. The listed input schema takes what any variant takes: all their properties (the first variant's words, the
+//   2. The listed input schema takes what any variant takes: all their properties (the first
+//   variant's words, the
 //      widest bounds), and what all of them require.
-//   3. A call goes to the first variant whose own schema its arguments fit.  When they fit none, the error is that of
+//   3. A call goes to the first variant whose own schema its arguments fit.  When they fit none,
+//   the error is that of
 //      the variant with the fewest problems, the first of several.
-//   4. A variant with TOOL_UNLISTED, another spelling of arguments, is taken and changes nothing of what is listed.
-//   5. An output schema is listed when all variants have the same one: what a call answers depends on its variant.
+//   4. A variant with TOOL_UNLISTED, another spelling of arguments, is taken and changes nothing of
+//   what is listed.
+//   5. An output schema is listed when all variants have the same one: what a call answers depends
+//   on its variant.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_VARIANTS_H
 #define CONSTRICTOR_MCP_TOOLS_VARIANTS_H

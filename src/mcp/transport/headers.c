@@ -26,7 +26,7 @@ enum {
 static const char encoded_begin[] = "=?base64?", encoded_end[] = "?=";
 static const double safe_max = 9007199254740991.0; // 2^53 - 1: what JavaScript holds exactly
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static const char *trim(const char *s, size_t *ret_length)
 {
@@ -78,7 +78,7 @@ int header_decode(const char *value, char **ret, size_t *ret_length)
     return 0;
 }
 
-// ---- refusals ------------------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 // A foreign value as it may stand in a message.
 static const char *shown(const char *value, char buf[SHOWN_MAX])
@@ -130,7 +130,7 @@ static int refuse_encoding(const char *name, int r, json_t *id, struct rpc_refus
                       name);
 }
 
-// ---- standard headers ------------------------------------------------------------------------------
+// ---- standard headers ---------------------------------------------------------------------------
 
 static bool is_same(const char *value, const char *text, size_t length)
 {
@@ -196,7 +196,7 @@ int headers_check_standard(const struct headers *h, const struct rpc_message *m,
     return method->name_param ? check_name(h, m, method->name_param, no) : 0;
 }
 
-// ---- mirrored arguments ------------------------------------------------------------------------------
+// ---- mirrored arguments -------------------------------------------------------------------------
 
 // "42", "-7", "42.0": an optional sign, digits, and zeros behind a point.
 static bool is_number(const char *text, size_t length, double value)
@@ -288,8 +288,7 @@ static int check_properties(const struct headers *h, json_t *schema, json_t *arg
     json_t *property;
     if (depth > DEPTH_MAX)
         return 0;
-    json_object_foreach(json_object_get(schema, "properties"), key, property)
-    {
+    json_object_foreach (json_object_get(schema, "properties"), key, property) {
         json_t *argument = json_object_get(arguments, key);
         const char *name = header_of(property);
         if (name && check_param(h, name, key, argument, no) < 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// headers: the headers that mirror parts of a modern request (SEP-2243), so that what stands between
-// client and server can route without reading the body.  Called by mcp/transport/http.c; touches nothing but its
-// arguments.
+// headers: the headers that mirror parts of a modern request (SEP-2243), so that what stands
+// between client and server can route without reading the body.  Called by mcp/transport/http.c;
+// touches nothing but its arguments.
 //
 // SECURITY: whoever routes by the header and whoever acts by the body must see the same request, so
 // everything that is missing, twice, badly encoded or different is refused.
@@ -29,8 +29,8 @@ struct headers {
 };
 
 // A value without the blanks around it and, when it has the form =?base64?...?=, decoded.  0 and a
-// text that the caller frees (it may hold NUL bytes), or -EINVAL: bytes that no header may have, not
-// the one correct base64 form, or not UTF-8 when decoded; -ENOMEM.
+// text that the caller frees (it may hold NUL bytes), or -EINVAL: bytes that no header may have,
+// not the one correct base64 form, or not UTF-8 when decoded; -ENOMEM.
 int header_decode(const char *value, char **ret, size_t *ret_length);
 
 // Each returns 0, or -1 and the refusal (MCP_HEADER_MISMATCH).

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mcp/transport/http: see mcp/transport/http.h.  Runs in the gate; everything in a request may be hostile.  The order of the
-// checks is part of the protocol: a client tells the eras apart by the error that it gets.
+// mcp/transport/http: see mcp/transport/http.h.  Runs in the gate; everything in a request may be
+// hostile.  The order of the checks is part of the protocol: a client tells the eras apart by the
+// error that it gets.
 
 #include "mcp/transport/http.h"
 
@@ -10,25 +11,24 @@
 #include <strings.h>
 #include <sys/queue.h>
 
-#include "mcp/transport/headers.h"
-#include "mcp/transport/post.h"
 #include "mcp/protocol/client.h"
 #include "mcp/tools/tools.h"
+#include "mcp/transport/headers.h"
+#include "mcp/transport/post.h"
 
 #define HEADER_SESSION "Mcp-Session-Id"
 #define JSON_TYPE "application/json"
 
 static struct mcp *the_mcp; // there is one in a process
 
-// ---- headers of a request ------------------------------------------------------------------------
+// ---- headers of a request -----------------------------------------------------------------------
 
 static unsigned get_header(const void *of, const char *name, const char **ret)
 {
     const struct http_exchange *x = of;
     struct evkeyval *header;
     unsigned count = 0;
-    TAILQ_FOREACH(header, evhttp_request_get_input_headers(x->ev), next)
-    {
+    TAILQ_FOREACH (header, evhttp_request_get_input_headers(x->ev), next) {
         if (strcasecmp(header->key, name) != 0)
             continue;
         if (!count)
@@ -55,7 +55,7 @@ bool mcp_http_is_json(struct http_exchange *x)
     return false;
 }
 
-// ---- the legacy session of a request ---------------------------------------------------------------
+// ---- the legacy session of a request ------------------------------------------------------------
 
 // Version that the header names, or the session's.
 static int find_version(struct http_exchange *x, const struct mcp_session *s, json_t *id,
@@ -99,7 +99,7 @@ static bool is_modern_header(const struct http_exchange *x)
            mcp_version_find(value) > (int)MCP_NEWEST_LEGACY;
 }
 
-// ---- POST: modern ----------------------------------------------------------------------------------
+// ---- POST: modern -------------------------------------------------------------------------------
 
 static int check_modern(struct http_exchange *x, const struct rpc_message *m,
                         enum mcp_version *ret_version, struct rpc_refusal *no)
@@ -137,7 +137,7 @@ static void post_modern(struct http_exchange *x, struct rpc_message *m)
     }
 }
 
-// ---- POST: legacy ----------------------------------------------------------------------------------
+// ---- POST: legacy -------------------------------------------------------------------------------
 
 static void post_initialize(struct http_exchange *x, struct rpc_message *m)
 {
@@ -153,7 +153,7 @@ static void post_initialize(struct http_exchange *x, struct rpc_message *m)
     post_request(x, s, s->version, m, NULL);
 }
 
-// ---- POST: legacy, without a session -----------------------------------------------------------------
+// ---- POST: legacy, without a session ------------------------------------------------------------
 
 #define KERNELS_PATH "/ai/sandbox/v1/mcp"
 
@@ -164,8 +164,8 @@ static bool stands_alone(const struct http_exchange *x)
            !http_header(x, HEADER_SESSION);
 }
 
-// A session for one such request, of those that served others before: one for each at a time, because
-// clients without a session count from 1, all of them.
+// A session for one such request, of those that served others before: one for each at a time,
+// because clients without a session count from 1, all of them.
 static struct mcp_session *take_spare(const char *owner, enum mcp_version version)
 {
     enum { SPARE_MAX = 256 };
@@ -266,7 +266,7 @@ static void post_plain(struct http_exchange *x, struct rpc_message *m)
     rpc_message_clear(m);
 }
 
-// ---- POST: batches of 2025-03-26 ---------------------------------------------------------------------
+// ---- POST: batches of 2025-03-26 ----------------------------------------------------------------
 
 static void handle_batch(struct http_exchange *x, struct rpc_message *m)
 {
@@ -306,7 +306,7 @@ static void handle_post(struct http_exchange *x)
         post_plain(x, &m);
 }
 
-// ---- GET and DELETE: legacy sessions -----------------------------------------------------------------
+// ---- GET and DELETE: legacy sessions ------------------------------------------------------------
 
 // The session of a GET or DELETE, or NULL: it was answered.
 static struct mcp_session *session_of(struct http_exchange *x, enum mcp_version *ret_version)
@@ -353,7 +353,7 @@ static void handle_delete(struct http_exchange *x)
     http_reply(x, 204, NULL, NULL, 0);
 }
 
-// ---- the server ------------------------------------------------------------------------------------
+// ---- the server ---------------------------------------------------------------------------------
 
 void mcp_http_handle(struct http_exchange *x, void *argument)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mcp/transport/http: Streamable HTTP, both eras on one path.  Reads a request, decides its era, checks its
-// headers in the order that the protocol demands, finds the session, and turns what the call sends into
-// one JSON body or a stream of events.
+// mcp/transport/http: Streamable HTTP, both eras on one path.  Reads a request, decides its era,
+// checks its headers in the order that the protocol demands, finds the session, and turns what the
+// call sends into one JSON body or a stream of events.
 
 #ifndef CONSTRICTOR_MCP_TRANSPORT_HTTP_H
 #define CONSTRICTOR_MCP_TRANSPORT_HTTP_H
@@ -23,8 +23,8 @@ void mcp_http_close(void);
 // The handler itself, for a route of another path.  `argument` is not used.
 void mcp_http_handle(struct http_exchange *x, void *argument);
 
-// Ends the connection of a legacy call that goes on; the client comes back with GET (SEP-1699).  Does
-// nothing where a client could not come back.
+// Ends the connection of a legacy call that goes on; the client comes back with GET (SEP-1699).
+// Does nothing where a client could not come back.
 void mcp_http_close_stream(struct mcp_call *c);
 
 // Is the body JSON?  If not, it was answered.

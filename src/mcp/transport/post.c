@@ -2,7 +2,8 @@
 //
 // post: see post.h.  Runs in the gate.
 //
-// A post is one POST that waits for answers, of one request or of a batch, and the outlet of its calls.
+// A post is one POST that waits for answers, of one request or of a batch, and the outlet of its
+// calls.
 //
 //   WAITING    nothing was sent: the answer will be one JSON body
 //   STREAMING  something came before the answer, or it takes long: the answer is a stream of events
@@ -19,9 +20,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/transport/http.h"
-#include "mcp/protocol/listen.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/listen.h"
+#include "mcp/transport/http.h"
 
 #define HEADER_SESSION "Mcp-Session-Id"
 #define JSON_TYPE "application/json"
@@ -81,7 +82,7 @@ void post_refuse(struct http_exchange *x, struct rpc_refusal *no)
     rpc_refusal_clear(no);
 }
 
-// ---- the streams of a session ----------------------------------------------------------------------
+// ---- the streams of a session -------------------------------------------------------------------
 
 // The newest that is connected; with none, the newest that may come back.
 static void own_send(struct mcp_outlet *o, json_t *message, bool last)
@@ -182,7 +183,7 @@ bool post_resume(struct http_exchange *x, struct mcp_session *session, const cha
     return s != NULL;
 }
 
-// ---- the life of a post ------------------------------------------------------------------------------
+// ---- the life of a post -------------------------------------------------------------------------
 
 static struct http_exchange *take_exchange(struct post *p)
 {
@@ -266,8 +267,8 @@ static bool begin_stream(struct post *p)
     return true;
 }
 
-// An answer that takes long: a connection without a byte would be cut by a proxy, and a client could
-// not come back for it.
+// An answer that takes long: a connection without a byte would be cut by a proxy, and a client
+// could not come back for it.
 static void on_patience(evutil_socket_t fd, short what, void *argument)
 {
     struct post *p = argument;
@@ -276,7 +277,7 @@ static void on_patience(evutil_socket_t fd, short what, void *argument)
     (void)begin_stream(p);
 }
 
-// ---- what calls send ---------------------------------------------------------------------------------
+// ---- what calls send ----------------------------------------------------------------------------
 
 static int status_of(const struct post *p, json_t *message)
 {
@@ -397,7 +398,7 @@ void mcp_http_close_stream(struct mcp_call *c)
         stream_hang_up(p->stream);
 }
 
-// ---- requests ----------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 static struct post *post_new(struct http_exchange *x, struct mcp_session *s,
                              enum mcp_version version, bool modern)
@@ -526,7 +527,7 @@ void post_batch(struct http_exchange *x, struct mcp_session *session, enum mcp_v
     rpc_message_clear(m);
 }
 
-// ---- start and end -----------------------------------------------------------------------------------
+// ---- start and end ------------------------------------------------------------------------------
 
 int posts_open(struct mcp *m)
 {

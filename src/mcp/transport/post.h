@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// post: how answers leave over Streamable HTTP: the exchanges that wait for the answers of calls, and the
-// streams of legacy sessions.  Used by mcp/transport/http.c, which has checked the request; /sse borrows the
-// streams.
+// post: how answers leave over Streamable HTTP: the exchanges that wait for the answers of calls,
+// and the streams of legacy sessions.  Used by mcp/transport/http.c, which has checked the request;
+// /sse borrows the streams.
 
 #ifndef CONSTRICTOR_MCP_TRANSPORT_POST_H
 #define CONSTRICTOR_MCP_TRANSPORT_POST_H
@@ -24,8 +24,8 @@ void posts_set_dropped(int status);
 typedef int check_params_fn(void *argument, json_t *schema, json_t *arguments,
                             struct rpc_refusal *no);
 
-// Serves a request; takes the message.  `session` is NULL for a modern one.  An `initialize` that fails
-// ends its session.
+// Serves a request; takes the message.  `session` is NULL for a modern one.  An `initialize` that
+// fails ends its session.
 void post_request(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
                   struct rpc_message *m, check_params_fn *check_params);
 // Serves the elements of a batch; takes the message.

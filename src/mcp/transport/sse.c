@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sse: see sse.h.  Runs in the gate.  Its sessions are not in the table of session.c: that ends idle
-// ones, and its ids are good for /mcp.
+// sse: see sse.h.  Runs in the gate.  Its sessions are not in the table of session.c: that ends
+// idle ones, and its ids are good for /mcp.
 
 #include "mcp/transport/sse.h"
 
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mcp/protocol/client.h"
 #include "mcp/transport/http.h"
 #include "mcp/transport/post.h"
-#include "mcp/protocol/client.h"
 #include "mcp/transport/stream.h"
 
 enum { ID_BYTES = 16, ID_MAX = 2 * ID_BYTES + 1 };
@@ -35,7 +35,7 @@ static int compare(const void *a, const void *b)
     return strcmp(((const struct client *)a)->id, ((const struct client *)b)->id);
 }
 
-// ---- the stream ------------------------------------------------------------------------------------
+// ---- the stream ---------------------------------------------------------------------------------
 
 static void client_send(struct mcp_outlet *o, json_t *message, bool last)
 {
@@ -107,7 +107,7 @@ static void handle_stream(struct http_exchange *x, void *argument)
     stream_send_text(c->stream, "endpoint", endpoint);
 }
 
-// ---- messages --------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 // SECURITY: somebody else's session is answered like one that never was.
 static struct client *client_find(struct http_exchange *x)
@@ -211,7 +211,7 @@ static void handle_message(struct http_exchange *x, void *argument)
     rpc_message_clear(&m);
 }
 
-// ---- the server ------------------------------------------------------------------------------------
+// ---- the server ---------------------------------------------------------------------------------
 
 int mcp_sse_open(struct mcp *m, struct http *h, struct err *e)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sse: the transport of 2024, HTTP with server-sent events: GET /sse opens a session and its stream,
-// POST /messages brings what the client says, answers come on the stream.  Only with --legacy-sse.
+// sse: the transport of 2024, HTTP with server-sent events: GET /sse opens a session and its
+// stream, POST /messages brings what the client says, answers come on the stream.  Only with
+// --legacy-sse.
 //
 // A session lives exactly as long as its stream; nothing can be resumed, so its calls end with it.
 

@@ -3,7 +3,8 @@
 // stdio: see stdio.h.  Runs in the gate; mcp_stdio_take() in the first process.
 //
 // Invariants:
-//   1. Nothing here waits: stdin is read only when it has something, stdout is written only as far as
+//   1. Nothing here waits: stdin is read only when it has something, stdout is written only as far
+//   as
 //      it takes, and what it does not take is kept, within bounds.
 //   2. While the client does not read its answers, its requests are not read either.
 //   3. Memory: a line of config.body_bytes, OUT_MAX of answers, and not more.
@@ -23,9 +24,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "json/dump.h"
-#include "mcp/protocol/listen.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/listen.h"
+#include "json/dump.h"
 
 enum {
     READ_SIZE = 64 * 1024,      // what a pipe holds
@@ -64,10 +65,10 @@ struct mcp_stdio {
     void *argument;
 };
 
-// ---- taking the two descriptors --------------------------------------------------------------------
+// ---- taking the two descriptors -----------------------------------------------------------------
 
-// SECURITY: O_NONBLOCK belongs to the open file, which the client or a shell may share, so it is set on
-// one of our own.  A pipe can be opened again; a socket has MSG_DONTWAIT.
+// SECURITY: O_NONBLOCK belongs to the open file, which the client or a shell may share, so it is
+// set on one of our own.  A pipe can be opened again; a socket has MSG_DONTWAIT.
 static int open_again(int fd)
 {
     char path[32];
@@ -99,7 +100,7 @@ int mcp_stdio_take(int *ret_in, int *ret_out, struct err *e)
     return 0;
 }
 
-// ---- buffers ---------------------------------------------------------------------------------------
+// ---- buffers ------------------------------------------------------------------------------------
 
 // Makes room for `more` bytes behind the content.
 static bool buffer_room(struct buffer *b, size_t more)
@@ -144,7 +145,7 @@ static size_t backlog(const struct mcp_stdio *io)
     return io->output.end - io->output.start;
 }
 
-// ---- the end ---------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 static void set_timer(struct mcp_stdio *io, int ms)
 {
@@ -225,7 +226,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
         set_timer(io, STALL_MS);
 }
 
-// ---- writing ---------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 static ssize_t write_some(struct mcp_stdio *io, const char *data, size_t length)
 {
@@ -362,7 +363,7 @@ static void put_refusal(struct mcp_stdio *io, struct rpc_refusal *no)
     rpc_refusal_clear(no);
 }
 
-// ---- batches (2025-03-26) ----------------------------------------------------------------------------
+// ---- batches (2025-03-26) -----------------------------------------------------------------------
 
 // Collects the answers of one batch; gone when the last of its requests has ended.
 struct batch {
@@ -466,7 +467,7 @@ static void batch_receive(struct mcp_stdio *io, struct rpc_message *m)
     batch_close_one(b);
 }
 
-// ---- reading ---------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // Takes the message.
 static void receive(struct mcp_stdio *io, struct mcp_outlet *outlet, struct rpc_message *m)
@@ -624,7 +625,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
     go_on(io);
 }
 
-// ---- opening and closing -----------------------------------------------------------------------------
+// ---- opening and closing ------------------------------------------------------------------------
 
 static void on_idle(struct mcp *m)
 {

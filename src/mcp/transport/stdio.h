@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stdio: the transport of a server that a client has started: one message a line, on stdin and stdout.
-// Both eras in one process, over one private session.
+// stdio: the transport of a server that a client has started: one message a line, on stdin and
+// stdout. Both eras in one process, over one private session.
 //
 //   READING    lines are served
 //   DRAINING   stdin has ended: what is going on may end by itself, for a moment
@@ -16,8 +16,8 @@
 struct mcp_stdio;
 
 // Takes stdin and stdout away from everything else: duplicates for the protocol are returned, stdin
-// becomes /dev/null and stdout becomes stderr, so that nothing that prints can break the protocol.  To
-// be called first, with the rights that the program was started with.
+// becomes /dev/null and stdout becomes stderr, so that nothing that prints can break the protocol.
+// To be called first, with the rights that the program was started with.
 int mcp_stdio_take(int *ret_in, int *ret_out, struct err *e);
 
 // Serves until the client is gone or mcp_stdio_stop(); then on_end is called, once, from the loop.

@@ -24,7 +24,7 @@ struct stream_event {
 
 enum { EVENT_FIRST = 480 }; // most notifications fit
 
-// ---- events --------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 // jansson's callback: appends to an event that grows by doubling.
 static int append(const char *data, size_t length, void *argument)
@@ -102,7 +102,7 @@ static void keep(struct stream *s, struct stream_event *e)
         forget_first(s);
 }
 
-// ---- parked streams --------------------------------------------------------------------------------
+// ---- parked streams -----------------------------------------------------------------------------
 
 static void set_timer(struct streams *all)
 {
@@ -164,7 +164,7 @@ void streams_close(struct streams *all)
     all->timer = NULL;
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 // Makes room on a shelf.  Connected streams and those of calls that go on stay.
 static void limit_shelf(struct stream_shelf *shelf)
@@ -259,7 +259,7 @@ void stream_shelf_clear(struct stream_shelf *shelf)
         stream_free(shelf->first);
 }
 
-// ---- the connection ------------------------------------------------------------------------------
+// ---- the connection -----------------------------------------------------------------------------
 
 static void gone(struct stream *s)
 {
@@ -359,7 +359,7 @@ void stream_send_text(struct stream *s, const char *event, const char *text)
         http_stream_write(s->x, buf, (size_t)n);
 }
 
-// ---- coming back ---------------------------------------------------------------------------------
+// ---- coming back --------------------------------------------------------------------------------
 
 // Exactly as it was written: 16 digits, a dash, a number without leading zeros.
 static bool parse_id(const char *id, uint64_t *ret_number, uint32_t *ret_sequence)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // stream: one row of server-sent events to a client, and what of it can be sent again.  Used by
-// mcp/transport/http.c and mcp/transport/sse.c; knows exchanges (http/http.h) and messages, nothing of calls.
+// mcp/transport/http.c and mcp/transport/sse.c; knows exchanges (http/http.h) and messages, nothing
+// of calls.
 //
-// A stream of a modern call or of /sse lives as long as its connection.  One of a legacy session stands
-// on the session's shelf: each event has an id and is kept for a while, so that a client that lost the
-// connection can go on where it was (Last-Event-ID).
+// A stream of a modern call or of /sse lives as long as its connection.  One of a legacy session
+// stands on the session's shelf: each event has an id and is kept for a while, so that a client
+// that lost the connection can go on where it was (Last-Event-ID).
 //
 //   1. A stream has at most one exchange; an exchange belongs to at most one stream.
 //   2. What is kept is bounded for each stream, each session and the server.
@@ -79,8 +80,8 @@ struct stream {
 int streams_open(struct streams *all, struct event_base *base); // 0 or -1
 void streams_close(struct streams *all);                        // all streams are gone already
 
-// `shelf` NULL: nothing is kept.  `primed`: the client gets an id before the first message, and learns
-// when to come back (2025-11-25).  NULL: memory is out.
+// `shelf` NULL: nothing is kept.  `primed`: the client gets an id before the first message, and
+// learns when to come back (2025-11-25).  NULL: memory is out.
 struct stream *stream_new(struct streams *all, struct stream_shelf *shelf, bool primed);
 void stream_free(struct stream *s); // ends its exchange
 
