@@ -180,8 +180,8 @@ static bool open_side(struct plan *p, const char *boxes)
                               .program = p->program,
                               .python = p->python,
                               .stock = p->stock,
-                              .options = {"--index-url", p->index, "--nursery-boxes", boxes,
-                                          "--nursery-memory", "2G", "--sessions", "4000",
+                              .options = {"--index-url", p->index, "--warm-boxes", boxes,
+                                          "--warm-memory", "2G", "--sessions", "4000",
                                           "--memory", "1G"}};
     p->port = bench_free_port();
     p->server = (struct bench_server){.pid = -1, .fd = -1, .errors = -1};

@@ -195,8 +195,8 @@ static void note_memory(struct nursling *b, uint64_t bytes)
 {
     if (bytes != UINT64_MAX)
         b->bytes = bytes;
-    if (b->bytes > b->family->all->config->nursery_bytes)
-        give_up(b, false, "they take more than --nursery-memory");
+    if (b->bytes > b->family->all->config->warm_bytes)
+        give_up(b, false, "they take more than --warm-memory");
 }
 
 static void on_measured(struct live_box *live, const struct wire_measured *m)
@@ -215,8 +215,8 @@ static void on_measured(struct live_box *live, const struct wire_measured *m)
     (void)meter_read(&live->meter, &live->limits, &now); // what follows is another's
     b->bytes = m->usage.peak_memory_bytes == UINT64_MAX ? 0 : m->usage.peak_memory_bytes;
     f->box_bytes = b->bytes;
-    if (b->bytes > n->config->nursery_bytes) {
-        give_up(b, false, "they take more than --nursery-memory");
+    if (b->bytes > n->config->warm_bytes) {
+        give_up(b, false, "they take more than --warm-memory");
         return;
     }
     b->stage = NURSLING_READY;

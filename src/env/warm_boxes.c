@@ -156,7 +156,7 @@ static bool wants_any(const struct family *f, int64_t now_ms)
 // there are any.
 static unsigned share_of(const struct nursery *n, const struct family *wanted, int64_t now_ms)
 {
-    unsigned left = n->config->nursery_boxes, share = 0;
+    unsigned left = n->config->warm_boxes, share = 0;
     for (unsigned round = 1; left; round++) {
         const struct family *f;
         bool any = false;
@@ -194,7 +194,7 @@ static void trim(struct family *f, const json_t *names, unsigned share)
 static bool make_room(struct nursery *n, const struct family *f, uint64_t bytes)
 {
     struct family *last;
-    while (bytes_of_all(n) + bytes > n->config->nursery_bytes) {
+    while (bytes_of_all(n) + bytes > n->config->warm_bytes) {
         struct nursling *victim = NULL;
         TAILQ_FOREACH_REVERSE (last, &n->families, family_list, list) {
             if (last == f || victim)
@@ -270,7 +270,7 @@ static int refill(struct family *f, int64_t now_ms)
     trim(f, names, share);
     if (f->count < share && !n->making) {
         r = may_make(n) ? 1 : -1;
-        if (r > 0 && n->count < n->config->nursery_boxes && make_room(n, f, f->box_bytes))
+        if (r > 0 && n->count < n->config->warm_boxes && make_room(n, f, f->box_bytes))
             nursling_make(f, json_incref(names));
     }
     json_decref(names);
@@ -341,7 +341,7 @@ struct live_box *nursery_take(struct gate *g, const struct nursery_ask *ask)
     int64_t now_ms = clock_ms();
     if (now_ms - f->wanted_ms > OFTEN_MS)
         f->wants = 0; // it was another time
-    f->wants += f->wants < n->config->nursery_boxes;
+    f->wants += f->wants < n->config->warm_boxes;
     f->wanted_ms = now_ms;
     f->network = ask->network;
     if (f->path != ask->path) {
@@ -461,7 +461,7 @@ void nursery_open(struct gate *g)
     const struct config *c = g->facts->config;
     // Under a policy of its own the server's code is looked at before it may import: nothing is
     // imported ahead.
-    if (!c->nursery_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
+    if (!c->warm_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
         return;
     struct nursery *n = calloc(1, sizeof *n);
     if (!n || !(n->tick = evtimer_new(g->base, on_tick, n))) {

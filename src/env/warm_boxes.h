@@ -9,8 +9,8 @@
 //   (1) a box is handed out once, to the owner and for the environment that it was made for, and
 //       only when that still has the layers that it was warmed with; it has the limits and is of
 //       the kind that was asked for.
-//   (2) there are never more than --nursery-boxes of them, those in the making included; those that
-//       wait have together at most --nursery-memory.  The environment that was wanted least lately
+//   (2) there are never more than --warm-boxes of them, those in the making included; those that
+//       wait have together at most --warm-memory.  The environment that was wanted least lately
 //       goes first.
 //   (3) one is made at a time, and only when no run waits for anything but itself.
 //   (4) an environment whose modules do not import, hang, or take too much is given up for a while,

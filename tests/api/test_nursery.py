@@ -260,7 +260,7 @@ def test_names_that_are_none(server, preload):
 # ---- Bounds and durability --------------------------------------------------------------------------
 
 def test_bounds_hold(start):
-    server = start("--nursery-boxes", "2", "--nursery-memory", "120M", folder="bounds")
+    server = start("--warm-boxes", "2", "--warm-memory", "120M", folder="bounds")
     names = [make(server, f"small-{number}", ["kit_slow"]) for number in range(3)]
     for _ in range(2):
         for name in names:
@@ -278,7 +278,7 @@ def test_bounds_hold(start):
         assert sum(one["memory_bytes"] for one in everything) <= 120 << 20
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(20)
-    off = start("--nursery-boxes", "0", folder="bounds")
+    off = start("--warm-boxes", "0", folder="bounds")
     off.run("import kit_slow", environment=names[0])
     time.sleep(0.5)
     assert warm(off, names[0])["boxes"] == 0 and off.run(IS_WARM, environment=names[0])["result"] == "False"
@@ -300,7 +300,7 @@ def test_what_was_learned_survives(start):
 
 
 def test_a_gate_that_is_killed_leaves_no_boxes(start):
-    server = start("--nursery-boxes", "4", folder="killed")
+    server = start("--warm-boxes", "4", folder="killed")
     name = make(server, "lost", ["kit_slow"])
     for _ in range(3):
         server.run("import kit_slow", environment=name)

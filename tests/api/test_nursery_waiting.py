@@ -36,7 +36,7 @@ def server(program):
     with wheel_lab.Lab() as lab, open_cli(program) as cli:
         lab.add(wheel_lab.wheel("lab-kit", "1.0", {f"{name}.py": text for name, text in MODULES.items()}))
         server = serve(cli, "--python", sys.executable, "--index-url", lab.url, "--state", cli.folder / "state",
-                       "--nursery-memory", "300M", "--memory", "1G", "--cpu", "1h")
+                       "--warm-memory", "300M", "--memory", "1G", "--cpu", "1h")
         for name in MODULES:            # all at once: they burn side by side
             made = server.post("/environments", {"name": name.replace("_", "-"), "packages": "lab-kit", "wait": 60,
                                                  "preload": [name]}).json
