@@ -24,6 +24,7 @@
 #include "check/policy_layer.h"
 #include "cli/cli.h"
 #include "cli/network.h"
+#include "compat/kernels.h"
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "files/store.h"
@@ -420,7 +421,7 @@ static int open_server(struct server *s, const struct listener *l, struct err *e
     if (r == 0 && s->config->legacy_sse)
         r = mcp_sse_open(&s->mcp, s->http, e);
     if (r == 0)
-        r = rest_open(&s->gate, s->http, s->config, e);
+        r = rest_open(&s->gate, s->http, s->config, kernels_tables(s->config), e);
     if (r == 0) {
         s->gate.file_url = file_url;
         rest_files_open(s->http, s->gate.store);

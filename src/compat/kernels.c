@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "exec/fetch.h"
+#include "rest/call.h"
 #include "rest/execute.h"
 #include "rest/ndjson.h"
 
@@ -393,30 +394,14 @@ static const struct rest_route kernel_routes[] = {
     {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .handle = get_session},
     {HTTP_DELETE, "/sessions/{id}", .status = 200, .answer = "Closed", .handle = terminate},
     {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .handle = interrupt},
-    {HTTP_GET, "/health", .status = 200, .answer = "Health", .handle = rest_health},
+    {HTTP_GET, "/health", .open = true, .status = 200, .answer = "Health", .handle = rest_health},
     {0},
 };
 // clang-format on
 
-static void handle(struct http_exchange *x, void *rest)
+const struct rest_table *kernels_tables(const struct config *c)
 {
-    rest_handle_below(x, rest, KERNELS_BASE, kernel_routes);
-}
-
-void rest_kernels_open(struct rest *rest, struct http *h)
-{
-    enum { METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE };
-    static struct http_route routes[3];
-    const struct text_list *sets = &rest->config->tools;
-    if (!text_list_has(sets, "kernels") && !text_list_has(sets, "all"))
-        return;
-    // Its own /health is open, as ours is.
-    routes[0] = (struct http_route){.path = KERNELS_BASE "/health",
-                                    .methods = HTTP_GET | HTTP_HEAD,
-                                    .open = true,
-                                    .handle = handle,
-                                    .argument = rest};
-    routes[1] = (struct http_route){
-        .path = KERNELS_BASE "/*", .methods = METHODS, .handle = handle, .argument = rest};
-    http_add_routes(h, routes);
+    static const struct rest_table tables[] = {{KERNELS_BASE, kernel_routes}, {0}};
+    bool wanted = text_list_has(&c->tools, "kernels") || text_list_has(&c->tools, "all");
+    return wanted ? tables : NULL;
 }

@@ -396,14 +396,10 @@ static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
               "there is nothing at this path");
 }
 
-void rest_handle(struct http_exchange *x, void *rest)
+void rest_handle(struct http_exchange *x, void *argument)
 {
-    rest_handle_below(x, rest, REST_BASE, rest_routes);
-}
-
-void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *base,
-                       const struct rest_route *table)
-{
+    const struct rest_mount *mount = argument;
+    struct rest *rest = mount->rest;
     struct rest_call *c = calloc(1, sizeof *c);
     struct route_match m;
     struct err e;
@@ -418,8 +414,8 @@ void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *b
     x->on_close = on_close;
     snprintf(c->owner, sizeof c->owner, "%s", x->owner);
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(x->ev));
-    enum route_found found = route_find_below(base, table, x->method, path ? path : "",
-                                              path ? strlen(path) : 0, &m, &allow);
+    enum route_found found =
+        route_find(&mount->table, x->method, path ? path : "", path ? strlen(path) : 0, &m, &allow);
     if (found != ROUTE_FOUND) {
         refuse(c, found, allow);
         return;

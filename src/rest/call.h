@@ -35,6 +35,14 @@ struct rest_job;      // environments.c
 struct rest_moving;   // environment_files.c
 struct rest_download; // session_files.c
 
+// A table of routes that the HTTP server knows.
+struct rest_mount {
+    struct rest *rest;
+    struct rest_table table;
+    struct http_route rows[4];
+    char open_path[64], prefix[64];
+};
+
 struct rest {
     struct gate *gate;
     struct http *http;
@@ -83,10 +91,7 @@ struct rest_call {
     TAILQ_ENTRY(rest_call) list, waiters;
 };
 
-void rest_handle(struct http_exchange *x, void *rest); // every route
-// The same for another table, whose paths are below `base`.
-void rest_handle_below(struct http_exchange *x, struct rest *rest, const char *base,
-                       const struct rest_route *table);
+void rest_handle(struct http_exchange *x, void *mount); // every route: of a struct rest_mount
 // Of bodies that go into a file; for http.h.
 int rest_spool(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);

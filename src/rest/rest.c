@@ -5,6 +5,7 @@
 
 #include "rest/rest.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "compat/kernels.h"
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/keys.h"
@@ -21,7 +21,11 @@
 
 enum { ALL_METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE };
 
+enum { MOUNTS_MAX = 8 };
+
 static struct rest *the_rest; // there is one in a gate
+static struct rest_mount mounts[MOUNTS_MAX];
+static struct http_route health_routes[2];
 
 // ---- the server itself --------------------------------------------------------------------------
 
@@ -71,33 +75,28 @@ static void handle_health(struct http_exchange *x, void *argument)
 
 // ---- the beginning and the end ------------------------------------------------------------------
 
-// A row for each path that is open without a key, and one for all others: rest/route.c tells them
-// apart.
-static const struct http_route *make_routes(struct rest *rest)
+// Adds one row to the HTTP server for the path that needs no key, and one for all others;
+// rest_handle() tells these apart.
+static void add_table(struct rest *rest, struct rest_mount *m, const struct rest_table *table)
 {
-    enum { OPEN_MAX = 8, PATH_MAX_ = 64 };
-    static struct http_route routes[OPEN_MAX + 4];
-    static char paths[OPEN_MAX][PATH_MAX_];
-    size_t count = 0;
-    for (const struct rest_route *r = rest_routes; r->path && count < OPEN_MAX; r++)
-        if (r->open) {
-            snprintf(paths[count], PATH_MAX_, REST_BASE "%s", r->path);
-            routes[count] = (struct http_route){.path = paths[count],
-                                                .methods = HTTP_GET | HTTP_HEAD,
-                                                .open = true,
-                                                .handle = rest_handle,
-                                                .argument = rest};
-            count++;
-        }
-    routes[count++] =
-        (struct http_route){"/health", HTTP_GET | HTTP_HEAD, true, handle_health, rest};
-    routes[count++] = (struct http_route){REST_BASE "/*", ALL_METHODS, false, rest_handle, rest};
-    routes[count] = (struct http_route){0};
-    return routes;
+    struct http_route *row = m->rows;
+    *m = (struct rest_mount){.rest = rest, .table = *table};
+    for (const struct rest_route *r = table->routes; r->path; r++) {
+        if (!r->open)
+            continue;
+        assert(row == m->rows && r->method == HTTP_GET);
+        snprintf(m->open_path, sizeof m->open_path, "%s%s", table->base, r->path);
+        *row++ = (struct http_route){m->open_path, HTTP_GET | HTTP_HEAD, true, rest_handle, m};
+    }
+    snprintf(m->prefix, sizeof m->prefix, "%s/*", table->base);
+    *row = (struct http_route){m->prefix, ALL_METHODS, false, rest_handle, m};
+    http_add_routes(rest->http, m->rows);
 }
 
-int rest_open(struct gate *g, struct http *h, const struct config *c, struct err *e)
+int rest_open(struct gate *g, struct http *h, const struct config *c, const struct rest_table *more,
+              struct err *e)
 {
+
     struct rest *rest = calloc(1, sizeof *rest);
     if (rest) {
         *rest = (struct rest){.gate = g, .http = h, .config = c, .since_ms = clock_ms()};
@@ -114,8 +113,12 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, struct err
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the REST API");
     }
     the_rest = rest;
-    http_add_routes(h, make_routes(rest));
-    rest_kernels_open(rest, h);
+    health_routes[0] =
+        (struct http_route){"/health", HTTP_GET | HTTP_HEAD, true, handle_health, rest};
+    http_add_routes(h, health_routes);
+    add_table(rest, &mounts[0], &rest_table);
+    for (size_t i = 0; more && more[i].base && i + 1 < MOUNTS_MAX; i++)
+        add_table(rest, &mounts[i + 1], &more[i]);
     rest_metrics_open(g, h);
     http_set_spool(h, rest_spool, rest);
     http_set_methods(h, route_methods);

@@ -9,12 +9,14 @@
 #include "base/err.h"
 #include "config/config.h"
 #include "http/http.h"
+#include "rest/route.h"
 #include "run/gate.h"
 
-// Adds all routes; what a gate has besides (sessions, store) is open already.  There is one in a
-// gate.
-int rest_open(struct gate *g, struct http *h, const struct config *c, struct err *e);
-// Ends what goes on; before http_close().
+// Adds all routes, and those of the list `more` (NULL: none).  The gate's sessions and store are
+// open already.  A gate calls this once.
+int rest_open(struct gate *g, struct http *h, const struct config *c, const struct rest_table *more,
+              struct err *e);
+// Ends the calls that are under way.  To be called before http_close().
 void rest_close(void);
 
 // "starting", "ok" or "unavailable".

@@ -501,6 +501,8 @@ const struct rest_route rest_routes[] = {
 };
 // clang-format on
 
+const struct rest_table rest_table = {REST_BASE, rest_routes};
+
 // ---- finding a row ------------------------------------------------------------------------------
 
 static int hex_value(char c)
@@ -579,23 +581,16 @@ static unsigned methods_of(const struct rest_route *r)
     return r->method == HTTP_GET ? HTTP_GET | HTTP_HEAD : r->method;
 }
 
-enum route_found route_find(const struct rest_route *table, enum http_method method,
+enum route_found route_find(const struct rest_table *table, enum http_method method,
                             const char *path, size_t length, struct route_match *ret,
                             unsigned *ret_allow)
 {
-    return route_find_below(REST_BASE, table, method, path, length, ret, ret_allow);
-}
-
-enum route_found route_find_below(const char *below, const struct rest_route *table,
-                                  enum http_method method, const char *path, size_t length,
-                                  struct route_match *ret, unsigned *ret_allow)
-{
-    const size_t base = strlen(below);
+    const size_t base = strlen(table->base);
     enum route_found worst = ROUTE_UNKNOWN;
     *ret_allow = 0;
-    if (length < base || memcmp(path, below, base) != 0)
+    if (length < base || memcmp(path, table->base, base) != 0)
         return ROUTE_UNKNOWN;
-    for (const struct rest_route *r = table; r->path; r++) {
+    for (const struct rest_route *r = table->routes; r->path; r++) {
         *ret = (struct route_match){.route = r};
         enum route_found found = match(r->path, path + base, length - base, ret);
         if (found == ROUTE_UNKNOWN)
@@ -614,7 +609,7 @@ unsigned route_methods(const char *path, size_t length)
 {
     struct route_match ignored;
     unsigned allow = 0;
-    // No row has all of them, so none is found.
-    (void)route_find(rest_routes, (enum http_method)0, path, length, &ignored, &allow);
+    // No row has method 0, so the search visits them all.
+    (void)route_find(&rest_table, (enum http_method)0, path, length, &ignored, &allow);
     return allow;
 }

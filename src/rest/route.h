@@ -39,7 +39,14 @@ struct rest_route {
     void (*handle)(struct rest_call *c);
 };
 
+// The routes below one base.  Rooms above this one fill tables of their own: rest_open().
+struct rest_table {
+    const char *base; // NULL ends a list of tables
+    const struct rest_route *routes;
+};
+
 extern const struct rest_route rest_routes[];
+extern const struct rest_table rest_table; // of them
 
 struct route_match {
     const struct rest_route *route;
@@ -56,16 +63,12 @@ enum route_found {
     ROUTE_TOO_LONG,
 };
 
-// Finds the row for a path as it was sent, still encoded, without query.  A '/' that is encoded
-// within a segment belongs to the name; in {path} it is a '/' like any other.
-enum route_found route_find(const struct rest_route *table, enum http_method method,
+// Finds the row for a path as it was sent, still encoded, without query.  An encoded '/' within a
+// segment belongs to the name; in {path} it separates like any other.
+enum route_found route_find(const struct rest_table *table, enum http_method method,
                             const char *path, size_t length, struct route_match *ret,
                             unsigned *ret_allow);
-// The methods of a path of rest_routes; 0: there is nothing there.
+// The methods of a path of rest_routes; 0: the path is unknown.
 unsigned route_methods(const char *path, size_t length);
-// The same for a table whose paths are below `base`.
-enum route_found route_find_below(const char *base, const struct rest_route *table,
-                                  enum http_method method, const char *path, size_t length,
-                                  struct route_match *ret, unsigned *ret_allow);
 
 #endif

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e = {0};
     if (!nul)
         return 0;
-    if (route_find(rest_routes, methods[data[0] % 5], (const char *)data + 1,
+    if (route_find(&rest_table, methods[data[0] % 5], (const char *)data + 1,
                    (size_t)(nul - data) - 1, &m, &allow) == ROUTE_FOUND) {
         assert(strnlen(m.id, sizeof m.id) < sizeof m.id);
         if (m.path[0] && scratch_path(m.path, strlen(m.path), path, &e) == 0) {

@@ -139,7 +139,7 @@ static void find(enum http_method method, const char *path, enum route_found wan
 {
     struct route_match m;
     unsigned allow;
-    enum route_found found = route_find(rest_routes, method, path, strlen(path), &m, &allow);
+    enum route_found found = route_find(&rest_table, method, path, strlen(path), &m, &allow);
     if (found != want)
         fail_msg("%s: %d, not %d", path, (int)found, (int)want);
     if (want != ROUTE_FOUND)
@@ -190,16 +190,16 @@ static void test_long_paths(void **state)
     struct route_match m;
     unsigned allow;
     snprintf(path, sizeof path, "/api/v1/sessions/%0127d%%F0%%9F%%90%%8D", 1);
-    assert_int_equal(route_find(rest_routes, HTTP_GET, path, strlen(path), &m, &allow),
+    assert_int_equal(route_find(&rest_table, HTTP_GET, path, strlen(path), &m, &allow),
                      ROUTE_FOUND);
     snprintf(path, sizeof path, "/api/v1/sessions/%0128d%%F0%%9F%%90%%8D", 1);
-    assert_int_equal(route_find(rest_routes, HTTP_GET, path, strlen(path), &m, &allow),
+    assert_int_equal(route_find(&rest_table, HTTP_GET, path, strlen(path), &m, &allow),
                      ROUTE_TOO_LONG);
     snprintf(path, sizeof path, "/api/v1/sessions/a/files/%01024d", 1);
-    assert_int_equal(route_find(rest_routes, HTTP_GET, path, strlen(path), &m, &allow),
+    assert_int_equal(route_find(&rest_table, HTTP_GET, path, strlen(path), &m, &allow),
                      ROUTE_FOUND);
     snprintf(path, sizeof path, "/api/v1/sessions/a/files/%01025d", 1);
-    assert_int_equal(route_find(rest_routes, HTTP_GET, path, strlen(path), &m, &allow),
+    assert_int_equal(route_find(&rest_table, HTTP_GET, path, strlen(path), &m, &allow),
                      ROUTE_TOO_LONG);
 }
 
@@ -209,7 +209,7 @@ static void test_allow_names_every_method_of_a_path(void **state)
     static const char path[] = "/api/v1/sessions/a/files/b";
     struct route_match m;
     unsigned allow = 0;
-    assert_int_equal(route_find(rest_routes, HTTP_POST, path, strlen(path), &m, &allow),
+    assert_int_equal(route_find(&rest_table, HTTP_POST, path, strlen(path), &m, &allow),
                      ROUTE_METHOD);
     assert_int_equal(allow, HTTP_GET | HTTP_HEAD | HTTP_PUT | HTTP_DELETE);
 }
@@ -224,7 +224,7 @@ static void test_paths_are_not_read_beyond_their_end(void **state)
         struct route_match m;
         unsigned allow;
         memcpy(copy, path, n);
-        (void)route_find(rest_routes, HTTP_GET, copy, n, &m, &allow);
+        (void)route_find(&rest_table, HTTP_GET, copy, n, &m, &allow);
     }
 }
 
