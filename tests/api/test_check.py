@@ -386,7 +386,7 @@ def test_a_bad_policy_opens_no_session(cli):
 
 
 def test_a_missing_restrictedpython_is_said_and_nothing_runs(cli):
-    """Neither the interpreter has it nor an index; where there is one: test_restricted_layer.py."""
+    """Neither the interpreter has it nor an index; where there is one: test_restricted_package.py."""
     flags = ("--python", "/usr/bin/python3", "--policy", "restricted", "--offline", "--state", cli.folder / "state")
     done = cli.call("run", *flags, "--json", "-c", "print('ran')")
     found = json.loads(done.out)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// broker_reach: a server outside, for tests of broker_kit.h that reach it.  Used by test_broker.c
-// and test_broker_life.c.
+// broker_reach: a server outside, for tests of broker_process.h that reach it.  Used by
+// test_broker.c and test_broker_life.c.
 
 #ifndef CONSTRICTOR_BROKER_REACH_H
 #define CONSTRICTOR_BROKER_REACH_H
 
-#include "broker_kit.h"
+#include "broker_process.h"
 
 #define LOCAL "a-127-0-0-1.ok.test"
 
@@ -15,7 +15,7 @@ static int listener;
 
 static int begin(void **state)
 {
-    kit_begin(state);
+    broker_setup(state);
     listener = listen_outside(&port);
     return 0;
 }
@@ -23,7 +23,7 @@ static int begin(void **state)
 static int finish(void **state)
 {
     fd_close(&listener);
-    return kit_finish(state);
+    return broker_teardown(state);
 }
 
 static void listen_by_asking(const char *name)

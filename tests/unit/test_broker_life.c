@@ -9,7 +9,7 @@ static void test_a_new_grant_ends_what_it_does_not_allow(void **state)
 {
     int far;
     (void)state;
-    kit_run_usual();
+    start_usual_broker();
     int fd = reach(LOCAL, &far);
     say(fd, "x");
     hears(far, "x");
@@ -99,7 +99,7 @@ static void test_the_network_file_is_read_again(void **state)
         assert_int_equal(fd_write_all(fds[i], texts[i], strlen(texts[i])), 0);
     }
     facts.network_file = fds[0];
-    kit_run();
+    start_broker();
     int fd = reach(LOCAL, &far);
     union wire_message m = {.files = {.present = 1U << (WIRE_FILES_MAX - 1)}};
     assert_int_equal(wire_send(keeper, WIRE_FILES, &m, &fds[1], 1), 0);
@@ -122,7 +122,7 @@ static void test_a_new_broker_takes_over_the_sockets(void **state)
     char address[INET_ADDRSTRLEN];
     int far, status;
     (void)state;
-    kit_run_usual();
+    start_usual_broker();
     int fd = reach(LOCAL, &far);
     say(fd, "x");
     hears(far, "x"); // it was accepted
@@ -154,7 +154,7 @@ static void test_a_new_gate_finds_boxes_and_grants(void **state)
 {
     int far;
     (void)state;
-    kit_run_usual();
+    start_usual_broker();
     int fd = reach(LOCAL, &far);
     link_gate();
     say(fd, "x");
@@ -170,7 +170,7 @@ static void test_a_box_that_is_gone_leaves_nothing(void **state)
 {
     int far;
     (void)state;
-    kit_run_usual();
+    start_usual_broker();
     int fd = reach(LOCAL, &far);
     say(fd, "x");
     hears(far, "x"); // it was accepted

@@ -12,7 +12,7 @@
 #include "broker/hello.h"
 #include "broker/query.h"
 #include "broker/request.h"
-#include "hello_kit.h"
+#include "client_hello.h"
 
 // ---- hello --------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 // happened before.  A child does the work and is killed at every step; the parent looks at what is
 // left.
 
-#include "store_kit.h"
+#include "store_killed.h"
 
 // ---- what is found at the start -----------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 // What the index answered a short while ago (env/env_known.c): when it is taken, and when it is
 // not.
 
-#include "envs_kit.h"
+#include "envs_gate.h"
 
 #define L3 "cccccccccccccccccccccccccccccccc"
 

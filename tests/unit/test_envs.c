@@ -2,7 +2,7 @@
 //
 // Unit tests of env/envs, env_job, env_install, env_tidy, env_db and env_porter.
 
-#include "envs_kit.h"
+#include "envs_gate.h"
 
 // ---- tests --------------------------------------------------------------------------------------
 

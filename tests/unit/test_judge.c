@@ -3,7 +3,7 @@
 // net/judge and net/within: verdicts about connections and requests, the ports of a host, and rules
 // within rules.
 
-#include "rules_kit.h"
+#include "short_rules.h"
 
 #include <time.h>
 
@@ -98,16 +98,16 @@ static void connections_are_judged(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const char *address = cases[i].address, *rule = cases[i].rule ? cases[i].rule : "";
-        struct net_address a = kit_address(address ? address : "::");
-        struct kit_layers l;
+        struct net_address a = short_address(address ? address : "::");
+        struct short_sets l;
         struct net_verdict v;
-        kit_layers(&l, cases[i].layers);
+        short_sets(&l, cases[i].layers);
         memset(&v, 0xee, sizeof v);
         net_judge(l.at, l.count, cases[i].host, address ? &a : NULL, cases[i].port, &v);
         if (v.reason != cases[i].reason || v.layer != cases[i].layer || strcmp(v.rule, rule) != 0)
             fail_msg("row %zu, %s: %s by layer %u, '%s'", i, cases[i].layers,
                      net_reason_name(v.reason), v.layer, v.rule);
-        kit_layers_done(&l);
+        short_sets_done(&l);
     }
     for (int i = 0; i < NET_REASON_MAX; i++)
         assert_non_null(net_reason_name((enum net_reason)i));
@@ -116,10 +116,10 @@ static void connections_are_judged(void **state)
 static void a_verdict_tells_the_scope(void **state)
 {
     (void)state;
-    struct net_rules r = kit_rules("*");
+    struct net_rules r = short_rules("*");
     const struct net_rules *layers[] = {&r};
     struct net_verdict v;
-    struct net_address a = kit_address("169.254.169.254");
+    struct net_address a = short_address("169.254.169.254");
     net_judge(layers, 1, "a.test", &a, 80, &v);
     assert_int_equal(v.scope, NET_METADATA);
     net_judge(layers, 1, NULL, &a, 80, &v);
@@ -195,9 +195,9 @@ static void requests_are_judged(void **state)
         {"1.2.3.4~~/x 1.2.3.5", NULL, "PUT", "/x", true, NET_ADDRESS_REFUSED, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct kit_layers l;
+        struct short_sets l;
         struct net_verdict v;
-        kit_layers(&l, cases[i].layers);
+        short_sets(&l, cases[i].layers);
         net_judge_http(l.at, l.count, cases[i].host, 80, cases[i].method, cases[i].path, &v);
         if (v.reason != cases[i].reason || v.layer != cases[i].layer)
             fail_msg("row %zu: %s by %u '%s'", i, net_reason_name(v.reason), v.layer, v.rule);
@@ -205,7 +205,7 @@ static void requests_are_judged(void **state)
             fail_msg("row %zu: bounded is wrong", i);
         if (v.reason == NET_HTTP)
             assert_true(v.rule[0]);
-        kit_layers_done(&l);
+        short_sets_done(&l);
     }
 }
 
@@ -239,16 +239,16 @@ static void ports_are_listed(void **state)
         {"", "a.test", false, 0, {0}},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct kit_layers l;
+        struct short_sets l;
         uint16_t got[4] = {0};
         bool any = !cases[i].any;
-        kit_layers(&l, cases[i].layers);
+        short_sets(&l, cases[i].layers);
         size_t count = net_ports(l.at, l.count, cases[i].host, got, 4, &any);
         if (count != cases[i].count || any != cases[i].any ||
             memcmp(got, cases[i].ports, sizeof got) != 0)
             fail_msg("row %zu: %zu ports, any %d: %u %u %u %u", i, count, any, got[0], got[1],
                      got[2], got[3]);
-        kit_layers_done(&l);
+        short_sets_done(&l);
     }
 }
 
@@ -315,12 +315,12 @@ static void rules_are_within_rules(void **state)
         {"a.test~~/a,/b", "a.test~~/a", false},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct net_rules inner = kit_rules(cases[i].inner), outer = kit_rules(cases[i].outer);
+        struct net_rules inner = short_rules(cases[i].inner), outer = short_rules(cases[i].outer);
         struct err e = {0};
         int r = net_rules_within(&inner, &outer, &e);
         if ((r == 0) != cases[i].within)
             fail_msg("%s in %s: %s", cases[i].inner, cases[i].outer, e.message);
-        if (r < 0 && (!kit_is_clean(&e) || !e.hint[0] || !strstr(e.message, "allow[") ||
+        if (r < 0 && (!is_clean(&e) || !e.hint[0] || !strstr(e.message, "allow[") ||
                       e.code != ERR_NETWORK_NOT_ALLOWED))
             fail_msg("%s in %s: '%s' / '%s'", cases[i].inner, cases[i].outer, e.message, e.hint);
         net_rules_done(&inner);
@@ -343,18 +343,18 @@ static void within_means_what_the_judge_means(void **state)
     unsigned yes = 0;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         for (size_t k = 0; k < ARRAY_LEN(texts); k++) {
-            struct net_rules inner = kit_rules(texts[i]), outer = kit_rules(texts[k]);
+            struct net_rules inner = short_rules(texts[i]), outer = short_rules(texts[k]);
             bool within = net_rules_within(&inner, &outer, NULL) == 0;
             yes += within;
             // As second layers behind one that allows all that there is, so that only they decide.
-            struct net_rules all = kit_rules("* 0.0.0.0/0 ::/0 10.0.0.1 2001:db8::7");
+            struct net_rules all = short_rules("* 0.0.0.0/0 ::/0 10.0.0.1 2001:db8::7");
             const struct net_rules *a[] = {&all, &inner}, *b[] = {&all, &outer};
             for (size_t p = 0; within && p < ARRAY_LEN(ports); p++)
                 for (size_t h = 0; h < ARRAY_LEN(hosts) + ARRAY_LEN(addresses); h++) {
                     struct net_verdict va, vb;
                     const char *host = h < ARRAY_LEN(hosts) ? hosts[h] : NULL;
                     struct net_address address =
-                        kit_address(host ? "1.2.3.9" : addresses[h - ARRAY_LEN(hosts)]);
+                        short_address(host ? "1.2.3.9" : addresses[h - ARRAY_LEN(hosts)]);
                     net_judge(a, 2, host, &address, ports[p], &va);
                     net_judge(b, 2, host, &address, ports[p], &vb);
                     if (va.reason == NET_ALLOWED && vb.reason != NET_ALLOWED)

@@ -2,7 +2,7 @@
 //
 // net/path: paths that servers could read in two ways, and globs.
 
-#include "rules_kit.h"
+#include "short_rules.h"
 
 #include <stdlib.h>
 #include <time.h>

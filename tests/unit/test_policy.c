@@ -2,14 +2,14 @@
 //
 // net/policy: the configuration and the file of --network-file become what each key has.
 
-#include "rules_kit.h"
+#include "short_rules.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "faults_kit.h"
+#include "failing_malloc.h"
 #include "http/door.h"
 #include "net/policy.h"
 #include "net/proxy.h"
@@ -228,7 +228,7 @@ static void bad_files_are_explained(void **state)
         if (p)
             fail_msg("%s was taken", cases[i].text);
         if (!strstr(e.message, "/etc/net.json") || !strstr(e.message, cases[i].message) ||
-            !kit_is_clean(&e) || !e.hint[0] || (cases[i].hint && !strstr(e.hint, cases[i].hint)))
+            !is_clean(&e) || !e.hint[0] || (cases[i].hint && !strstr(e.hint, cases[i].hint)))
             fail_msg("%s: '%s' / '%s'", cases[i].text, e.message, e.hint);
     }
     struct err e = {0};

@@ -3,7 +3,7 @@
 // Tests of check/policy_layer.c, and of runs and checks that wait for it: who waits and for what,
 // one installation for all, what is told when there is none, and that nobody but the server has it.
 
-#include "envs_kit.h"
+#include "envs_gate.h"
 
 #include "check/check.h"
 #include "check/policy_layer.h"

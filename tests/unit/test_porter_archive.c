@@ -3,7 +3,7 @@
 // Unit tests of porter/archive: what was exported comes back; what is damaged, or was made to do
 // harm, leaves nothing.
 
-#include "porter_kit_shelf.h"
+#include "open_shelf.h"
 
 #include "porter/archive.h"
 
@@ -58,11 +58,11 @@ static void what_was_exported_comes_back(void **state)
         assert_int_equal(shelf_id(&shelf, b.layers[i].wheel, "", normal), 0);
         assert_string_not_equal(normal, b.layers[i].id);
     }
-    assert_int_equal(kit_count(""), 4);
+    assert_int_equal(count_below(""), 4);
     struct archive c;
     assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &c, &e), 0);
     assert_string_equal(c.layers[0].id, b.layers[0].id); // the same once more is no more
-    assert_int_equal(kit_count(""), 4);
+    assert_int_equal(count_below(""), 4);
     archive_done(&c);
     archive_done(&b);
     archive_done(&a);
@@ -75,7 +75,7 @@ static void a_damaged_archive_leaves_nothing(void **state)
     (void)state;
     struct archive a, b;
     int fd = export_two(&a);
-    static uint8_t data[KIT_MAX];
+    static uint8_t data[DRAFT_MAX];
     ssize_t size = pread(fd, data, sizeof data, 0);
     (void)close(fd);
     archive_done(&a);
@@ -88,51 +88,51 @@ static void a_damaged_archive_leaves_nothing(void **state)
     for (ssize_t i = 0; i < size; i++) { // a byte is other, or it ends there
         struct err e = {0};
         data[i] ^= 1;
-        fd = kit_open(data, (size_t)size);
+        fd = draft_open(data, (size_t)size);
         assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0);
         assert_true(e.code == ERR_BAD_ARCHIVE || e.code == ERR_PACKAGE_TOO_LARGE);
         (void)close(fd);
         data[i] ^= 1;
-        fd = kit_open(data, (size_t)i);
+        fd = draft_open(data, (size_t)i);
         assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &b, &e), -EBADMSG);
         assert_int_equal(e.code, ERR_BAD_ARCHIVE);
         (void)close(fd);
     }
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
     data[size] = 0;
-    fd = kit_open(data, (size_t)size + 1);
+    fd = draft_open(data, (size_t)size + 1);
     assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, NULL) < 0);
     (void)close(fd);
     // The limit is for both layers.
     struct bundle_size limit = {.bytes = plenty.bytes, .files = 11};
     struct err e = {0};
-    fd = kit_open(data, (size_t)size);
+    fd = draft_open(data, (size_t)size);
     assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), -EFBIG);
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
     limit.files = 12;
     assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), 0);
-    assert_int_equal(kit_count(""), 2);
+    assert_int_equal(count_below(""), 2);
     archive_done(&b);
     (void)close(fd);
 }
 
 // With a digest that fits, so that the other checks are met.
-static int seal_archive(struct kit *k)
+static int seal_archive(struct draft *k)
 {
     uint8_t sum[32];
     assert_int_equal(EVP_Digest(k->data, k->size, sum, NULL, EVP_sha256(), NULL), 1);
-    kit_put(k, sum, sizeof sum);
-    return kit_open(k->data, k->size);
+    draft_put(k, sum, sizeof sum);
+    return draft_open(k->data, k->size);
 }
 
-static void kit_layer(struct kit *k, const char *wheel)
+static void draft_wheel(struct draft *k, const char *wheel)
 {
     uint8_t length[4];
     flow_put_u32(length, (uint32_t)strlen(wheel));
-    kit_put(k, length, 4);
-    kit_put(k, wheel, strlen(wheel));
-    kit_put(k, "CBUN1\n", 6);
-    kit_head(k, 0, 0, 0);
+    draft_put(k, length, 4);
+    draft_put(k, wheel, strlen(wheel));
+    draft_put(k, "CBUN1\n", 6);
+    draft_head(k, 0, 0, 0);
 }
 
 static void hostile_archives(void **state)
@@ -157,16 +157,16 @@ static void hostile_archives(void **state)
         struct archive a;
         struct err e = {0};
         uint8_t length[4];
-        kit.size = 0;
-        kit_put(&kit, "CENV1\n", 6);
+        draft.size = 0;
+        draft_put(&draft, "CENV1\n", 6);
         flow_put_u32(length, (uint32_t)strlen(cases[i].manifest));
-        kit_put(&kit, length, 4);
-        kit_put(&kit, cases[i].manifest, strlen(cases[i].manifest));
+        draft_put(&draft, length, 4);
+        draft_put(&draft, cases[i].manifest, strlen(cases[i].manifest));
         if (cases[i].first)
-            kit_layer(&kit, cases[i].first);
+            draft_wheel(&draft, cases[i].first);
         if (cases[i].second)
-            kit_layer(&kit, cases[i].second);
-        _cleanup_close_ int fd = seal_archive(&kit);
+            draft_wheel(&draft, cases[i].second);
+        _cleanup_close_ int fd = seal_archive(&draft);
         int r = archive_read(&shelf, fd, &plenty, NULL, &a, &e);
         assert_int_equal(r == 0, cases[i].with == NULL);
         if (r == 0)
@@ -177,9 +177,9 @@ static void hostile_archives(void **state)
     // A manifest that says it is 4 GiB.
     struct archive a;
     struct err e = {0};
-    kit.size = 0;
-    kit_put(&kit, "CENV1\n\xff\xff\xff\xff{}", 12);
-    _cleanup_close_ int fd = seal_archive(&kit);
+    draft.size = 0;
+    draft_put(&draft, "CENV1\n\xff\xff\xff\xff{}", 12);
+    _cleanup_close_ int fd = seal_archive(&draft);
     assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &a, &e), -EBADMSG);
     assert_non_null(strstr(e.message, "4294967295"));
 }

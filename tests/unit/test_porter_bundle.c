@@ -3,11 +3,11 @@
 // Unit tests of porter/bundle: what is good arrives as it was, what is bad is refused with a
 // sentence, and before anything of it is used.
 
-#include "porter_kit.h"
+#include "bundles.h"
 
 #include <sys/wait.h>
 
-static struct kit kit;
+static struct draft draft;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 100};
 
 // ---- a sink that remembers ----------------------------------------------------------------------
@@ -75,7 +75,7 @@ static int read_fd(int fd, const struct bundle_size *limit, struct bundle_size *
 static int read_bytes(const void *data, size_t size, const struct bundle_size *limit,
                       struct bundle_size *ret, struct err *e)
 {
-    _cleanup_close_ int fd = kit_open(data, size);
+    _cleanup_close_ int fd = draft_open(data, size);
     return read_fd(fd, limit, ret, e);
 }
 
@@ -83,7 +83,7 @@ static void must_be_bad(const char *with)
 {
     struct err e = {0};
     struct bundle_size size = {77, 77};
-    assert_int_equal(read_bytes(kit.data, kit.size, &plenty, &size, &e), -EBADMSG);
+    assert_int_equal(read_bytes(draft.data, draft.size, &plenty, &size, &e), -EBADMSG);
     assert_int_equal(e.code, ERR_BAD_BUNDLE);
     if (!strstr(e.message, with))
         fail_msg("'%s' is not in '%s'", with, e.message);
@@ -97,12 +97,12 @@ static void a_good_one_arrives(void **state)
     (void)state;
     struct err e = {0};
     struct bundle_size size;
-    kit_good(&kit);
-    if (read_bytes(kit.data, kit.size, &plenty, &size, &e) < 0)
+    draft_good(&draft);
+    if (read_bytes(draft.data, draft.size, &plenty, &size, &e) < 0)
         fail_msg("%s", e.message);
     assert_int_equal(size.files, 6);
-    assert_int_equal(size.bytes, kit.bytes);
-    assert_int_equal(seen.bytes, kit.bytes);
+    assert_int_equal(size.bytes, draft.bytes);
+    assert_int_equal(seen.bytes, draft.bytes);
     assert_string_equal(seen.paths[3], "pkg/deep/tool");
     assert_true(seen.executable[3] && !seen.executable[0]);
     assert_string_equal(seen.paths[5], "\xc3\xbc.py");
@@ -112,9 +112,9 @@ static void one_without_files_is_a_bundle(void **state)
 {
     (void)state;
     struct bundle_size size;
-    kit_begin(&kit);
-    kit_end(&kit);
-    assert_int_equal(read_bytes(kit.data, kit.size, &plenty, &size, NULL), 0);
+    draft_begin(&draft);
+    draft_end(&draft);
+    assert_int_equal(read_bytes(draft.data, draft.size, &plenty, &size, NULL), 0);
     assert_int_equal(size.files, 0);
 }
 
@@ -127,14 +127,14 @@ static void a_file_larger_than_the_buffer_arrives_in_pieces(void **state)
     assert_non_null(text);
     memset(text, 'x', big);
     text[big] = '\0';
-    kit_begin(&kit);
-    kit_head(&kit, 3, 0, big);
-    kit_put(&kit, "a/b", 3);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_begin(&draft);
+    draft_head(&draft, 3, 0, big);
+    draft_put(&draft, "a/b", 3);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     assert_int_equal(fd_write_all(fd, text, big), 0);
-    kit.size = 0;
-    kit_head(&kit, 0, 1, big);
-    assert_int_equal(fd_write_all(fd, kit.data, kit.size), 0);
+    draft.size = 0;
+    draft_head(&draft, 0, 1, big);
+    assert_int_equal(fd_write_all(fd, draft.data, draft.size), 0);
     assert_int_equal(read_fd(fd, &limit, &size, NULL), 0);
     assert_int_equal(seen.bytes, big);
     free(text);
@@ -145,11 +145,11 @@ static void a_file_larger_than_the_buffer_arrives_in_pieces(void **state)
 static void cut_short_at_every_byte(void **state)
 {
     (void)state;
-    kit_good(&kit);
-    for (size_t n = 0; n < kit.size; n++) {
+    draft_good(&draft);
+    for (size_t n = 0; n < draft.size; n++) {
         struct err e = {0};
         struct bundle_size size;
-        assert_int_equal(read_bytes(kit.data, n, &plenty, &size, &e), -EBADMSG);
+        assert_int_equal(read_bytes(draft.data, n, &plenty, &size, &e), -EBADMSG);
         assert_int_equal(e.code, ERR_BAD_BUNDLE);
         assert_true(e.message[0] != '\0');
     }
@@ -159,17 +159,17 @@ static void every_flipped_bit_is_seen_or_harmless(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 8; i++) {
-        kit_good(&kit);
-        for (size_t at = 0; at < kit.size; at++) {
+        draft_good(&draft);
+        for (size_t at = 0; at < draft.size; at++) {
             struct bundle_size size;
             struct err e = {0};
-            kit.data[at] ^= (uint8_t)(1U << i);
-            int r = read_bytes(kit.data, kit.size, &plenty, &size, &e);
+            draft.data[at] ^= (uint8_t)(1U << i);
+            int r = read_bytes(draft.data, draft.size, &plenty, &size, &e);
             assert_true(r == 0 || r == -EBADMSG || r == -EFBIG);
             assert_true(r == 0 || e.message[0]);
             if (r == 0) // only in names and contents
-                assert_true(size.files == 6 && size.bytes == kit.bytes);
-            kit.data[at] ^= (uint8_t)(1U << i);
+                assert_true(size.files == 6 && size.bytes == draft.bytes);
+            draft.data[at] ^= (uint8_t)(1U << i);
         }
     }
 }
@@ -177,8 +177,8 @@ static void every_flipped_bit_is_seen_or_harmless(void **state)
 static void bytes_behind_the_end(void **state)
 {
     (void)state;
-    kit_good(&kit);
-    kit_put(&kit, "x", 1);
+    draft_good(&draft);
+    draft_put(&draft, "x", 1);
     must_be_bad("1 bytes follow");
 }
 
@@ -189,11 +189,11 @@ static void totals_must_fit(void **state)
         int files, bytes;
     } cases[] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        kit_begin(&kit);
-        kit_file(&kit, "a", 0, "text");
-        kit.files += (uint64_t)(int64_t)cases[i].files;
-        kit.bytes += (uint64_t)(int64_t)cases[i].bytes;
-        kit_end(&kit);
+        draft_begin(&draft);
+        draft_file(&draft, "a", 0, "text");
+        draft.files += (uint64_t)(int64_t)cases[i].files;
+        draft.bytes += (uint64_t)(int64_t)cases[i].bytes;
+        draft_end(&draft);
         must_be_bad("it says that it has");
     }
 }
@@ -234,16 +234,16 @@ static void bad_paths(void **state)
         {deep, "deeper than 32"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        kit_begin(&kit);
-        kit_file(&kit, "good", 0, "1");
-        kit_file(&kit, cases[i].path, 0, "2");
-        kit_end(&kit);
+        draft_begin(&draft);
+        draft_file(&draft, "good", 0, "1");
+        draft_file(&draft, cases[i].path, 0, "2");
+        draft_end(&draft);
         must_be_bad(cases[i].with);
         assert_int_equal(seen.begun, 1); // nobody saw the bad one
     }
-    kit_begin(&kit);
-    kit_raw(&kit, "a\0b", 3, 0, "1");
-    kit_end(&kit);
+    draft_begin(&draft);
+    draft_raw(&draft, "a\0b", 3, 0, "1");
+    draft_end(&draft);
     must_be_bad("control");
 }
 
@@ -259,13 +259,13 @@ static void paths_at_the_limits(void **state)
     for (int i = 0; i < 32; i++)
         memcpy(deep + 2 * i, "d/", 2);
     deep[63] = '\0';
-    kit_begin(&kit);
-    kit_file(&kit, path, 0, "1");
-    kit_file(&kit, deep, 0, "2");
-    kit_file(&kit, "...", 0, "3");
-    kit_file(&kit, "..a/.b", 0, "4");
-    kit_end(&kit);
-    if (read_bytes(kit.data, kit.size, &plenty, &size, &e) < 0)
+    draft_begin(&draft);
+    draft_file(&draft, path, 0, "1");
+    draft_file(&draft, deep, 0, "2");
+    draft_file(&draft, "...", 0, "3");
+    draft_file(&draft, "..a/.b", 0, "4");
+    draft_end(&draft);
+    if (read_bytes(draft.data, draft.size, &plenty, &size, &e) < 0)
         fail_msg("%s", e.message);
 }
 
@@ -293,16 +293,16 @@ static void names_that_do_not_go_together(void **state)
         {"[", "{", NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        kit_begin(&kit);
-        kit_file(&kit, cases[i].first, 0, "1");
-        kit_file(&kit, "between/them", 0, "x");
-        kit_file(&kit, cases[i].second, 0, "2");
-        kit_end(&kit);
+        draft_begin(&draft);
+        draft_file(&draft, cases[i].first, 0, "1");
+        draft_file(&draft, "between/them", 0, "x");
+        draft_file(&draft, cases[i].second, 0, "2");
+        draft_end(&draft);
         struct bundle_size size;
         if (cases[i].with)
             must_be_bad(cases[i].with);
         else
-            assert_int_equal(read_bytes(kit.data, kit.size, &plenty, &size, NULL), 0);
+            assert_int_equal(read_bytes(draft.data, draft.size, &plenty, &size, NULL), 0);
     }
 }
 
@@ -311,9 +311,9 @@ static void unknown_flags(void **state)
     (void)state;
     static const uint32_t flags[] = {2, 3, 0x80000000, 04755};
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        kit_begin(&kit);
-        kit_file(&kit, "a", flags[i], "1");
-        kit_end(&kit);
+        draft_begin(&draft);
+        draft_file(&draft, "a", flags[i], "1");
+        draft_end(&draft);
         must_be_bad("flags");
     }
 }
@@ -325,15 +325,15 @@ static void lengths_that_wrap(void **state)
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         struct bundle_size size, limit = {.bytes = UINT64_MAX, .files = 10};
         struct err e = {0};
-        kit_begin(&kit);
-        kit_head(&kit, 1, 0, sizes[i]);
-        kit_put(&kit, "a", 1);
-        kit_head(&kit, 0, 1, sizes[i]);
-        assert_int_equal(read_bytes(kit.data, kit.size, &limit, &size, &e), -EBADMSG);
+        draft_begin(&draft);
+        draft_head(&draft, 1, 0, sizes[i]);
+        draft_put(&draft, "a", 1);
+        draft_head(&draft, 0, 1, sizes[i]);
+        assert_int_equal(read_bytes(draft.data, draft.size, &limit, &size, &e), -EBADMSG);
         assert_int_equal(seen.begun, 0);
     }
-    kit_begin(&kit);
-    kit_head(&kit, UINT32_MAX, 0, 0);
+    draft_begin(&draft);
+    draft_head(&draft, UINT32_MAX, 0, 0);
     must_be_bad("4294967295 bytes");
 }
 
@@ -344,24 +344,24 @@ static void too_much_is_seen_before_it_is_used(void **state)
     (void)state;
     struct bundle_size size;
     struct err e = {0};
-    kit_begin(&kit);
-    kit_file(&kit, "a", 0, "12345");
-    kit_file(&kit, "b", 0, "12345");
-    kit_end(&kit);
+    draft_begin(&draft);
+    draft_file(&draft, "a", 0, "12345");
+    draft_file(&draft, "b", 0, "12345");
+    draft_end(&draft);
     struct bundle_size limit = {.bytes = 9, .files = 10};
-    assert_int_equal(read_bytes(kit.data, kit.size, &limit, &size, &e), -EFBIG);
+    assert_int_equal(read_bytes(draft.data, draft.size, &limit, &size, &e), -EFBIG);
     assert_int_equal(e.code, ERR_PACKAGE_TOO_LARGE);
     assert_int_equal(seen.begun, 1);
     limit = (struct bundle_size){.bytes = 10, .files = 1};
-    assert_int_equal(read_bytes(kit.data, kit.size, &limit, &size, &e), -EFBIG);
+    assert_int_equal(read_bytes(draft.data, draft.size, &limit, &size, &e), -EFBIG);
     assert_int_equal(seen.begun, 1);
     limit = (struct bundle_size){.bytes = 10, .files = 2};
-    assert_int_equal(read_bytes(kit.data, kit.size, &limit, &size, &e), 0);
+    assert_int_equal(read_bytes(draft.data, draft.size, &limit, &size, &e), 0);
     // A hundred gigabytes of nothing.
-    kit_begin(&kit);
-    kit_head(&kit, 1, 0, (uint64_t)100 << 30);
-    kit_put(&kit, "a", 1);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_begin(&draft);
+    draft_head(&draft, 1, 0, (uint64_t)100 << 30);
+    draft_put(&draft, "a", 1);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     assert_int_equal(ftruncate(fd, (off_t)101 << 30), 0);
     assert_int_equal(read_fd(fd, &plenty, &size, &e), -EFBIG);
     assert_int_equal(seen.begun, 0);
@@ -372,10 +372,10 @@ static void folders_count_too(void **state)
     (void)state;
     struct bundle_size size, limit = {.bytes = 1000, .files = 10};
     struct err e = {0};
-    kit_begin(&kit);
-    kit_file(&kit, "a/b/c/d/e/f/g/h/i/j/k/l", 0, "1");
-    kit_end(&kit);
-    assert_int_equal(read_bytes(kit.data, kit.size, &limit, &size, &e), -EFBIG);
+    draft_begin(&draft);
+    draft_file(&draft, "a/b/c/d/e/f/g/h/i/j/k/l", 0, "1");
+    draft_end(&draft);
+    assert_int_equal(read_bytes(draft.data, draft.size, &limit, &size, &e), -EFBIG);
     assert_non_null(strstr(e.message, "folders"));
 }
 
@@ -448,21 +448,21 @@ static void a_file_that_changes_while_it_is_read(void **state)
     struct bundle_size got;
     struct intake in;
     struct bundle_sink changing = {.begin = on_begin_change, .data = on_data, .end = end_quietly};
-    kit_good(&kit);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_good(&draft);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     changing_fd = fd;
-    change_to = (off_t)kit.size + 100;
+    change_to = (off_t)draft.size + 100;
     assert_int_equal(intake_open(&in, fd, NULL, &e), 0);
     assert_int_equal(bundle_read(&in, &plenty, &changing, &got, &e), 0);
     assert_int_equal(intake_at_end(&in, &e), -EBADMSG);
     assert_non_null(strstr(e.message, "grew"));
     intake_close(&in);
     // A file of which the second half goes away: the buffer is smaller than it.
-    kit_begin(&kit);
-    kit_head(&kit, 1, 0, 3 * FLOW_BUFFER);
-    kit_put(&kit, "a", 1);
-    size_t head = kit.size;
-    _cleanup_close_ int large = kit_open(kit.data, head);
+    draft_begin(&draft);
+    draft_head(&draft, 1, 0, 3 * FLOW_BUFFER);
+    draft_put(&draft, "a", 1);
+    size_t head = draft.size;
+    _cleanup_close_ int large = draft_open(draft.data, head);
     assert_int_equal(ftruncate(large, 4 * FLOW_BUFFER), 0);
     changing_fd = large;
     change_to = (off_t)head + FLOW_BUFFER + 1;

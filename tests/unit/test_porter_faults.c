@@ -2,23 +2,23 @@
 //
 // Unit tests of the porter's parts when memory runs out: each allocation fails once; that is an
 // error, nothing is lost, and nothing is left on the shelf.  All allocations of the program's own
-// code go through faults_kit.h.
+// code go through failing_malloc.h.
 
-#include "faults_kit.h"
-#include "porter_kit.h"
+#include "bundles.h"
+#include "failing_malloc.h"
 
 #include "porter/archive.h"
 #include "porter/piece.h"
 
-static struct kit kit;
+static struct draft draft;
 static struct shelf shelf;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 5000};
 
 static int begin(void **state)
 {
     (void)state;
-    kit_make_place(false);
-    kit_open_shelf(&shelf);
+    make_shelf_folder(false);
+    open_test_shelf(&shelf);
     return 0;
 }
 
@@ -26,7 +26,7 @@ static int end(void **state)
 {
     (void)state;
     shelf_close(&shelf);
-    kit_remove_place();
+    remove_shelf_folder();
     return 0;
 }
 
@@ -58,13 +58,13 @@ static int store(int fd, char ret_id[SHELF_ID + 1], struct err *e)
 static int many_files(void)
 {
     char path[16];
-    kit_begin(&kit);
+    draft_begin(&draft);
     for (int i = 0; i < 1000; i++) {
         snprintf(path, sizeof path, "d%d/f%d", i % 10, i);
-        kit_file(&kit, path, 0, "x");
+        draft_file(&draft, path, 0, "x");
     }
-    kit_end(&kit);
-    return kit_open(kit.data, kit.size);
+    draft_end(&draft);
+    return draft_open(draft.data, draft.size);
 }
 
 static void storing(void **state)
@@ -83,10 +83,10 @@ static void storing(void **state)
         assert_int_equal(live, before);
         assert_int_equal(unit_fd_count(), fds);
         if (r < 0)
-            assert_int_equal(kit_count(""), 0);
+            assert_int_equal(count_below(""), 0);
     }
     assert_true(n > 2);
-    assert_int_equal(kit_count(""), 1);
+    assert_int_equal(count_below(""), 1);
 }
 
 static void exporting_and_importing(void **state)
@@ -97,8 +97,8 @@ static void exporting_and_importing(void **state)
     struct archive b;
     struct err e = {0};
     uint64_t bytes;
-    kit_good(&kit);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_good(&draft);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     _cleanup_close_ int file = memfd_create("archive", MFD_CLOEXEC);
     assert_int_equal(store(fd, layer.id, &e), 0);
     int fds = unit_fd_count(), r = -1, n = 0;
@@ -123,7 +123,7 @@ static void exporting_and_importing(void **state)
             archive_done(&b);
         assert_int_equal(live, before);
         assert_int_equal(unit_fd_count(), fds);
-        assert_int_equal(kit_count(""), r == 0 ? 2 : 1);
+        assert_int_equal(count_below(""), r == 0 ? 2 : 1);
     }
     assert_true(n > 5);
     json_decref(a.manifest);

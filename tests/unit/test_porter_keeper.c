@@ -3,7 +3,7 @@
 // Unit tests of keeper/environments, keeper/helper and the jail's /opt/layers: a whole keeper with
 // the real porter, a zygote and real boxes, in a child; the test plays the gate.
 
-#include "porter_kit.h"
+#include "bundles.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 enum { GUARD_MS = 60000 };
 
 static struct config config;
-static struct kit kit;
+static struct draft draft;
 
 // ---- the gate -----------------------------------------------------------------------------------
 
@@ -80,21 +80,21 @@ static json_t *ask(const char *text, int fd)
 
 static void store(char ret_id[SHELF_ID + 1])
 {
-    kit.size = 0;
-    memcpy(kit.data, "CBUN1\n", 6);
-    kit.size = 6;
+    draft.size = 0;
+    memcpy(draft.data, "CBUN1\n", 6);
+    draft.size = 6;
     static const char path[] = "pkg/__init__.py", text[] = "x = 'from a layer'\n";
-    flow_put_u32(kit.data + 6, sizeof path - 1);
-    flow_put_u32(kit.data + 10, 0);
-    flow_put_u64(kit.data + 14, sizeof text - 1);
-    memcpy(kit.data + 22, path, sizeof path - 1);
-    memcpy(kit.data + 22 + sizeof path - 1, text, sizeof text - 1);
+    flow_put_u32(draft.data + 6, sizeof path - 1);
+    flow_put_u32(draft.data + 10, 0);
+    flow_put_u64(draft.data + 14, sizeof text - 1);
+    memcpy(draft.data + 22, path, sizeof path - 1);
+    memcpy(draft.data + 22 + sizeof path - 1, text, sizeof text - 1);
     size_t at = 22 + sizeof path - 1 + sizeof text - 1;
-    flow_put_u32(kit.data + at, 0);
-    flow_put_u32(kit.data + at + 4, 1);
-    flow_put_u64(kit.data + at + 8, sizeof text - 1);
+    flow_put_u32(draft.data + at, 0);
+    flow_put_u32(draft.data + at + 4, 1);
+    flow_put_u64(draft.data + at + 8, sizeof text - 1);
     int fd = memfd_create("bundle", MFD_CLOEXEC);
-    MUST(fd >= 0 && write(fd, kit.data, at + 16) == (ssize_t)at + 16);
+    MUST(fd >= 0 && write(fd, draft.data, at + 16) == (ssize_t)at + 16);
     json_t *o = ask("{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A
                     "\",\"bytes_max\":1000,\"files_max\":10}",
                     fd);
@@ -233,9 +233,9 @@ static int begin(void **state)
     (void)state;
     config_init(&config);
     config.stock = 1;
-    snprintf(kit_place, sizeof kit_place, "/var/tmp/constrictor-porter-XXXXXX");
-    assert_non_null(mkdtemp(kit_place));
-    snprintf(config.state, sizeof config.state, "%s/state", kit_place);
+    snprintf(shelf_folder, sizeof shelf_folder, "/var/tmp/constrictor-porter-XXXXXX");
+    assert_non_null(mkdtemp(shelf_folder));
+    snprintf(config.state, sizeof config.state, "%s/state", shelf_folder);
     log_init(LOG_ERROR, "test");
     return 0;
 }
@@ -246,7 +246,7 @@ static int end(void **state)
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/environments/layers", config.state);
     (void)chmod(path, 0700);
-    assert_int_equal(nftw(kit_place, kit_remove_one, 32, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(nftw(shelf_folder, remove_one, 32, FTW_DEPTH | FTW_PHYS), 0);
     return 0;
 }
 
@@ -322,12 +322,12 @@ static void the_folder_is_opened_locked_and_found_again(void **state)
     struct err e = {0};
     struct stat st;
     int fds = unit_fd_count();
-    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(environments_open(&a, parent, kit_place, &slots, &e), 0);
+    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(environments_open(&a, parent, shelf_folder, &slots, &e), 0);
     assert_int_equal(environments_write_note(a.note, 4711, "http://127.0.0.1:9"), 0);
     assert_int_equal(fstat(a.layers, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0311);
-    assert_int_equal(environments_open(&b, parent, kit_place, &slots, &e), -EWOULDBLOCK);
+    assert_int_equal(environments_open(&b, parent, shelf_folder, &slots, &e), -EWOULDBLOCK);
     assert_int_equal(b.folder, -1);
     assert_int_equal(b.holder, 4711);
     assert_string_equal(b.holder_url, "http://127.0.0.1:9");
@@ -335,13 +335,13 @@ static void the_folder_is_opened_locked_and_found_again(void **state)
     assert_non_null(strstr(e.hint, "http://127.0.0.1:9"));
     // SECURITY: the gate's descriptor cannot let go of the lock.
     assert_int_equal(flock(a.note, LOCK_UN), 0);
-    assert_int_equal(environments_open(&b, parent, kit_place, &slots, &e), -EWOULDBLOCK);
+    assert_int_equal(environments_open(&b, parent, shelf_folder, &slots, &e), -EWOULDBLOCK);
     environments_close(&a);
-    assert_int_equal(environments_open(&b, parent, kit_place, &slots, &e), 0);
+    assert_int_equal(environments_open(&b, parent, shelf_folder, &slots, &e), 0);
     environments_close(&b);
     (void)close(parent);
     assert_int_equal(unit_fd_count(), fds);
-    snprintf(config.state, sizeof config.state, "%s", kit_place); // for end()
+    snprintf(config.state, sizeof config.state, "%s", shelf_folder); // for end()
 }
 
 static void hostile_words_of_a_holder(void **state)
@@ -357,7 +357,7 @@ static void hostile_words_of_a_holder(void **state)
         "12\nftp://x\n",
         "12\nhttp://\x1b[2J\n",
     };
-    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = openat(parent, "environments.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -365,7 +365,7 @@ static void hostile_words_of_a_holder(void **state)
         struct err e = {0};
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, texts[i], strlen(texts[i]), 0), strlen(texts[i]));
-        assert_int_equal(environments_open(&env, parent, kit_place, &slots, &e), -EWOULDBLOCK);
+        assert_int_equal(environments_open(&env, parent, shelf_folder, &slots, &e), -EWOULDBLOCK);
         assert_null(strchr(env.holder_url, '\x1b'));
         assert_null(strchr(e.message, '\x1b'));
         assert_true(env.holder >= 0);
@@ -380,18 +380,18 @@ static void what_is_in_the_way_is_not_used(void **state)
     struct slots slots = {.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
     struct environments env;
     struct err e = {0};
-    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(symlinkat("/etc", parent, "environments"), 0);
-    assert_true(environments_open(&env, parent, kit_place, &slots, &e) < 0);
+    assert_true(environments_open(&env, parent, shelf_folder, &slots, &e) < 0);
     assert_int_equal(e.code, ERR_STATE_FOLDER);
     assert_int_equal(unlinkat(parent, "environments", 0), 0);
     assert_int_equal(mkdirat(parent, "environments", 0700), 0);
     assert_int_equal(symlinkat("/etc", parent, "environments/layers"), 0);
-    assert_true(environments_open(&env, parent, kit_place, &slots, &e) < 0);
+    assert_true(environments_open(&env, parent, shelf_folder, &slots, &e) < 0);
     assert_int_equal(unlinkat(parent, "environments/layers", 0), 0);
     assert_int_equal(unlinkat(parent, "environments.lock", 0), 0);
     assert_int_equal(symlinkat("/etc/passwd", parent, "environments.lock"), 0);
-    assert_true(environments_open(&env, parent, kit_place, &slots, &e) < 0);
+    assert_true(environments_open(&env, parent, shelf_folder, &slots, &e) < 0);
     (void)close(parent);
 }
 
@@ -403,7 +403,7 @@ static void a_new_uid_gets_all_of_it_and_no_more(void **state)
     struct environments env;
     struct err e = {0};
     struct stat st;
-    int parent = open(kit_place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(mkdirat(parent, "environments", 0700), 0);
     assert_int_equal(mkdirat(parent, "environments/layers", 0311), 0);
     assert_int_equal(mkdirat(parent, "environments/layers/a", 0755), 0);
@@ -417,7 +417,7 @@ static void a_new_uid_gets_all_of_it_and_no_more(void **state)
     assert_int_equal(symlinkat("../../../precious", parent, "environments/layers/a/l"), 0);
     assert_int_equal(linkat(parent, "precious", parent, "environments/layers/a/h", 0), 0);
     for (int i = 0; i < 2; i++) { // and once more with another
-        assert_int_equal(environments_open(&env, parent, kit_place, &slots, &e), 0);
+        assert_int_equal(environments_open(&env, parent, shelf_folder, &slots, &e), 0);
         static const char *const all[] = {"environments", "environments/layers",
                                           "environments/layers/a", "environments/layers/a/f"};
         for (size_t k = 0; k < ARRAY_LEN(all); k++) {

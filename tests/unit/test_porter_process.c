@@ -2,7 +2,7 @@
 //
 // Unit tests of porter/porter: the whole process, of which the test plays the keeper and the gate.
 
-#include "porter_kit.h"
+#include "bundles.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 
 enum { WAIT_MS = 60000 };
 
-static struct kit kit;
+static struct draft draft;
 static struct config config;
 static struct caps caps; // large
 static struct environments environments;
@@ -46,7 +46,7 @@ static void start(void)
     int pair[2], folder, below;
     struct keeper_facts facts = {.keeper = getpid(), .config = &config, .caps = &caps};
     unit_socketpair(pair);
-    kit_open_folders(&folder, &below);
+    open_shelf_folders(&folder, &below);
     environments = (struct environments){.folder = folder, .layers = below};
     facts.environments = &environments;
     caps.landlock_abi = landlock_abi();
@@ -72,7 +72,7 @@ static void start(void)
 static int begin(void **state)
 {
     (void)state;
-    kit_make_place(false);
+    make_shelf_folder(false);
     start();
     return 0;
 }
@@ -90,7 +90,7 @@ static int end(void **state)
 {
     (void)state;
     stop();
-    kit_remove_place();
+    remove_shelf_folder();
     return 0;
 }
 
@@ -152,8 +152,8 @@ static void hear_failure(int job, const char *code)
 static void ask_store(int job, const char *wheel, const char *more)
 {
     char text[512];
-    kit_good(&kit);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_good(&draft);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     snprintf(
         text, sizeof text,
         "{\"op\":\"store\",\"job\":%d,\"wheel\":\"%s\",\"bytes_max\":100000,\"files_max\":100%s}",
@@ -165,7 +165,7 @@ static void stored(int job, char ret_id[SHELF_ID + 1])
 {
     json_t *o = hear_op("stored", job);
     assert_int_equal(json_integer_value(json_object_get(o, "files")), 6);
-    assert_int_equal(json_integer_value(json_object_get(o, "bytes")), kit.bytes);
+    assert_int_equal(json_integer_value(json_object_get(o, "bytes")), draft.bytes);
     const char *id = json_string_value(json_object_get(o, "layer"));
     assert_true(shelf_is_id(id));
     memcpy(ret_id, id, SHELF_ID + 1);
@@ -175,14 +175,14 @@ static void stored(int job, char ret_id[SHELF_ID + 1])
 // A bundle of zeros that takes a while.
 static int large_bundle(uint64_t size)
 {
-    kit_begin(&kit);
-    kit_head(&kit, 5, 0, size);
-    kit_put(&kit, "large", 5);
-    int fd = kit_open(kit.data, kit.size);
-    off_t at = (off_t)kit.size + (off_t)size;
-    kit.size = 0;
-    kit_head(&kit, 0, 1, size);
-    assert_int_equal(pwrite(fd, kit.data, kit.size, at), kit.size);
+    draft_begin(&draft);
+    draft_head(&draft, 5, 0, size);
+    draft_put(&draft, "large", 5);
+    int fd = draft_open(draft.data, draft.size);
+    off_t at = (off_t)draft.size + (off_t)size;
+    draft.size = 0;
+    draft_head(&draft, 0, 1, size);
+    assert_int_equal(pwrite(fd, draft.data, draft.size, at), draft.size);
     return fd;
 }
 
@@ -216,7 +216,7 @@ static void store_list_drop(void **state)
     json_decref(hear_op("dropped", 6));
     say(text, NULL, 0); // it was never there: that is as good
     json_decref(hear_op("dropped", 6));
-    assert_int_equal(kit_count(""), 1);
+    assert_int_equal(count_below(""), 1);
 }
 
 static void many_at_once_are_answered_in_order(void **state)
@@ -232,7 +232,7 @@ static void many_at_once_are_answered_in_order(void **state)
         stored(i + 1, ids[i]);
     for (int i = 0; i < MANY; i += 2)
         assert_string_equal(ids[i], ids[i + 1]);
-    assert_int_equal(kit_count(""), MANY / 2);
+    assert_int_equal(count_below(""), MANY / 2);
 }
 
 static void bad_requests(void **state)
@@ -273,8 +273,8 @@ static void bad_requests(void **state)
         {"{\"op\":\"cancel\",\"job\":99}", 1, NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        kit_good(&kit);
-        int fds[2] = {kit_open(kit.data, kit.size), kit_open(kit.data, kit.size)};
+        draft_good(&draft);
+        int fds[2] = {draft_open(draft.data, draft.size), draft_open(draft.data, draft.size)};
         say(cases[i].text, fds, cases[i].fds);
         if (cases[i].code)
             hear_failure(1, cases[i].code);
@@ -294,7 +294,7 @@ static void bad_requests(void **state)
         (void)closedir(d);
         assert_true(open_fds <= 3 + 3 + 1);
     }
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
 }
 
 static void too_large_a_datagram_is_survived(void **state)
@@ -304,7 +304,7 @@ static void too_large_a_datagram_is_survived(void **state)
     char *text = malloc(LARGE);
     assert_non_null(text);
     memset(text, ' ', LARGE);
-    int fd = kit_open("x", 1);
+    int fd = draft_open("x", 1);
     assert_int_equal(fd_send(gate, text, LARGE, &fd, 1), 0);
     (void)close(fd);
     free(text);
@@ -340,7 +340,7 @@ static void export_and_import(void **state)
     assert_string_not_equal(json_string_value(json_object_get(layer, "layer")), id);
     json_decref(o);
     (void)close(fd);
-    assert_int_equal(kit_count(""), 2);
+    assert_int_equal(count_below(""), 2);
 }
 
 static void a_long_manifest_travels_as_a_file(void **state)
@@ -353,7 +353,7 @@ static void a_long_manifest_travels_as_a_file(void **state)
     value[LONG] = '\0';
     assert_int_equal(json_object_set_new(manifest, "text", json_string(value)), 0);
     char *text = json_dumps(manifest, JSON_COMPACT);
-    int fds[2] = {memfd_create("archive", MFD_CLOEXEC), kit_open(text, strlen(text))};
+    int fds[2] = {memfd_create("archive", MFD_CLOEXEC), draft_open(text, strlen(text))};
     say("{\"op\":\"export\",\"job\":2,\"layers\":[]}", fds, 2);
     json_decref(hear_op("exported", 2));
     say("{\"op\":\"import\",\"job\":3,\"bytes_max\":1,\"files_max\":1}", fds, 1);
@@ -391,7 +391,7 @@ static void ask_long(const char *more)
 static void await_piece(void)
 {
     int64_t until_ms = clock_ms() + WAIT_MS;
-    while (kit_count("tmp-") == 0) {
+    while (count_below("tmp-") == 0) {
         assert_true(clock_ms() < until_ms);
         (void)usleep(500);
     }
@@ -413,10 +413,10 @@ static void a_job_is_cancelled_half_way(void **state)
     hear_failure(2, "cancelled"); // it waited
     hear_failure(1, "cancelled"); // it went on
     char id[SHELF_ID + 1];
-    kit_good(&kit);
+    draft_good(&draft);
     stored(3, id);
     assert_true(clock_ms() - begun_ms < WAIT_MS);
-    assert_int_equal(kit_count(""), 1);
+    assert_int_equal(count_below(""), 1);
 }
 
 static void a_disk_that_has_no_room_is_not_begun(void **state)
@@ -424,7 +424,7 @@ static void a_disk_that_has_no_room_is_not_begun(void **state)
     (void)state;
     ask_long("");
     hear_failure(1, "disk_full");
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
 }
 
 static void time_is_limited(void **state)
@@ -435,7 +435,7 @@ static void time_is_limited(void **state)
     snprintf(text, sizeof text, long_job, ",\"time_max_ms\":1");
     say(text, &fd, 1);
     hear_failure(1, "file_timeout");
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
 }
 
 static void a_gate_that_is_gone_wants_nothing(void **state)
@@ -451,8 +451,8 @@ static void a_gate_that_is_gone_wants_nothing(void **state)
     link_gate();
     ask_store(2, WHEEL_A, "");
     stored(2, id); // and nothing else was said
-    assert_int_equal(kit_count("tmp-"), 0);
-    assert_true(kit_count("") <= 2);
+    assert_int_equal(count_below("tmp-"), 0);
+    assert_true(count_below("") <= 2);
 }
 
 static void a_new_link_takes_the_place_of_a_gate_that_hangs(void **state)
@@ -478,7 +478,7 @@ static void killed_and_started_again_it_sweeps(void **state)
     await_piece();
     assert_int_equal(kill(porter_pid, SIGKILL), 0);
     assert_int_equal(waitpid(porter_pid, NULL, 0), porter_pid);
-    assert_int_equal(kit_count("tmp-"), 1);
+    assert_int_equal(count_below("tmp-"), 1);
     fd_close(&gate);
     fd_close(&keeper);
     start();
@@ -486,7 +486,7 @@ static void killed_and_started_again_it_sweeps(void **state)
     json_t *o = hear_op("listed", 4);
     assert_int_equal(json_array_size(json_object_get(o, "layers")), 1);
     json_decref(o);
-    assert_int_equal(kit_count("tmp-"), 0);
+    assert_int_equal(count_below("tmp-"), 0);
 }
 
 static void progress_is_told(void **state)
@@ -558,7 +558,7 @@ static void its_landlock_is_the_layers_alone(void **state)
         assert_false(must && must[0] == '1');
         skip();
     }
-    kit_open_folders(&folder, &below);
+    open_shelf_folders(&folder, &below);
     assert_int_equal(mkdirat(folder, "rows", 0700), 0);
     pid_t pid = fork();
     if (pid == 0) {

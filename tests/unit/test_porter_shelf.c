@@ -3,7 +3,7 @@
 // Unit tests of porter/shelf, piece and tree: layers are whole or not there, whatever happens, and
 // nothing leads out of them.
 
-#include "porter_kit_shelf.h"
+#include "open_shelf.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ static void ids_follow_the_secret_the_wheel_and_the_scope(void **state)
     assert_string_not_equal(a, b);
     // The secret stays when the server starts again.
     shelf_close(&shelf);
-    kit_open_shelf(&shelf);
+    open_test_shelf(&shelf);
     assert_int_equal(shelf_id(&shelf, WHEEL_A, "", b), 0);
     assert_string_equal(a, b);
     assert_int_equal(fstatat(shelf.folder, "secret", &st, 0), 0);
@@ -41,7 +41,7 @@ static void ids_follow_the_secret_the_wheel_and_the_scope(void **state)
     // Another one, other names.
     assert_int_equal(unlinkat(shelf.folder, "secret", 0), 0);
     shelf_close(&shelf);
-    kit_open_shelf(&shelf);
+    open_test_shelf(&shelf);
     assert_int_equal(shelf_id(&shelf, WHEEL_A, "", b), 0);
     assert_string_not_equal(a, b);
     static const char *const bad[] = {"", "a", WHEEL_A "a", "../../../../etc/passwd"};
@@ -67,18 +67,18 @@ static void a_secret_that_is_none_is_not_replaced(void **state)
         int fd = openat(shelf.folder, "secret", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         assert_int_equal(fd_write_all(fd, texts[i], strlen(texts[i])), 0);
         (void)close(fd);
-        kit_open_folders(&folder, &below);
+        open_shelf_folders(&folder, &below);
         assert_true(shelf_open(&other, folder, below, &e) < 0);
         assert_int_equal(e.code, ERR_STATE_FOLDER);
     }
     assert_int_equal(unlinkat(shelf.folder, "secret", 0), 0);
     assert_int_equal(symlinkat("/etc/passwd", shelf.folder, "secret"), 0);
     int folder, below;
-    kit_open_folders(&folder, &below);
+    open_shelf_folders(&folder, &below);
     assert_true(shelf_open(&other, folder, below, NULL) < 0);
     assert_int_equal(unlinkat(shelf.folder, "secret", 0), 0);
     assert_int_equal(mkfifoat(shelf.folder, "secret", 0600), 0);
-    kit_open_folders(&folder, &below);
+    open_shelf_folders(&folder, &below);
     assert_true(shelf_open(&other, folder, below, NULL) < 0);
     assert_int_equal(unit_fd_count(), fds);
 }
@@ -93,36 +93,36 @@ static void a_layer_is_what_was_in_the_bundle(void **state)
     store_good(WHEEL_A, id);
     assert_int_equal(unit_fd_count(), fds);
     assert_true(shelf_has(&shelf, id));
-    kit_read(&shelf, id, "pkg/deep/er/__init__.py", text, sizeof text);
+    read_in_shelf(&shelf, id, "pkg/deep/er/__init__.py", text, sizeof text);
     assert_string_equal(text, "x = 1\n");
-    kit_read(&shelf, id, "pkg/empty.py", text, sizeof text);
+    read_in_shelf(&shelf, id, "pkg/empty.py", text, sizeof text);
     assert_string_equal(text, "");
     assert_int_equal(mode_of(id, "pkg/deep/tool"), S_IFREG | 0555);
     assert_int_equal(mode_of(id, "pkg/__init__.py"), S_IFREG | 0444);
     assert_int_equal(mode_of(id, "pkg/deep"), S_IFDIR | 0755);
     assert_int_equal(look(id).st_mode, S_IFDIR | 0755);
     assert_int_equal(look(".").st_mode, S_IFDIR | 0311);
-    assert_int_equal(kit_count("tmp-"), 0);
+    assert_int_equal(count_below("tmp-"), 0);
     // The same once more: the first one stays.
     ino_t before = look(id).st_ino;
     store_good(WHEEL_A, id);
     assert_int_equal(look(id).st_ino, before);
-    assert_int_equal(kit_count(""), 1);
+    assert_int_equal(count_below(""), 1);
 }
 
 static void a_bad_bundle_leaves_nothing(void **state)
 {
     (void)state;
     char id[SHELF_ID + 1];
-    kit_good(&kit);
+    draft_good(&draft);
     int fds = unit_fd_count();
-    for (size_t n = 0; n < kit.size; n += 3) {
+    for (size_t n = 0; n < draft.size; n += 3) {
         struct err e = {0};
-        int fd = kit_open(kit.data, n);
+        int fd = draft_open(draft.data, n);
         assert_int_equal(store_fd(fd, WHEEL_A, &plenty, id, &e), -EBADMSG);
         (void)close(fd);
     }
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
     assert_int_equal(unit_fd_count(), fds);
 }
 
@@ -134,7 +134,7 @@ static void a_piece_cannot_be_left(void **state)
     struct err e = {0};
     assert_int_equal(piece_begin(&piece, &shelf, &e), 0);
     struct bundle_sink sink = piece_sink(&piece);
-    assert_int_equal(symlinkat(kit_place, piece.folders[0], "out"), 0);
+    assert_int_equal(symlinkat(shelf_folder, piece.folders[0], "out"), 0);
     static const char *const paths[] = {"out/x", "out"};
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         struct bundle_entry entry = {.length = strlen(paths[i])};
@@ -144,7 +144,7 @@ static void a_piece_cannot_be_left(void **state)
     piece_discard(&piece);
     assert_int_equal(faccessat(shelf.folder, "x", F_OK, 0), -1);
     assert_int_equal(faccessat(shelf.folder, "secret", F_OK, 0), 0);
-    assert_int_equal(kit_count(""), 0);
+    assert_int_equal(count_below(""), 0);
 }
 
 static void many_folders_in_any_order(void **state)
@@ -152,21 +152,21 @@ static void many_folders_in_any_order(void **state)
     (void)state;
     char id[SHELF_ID + 1], path[64], text[16];
     struct err e = {0};
-    kit_begin(&kit);
+    draft_begin(&draft);
     for (int i = 0; i < 300; i++) {
         snprintf(path, sizeof path, "p%d/q%d/r%d/f%d", i % 3, i % 7, i % 11, i);
         snprintf(text, sizeof text, "%d", i);
-        kit_file(&kit, path, 0, text);
+        draft_file(&draft, path, 0, text);
     }
-    kit_end(&kit);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_end(&draft);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     struct bundle_size limit = {.bytes = 10000, .files = 400};
     assert_int_equal(store_fd(fd, WHEEL_A, &limit, id, &e), 0);
     for (int i = 0; i < 300; i++) {
         char want[16];
         snprintf(path, sizeof path, "p%d/q%d/r%d/f%d", i % 3, i % 7, i % 11, i);
         snprintf(want, sizeof want, "%d", i);
-        kit_read(&shelf, id, path, text, sizeof text);
+        read_in_shelf(&shelf, id, path, text, sizeof text);
         assert_string_equal(text, want);
     }
 }
@@ -231,7 +231,7 @@ static void dropping_and_sweeping_follow_no_link(void **state)
     assert_int_equal(shelf_drop(&shelf, id, &e), -ENOENT);
     assert_false(shelf_has(&shelf, id));
     assert_int_equal(shelf_sweep(&shelf, &e), 0);
-    assert_int_equal(kit_count(""), 1);
+    assert_int_equal(count_below(""), 1);
     assert_true(shelf_has(&shelf, id_b));
     assert_int_equal(faccessat(shelf.folder, "precious/x", F_OK, 0), 0);
     static const char *const bad[] = {"", "..", "../precious", "tmp-0", "."};
@@ -281,9 +281,9 @@ static void killed_at_any_moment_no_layer_is_half(void **state)
         (void)usleep((useconds_t)(random() % 10000));
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
-        cut += kit_count("tmp-") > 0;
+        cut += count_below("tmp-") > 0;
         assert_int_equal(shelf_sweep(&shelf, NULL), 0);
-        assert_int_equal(kit_count("tmp-"), 0);
+        assert_int_equal(count_below("tmp-"), 0);
         char page[2048][SHELF_ID + 1];
         size_t count;
         bool more;
@@ -319,7 +319,7 @@ static bool small_disk(const char *options)
             return false;
     }
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("small", kit_place, "tmpfs", 0, options) == 0;
+           mount("small", shelf_folder, "tmpfs", 0, options) == 0;
 }
 
 static _Noreturn void fill_disk(const char *options)
@@ -328,26 +328,26 @@ static _Noreturn void fill_disk(const char *options)
     struct err e = {0};
     if (!small_disk(options))
         _exit(77);
-    kit_open_shelf(&shelf);
+    open_test_shelf(&shelf);
     int fds = unit_fd_count();
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
-    kit_begin(&kit);
-    kit_file(&kit, "a/b/c", 0, text);
-    kit_file(&kit, "a/b/d", 0, "x");
-    kit_end(&kit);
+    draft_begin(&draft);
+    draft_file(&draft, "a/b/c", 0, text);
+    draft_file(&draft, "a/b/d", 0, "x");
+    draft_end(&draft);
     int r = 0, stored = 0;
     for (int i = 0; r == 0 && i < 100; i++) {
         char wheel[SHELF_WHEEL + 1];
         snprintf(wheel, sizeof wheel, "%064x", i);
-        int fd = kit_open(kit.data, kit.size);
+        int fd = draft_open(draft.data, draft.size);
         r = store_fd(fd, wheel, &plenty, id, &e);
         stored += r == 0;
         (void)close(fd);
     }
     if (r != -ENOSPC || e.code != ERR_DISK_FULL || !e.hint[0] || !stored)
         _exit(2);
-    if ((int)kit_count("") != stored || kit_count("tmp-") || unit_fd_count() != fds)
+    if ((int)count_below("") != stored || count_below("tmp-") || unit_fd_count() != fds)
         _exit(3);
     // When there is room again, it works again.
     char page[1][SHELF_ID + 1];
@@ -356,7 +356,7 @@ static _Noreturn void fill_disk(const char *options)
     if (shelf_list(&shelf, "", page, 1, &count, &more, &e) < 0 || count != 1 ||
         shelf_drop(&shelf, page[0], &e) < 0)
         _exit(4);
-    int fd = kit_open(kit.data, kit.size);
+    int fd = draft_open(draft.data, draft.size);
     if (store_fd(fd, WHEEL_B, &plenty, id, &e) < 0)
         _exit(5);
     if (shelf_check_room(&shelf, 1 << 20, &e) != -ENOSPC || e.code != ERR_DISK_FULL)
@@ -392,12 +392,12 @@ static void a_file_that_is_larger_than_allowed_here(void **state)
         char id[SHELF_ID + 1];
         struct err e = {0};
         struct rlimit limit = {.rlim_cur = 10, .rlim_max = 10};
-        kit_good(&kit);
-        int fd = kit_open(kit.data, kit.size);
+        draft_good(&draft);
+        int fd = draft_open(draft.data, draft.size);
         (void)signal(SIGXFSZ, SIG_IGN);
         (void)setrlimit(RLIMIT_FSIZE, &limit);
         int r = store_fd(fd, WHEEL_A, &plenty, id, &e);
-        _exit(r == -EFBIG && e.code == ERR_DISK_FULL && kit_count("") == 0 ? 0 : 1);
+        _exit(r == -EFBIG && e.code == ERR_DISK_FULL && count_below("") == 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);

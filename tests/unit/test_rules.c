@@ -3,7 +3,7 @@
 // net/rules: what can be written as a rule and what is said about the rest, back to JSON; and every
 // allocation failing once.
 
-#include "rules_kit.h"
+#include "short_rules.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,9 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "faults_kit.h"
+#include "failing_malloc.h"
 
-// ---- kit ----------------------------------------------------------------------------------------
+// ---- helpers
+// -------------------------------------------------------------------------------------
 
 static json_t *json(const char *text)
 {
@@ -143,7 +144,7 @@ static void names_have_one_spelling(void **state)
             fail_msg("row %zu, '%s' gave %d, %s", i, cases[i].text, r, r ? e.message : name);
         if (r == 0)
             assert_string_equal(name, cases[i].name);
-        else if (!kit_is_clean(&e) || !e.hint[0] || strcmp(name, "untouched") != 0)
+        else if (!is_clean(&e) || !e.hint[0] || strcmp(name, "untouched") != 0)
             fail_msg("row %zu: '%s' / '%s'", i, e.message, e.hint);
         if (r == 0) { // a normal form stays as it is
             char again[NET_HOST_MAX + 1];
@@ -384,7 +385,7 @@ static void bad_rules_are_explained(void **state)
         json_decref(o);
         assert_int_equal(live, before);
         assert_int_equal(r.allow_count, 77); // untouched
-        if (!kit_is_clean(&e) || !e.hint[0] || e.code != ERR_BAD_VALUE ||
+        if (!is_clean(&e) || !e.hint[0] || e.code != ERR_BAD_VALUE ||
             (cases[i].message && !strstr(e.message, cases[i].message)) ||
             (cases[i].hint && !strstr(e.hint, cases[i].hint)))
             fail_msg("%s: '%s' / '%s'", cases[i].text, e.message, e.hint);
@@ -417,11 +418,11 @@ static void large_input_is_refused_fast(void **state)
         struct net_rule r;
         struct err e;
         memset(text, fills[i], TEN_MB);
-        assert_true(net_host_normalise(text, TEN_MB, name, &e) < 0 && kit_is_clean(&e));
-        assert_true(net_rule_parse_text(&r, text, TEN_MB, &e) < 0 && kit_is_clean(&e));
+        assert_true(net_host_normalise(text, TEN_MB, name, &e) < 0 && is_clean(&e));
+        assert_true(net_rule_parse_text(&r, text, TEN_MB, &e) < 0 && is_clean(&e));
         // The longest that is looked at.
-        assert_true(net_host_normalise(text, NET_NAME_MAX, name, &e) < 0 && kit_is_clean(&e));
-        assert_true(net_rule_parse_text(&r, text, NET_NAME_MAX, &e) < 0 && kit_is_clean(&e));
+        assert_true(net_host_normalise(text, NET_NAME_MAX, name, &e) < 0 && is_clean(&e));
+        assert_true(net_rule_parse_text(&r, text, NET_NAME_MAX, &e) < 0 && is_clean(&e));
     }
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     assert_true(end.tv_sec - begin.tv_sec < 5);
@@ -514,7 +515,7 @@ static void random_rules_come_back(void **state)
         json_t *o = json_pack("{s:[s]}", random() % 2 ? "allow" : "deny", text);
         assert_non_null(o);
         if (net_rules_from_json(o, &r, &e) < 0) {
-            assert_true(kit_is_clean(&e) && e.hint[0]);
+            assert_true(is_clean(&e) && e.hint[0]);
             json_decref(o);
             continue;
         }
@@ -544,7 +545,7 @@ static void no_memory_is_an_error(void **state)
     json_t *o = json(
         "{\"allow\": [\"a.test\", {\"host\": \"b.test\", \"port\": 80, \"methods\": [\"GET\"], "
         "\"paths\": [\"/a\", \"/b\"]}, \"10.0.0.0/8\"], \"deny\": [\"c.test\"]}");
-    struct net_rules more = kit_rules("!a.test !1.2.3.0/24:80");
+    struct net_rules more = short_rules("!a.test !1.2.3.0/24:80");
     bool failed = true;
     for (long n = 1; failed; n++) {
         struct net_rules r = {0};

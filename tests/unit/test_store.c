@@ -3,7 +3,7 @@
 // Unit tests of files/store: bytes in and out, limits, versions, lists, and what hostile callers
 // try.
 
-#include "store_kit.h"
+#include "store_killed.h"
 
 // ---- bytes in, bytes out ------------------------------------------------------------------------
 

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// porter_kit_shelf: a shelf that is opened before each test, and all that a store does.  Used by
+// open_shelf: a shelf that is opened before each test, and all that a store does.  Used by
 // test_porter_shelf.c and test_porter_archive.c.
 
-#ifndef CONSTRICTOR_PORTER_KIT_SHELF_H
-#define CONSTRICTOR_PORTER_KIT_SHELF_H
+#ifndef CONSTRICTOR_OPEN_SHELF_H
+#define CONSTRICTOR_OPEN_SHELF_H
 
-#include "porter_kit.h"
+#include "bundles.h"
 
 #include "porter/piece.h"
 
-static struct kit kit;
+static struct draft draft;
 static struct shelf shelf;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 1000};
 
 static inline int begin(void **state)
 {
     (void)state;
-    kit_make_place(true);
-    kit_open_shelf(&shelf);
+    make_shelf_folder(true);
+    open_test_shelf(&shelf);
     return 0;
 }
 
 static inline int begin_fast(void **state)
 {
     (void)state;
-    kit_make_place(false);
-    kit_open_shelf(&shelf);
+    make_shelf_folder(false);
+    open_test_shelf(&shelf);
     return 0;
 }
 
@@ -34,7 +34,7 @@ static inline int end(void **state)
 {
     (void)state;
     shelf_close(&shelf);
-    kit_remove_place();
+    remove_shelf_folder();
     return 0;
 }
 
@@ -73,8 +73,8 @@ static inline int store_fd(int fd, const char *wheel, const struct bundle_size *
 static inline void store_good(const char *wheel, char ret_id[SHELF_ID + 1])
 {
     struct err e = {0};
-    kit_good(&kit);
-    _cleanup_close_ int fd = kit_open(kit.data, kit.size);
+    draft_good(&draft);
+    _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     if (store_fd(fd, wheel, &plenty, ret_id, &e) < 0)
         fail_msg("%s", e.message);
 }
@@ -97,12 +97,12 @@ static inline mode_t mode_of(const char *id, const char *path)
 static inline void is_whole(const char *id)
 {
     char text[64];
-    kit_read(&shelf, id, "pkg/__init__.py", text, sizeof text);
+    read_in_shelf(&shelf, id, "pkg/__init__.py", text, sizeof text);
     assert_string_equal(text, "from pkg.deep.er import x\n");
-    kit_read(&shelf, id, "pkg/deep/tool", text, sizeof text);
+    read_in_shelf(&shelf, id, "pkg/deep/tool", text, sizeof text);
     assert_string_equal(text, "#!/bin/sh\n");
-    kit_read(&shelf, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
-    kit_read(&shelf, id, "\xc3\xbc.py", text, sizeof text);
+    read_in_shelf(&shelf, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
+    read_in_shelf(&shelf, id, "\xc3\xbc.py", text, sizeof text);
     assert_string_equal(text, "# u\n");
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hello_kit: a TLS ClientHello as clients send it.  Used by test_broker_parse.c and
-// test_broker_hard.c.
+// client_hello: a TLS ClientHello as clients send it.  Used by test_broker_parse.c and
+// test_broker_inspect.c.
 
-#ifndef CONSTRICTOR_HELLO_KIT_H
-#define CONSTRICTOR_HELLO_KIT_H
+#ifndef CONSTRICTOR_CLIENT_HELLO_H
+#define CONSTRICTOR_CLIENT_HELLO_H
 
 #include <stddef.h>
 #include <stdint.h>

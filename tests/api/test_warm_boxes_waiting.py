@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A box that waits with its modules imported must do nothing: also where no cgroup counts its processor time.
 
-So these few run for both users, the rest of the nursery is in test_nursery.py.
+So these few run for both users, the other tests are in test_warm_boxes.py.
 """
 
 import pathlib

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// broker_kit: a whole broker in a process of its own, of which the test plays the keeper, the gate,
-// a box (in a network namespace that the kit makes), the resolver outside and the servers outside.
-// Used by test_broker.c, test_broker_life.c and test_broker_hard.c.
+// broker_process: a whole broker in a process of its own, of which the test plays the keeper, the
+// gate, a box (in a network namespace made here), the resolver outside and the servers outside.
+// Used by test_broker.c, test_broker_life.c and test_broker_inspect.c.
 
-#ifndef CONSTRICTOR_BROKER_KIT_H
-#define CONSTRICTOR_BROKER_KIT_H
+#ifndef CONSTRICTOR_BROKER_PROCESS_H
+#define CONSTRICTOR_BROKER_PROCESS_H
 
 #include "unit.h"
 
@@ -583,8 +583,8 @@ static inline void add_rule(struct text_list *list, const char *rule)
     assert_int_equal(text_list_add(list, rule), 0);
 }
 
-// Everything but the rules; the test adds those and calls kit_run.
-static inline int kit_begin(void **state)
+// Everything but the rules; the test adds those and calls start_broker.
+static inline int broker_setup(void **state)
 {
     char server[32];
     (void)state;
@@ -607,7 +607,7 @@ static inline int kit_begin(void **state)
     return 0;
 }
 
-static inline void kit_run(void)
+static inline void start_broker(void)
 {
     start_broker();
     assert_int_equal(pthread_create(&dns.thread, NULL, dns_main, NULL), 0);
@@ -617,14 +617,14 @@ static inline void kit_run(void)
 }
 
 // The usual rules: names below .test, and the address where the servers outside are.
-static inline void kit_run_usual(void)
+static inline void start_usual_broker(void)
 {
     add_rule(&config.allow_hosts, "*.ok.test");
     add_rule(&config.allow_hosts, "127.0.0.1");
-    kit_run();
+    start_broker();
 }
 
-static inline int kit_finish(void **state)
+static inline int broker_teardown(void **state)
 {
     (void)state;
     stop_broker();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// faults_kit: allocations of the program's own code that fail when a test says so.  For tests that
-// are linked with --wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free, see meson.build.
+// failing_malloc: allocations of the program's own code that fail when a test says so.  For tests
+// that are linked with --wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free, see meson.build.
 
-#ifndef CONSTRICTOR_FAULTS_KIT_H
-#define CONSTRICTOR_FAULTS_KIT_H
+#ifndef CONSTRICTOR_FAILING_MALLOC_H
+#define CONSTRICTOR_FAILING_MALLOC_H
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ import threading
 import time
 
 import rest_client
-from test_review import zygote_of
+from test_cancelled_calls import zygote_of
 
 LARGE = "y" * (2 << 20)  # above --file-size of these tests
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// store_kit: what the tests of the store share.  The clock can be moved on, long timers fire soon,
-// and the process can be killed at every step that changes the folder.
+// store_killed: what the tests of the store share.  The clock can be moved on, long timers fire
+// soon, and the process can be killed at every step that changes the folder.
 
-#ifndef CONSTRICTOR_STORE_KIT_H
-#define CONSTRICTOR_STORE_KIT_H
+#ifndef CONSTRICTOR_STORE_KILLED_H
+#define CONSTRICTOR_STORE_KILLED_H
 
 #include "unit.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// envs_kit: a gate with environments in a temporary folder, of which the test plays the keeper, the
-// boxes, the broker and the porter.  Used by test_envs.c.
+// envs_gate: a gate with environments in a temporary folder, of which the test plays the keeper,
+// the boxes, the broker and the porter.  Used by test_envs.c.
 
-#ifndef CONSTRICTOR_ENVS_KIT_H
-#define CONSTRICTOR_ENVS_KIT_H
+#ifndef CONSTRICTOR_ENVS_GATE_H
+#define CONSTRICTOR_ENVS_GATE_H
 
 #include "fake_keeper.h"
 
