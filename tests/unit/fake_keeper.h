@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fake_keeper: a gate with sessions, of which the test plays the keeper on one socket and the boxes
-// on others. Used by test_sessions.c and test_adopt.c, one gate in each.
+// on others. Used by test_session.c and test_adopt.c, one gate in each.
 
 #ifndef CONSTRICTOR_FAKE_KEEPER_H
 #define CONSTRICTOR_FAKE_KEEPER_H
