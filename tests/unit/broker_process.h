@@ -40,7 +40,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-enum { KIT_BOX = 77, KIT_WAIT_MS = 8000, KIT_MANY = 1000 };
+enum { THE_BOX = 77, WAIT_MS = 120000, MANY_ADDRESSES = 1000 };
 
 static struct config config;
 static struct caps caps; // large
@@ -52,7 +52,7 @@ static char audit_path[64];
 static inline void wait_readable(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&p, 1, KIT_WAIT_MS), 1);
+    assert_int_equal(poll(&p, 1, WAIT_MS), 1);
 }
 
 // ---- the resolver outside -----------------------------------------------------------------------
@@ -117,7 +117,7 @@ static inline size_t dns_answer(const uint8_t *data, size_t length, uint8_t *ret
         count = 1, ttl = 0, c = 0, b = 0, d = 1;
         a = dns.flips++ % 2 ? 10 : 127;
     } else if (strstr(q.name, "many")) {
-        count = KIT_MANY, a = 127, b = 0, c = 0, d = 1;
+        count = MANY_ADDRESSES, a = 127, b = 0, c = 0, d = 1;
     } else if (strstr(q.name, "mixed")) { // a private one first
         address[0] = 10, address[1] = 0, address[2] = 0, address[3] = 1;
         n += dns_records(ret + n, 1, 60, address);
@@ -311,7 +311,7 @@ static inline int box_socket(char what)
     int fd;
     char byte;
     size_t count;
-    struct timeval tv = {.tv_sec = KIT_WAIT_MS / 1000};
+    struct timeval tv = {.tv_sec = WAIT_MS / 1000};
     assert_int_equal(send(box.channel, &what, 1, 0), 1);
     assert_int_equal(fd_recv(box.channel, &byte, 1, &fd, 1, &count), 1);
     assert_int_equal(count, 1);
@@ -383,7 +383,7 @@ static inline int box_reach(const char *name, uint16_t port, int listener, int *
     int fd = box_connect(address, port);
     assert_true(fd >= 0);
     if (ret_far) {
-        struct timeval tv = {.tv_sec = KIT_WAIT_MS / 1000};
+        struct timeval tv = {.tv_sec = WAIT_MS / 1000};
         wait_readable(listener);
         *ret_far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         assert_true(*ret_far >= 0);
@@ -468,7 +468,7 @@ static inline void link_gate(void)
     fd_close(&gate);
     unit_socketpair(pair);
     gate = pair[0];
-    struct timeval tv = {.tv_sec = KIT_WAIT_MS / 1000};
+    struct timeval tv = {.tv_sec = WAIT_MS / 1000};
     (void)setsockopt(gate, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
     assert_int_equal(wire_send(keeper, WIRE_NET_LINK, &m, &pair[1], 1), 0);
     (void)close(pair[1]);
@@ -513,7 +513,7 @@ static inline void grant(const char *rules)
     char text[4096];
     snprintf(text, sizeof text,
              "{\"op\": \"grant\", \"box\": %d, \"key\": \"k\", \"run\": \"r1\", \"layers\": %s}",
-             KIT_BOX, rules);
+             THE_BOX, rules);
     send_gate(text);
 }
 
@@ -521,7 +521,7 @@ static inline json_t *settle(void)
 {
     static char buf[BROKER_DATAGRAM + 1];
     char text[100];
-    snprintf(text, sizeof text, "{\"op\": \"settle\", \"box\": %d}", KIT_BOX);
+    snprintf(text, sizeof text, "{\"op\": \"settle\", \"box\": %d}", THE_BOX);
     send_gate(text);
     ssize_t n = recv(gate, buf, sizeof buf, 0);
     assert_true(n > 0);
@@ -583,7 +583,7 @@ static inline void add_rule(struct text_list *list, const char *rule)
     assert_int_equal(text_list_add(list, rule), 0);
 }
 
-// Everything but the rules; the test adds those and calls start_broker.
+// Everything but the rules; the test adds those and calls broker_run.
 static inline int broker_setup(void **state)
 {
     char server[32];
@@ -607,21 +607,21 @@ static inline int broker_setup(void **state)
     return 0;
 }
 
-static inline void start_broker(void)
+static inline void broker_run(void)
 {
     start_broker();
     assert_int_equal(pthread_create(&dns.thread, NULL, dns_main, NULL), 0);
-    send_box(KIT_BOX);
+    send_box(THE_BOX);
     link_gate();
     grant("[]");
 }
 
 // The usual rules: names below .test, and the address where the servers outside are.
-static inline void start_usual_broker(void)
+static inline void broker_run_usual(void)
 {
     add_rule(&config.allow_hosts, "*.ok.test");
     add_rule(&config.allow_hosts, "127.0.0.1");
-    start_broker();
+    broker_run();
 }
 
 static inline int broker_teardown(void **state)

@@ -8,7 +8,7 @@ static void test_an_allowed_host_is_reached(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = -1;
     char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
     assert_int_equal(box_lookup(LOCAL, address), 0);
@@ -42,7 +42,7 @@ static void test_a_name_that_is_not_allowed_is_refused_and_never_asked_for(void 
 {
     char address[INET_ADDRSTRLEN], answer[ASK_MAX + 1];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     assert_int_equal(box_lookup("secret.tunnel.example.org", address), QUERY_NO_NAME);
     assert_int_equal(box_lookup_type("secret.tunnel.example.org", QUERY_AAAA, address),
                      QUERY_NO_NAME);
@@ -64,7 +64,7 @@ static void test_other_types_of_allowed_names_are_not_looked_up(void **state)
 {
     char address[INET_ADDRSTRLEN];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     assert_int_equal(box_lookup_type(LOCAL, 16, address), QUERY_OK);
     assert_int_equal(box_lookup_type(LOCAL, QUERY_AAAA, address), QUERY_OK);
     assert_string_equal(address, "");
@@ -75,7 +75,7 @@ static void test_each_name_keeps_its_address(void **state)
 {
     char one[INET_ADDRSTRLEN], two[INET_ADDRSTRLEN], again[INET_ADDRSTRLEN];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     assert_int_equal(box_lookup(LOCAL, one), 0);
     assert_int_equal(box_lookup("a-127-0-0-1.b.ok.test", two), 0);
     assert_int_equal(box_lookup("A-127-0-0-1.OK.test", again), 0);
@@ -89,7 +89,7 @@ static void test_another_port_is_refused(void **state)
     (void)state;
     add_rule(&config.allow_hosts, "a-127-0-0-1.ok.test:443");
     add_rule(&config.allow_hosts, "127.0.0.1");
-    start_broker();
+    broker_run();
     assert_int_equal(box_lookup(LOCAL, address), 0);
     snprintf(question, sizeof question, "connect %s %u wait", address, port);
     box_ask(question, answer);
@@ -117,7 +117,7 @@ static void test_a_private_address_is_refused_with_its_scope(void **state)
     };
     char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         assert_int_equal(box_lookup(cases[i].name, address), QUERY_NO_NAME);
         snprintf(question, sizeof question, "why %s", cases[i].name);
@@ -136,7 +136,7 @@ static void test_an_address_needs_a_rule_of_its_own(void **state)
     char answer[ASK_MAX + 1], question[100];
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     listen_by_asking(LOCAL);
     box_ask("connect 192.0.2.1 443 wait", answer);
     assert_memory_equal(answer, "no 13 ", 6);
@@ -173,7 +173,7 @@ static void test_the_hosts_loopback_is_named_in_the_refusal(void **state)
     char answer[ASK_MAX + 1];
     (void)state;
     add_rule(&config.allow_hosts, "*");
-    start_broker();
+    broker_run();
     box_ask("connect 127.0.0.1 8000 wait", answer);
     assert_memory_equal(answer, "no 13 ", 6);
     assert_non_null(strstr(answer, "host's loopback cannot be reached"));
@@ -206,7 +206,7 @@ static void test_every_spelling_of_a_private_address_is_refused(void **state)
     add_rule(&config.allow_hosts, "*");
     add_rule(&config.allow_hosts, "0.0.0.0/0");
     add_rule(&config.allow_hosts, "::/0");
-    start_broker();
+    broker_run();
     for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
         snprintf(question, sizeof question, "connect %s 80 wait", addresses[i]);
         box_ask(question, answer);
@@ -233,7 +233,7 @@ static void test_ports_of_address_rules_are_open_without_asking(void **state)
     (void)state;
     snprintf(text, sizeof text, "127.0.0.1:%u", port);
     add_rule(&config.allow_hosts, text);
-    start_broker();
+    broker_run();
     json_decref(settle());
     int fd = box_connect("127.0.0.1", port);
     assert_true(fd >= 0);
@@ -250,7 +250,7 @@ static void test_rebinding_leads_nowhere(void **state)
     char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
     int far, refused = 0;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     // A resolver that answers 127.0.0.1 (allowed) and 10.0.0.1 (not) in turn: either is judged by
     // itself.
     assert_int_equal(box_lookup("flip.ok.test", address), 0);
@@ -278,7 +278,7 @@ static void test_bad_addresses_of_a_name_are_skipped(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach("mixed.ok.test", &far);
     say(fd, "x");
     hears(far, "x");
@@ -291,7 +291,7 @@ static void test_a_thousand_addresses_are_no_burden(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach("many.ok.test", &far); // 127.0.0.1 is the first of them; the others are refused
     say(fd, "x");
     hears(far, "x");
@@ -313,7 +313,7 @@ static void test_a_resolver_that_fails_is_told_apart(void **state)
     };
     char address[INET_ADDRSTRLEN], answer[ASK_MAX + 1];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         int64_t began = clock_ms();
         int code = box_lookup(cases[i].name, address);
@@ -337,7 +337,7 @@ static void test_a_dead_resolver_is_an_answer(void **state)
     (void)state;
     memset(&config.dns_servers, 0, sizeof config.dns_servers);
     add_rule(&config.dns_servers, "127.0.0.1:1"); // nobody there
-    start_usual_broker();
+    broker_run_usual();
     int64_t began = clock_ms();
     assert_int_equal(box_lookup(LOCAL, address), QUERY_FAILED);
     assert_true(clock_ms() - began < 20000);
@@ -347,7 +347,7 @@ static void test_the_far_side_speaks_first(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     say(far, "220 mail.example.org\r\n");
     hears(fd, "220 mail.example.org\r\n");
@@ -362,7 +362,7 @@ static void test_half_of_a_connection_ends_alone(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     say(fd, "question\n");
     assert_int_equal(shutdown(fd, SHUT_WR), 0);
@@ -386,7 +386,7 @@ static void test_a_reset_is_a_reset_on_the_other_side(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     reset(far);
     hears_reset(fd);
@@ -402,7 +402,7 @@ static void test_an_upstream_failure_keeps_its_errno(void **state)
 {
     char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     assert_int_equal(box_lookup(LOCAL, address), 0);
     snprintf(question, sizeof question, "connect %s 1 wait", address);
     box_ask(question, answer);
@@ -415,7 +415,7 @@ static void test_notes_are_events_of_the_box(void **state)
 {
     char answer[ASK_MAX + 1];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     box_ask("note udp 8.8.8.8 53", answer);
     assert_memory_equal(answer, "no 13 ", 6);
     box_ask("note raw 2 3 1", answer);
@@ -443,7 +443,7 @@ static void test_each_connection_has_a_line_in_the_audit(void **state)
     char buf[8192], address[INET_ADDRSTRLEN];
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     say(fd, "abc");
     hears(far, "abc");

@@ -52,7 +52,7 @@ static void run_with(const char *json)
 {
     facts.network_file = memfd_create("network", MFD_CLOEXEC);
     assert_int_equal(fd_write_all(facts.network_file, json, strlen(json)), 0);
-    start_broker();
+    broker_run();
 }
 
 static void expect(const char *action, const char *reason)
@@ -74,7 +74,7 @@ static void test_tls_for_the_same_name_passes(void **state)
     uint8_t data[8192], got[8192];
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(&far);
     size_t n = hello_records(LOCAL, 300, 16384, data);
     send_all(fd, data, n);
@@ -95,7 +95,7 @@ static void test_a_hello_in_pieces_is_put_together(void **state)
     uint8_t data[8192], got[8192];
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(&far);
     size_t n = hello_records(LOCAL, 100, 50, data); // records, too
     int on = 1;
@@ -121,7 +121,7 @@ static void test_tls_for_another_name_is_refused(void **state)
     char byte;
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         int fd = reach(&far);
         send_all(fd, data, hello_records(cases[i].name, 0, 16384, data));
@@ -139,7 +139,7 @@ static void test_http_for_the_same_host_passes_and_is_counted(void **state)
     char text[400];
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(&far);
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof text,
@@ -166,7 +166,7 @@ static void test_http_for_another_host_is_refused(void **state)
     char text[200];
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         int fd = reach(&far);
         say(fd, bad[i]);
@@ -224,7 +224,7 @@ static void test_http_is_known_by_its_first_line(void **state)
     char text[200];
     int far, on = 1;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         int fd = reach(&far);
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -516,7 +516,7 @@ static void test_bytes_arrive_as_they_were_sent(void **state)
     enum { BYTES = 24 * 1024 * 1024 };
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(&far);
     // Both ways at once; the box reads slowly, so that its side fills up.
     struct pusher up = {fd, BYTES, 1}, down = {far, BYTES, 2};
@@ -541,7 +541,7 @@ static void test_many_connections_at_once(void **state)
     enum { MANY = 60 };
     int fds[MANY], fars[MANY];
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (int i = 0; i < MANY; i++)
         fds[i] = reach(&fars[i]);
     for (int i = 0; i < MANY; i++) {
@@ -566,7 +566,7 @@ static void test_the_broker_does_not_answer_itself(void **state)
     static const uint16_t ports[] = {NET_DNS_PORT, NET_ASK_PORT};
     char answer[ASK_MAX + 1], path[64], stat[1024], *p;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     for (size_t i = 0; i < 4; i++) {
         struct sockaddr_in mine = at_v4("127.0.0.2", ports[i % 2]),
                            at = at_v4("127.0.0.1", ports[i / 2]);

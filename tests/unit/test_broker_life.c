@@ -9,7 +9,7 @@ static void test_a_new_grant_ends_what_it_does_not_allow(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     say(fd, "x");
     hears(far, "x");
@@ -36,7 +36,7 @@ static void test_before_a_grant_nothing_is_allowed(void **state)
     add_rule(&config.allow_hosts, "*");
     start_broker();
     assert_int_equal(pthread_create(&dns.thread, NULL, dns_main, NULL), 0);
-    send_box(KIT_BOX);
+    send_box(THE_BOX);
     link_gate();
     assert_int_equal(box_lookup(LOCAL, address), QUERY_NO_NAME);
     expect_event("resolve", "not_allowed", LOCAL);
@@ -77,7 +77,7 @@ static void test_a_question_before_the_grant_waits_for_it(void **state)
     add_rule(&config.allow_hosts, "127.0.0.1");
     start_broker();
     assert_int_equal(pthread_create(&dns.thread, NULL, dns_main, NULL), 0);
-    send_box(KIT_BOX);
+    send_box(THE_BOX);
     link_gate();
     assert_int_equal(pthread_create(&thread, NULL, grant_late, NULL), 0);
     assert_int_equal(box_lookup(LOCAL, address), 0);
@@ -99,7 +99,7 @@ static void test_the_network_file_is_read_again(void **state)
         assert_int_equal(fd_write_all(fds[i], texts[i], strlen(texts[i])), 0);
     }
     facts.network_file = fds[0];
-    start_broker();
+    broker_run();
     int fd = reach(LOCAL, &far);
     union wire_message m = {.files = {.present = 1U << (WIRE_FILES_MAX - 1)}};
     assert_int_equal(wire_send(keeper, WIRE_FILES, &m, &fds[1], 1), 0);
@@ -122,7 +122,7 @@ static void test_a_new_broker_takes_over_the_sockets(void **state)
     char address[INET_ADDRSTRLEN];
     int far, status;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     say(fd, "x");
     hears(far, "x"); // it was accepted
@@ -134,7 +134,7 @@ static void test_a_new_broker_takes_over_the_sockets(void **state)
     (void)close(far);
     fd_close(&keeper);
     start_broker();
-    send_box(KIT_BOX);
+    send_box(THE_BOX);
     link_gate();
     grant("[]");
     // What the old one gave out stands for nothing now, and says so.
@@ -154,7 +154,7 @@ static void test_a_new_gate_finds_boxes_and_grants(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     link_gate();
     say(fd, "x");
@@ -170,11 +170,11 @@ static void test_a_box_that_is_gone_leaves_nothing(void **state)
 {
     int far;
     (void)state;
-    start_usual_broker();
+    broker_run_usual();
     int fd = reach(LOCAL, &far);
     say(fd, "x");
     hears(far, "x"); // it was accepted
-    union wire_message m = {.net_box = {.box = KIT_BOX}};
+    union wire_message m = {.net_box = {.box = THE_BOX}};
     assert_int_equal(wire_send(keeper, WIRE_NET_GONE, &m, NULL, 0), 0);
     hears_reset(fd);
     hears_reset(far);
