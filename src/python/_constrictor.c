@@ -23,9 +23,6 @@
 //   limits()             (memory in bytes, processes)
 // and for network.py, in the zygote or later:
 //   stand_in(name, doc, function, owner)  python/stand_in.h
-// and for check.py and walk.py:
-//   measure(source), count_lines(source, strings)  python/lines.h
-//   know_trees()         makes the types Visitor and Scope  python/visitor.h
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -47,10 +44,8 @@
 #include "box/warm.h"
 #include "python/arenas.h"
 #include "python/large.h"
-#include "python/lines.h"
 #include "python/plain.h"
 #include "python/stand_in.h"
-#include "python/visitor.h"
 
 static PyObject *fail(int r)
 {
@@ -410,9 +405,6 @@ static PyMethodDef methods[] = {
     {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): what C code has printed goes out"},
     {"stand_in", py_stand_in, METH_VARARGS,
      "stand_in(name, doc, function, owner): what looks like a function of C and calls this one"},
-    {"know_trees", py_know_trees, METH_NOARGS, "know_trees(): makes the types Visitor and Scope"},
-    {"measure", py_measure, METH_O, "measure(source): its length, lines, longest line, ..."},
-    {"count_lines", py_count_lines, METH_VARARGS, "count_lines(source, strings): of each kind"},
     {NULL, NULL, 0, NULL},
 };
 

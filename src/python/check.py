@@ -51,38 +51,20 @@ def to_lines(source):
 
 
 class Text:
-    """A source, measured; its lines are made when somebody wants to see them, which few do."""
+    """A source, its lines, and their measures."""
 
-    __slots__ = "source", "is_ascii", "characters", "count", "longest", "goes_on", "known"
+    __slots__ = "source", "is_ascii", "characters", "lines", "longest", "has_long_strings"
 
     def __init__(self, source):
-        self.source, self.known, self.is_ascii = source, None, True
-        measured = Box.native and Box.native.measure(source)
-        if measured:
-            # goes_on: may a string go over several lines?
-            self.characters, self.count, self.longest, self.goes_on = measured
-            return
         text, lines = to_lines(source)
-        self.known, self.is_ascii = lines, text.isascii()
+        self.source, self.lines, self.is_ascii = source, lines, text.isascii()
         self.characters = len(source.decode("utf-8", "replace"))    # as they came, not as the compiler counts
-        self.count, self.longest = len(lines), len(max(lines, key=len))
-        self.goes_on = has_long_strings(text, lines)
+        self.longest = len(max(lines, key=len))
+        self.has_long_strings = has_long_strings(text, lines)
 
     @property
     def is_big(self):
-        return self.count > BIG_LINES or len(self.source) > BIG_BYTES
-
-    @property
-    def lines(self):
-        if self.known is None:
-            self.known = to_lines(self.source)[1]
-        return self.known
-
-    def count_lines(self, strings):
-        """(all, blank, comment, code): a line within a string is code, whatever it looks like."""
-        if self.known is None:
-            return Box.native.count_lines(self.source, strings)
-        return count_lines(self.known, strings)
+        return len(self.lines) > BIG_LINES or len(self.source) > BIG_BYTES
 
 
 def window(line, offset):
@@ -272,6 +254,7 @@ def has_long_strings(text, lines):
 
 
 def count_lines(lines, strings):
+    """(all, blank, comment, code): a line within a string is code, whatever it looks like."""
     bare = [line.strip() for line in lines]
     if bare and not bare[-1]:
         bare.pop()          # what follows the last line break is no line
@@ -310,7 +293,7 @@ def look_for_modules(walk):
 
 
 def analyse(walk, text, complete):
-    count, blank, comments, code = text.count_lines(walk.strings)
+    count, blank, comments, code = count_lines(text.lines, walk.strings)
     names = walk.finish()
     said = {"complete": complete is None, "line_count": count, "blank_lines": blank,
             "comment_lines": comments, "code_lines": code, "character_count": text.characters,
@@ -399,7 +382,7 @@ def check(source, policy=None, lint=False):
         source = source.encode("utf-8", "surrogatepass")
     policy = policy if isinstance(policy, Policy) else Policy(policy)
     text = Text(source)
-    walk = Walk(policy, text.goes_on)
+    walk = Walk(policy, text.has_long_strings)
     error = complete = tree = None
     collects = gc_is_enabled()
     gc_disable()            # a tree is thousands of new objects, and none of them is garbage
@@ -418,7 +401,7 @@ def check(source, policy=None, lint=False):
             look_for_modules(walk)
             analysis = analyse(walk, text, complete)
         else:
-            count, blank, comments, code = text.count_lines(None)
+            count, blank, comments, code = count_lines(text.lines, None)
             analysis = {"complete": False, "incomplete": "the code has a syntax error",
                         "line_count": count, "blank_lines": blank, "comment_lines": comments,
                         "code_lines": code, "character_count": text.characters,

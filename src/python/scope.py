@@ -7,7 +7,6 @@ Used in the user process of a box; nothing of the source is executed.
 import _ast
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box
 
 MODULE, FUNCTION, CLASS = range(3)
 AST, Name, Tuple, List, Starred = _ast.AST, _ast.Name, _ast.Tuple, _ast.List, _ast.Starred
@@ -15,8 +14,6 @@ NONE = frozenset()
 
 
 class Scope:
-    """The same is in visitor.c, for boxes."""
-
     __slots__ = ("kind", "parent", "name", "is_async", "owner", "maybe", "order", "pending", "late",
                  "globals", "outer", "reached", "deleted", "depth", "loops")
 
@@ -33,11 +30,6 @@ class Scope:
         # and there are many functions: a set is made when there is something to put into it.
         self.globals = self.outer = self.reached = self.deleted = NONE
         self.depth = self.loops = 0
-
-
-if Box.native is not None:
-    Box.native.know_trees()
-Scope = getattr(Box.native, "Scope", Scope)
 
 
 def note(scope, which, names):

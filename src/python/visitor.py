@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""visitor: the pass over expressions and functions, for walk.py, in Python.
-
-In a box the same is done in C, five times as fast: visitor.c, which follows this here line by line.
-This is for whoever has no extension at hand, and a test compares the two.
+"""visitor: the pass over expressions and functions, for walk.py.
 
 The tree comes from foreign text, so expressions are walked with a stack of our own, whatever their
 depth. Statements are walked by recursion: CPython bounds their indentation by 100, and chains of

@@ -20,7 +20,7 @@ import _ast
 import builtins
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, clip
+from base import clip
 from advice import NOTABLE, judge_call, judge_default, judge_loop
 from scope import FUNCTION, MODULE, Scope, delete, note, push_children
 from statements import WALKERS, qualified, walk_unknown
@@ -53,10 +53,9 @@ def first_of(item):
     return item[0]
 
 
-class Walk(getattr(Box.native, "Visitor", Visitor)):
+class Walk(Visitor):
     """The pass. feed() takes the trees of a source's parts, finish() says what was found."""
 
-    __slots__ = ()
     # Methods as well: their first argument is the Walk.
     judge_call, judge_loop, judge_default = judge_call, judge_loop, judge_default
     unknown, qualified = walk_unknown, qualified

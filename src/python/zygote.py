@@ -135,13 +135,10 @@ def main():
     atexit.register, runner.Box.exitfuncs = register_exit, exitfuncs
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
-    runner.Box.native = constrictor if hasattr(constrictor, "know_trees") else None
     runner.Box.stand_in = getattr(constrictor, "stand_in", None)
     runner.Box.flush_all = getattr(constrictor, "flush_all", None)
     display.install()
     if not cold:
-        if runner.Box.native is not None:
-            constrictor.know_trees()
         display.prepare()
         runner.prepare()
     runner.arrange()

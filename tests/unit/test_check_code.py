@@ -3,7 +3,6 @@
 them. Works with pytest and with plain `python3 tests/unit/test_check_code.py`, on every CPython from 3.9 on.
 """
 
-import importlib.util
 import json
 import os
 import sys
@@ -14,37 +13,17 @@ import warnings
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDE = os.environ.get("CONSTRICTOR_PYTHON_SIDE", os.path.join(HERE, "..", "..", "src", "python"))
 SIDE = os.path.realpath(SIDE)
-PROGRAM = os.environ.get("CONSTRICTOR", os.path.join(HERE, "..", "..", "build", "constrictor"))
-OURS = "base lint policy source scope advice statements visitor walk check".split()
 sys.dont_write_bytecode = True
 
 
-def extension():
-    """What boxes do a part of the work with; None: nothing has been built."""
-    for folder in SIDE, os.path.join(os.path.dirname(os.path.abspath(PROGRAM)), "python"):
-        path = os.path.join(folder, "_constrictor.abi3.so")
-        if os.path.exists(path):
-            spec = importlib.util.spec_from_file_location("_constrictor", path)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module if hasattr(module, "know_trees") else None
-    return None
+def path_of(name):
+    """The file of one of our modules."""
+    return os.path.join(SIDE, name + ".py")
 
 
-def load(native):
-    """check.py with that extension, or without any."""
-    sys.path.insert(0, SIDE)
-    for name in OURS:
-        sys.modules.pop(name, None)
-    try:
-        importlib.import_module("base").Box.native = native
-        return importlib.import_module("check")
-    finally:
-        sys.path.remove(SIDE)
-
-
-NATIVE = extension()
-checking = load(NATIVE)
+sys.path.insert(0, SIDE)
+import check as checking
+sys.path.remove(SIDE)
 policies = sys.modules["policy"]
 NEW = sys.version_info
 
