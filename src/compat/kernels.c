@@ -280,7 +280,8 @@ static void fetch(struct rest_call *c, json_t *items)
 {
     struct err e;
     json_t *seconds = field_get(c->body, "timeout", NULL);
-    struct exec_request request = {.action = EXEC_RUN, .session = c->id, .collect = true};
+    _cleanup_(exec_request_clear) struct exec_request request = {
+        .action = EXEC_RUN, .session = c->id, .collect = true};
     bool named = !session_is_id(c->id);
     int r = fetch_check(c->rest->gate, c->owner, c->id, &e);
     if (r == 0)
@@ -291,10 +292,8 @@ static void fetch(struct rest_call *c, json_t *items)
         rest_fail_err(c, &e);
         return;
     }
-    if (named && rest_make_plan(c, c->id) < 0) {
-        json_decref(request.argv);
+    if (named && rest_make_plan(c, c->id) < 0)
         return;
-    }
     request.plan = named ? &c->plan : NULL;
     rest_start(c, &request, finish_fetching);
 }

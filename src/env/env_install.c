@@ -578,33 +578,31 @@ static void run_installer(struct env_job *j)
     json_t *told = request_of(j);
     if (told && !c->offline)
         (void)json_object_set_new(told, "hosts", env_index_hosts(j));
-    struct exec_request request = {.owner = j->owner,
-                                   .code = "",
-                                   .install = told,
-                                   .plain = true,
-                                   .network =
-                                       c->offline ? json_false() : json_incref(j->all->index),
-                                   .network_key = NET_INSTALLER,
-                                   .limits = {.memory_bytes = c->install_memory_bytes,
-                                              .scratch_bytes = c->install_memory_bytes,
-                                              .file_bytes = c->install_memory_bytes,
-                                              .processes = PROCESSES,
-                                              .inodes = INODES,
-                                              .open_files = OPEN_FILES},
-                                   .wall_ms = c->install_ms,
-                                   .cpu_ms = 4 * c->install_ms,
-                                   .output_bytes = OUTPUT_MAX,
-                                   .collect = true,
-                                   .files_max = ENV_LAYERS_MAX,
-                                   .on_output = on_output,
-                                   .taker = &bundle_taker,
-                                   .on_done = on_installed,
-                                   .argument = j};
+    _cleanup_(exec_request_clear) struct exec_request request = {
+        .owner = j->owner,
+        .code = "",
+        .install = told,
+        .plain = true,
+        .network = c->offline ? json_false() : json_incref(j->all->index),
+        .network_key = NET_INSTALLER,
+        .limits = {.memory_bytes = c->install_memory_bytes,
+                   .scratch_bytes = c->install_memory_bytes,
+                   .file_bytes = c->install_memory_bytes,
+                   .processes = PROCESSES,
+                   .inodes = INODES,
+                   .open_files = OPEN_FILES},
+        .wall_ms = c->install_ms,
+        .cpu_ms = 4 * c->install_ms,
+        .output_bytes = OUTPUT_MAX,
+        .collect = true,
+        .files_max = ENV_LAYERS_MAX,
+        .on_output = on_output,
+        .taker = &bundle_taker,
+        .on_done = on_installed,
+        .argument = j};
     env_job_tell(j, ENV_RESOLVING, 0.01, NULL);
     if (request.install)
         j->exec = exec_start(j->all->gate, &request);
-    else
-        json_decref(request.network);
     if (!j->exec)
         fail(j, ERR_SYSTEM, "the server is out of memory", "try again later");
 }

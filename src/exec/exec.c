@@ -10,6 +10,7 @@
 
 #include "exec/exec.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -576,25 +577,40 @@ int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
     return x->request.on_output(x, stream, data);
 }
 
-struct exec *exec_start(struct gate *g, const struct exec_request *request)
+// Every field that a request owns, and no other list of them.
+static const size_t owned[] = {
+    offsetof(struct exec_request, argv),      offsetof(struct exec_request, files),
+    offsetof(struct exec_request, variables), offsetof(struct exec_request, network),
+    offsetof(struct exec_request, packages),  offsetof(struct exec_request, install),
+};
+
+void exec_request_clear(struct exec_request *q)
 {
-    struct exec *x = calloc(1, sizeof *x);
-    if (x) {
-        *x = (struct exec){.gate = g, .request = *request, .work = calloc(1, sizeof *x->work)};
-        snprintf(x->owner, sizeof x->owner, "%s", request->owner ? request->owner : "");
-        x->request.owner = x->owner;
-        if (x->work)
-            x->work->files = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(owned); i++) {
+        json_t **field = (json_t **)((char *)q + owned[i]);
+        json_decref(TAKE_PTR(*field));
     }
-    if (!x || !x->work || !x->work->files || result_new_id(x->id) < 0) {
-        if (!x) {
-            json_decref(request->argv);
-            json_decref(request->files);
-            json_decref(request->variables);
-            json_decref(request->network);
-            json_decref(request->packages);
-            json_decref(request->install);
-        }
+}
+
+// Leaves nothing in `from` that has to be freed.
+static struct exec_request take_request(struct exec_request *from)
+{
+    struct exec_request q = *from;
+    for (size_t i = 0; i < ARRAY_LEN(owned); i++)
+        *(json_t **)((char *)from + owned[i]) = NULL;
+    return q;
+}
+
+struct exec *exec_start(struct gate *g, struct exec_request *request)
+{
+    _cleanup_(exec_request_clear) struct exec_request q = take_request(request);
+    struct exec *x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    *x = (struct exec){.gate = g, .request = take_request(&q), .work = calloc(1, sizeof *x->work)};
+    snprintf(x->owner, sizeof x->owner, "%s", request->owner ? request->owner : "");
+    x->request.owner = x->owner;
+    if (!x->work || !(x->work->files = json_array()) || result_new_id(x->id) < 0) {
         exec_free(x);
         return NULL;
     }
@@ -644,12 +660,7 @@ void exec_free(struct exec *x)
     run_free(x->run);
     network_run_free(x->network);
     clear_work(x);
-    json_decref(x->request.argv);
-    json_decref(x->request.files);
-    json_decref(x->request.variables);
-    json_decref(x->request.network);
-    json_decref(x->request.packages);
-    json_decref(x->request.install);
+    exec_request_clear(&x->request);
     free(x);
 }
 

@@ -94,6 +94,10 @@ struct exec_request {
     void *argument;
 };
 
+// Frees what a request owns: the fields that say "taken".  With _cleanup_(), a request that is
+// never started is freed on every path.
+void exec_request_clear(struct exec_request *q);
+
 struct exec {
     struct gate *gate;
     struct exec_request request;
@@ -118,8 +122,9 @@ int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
 int exec_check_files(const struct gate *g, json_t *files, struct err *e);
 int exec_check_variables(json_t *variables, struct err *e);
 
-// on_done comes later, always, exactly once.  NULL: memory is out.  Freed by the caller.
-struct exec *exec_start(struct gate *g, const struct exec_request *request);
+// Takes what the request owns, also when it fails: nothing of it is left in `request`.  on_done
+// comes later, always, exactly once.  NULL: memory is out.  Freed by the caller.
+struct exec *exec_start(struct gate *g, struct exec_request *request);
 void exec_cancel(struct exec *x);    // on_done follows
 void exec_interrupt(struct exec *x); // KeyboardInterrupt
 void exec_free(struct exec *x);

@@ -88,17 +88,8 @@ static json_t *view(json_t *body, json_t *item)
     return NULL;
 }
 
-static void drop(struct exec_request *r)
-{
-    json_decref(r->argv);
-    json_decref(r->files);
-    json_decref(r->variables);
-    json_decref(r->network);
-    json_decref(r->packages);
-}
-
-// Fills in a request from the fields.  0, or a negative code and `e`; then there is nothing to
-// drop.
+// Fills in a request from the fields.  0, or a negative code and `e`; the caller clears it in any
+// case.
 static int read_request(struct rest_call *c, json_t *fields, struct exec_request *ret,
                         struct err *e)
 {
@@ -126,10 +117,8 @@ static int read_request(struct rest_call *c, json_t *fields, struct exec_request
         r = rest_read_packages(g, c->owner, fields, &ret->packages, e);
     if (r == 0)
         r = rest_check_brought(g, fields, e);
-    if (r < 0) {
-        drop(ret);
+    if (r < 0)
         return r;
-    }
     rest_set_limits(config, fields, ret);
     ret->argv = rest_make_argv(fields);
     ret->files = json_incref(field_get(fields, "files", NULL));
@@ -159,7 +148,7 @@ static int check_items(struct rest_call *c, json_t *items)
     struct err e = {.code = ERR_SYSTEM};
     int r = ids ? 0 : err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
     json_array_foreach (items, i, item) {
-        struct exec_request request;
+        _cleanup_(exec_request_clear) struct exec_request request = {0};
         json_t *id = field_get(item, "id", NULL), *fields = r == 0 ? view(c->body, item) : NULL;
         if (r < 0)
             break;
@@ -170,10 +159,8 @@ static int check_items(struct rest_call *c, json_t *items)
                         "its id is that of an item before it");
         else if (!fields || (id && json_object_set_new(ids, json_string_value(id), json_true())))
             r = err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
-        else if ((r = read_request(c, fields, &request, &e)) == 0) {
+        else if ((r = read_request(c, fields, &request, &e)) == 0)
             r = check_policy(c, item, &request, &e);
-            drop(&request);
-        }
         json_decref(fields);
         if (r < 0)
             (void)err_wrap(&e, "field 'items[%zu]'", i);
@@ -318,7 +305,7 @@ static bool start(struct slot *s)
 {
     struct batch *b = s->batch;
     struct rest_call *c = b->call;
-    struct exec_request request;
+    _cleanup_(exec_request_clear) struct exec_request request = {0};
     struct err e;
     size_t index = s->index;
     json_t *fields = view(c->body, json_array_get(b->items, index));
@@ -326,7 +313,7 @@ static bool start(struct slot *s)
     if (fields && read_request(c, fields, &request, &e) == 0) {
         request.on_done = on_done;
         request.argument = s;
-        s->exec = exec_start(c->rest->gate, &request); // takes the rest of it
+        s->exec = exec_start(c->rest->gate, &request);
     }
     json_decref(fields); // what is borrowed of it is in the body
     if (s->exec)

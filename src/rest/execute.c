@@ -219,7 +219,7 @@ void rest_execute(struct rest_call *c)
     if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || check_session(c, session) < 0)
         return;
     uint64_t wall_ms = field_ms(c->body, "timeout", 0);
-    struct exec_request request = {
+    _cleanup_(exec_request_clear) struct exec_request request = {
         .action = EXEC_RUN,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
@@ -244,11 +244,6 @@ void rest_execute(struct rest_call *c)
     }
     request.on_output = on_output;
     if (!(c->stream = ndjson_new(c))) {
-        json_decref(request.argv);
-        json_decref(request.files);
-        json_decref(request.variables);
-        json_decref(request.network);
-        json_decref(request.packages);
         rest_answer(c, 503, NULL);
         return;
     }

@@ -7,8 +7,8 @@
 
 #include "rest/call.h"
 
-// Starts an execution for a call: fills in what is the same for all.  `finish` answers, in on_done,
-// and is not called when the client is gone.
+// Starts an execution for a call, and fills in what all requests have in common.  Takes what the
+// request owns.  `finish` answers, in on_done; it is not called when the client is gone.
 void rest_start(struct rest_call *c, struct exec_request *request,
                 void (*finish)(struct rest_call *c, struct exec *x));
 

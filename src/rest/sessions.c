@@ -134,7 +134,7 @@ static void fill(struct rest_call *c, struct session *s)
 void rest_post_session(struct rest_call *c)
 {
     json_t *name = field_get(c->body, "name", "session_id");
-    struct exec_request checked = {0};
+    _cleanup_(exec_request_clear) struct exec_request checked = {0};
     if (name && strlen(json_string_value(name)) != json_string_length(name)) {
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "remove it",
                   "the name of the session has a NUL character");
@@ -145,8 +145,6 @@ void rest_post_session(struct rest_call *c)
         rest_bring(c, &checked) < 0)
         return;
     bool brings = json_array_size(checked.files) || json_object_size(checked.variables);
-    json_decref(checked.files);
-    json_decref(checked.variables);
     struct session_plan *plan = &c->plan;
     plan->wall_ms = field_ms(c->body, "timeout", plan->wall_ms);
     plan->cpu_ms = field_ms(c->body, "cpu_seconds",

@@ -198,15 +198,6 @@ static void cancel_job(struct mcp_call *c)
     exec_cancel(j->exec); // on_done() follows, perhaps at once, and frees the job
 }
 
-static void drop_request(struct exec_request *q)
-{
-    json_decref(q->argv);
-    json_decref(q->files);
-    json_decref(q->variables);
-    json_decref(q->network);
-    json_decref(q->packages);
-}
-
 static struct job *job_new(struct mcp_call *c, const struct job_plan *plan)
 {
     struct tool_runs *t = mcp_tool_runs(c->mcp);
@@ -246,15 +237,11 @@ static bool is_admitted(struct mcp_call *c, const struct job_plan *plan)
 
 void job_start(struct mcp_call *c, const struct job_plan *plan)
 {
-    struct exec_request request = plan->request;
-    if (!is_admitted(c, plan)) {
-        drop_request(&request);
+    _cleanup_(exec_request_clear) struct exec_request request = plan->request;
+    if (!is_admitted(c, plan))
         return;
-    }
     struct job *j = job_new(c, plan);
-    if (!j) {
-        drop_request(&request);
-    } else {
+    if (j) {
         if (request.plan) {
             j->plan = *request.plan;
             request.plan = &j->plan;
