@@ -20,7 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 #include "config/code_policy.h"
 #include "keeper/keeper.h"
 #include "run/gate.h"
@@ -35,7 +35,7 @@ TAILQ_HEAD(check_list, check);
 struct checker {
     struct checks *all;
     char owner[65];
-    struct link_order order;
+    struct link_request order;
     struct live_box *box;
     struct check_list waiting;
     unsigned count;      // of them
@@ -94,7 +94,7 @@ void check_free(struct check *c)
         return;
     leave(c);
     if (c->layer) {
-        policy_layer_cancel(c->layer);
+        restricted_package_cancel(c->layer);
         stop_waiting(c);
     }
     json_decref(c->policy);
@@ -350,7 +350,7 @@ static void look_at_next(struct checker *k)
         release(k, END_CANCELLED);
 }
 
-static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
     struct checker *k = (struct checker *)((char *)o - offsetof(struct checker, order));
     struct gate *g = k->all->gate;
@@ -508,7 +508,7 @@ static int enqueue(struct checks *all, struct check *c)
 
 static int make_meta(struct check *c)
 {
-    json_t *transformer = policy_layer_path(c->gate, c->policy);
+    json_t *transformer = restricted_package_path(c->gate, c->policy);
     json_t *meta = json_pack("{s:s, s:s, s:O, s:b, s:o*, s:o*}", "mode", "session", "op", "check",
                              "policy", c->policy, "lint", c->lint, "transformer", transformer,
                              "from_file", c->from_file ? json_true() : NULL);
@@ -548,14 +548,14 @@ static bool awaits_policy(struct gate *g, const json_t *policy)
 {
     const char *mode = json_string_value(json_object_get(policy, "mode"));
     return mode && strcmp(mode, code_mode_names[CODE_RESTRICTED]) == 0 &&
-           !json_is_true(json_object_get(policy, "profiles")) && policy_layer_is_awaited(g, mode);
+           !json_is_true(json_object_get(policy, "profiles")) && restricted_package_is_awaited(g, mode);
 }
 
 static bool wait_for_policy(struct checks *all, struct check *c)
 {
     if (is_room(all, NULL, c) < 0)
         return finish_soon(c);
-    c->layer = policy_layer_wait(c->gate, on_layer, c);
+    c->layer = restricted_package_wait(c->gate, on_layer, c);
     if (c->layer)
         all->waiting_bytes += c->length;
     return c->layer != NULL;

@@ -71,7 +71,7 @@ static int order(struct work *w, enum env_change change)
         if (!list)
             return -1;
     }
-    struct env_order o = {.change = change,
+    struct install_request o = {.change = change,
                           .owner = owner,
                           .name = ask->name,
                           .create = change == ENV_IMPORT,
@@ -83,7 +83,7 @@ static int order(struct work *w, enum env_change change)
                           .on_progress = on_progress,
                           .on_done = on_done,
                           .argument = w};
-    w->job = envs_order(&w->gate, &o, &w->error);
+    w->job = envs_install(&w->gate, &o, &w->error);
     json_decref(list);
     if (!w->job && !w->done)
         return -1;
@@ -157,7 +157,7 @@ static int create(struct work *w)
     if (w->ask->preload && !(preload = preload_check(w->ask->preload, &w->error)))
         return -1;
     if (envs_create(g, owner, name, NULL, &w->error) < 0 ||
-        (preload && nursery_declare(g, owner, name, preload, &w->error) < 0))
+        (preload && warm_boxes_declare(g, owner, name, preload, &w->error) < 0))
         return -1;
     if (json_array_size(w->ask->packages))
         return order(w, ENV_INSTALL);

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 #include "cli/cli.h"
 #include "cli/network.h"
 #include "compat/kernels.h"
@@ -82,7 +82,7 @@ static void open_environments(struct server *s)
     // So that the first who runs code does not wait for it.
     if (code_policy_mode(s->config) == CODE_RESTRICTED ||
         (code_policy_is_auto(s->config) && text_list_has(&s->config->tools, "restricted")))
-        policy_layer_begin(&s->gate);
+        restricted_package_begin(&s->gate);
 }
 
 static int enter(struct server *s, const struct config *c, int sock,

@@ -40,7 +40,7 @@ static void fail_unknown(struct rest_call *c, const struct err *e)
 {
     int64_t when_ms;
     bool ended = e->code == ERR_SESSION_ENDED &&
-                 session_epitaph(c->rest->gate, c->owner, c->id, &when_ms) != SESSION_CLOSED;
+                 session_why_ended(c->rest->gate, c->owner, c->id, &when_ms) != SESSION_CLOSED;
     rest_fail(c, 404, err_code_name(ended ? ERR_SESSION_ENDED : ERR_SESSION_UNKNOWN),
               "GET " KERNELS_BASE "/sessions names those that are open", "Session not found%s%s",
               ended ? ": " : "", ended ? e->message : "");

@@ -255,7 +255,7 @@ static void install_package(struct mcp_call *c, json_t *arguments)
     json_t *requirements = tool_env_has_gate(c) ? tool_env_requirements(c, arguments) : NULL;
     if (!requirements)
         return;
-    struct env_order order = {
+    struct install_request order = {
         .change = ENV_INSTALL, .name = ENV_BASE, .requirements = requirements};
     tool_env_order(c, arguments, &order, INSTALL_MS, present_install);
     json_decref(requirements);
@@ -279,7 +279,7 @@ static void present_reset(struct mcp_call *c, json_t *arguments, json_t *status,
 
 static void reset_sandbox(struct mcp_call *c, json_t *arguments)
 {
-    struct env_order order = {.change = ENV_RESET, .name = ENV_BASE};
+    struct install_request order = {.change = ENV_RESET, .name = ENV_BASE};
     if (tool_env_has_gate(c))
         tool_env_order(c, arguments, &order, RESET_MS, present_reset);
 }

@@ -7,7 +7,7 @@
 //   (1) a job is in `jobs` from its order to its end, in the order of asking; `active` counts those
 //       that were started.
 //   (2) of one environment at most one is started: the first.
-//   (3) callbacks are never called from within envs_order() or envs_need().
+//   (3) callbacks are never called from within envs_install() or envs_need().
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -376,7 +376,7 @@ void env_jobs_start_soon(struct envs *v)
 
 // ---- ordering -----------------------------------------------------------------------------------
 
-static int check_order(struct envs *v, const struct env_order *o, struct err *e)
+static int check_order(struct envs *v, const struct install_request *o, struct err *e)
 {
     const struct config *c = v->gate->facts->config;
     const struct env_job *j;
@@ -413,7 +413,7 @@ static int check_order(struct envs *v, const struct env_order *o, struct err *e)
     return r < 0 ? r : 0;
 }
 
-static struct env_job *take_order(struct gate *g, const struct env_order *o, struct err *e)
+static struct env_job *take_order(struct gate *g, const struct install_request *o, struct err *e)
 {
     struct envs *v = g->envs;
     if (!v || !v->db) {
@@ -438,7 +438,7 @@ static struct env_job *take_order(struct gate *g, const struct env_order *o, str
         json_decref(requirements);
         return NULL;
     }
-    struct env_order checked = *o;
+    struct install_request checked = *o;
     checked.requirements = requirements;
     char *lock = NULL;
     struct env_job *j = check_order(v, &checked, e) < 0 ? NULL : calloc(1, sizeof *j);
@@ -483,7 +483,7 @@ static struct env_job *take_order(struct gate *g, const struct env_order *o, str
     return j;
 }
 
-struct env_job *envs_order(struct gate *g, const struct env_order *o, struct err *e)
+struct env_job *envs_install(struct gate *g, const struct install_request *o, struct err *e)
 {
     struct env_job *j = take_order(g, o, e);
     struct err ignored;
@@ -576,12 +576,12 @@ struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requ
         env_row_clear(&row);
         if (r != 0)
             return answer_soon(w);
-        struct env_order order = {.change = ENV_INSTALL,
+        struct install_request order = {.change = ENV_INSTALL,
                                   .owner = owner,
                                   .name = w->name,
                                   .create = true,
                                   .requirements = requirements};
-        j = envs_order(g, &order, &w->error);
+        j = envs_install(g, &order, &w->error);
         if (!j)
             return answer_soon(w);
     }

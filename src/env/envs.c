@@ -36,7 +36,7 @@ int env_no_memory(struct err *e)
 void env_forget_paths(struct envs *v)
 {
     (void)json_object_clear(v->paths);
-    nursery_changed(v->gate);
+    warm_boxes_changed(v->gate);
 }
 
 // ---- opening and closing ------------------------------------------------------------------------
@@ -120,13 +120,13 @@ int envs_open(struct gate *g, struct err *e)
     }
     end_left_jobs(v);
     env_tidy_open(v);
-    nursery_open(g);
+    warm_boxes_open(g);
     return 0;
 }
 
 void envs_close(struct gate *g)
 {
-    nursery_close(g); // it writes down what it has learned
+    warm_boxes_close(g); // it writes down what it has learned
     struct envs *v = TAKE_PTR(g->envs);
     if (!v)
         return;
@@ -341,7 +341,7 @@ json_t *envs_describe(struct gate *g, const char *owner, const char *name, struc
     }
     env_row_clear(&row);
     if (o)
-        nursery_describe(g, owner, name, o);
+        warm_boxes_describe(g, owner, name, o);
     else
         (void)env_no_memory(e);
     return o;
@@ -400,7 +400,7 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
                        "packages are being installed into the environment '%s'", name);
     int r = env_db_delete(v->db, owner, name, env_now_ms(), e);
     if (r >= 0)
-        nursery_forget(g, owner, name); // another of this name knows nothing of it
+        warm_boxes_forget(g, owner, name); // another of this name knows nothing of it
     env_forget_paths(v);
     return r == 0 ? unknown(v, owner, name, e) : r < 0 ? r : 0;
 }

@@ -77,7 +77,7 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
 
 enum env_change { ENV_INSTALL, ENV_UNINSTALL, ENV_RESET, ENV_IMPORT };
 
-struct env_order {
+struct install_request {
     enum env_change change;
     const char *owner, *name;
     bool create;                // make the environment when it is not there
@@ -98,7 +98,7 @@ struct env_order {
 
 // Queues a job.  NULL and `e`: a bad requirement (named), a bad name, too many jobs.  It goes on
 // when nobody listens any more (env_job_forget).
-struct env_job *envs_order(struct gate *g, const struct env_order *order, struct err *e);
+struct env_job *envs_install(struct gate *g, const struct install_request *order, struct err *e);
 void env_job_forget(struct env_job *j); // no more calls for this listener
 int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *e);
 const char *env_job_id(const struct env_job *j);

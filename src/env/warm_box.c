@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursling: one box of the nursery, from the order until somebody takes it: see nursery_kit.h.
+// warm_box: one box of the nursery, from the order until somebody takes it: see warm_boxes_kit.h.
 // Called by nursery.c, in the gate.
 //
 // SECURITY: from the first import on, all that comes out of it is hostile.
@@ -30,16 +30,16 @@ enum {
 // ---- the end of a box ---------------------------------------------------------------------------
 
 // Out of the table; the live box, if there is one, is the caller's.
-static struct live_box *let_go(struct nursling *b)
+static struct live_box *let_go(struct warm_box *b)
 {
     struct family *f = b->family;
-    struct nursery *n = f->all;
+    struct warm_boxes *n = f->all;
     struct live_box *live = b->box;
     TAILQ_REMOVE(&f->boxes, b, list);
     f->count--;
     n->count--;
-    n->making -= b->stage != NURSLING_READY;
-    link_cancel(&n->gate->link, &b->order);
+    n->making -= b->stage != WARM_BOX_READY;
+    link_cancel(&n->gate->link, &b->box_request);
     if (b->timer)
         event_free(b->timer);
     if (live)
@@ -51,7 +51,7 @@ static struct live_box *let_go(struct nursling *b)
     return live;
 }
 
-static void end_box(struct nursery *n, struct live_box *live, bool is_gone)
+static void end_box(struct warm_boxes *n, struct live_box *live, bool is_gone)
 {
     if (!live)
         return;
@@ -63,26 +63,26 @@ static void end_box(struct nursery *n, struct live_box *live, bool is_gone)
     live_free(live);
 }
 
-static void drop_box(struct nursling *b, bool is_gone)
+static void drop_box(struct warm_box *b, bool is_gone)
 {
-    struct nursery *n = b->family->all;
+    struct warm_boxes *n = b->family->all;
     end_box(n, let_go(b), is_gone);
-    nursery_tick_in(n, NURSERY_SOON_MS);
+    warm_boxes_tick_in(n, WARM_BOXES_SOON_MS);
 }
 
-void nursling_drop(struct nursling *b)
+void warm_box_drop(struct warm_box *b)
 {
     drop_box(b, false);
 }
 
-void nursling_drop_all(struct family *f)
+void warm_box_drop_all(struct family *f)
 {
-    for (struct nursling *b; (b = TAILQ_FIRST(&f->boxes));)
+    for (struct warm_box *b; (b = TAILQ_FIRST(&f->boxes));)
         drop_box(b, false);
 }
 
 // Something is wrong with this environment: none of its boxes for a while.
-static void give_up(struct nursling *b, bool is_gone, const char *why)
+static void give_up(struct warm_box *b, bool is_gone, const char *why)
 {
     struct family *f = b->family;
     unsigned doublings = f->failures < BACKOFF_DOUBLINGS ? f->failures : BACKOFF_DOUBLINGS;
@@ -94,7 +94,7 @@ static void give_up(struct nursling *b, bool is_gone, const char *why)
     log_line(LOG_WARN, "environment '%s': its modules are not imported ahead for %lld seconds: %s",
              f->name, (long long)(pause_ms / 1000), f->reason);
     drop_box(b, is_gone);
-    nursling_drop_all(f);
+    warm_box_drop_all(f);
 }
 
 // ---- the life of a box --------------------------------------------------------------------------
@@ -114,8 +114,8 @@ static const char *end_words(const struct wire_ended *m, bool waits)
 
 static void on_ended(struct live_box *live, const struct wire_ended *m)
 {
-    struct nursling *b = live->owner;
-    give_up(b, true, end_words(m, b->stage == NURSLING_READY));
+    struct warm_box *b = live->owner;
+    give_up(b, true, end_words(m, b->stage == WARM_BOX_READY));
 }
 
 static void on_garbage(struct live_box *live)
@@ -128,7 +128,7 @@ static void on_garbage(struct live_box *live)
 static void on_output(struct live_box *live, enum live_stream stream, const char *data,
                       size_t length)
 {
-    struct nursling *b = live->owner;
+    struct warm_box *b = live->owner;
     (void)stream;
     (void)data;
     if ((b->printed += length) > b->family->all->config->output_bytes)
@@ -143,7 +143,7 @@ static void on_overdue(evutil_socket_t fd, short what, void *argument)
 }
 
 // What the runner says about its imports; true: all went well.
-static bool take_report(struct nursling *b, const char *data, size_t length)
+static bool take_report(struct warm_box *b, const char *data, size_t length)
 {
     struct family *f = b->family;
     json_t *report = run_parse_result(data, length), *failed = json_object_get(report, "failed");
@@ -151,7 +151,7 @@ static bool take_report(struct nursling *b, const char *data, size_t length)
     const char *name = json_string_value(said),
                *why = json_string_value(json_object_get(failed, "error"));
     bool good = json_is_true(json_object_get(report, "warm")), known = false;
-    char text[NURSERY_REASON_MAX];
+    char text[WARM_BOXES_REASON_MAX];
     // SECURITY: only a name that it was told is left out next time.
     for (size_t i = 0; name && i < json_array_size(b->names); i++)
         known |= json_equal(json_array_get(b->names, i), said);
@@ -174,9 +174,9 @@ static bool take_report(struct nursling *b, const char *data, size_t length)
 
 static void on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
 {
-    struct nursling *b = live->owner;
-    struct nursery *n = b->family->all;
-    if (b->stage != NURSLING_WARMING) {
+    struct warm_box *b = live->owner;
+    struct warm_boxes *n = b->family->all;
+    if (b->stage != WARM_BOX_WARMING) {
         give_up(b, false, "the box answers what nobody asked");
         return;
     }
@@ -186,12 +186,12 @@ static void on_result(struct live_box *live, const char *data, size_t length, un
     }
     if (!take_report(b, data, length))
         return;
-    b->stage = NURSLING_MEASURING;
+    b->stage = WARM_BOX_MEASURING;
     free(TAKE_PTR(b->meta));
     (void)link_measure_wait(&n->gate->link, live->id, WAITING_CPU_MS); // it is idle from here on
 }
 
-static void note_memory(struct nursling *b, uint64_t bytes)
+static void note_memory(struct warm_box *b, uint64_t bytes)
 {
     if (bytes != UINT64_MAX)
         b->bytes = bytes;
@@ -201,13 +201,13 @@ static void note_memory(struct nursling *b, uint64_t bytes)
 
 static void on_measured(struct live_box *live, const struct wire_measured *m)
 {
-    struct nursling *b = live->owner;
+    struct warm_box *b = live->owner;
     struct family *f = b->family;
-    struct nursery *n = f->all;
+    struct warm_boxes *n = f->all;
     struct wire_usage now;
     b->asked = false;
-    if (b->stage != NURSLING_MEASURING) {
-        if (b->stage == NURSLING_READY)
+    if (b->stage != WARM_BOX_MEASURING) {
+        if (b->stage == WARM_BOX_READY)
             note_memory(b, m->usage.peak_memory_bytes); // may be its end
         return;
     }
@@ -219,9 +219,9 @@ static void on_measured(struct live_box *live, const struct wire_measured *m)
         give_up(b, false, "they take more than --warm-memory");
         return;
     }
-    b->stage = NURSLING_READY;
+    b->stage = WARM_BOX_READY;
     n->making--;
-    nursery_tick_in(n, NURSERY_SOON_MS);
+    warm_boxes_tick_in(n, WARM_BOXES_SOON_MS);
 }
 
 static const struct live_user user = {
@@ -232,7 +232,7 @@ static const struct live_user user = {
     .on_ended = on_ended,
 };
 
-static int send_imports(struct nursling *b)
+static int send_imports(struct warm_box *b)
 {
     json_t *o = json_pack("{s:s, s:O, s:O}", "mode", "session", "warm", b->names, "path", b->path);
     b->meta = o ? dump_text(o) : NULL;
@@ -244,10 +244,10 @@ static int send_imports(struct nursling *b)
     return live_send(b->box, FRAME_RUN, pieces, 2, false);
 }
 
-static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
-    struct nursling *b = (struct nursling *)((char *)o - offsetof(struct nursling, order));
-    struct nursery *n = b->family->all;
+    struct warm_box *b = (struct warm_box *)((char *)o - offsetof(struct warm_box, box_request));
+    struct warm_boxes *n = b->family->all;
     struct gate *g = n->gate;
     if (!fds) {
         give_up(b, true, m->error);
@@ -263,15 +263,15 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
     }
     meter_open(&b->box->meter, g->facts->caps->cgroups.driver->kind, fds + 1, m->meter_fds);
     link_hold(&g->link, b->box);
-    b->stage = NURSLING_WARMING;
+    b->stage = WARM_BOX_WARMING;
     live_listen(b->box, &user, b);
     if (send_imports(b) < 0)
         give_up(b, false, "the server is out of memory");
 }
 
-static bool set_deadline(struct nursling *b)
+static bool set_deadline(struct warm_box *b)
 {
-    struct nursery *n = b->family->all;
+    struct warm_boxes *n = b->family->all;
     uint64_t ms = n->config->wall_ms < WARM_MS ? n->config->wall_ms : WARM_MS;
     struct timeval when = {.tv_sec = (time_t)(ms / 1000),
                            .tv_usec = (suseconds_t)(ms % 1000) * 1000};
@@ -279,10 +279,10 @@ static bool set_deadline(struct nursling *b)
     return b->timer && event_add(b->timer, &when) == 0;
 }
 
-void nursling_make(struct family *f, json_t *names)
+void warm_box_make(struct family *f, json_t *names)
 {
-    struct nursery *n = f->all;
-    struct nursling *b = calloc(1, sizeof *b);
+    struct warm_boxes *n = f->all;
+    struct warm_box *b = calloc(1, sizeof *b);
     struct err e;
     struct wire_acquire m = {.cpu_ms = n->config->cpu_ms,
                              .network = f->network,
@@ -293,14 +293,14 @@ void nursling_make(struct family *f, json_t *names)
         json_decref(names);
         return;
     }
-    *b = (struct nursling){
+    *b = (struct warm_box){
         .family = f, .path = json_incref(f->path), .names = names, .network = f->network};
-    b->order.on_box = on_box;
+    b->box_request.on_box = on_box;
     TAILQ_INSERT_TAIL(&f->boxes, b, list);
     f->count++;
     n->count++;
     n->making++;
-    if (!set_deadline(b) || link_acquire(&n->gate->link, &b->order, &m, &e) < 0)
+    if (!set_deadline(b) || link_acquire(&n->gate->link, &b->box_request, &m, &e) < 0)
         give_up(b, true, "there is no box for them now");
 }
 
@@ -308,11 +308,11 @@ void nursling_make(struct family *f, json_t *names)
 
 // The keeper ends one that uses the processor; memory is for all of them together, and is counted
 // here.
-void nursling_look(struct nursling *b)
+void warm_box_look(struct warm_box *b)
 {
     struct wire_usage used = {.peak_memory_bytes = UINT64_MAX};
     struct live_box *live = b->box;
-    if (b->stage != NURSLING_READY)
+    if (b->stage != WARM_BOX_READY)
         return;
     if (live->meter.count) {
         (void)meter_read(&live->meter, &live->limits, &used);
@@ -322,7 +322,7 @@ void nursling_look(struct nursling *b)
     }
 }
 
-struct live_box *nursling_take(struct nursling *b)
+struct live_box *warm_box_take(struct warm_box *b)
 {
     bool asked = b->asked;
     struct live_box *live = let_go(b);
@@ -330,6 +330,6 @@ struct live_box *nursling_take(struct nursling *b)
     live->discard = true; // what it printed while it waited is not the run's
     live->late = asked;   // the answer to that would be taken for the run's
     (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
-    free(TAKE_PTR(live->refusals));                       // and what was denied before is not
+    free(TAKE_PTR(live->denials));                       // and what was denied before is not
     return live;
 }

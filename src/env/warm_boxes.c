@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nursery: see nursery.h: which environments have boxes, and how many.  The life of one is
-// nursling.c's.
+// warm_box.c's.
 //
 // One tick does all the work that is not a box's own: it reads what is known of an environment,
 // lets go of what is too much, and makes the next box.  It is set when somebody asks, and again and
@@ -29,7 +29,7 @@ enum {
     OFTEN_MS = 60 * 1000, // what is wanted again within this is wanted often
 };
 
-void nursery_tick_in(struct nursery *n, int64_t ms)
+void warm_boxes_tick_in(struct warm_boxes *n, int64_t ms)
 {
     int64_t due_ms = clock_ms() + ms;
     struct timeval when = {.tv_sec = (time_t)(ms / 1000),
@@ -42,7 +42,7 @@ void nursery_tick_in(struct nursery *n, int64_t ms)
 
 // ---- environments -------------------------------------------------------------------------------
 
-static struct family *find_family(struct nursery *n, const char *owner, const char *name)
+static struct family *find_family(struct warm_boxes *n, const char *owner, const char *name)
 {
     struct family *f;
     TAILQ_FOREACH (f, &n->families, list)
@@ -51,7 +51,7 @@ static struct family *find_family(struct nursery *n, const char *owner, const ch
     return NULL;
 }
 
-static struct env_db *db_of(const struct nursery *n)
+static struct env_db *db_of(const struct warm_boxes *n)
 {
     return n->gate->envs ? n->gate->envs->db : NULL;
 }
@@ -88,7 +88,7 @@ static void load(struct family *f)
 
 static void family_free(struct family *f)
 {
-    struct nursery *n = f->all;
+    struct warm_boxes *n = f->all;
     save(f);
     TAILQ_REMOVE(&n->families, f, list);
     n->family_count--;
@@ -99,7 +99,7 @@ static void family_free(struct family *f)
 
 // The one that was wanted least lately makes room, unless it has boxes, which then are too many
 // families indeed.
-static void forget_oldest(struct nursery *n)
+static void forget_oldest(struct warm_boxes *n)
 {
     struct family *f;
     TAILQ_FOREACH_REVERSE (f, &n->families, family_list, list)
@@ -109,7 +109,7 @@ static void forget_oldest(struct nursery *n)
         }
 }
 
-static struct family *family_of(struct nursery *n, const char *owner, const char *name)
+static struct family *family_of(struct warm_boxes *n, const char *owner, const char *name)
 {
     struct family *f = find_family(n, owner, name);
     if (f)
@@ -130,14 +130,14 @@ static struct family *family_of(struct nursery *n, const char *owner, const char
 
 // ---- how many there are -------------------------------------------------------------------------
 
-static uint64_t bytes_of_all(const struct nursery *n)
+static uint64_t bytes_of_all(const struct warm_boxes *n)
 {
     const struct family *f;
-    const struct nursling *b;
+    const struct warm_box *b;
     uint64_t sum = 0;
     TAILQ_FOREACH (f, &n->families, list)
         TAILQ_FOREACH (b, &f->boxes, list)
-            sum += b->stage == NURSLING_READY ? b->bytes : f->box_bytes;
+            sum += b->stage == WARM_BOX_READY ? b->bytes : f->box_bytes;
     return sum;
 }
 
@@ -154,7 +154,7 @@ static bool wants_any(const struct family *f, int64_t now_ms)
 
 // One for each, the last wanted first, then another for each that is wanted more often, as far as
 // there are any.
-static unsigned share_of(const struct nursery *n, const struct family *wanted, int64_t now_ms)
+static unsigned share_of(const struct warm_boxes *n, const struct family *wanted, int64_t now_ms)
 {
     unsigned left = n->config->warm_boxes, share = 0;
     for (unsigned round = 1; left; round++) {
@@ -173,7 +173,7 @@ static unsigned share_of(const struct nursery *n, const struct family *wanted, i
     return share;
 }
 
-static bool fits(const struct nursling *b, const json_t *names)
+static bool fits(const struct warm_box *b, const json_t *names)
 {
     const struct family *f = b->family;
     return b->network == f->network && json_equal(b->path, f->path) && json_equal(b->names, names);
@@ -182,48 +182,48 @@ static bool fits(const struct nursling *b, const json_t *names)
 // Lets go of boxes that are not as they would be made now, and of more than its share.
 static void trim(struct family *f, const json_t *names, unsigned share)
 {
-    for (struct nursling *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
+    for (struct warm_box *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
         if (!fits(b, names) || f->count > share)
-            nursling_drop(b);
+            warm_box_drop(b);
     }
 }
 
 // Room for `bytes` more, at the cost of those that were wanted less lately than `f`; NULL: of
 // anybody.
-static bool make_room(struct nursery *n, const struct family *f, uint64_t bytes)
+static bool make_room(struct warm_boxes *n, const struct family *f, uint64_t bytes)
 {
     struct family *last;
     while (bytes_of_all(n) + bytes > n->config->warm_bytes) {
-        struct nursling *victim = NULL;
+        struct warm_box *victim = NULL;
         TAILQ_FOREACH_REVERSE (last, &n->families, family_list, list) {
             if (last == f || victim)
                 break;
-            victim = TAILQ_LAST(&last->boxes, nursling_list);
+            victim = TAILQ_LAST(&last->boxes, warm_box_list);
         }
         if (!victim)
             return false;
-        nursling_drop(victim);
+        warm_box_drop(victim);
     }
     return true;
 }
 
-static void look_at_all(struct nursery *n)
+static void look_at_all(struct warm_boxes *n)
 {
     struct family *f;
-    struct nursling *b, *next;
+    struct warm_box *b, *next;
     TAILQ_FOREACH (f, &n->families, list)
         for (b = TAILQ_FIRST(&f->boxes); b; b = next) {
             next = TAILQ_NEXT(b, list);
             unsigned failures = f->failures;
-            nursling_look(b);
+            warm_box_look(b);
             if (f->failures != failures)
                 break; // they are all gone
         }
 }
 
 // Their folders may be others now.
-static void look_up_paths(struct nursery *n)
+static void look_up_paths(struct warm_boxes *n)
 {
     struct family *f;
     struct err e;
@@ -245,7 +245,7 @@ static void look_up_paths(struct nursery *n)
 // ---- the tick -----------------------------------------------------------------------------------
 
 // SECURITY: imports of one caller's packages never stand in the way of runs that are asked for now.
-static bool may_make(struct nursery *n)
+static bool may_make(struct warm_boxes *n)
 {
     const struct gate *g = n->gate;
     int64_t now_ms = clock_ms();
@@ -254,13 +254,13 @@ static bool may_make(struct nursery *n)
         return true;
     if (!n->waiting_ms)
         n->waiting_ms = now_ms;
-    return busy == 1 && !g->held_count && now_ms - n->waiting_ms > PATIENCE_MS;
+    return busy == 1 && !g->deferred_count && now_ms - n->waiting_ms > PATIENCE_MS;
 }
 
 // 0: there is nothing to make, 1: it was begun, -1: it has to wait.
 static int refill(struct family *f, int64_t now_ms)
 {
-    struct nursery *n = f->all;
+    struct warm_boxes *n = f->all;
     unsigned share = wants_any(f, now_ms) ? share_of(n, f, now_ms) : 0;
     load(f);
     json_t *names = preload_names(&f->preload);
@@ -271,7 +271,7 @@ static int refill(struct family *f, int64_t now_ms)
     if (f->count < share && !n->making) {
         r = may_make(n) ? 1 : -1;
         if (r > 0 && n->count < n->config->warm_boxes && make_room(n, f, f->box_bytes))
-            nursling_make(f, json_incref(names));
+            warm_box_make(f, json_incref(names));
     }
     json_decref(names);
     return r;
@@ -279,7 +279,7 @@ static int refill(struct family *f, int64_t now_ms)
 
 static void on_tick(evutil_socket_t fd, short what, void *argument)
 {
-    struct nursery *n = argument;
+    struct warm_boxes *n = argument;
     int64_t now_ms = clock_ms();
     bool later = false, resting = false;
     (void)fd;
@@ -300,9 +300,9 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
     if (!later)
         n->waiting_ms = 0;
     if (later)
-        nursery_tick_in(n, BUSY_MS);
+        warm_boxes_tick_in(n, BUSY_MS);
     else if (n->count || resting)
-        nursery_tick_in(n, ROUND_MS);
+        warm_boxes_tick_in(n, ROUND_MS);
 }
 
 // ---- for others ---------------------------------------------------------------------------------
@@ -314,23 +314,23 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
            a->inodes == b->inodes && a->open_files == b->open_files && a->readonly == b->readonly;
 }
 
-static struct live_box *take_ready(struct family *f, const struct nursery_ask *ask)
+static struct live_box *take_ready(struct family *f, const struct warm_box_ask *ask)
 {
-    for (struct nursling *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
+    for (struct warm_box *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
-        if (b->stage != NURSLING_READY || b->network != ask->network || b->box->silent ||
+        if (b->stage != WARM_BOX_READY || b->network != ask->network || b->box->silent ||
             !json_equal(b->path, ask->path))
             continue;
-        struct live_box *live = nursling_take(b);
+        struct live_box *live = warm_box_take(b);
         if (live)
             return live;
     }
     return NULL;
 }
 
-struct live_box *nursery_take(struct gate *g, const struct nursery_ask *ask)
+struct live_box *warm_boxes_take(struct gate *g, const struct warm_box_ask *ask)
 {
-    struct nursery *n = g->nursery;
+    struct warm_boxes *n = g->warm_boxes;
     if (!n || !json_array_size(ask->path) || !same_limits(ask->limits, &n->limits))
         return NULL;
     struct family *f = family_of(n, ask->owner, ask->environment);
@@ -348,14 +348,14 @@ struct live_box *nursery_take(struct gate *g, const struct nursery_ask *ask)
         json_decref(f->path);
         f->path = json_incref((json_t *)ask->path);
     }
-    nursery_tick_in(n, NURSERY_SOON_MS);
+    warm_boxes_tick_in(n, WARM_BOXES_SOON_MS);
     return take_ready(f, ask);
 }
 
-void nursery_learn(struct gate *g, const char *owner, const char *environment,
+void warm_boxes_learn(struct gate *g, const char *owner, const char *environment,
                    const json_t *imports)
 {
-    struct nursery *n = g->nursery;
+    struct warm_boxes *n = g->warm_boxes;
     struct family *f = n && json_array_size(imports) ? find_family(n, owner, environment) : NULL;
     if (!f)
         return;
@@ -368,33 +368,33 @@ void nursery_learn(struct gate *g, const char *owner, const char *environment,
     f->unsaved |= !json_equal(before, after);
     json_decref(before);
     json_decref(after);
-    nursery_tick_in(n, NURSERY_SOON_MS);
+    warm_boxes_tick_in(n, WARM_BOXES_SOON_MS);
 }
 
-void nursery_changed(struct gate *g)
+void warm_boxes_changed(struct gate *g)
 {
-    struct nursery *n = g->nursery;
+    struct warm_boxes *n = g->warm_boxes;
     if (!n || TAILQ_EMPTY(&n->families))
         return;
     n->changed = true;
-    nursery_tick_in(n, 0);
+    warm_boxes_tick_in(n, 0);
 }
 
-void nursery_forget(struct gate *g, const char *owner, const char *environment)
+void warm_boxes_forget(struct gate *g, const char *owner, const char *environment)
 {
-    struct nursery *n = g->nursery;
+    struct warm_boxes *n = g->warm_boxes;
     struct family *f = n ? find_family(n, owner, environment) : NULL;
     if (!f)
         return;
-    nursling_drop_all(f);
+    warm_box_drop_all(f);
     f->unsaved = false;
     family_free(f);
 }
 
-int nursery_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
+int warm_boxes_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
                     struct err *e)
 {
-    struct nursery *n = g->nursery;
+    struct warm_boxes *n = g->warm_boxes;
     struct env_db *db = g->envs ? g->envs->db : NULL;
     struct preload p = {0};
     struct family *f = n ? find_family(n, owner, environment) : NULL;
@@ -417,20 +417,20 @@ int nursery_declare(struct gate *g, const char *owner, const char *environment, 
         f->wants += f->wants == 0;
         f->wanted_ms = clock_ms();
         f->network = network_wants(g, owner, NULL);
-        nursery_changed(g);
+        warm_boxes_changed(g);
     }
     json_decref(said);
     preload_clear(&p);
     return r;
 }
 
-void nursery_describe(struct gate *g, const char *owner, const char *environment, json_t *shown)
+void warm_boxes_describe(struct gate *g, const char *owner, const char *environment, json_t *shown)
 {
-    struct nursery *n = g->nursery;
+    struct warm_boxes *n = g->warm_boxes;
     struct env_db *db = g->envs ? g->envs->db : NULL;
     struct family *f = n ? find_family(n, owner, environment) : NULL;
     struct preload p = {0};
-    struct nursling *b;
+    struct warm_box *b;
     unsigned ready = 0;
     uint64_t bytes = 0;
     if (f)
@@ -441,8 +441,8 @@ void nursery_describe(struct gate *g, const char *owner, const char *environment
     preload_read(&p, said);
     json_decref(said);
     for (b = f ? TAILQ_FIRST(&f->boxes) : NULL; b; b = TAILQ_NEXT(b, list)) {
-        ready += b->stage == NURSLING_READY;
-        bytes += b->stage == NURSLING_READY ? b->bytes : 0;
+        ready += b->stage == WARM_BOX_READY;
+        bytes += b->stage == WARM_BOX_READY ? b->bytes : 0;
     }
     (void)json_object_set_new(shown, "preload",
                               p.declared ? json_incref(p.declared) : json_array());
@@ -456,14 +456,14 @@ void nursery_describe(struct gate *g, const char *owner, const char *environment
 
 // ---- the beginning and the end ------------------------------------------------------------------
 
-void nursery_open(struct gate *g)
+void warm_boxes_open(struct gate *g)
 {
     const struct config *c = g->facts->config;
     // Under a policy of its own the server's code is looked at before it may import: nothing is
     // imported ahead.
     if (!c->warm_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
         return;
-    struct nursery *n = calloc(1, sizeof *n);
+    struct warm_boxes *n = calloc(1, sizeof *n);
     if (!n || !(n->tick = evtimer_new(g->base, on_tick, n))) {
         free(n);
         log_line(LOG_WARN, "no memory for boxes that import packages ahead");
@@ -473,16 +473,16 @@ void nursery_open(struct gate *g)
     n->config = c;
     n->limits = keeper_limits(c);
     TAILQ_INIT(&n->families);
-    g->nursery = n;
+    g->warm_boxes = n;
 }
 
-void nursery_close(struct gate *g)
+void warm_boxes_close(struct gate *g)
 {
-    struct nursery *n = TAKE_PTR(g->nursery);
+    struct warm_boxes *n = TAKE_PTR(g->warm_boxes);
     if (!n)
         return;
     for (struct family *f; (f = TAILQ_FIRST(&n->families));) {
-        nursling_drop_all(f);
+        warm_box_drop_all(f);
         f->unsaved |= f->counted && f->loaded;
         family_free(f);
     }

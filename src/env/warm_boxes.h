@@ -32,14 +32,14 @@
 
 struct gate;
 struct live_box;
-struct nursery;
+struct warm_boxes;
 
-// Sets g->nursery, unless the configuration wants none.  Without memory for it there is none
+// Sets g->warm_boxes, unless the configuration wants none.  Without memory for it there is none
 // either.
-void nursery_open(struct gate *g);
-void nursery_close(struct gate *g);
+void warm_boxes_open(struct gate *g);
+void warm_boxes_close(struct gate *g);
 
-struct nursery_ask {
+struct warm_box_ask {
     const char *owner, *environment;
     const json_t
         *path; // of the environment, as envs_path() says; NULL: there is nothing to import ahead
@@ -49,23 +49,23 @@ struct nursery_ask {
 
 // Somebody is about to run code in this environment.  A box that is ready for it, which is the
 // caller's from here on and known to the link; NULL: there is none, and the next one may find one.
-struct live_box *nursery_take(struct gate *g, const struct nursery_ask *ask);
+struct live_box *warm_boxes_take(struct gate *g, const struct warm_box_ask *ask);
 
 // What a run in it has imported: what its runner reports, hostile; NULL: nothing.
-void nursery_learn(struct gate *g, const char *owner, const char *environment,
+void warm_boxes_learn(struct gate *g, const char *owner, const char *environment,
                    const json_t *imports);
 
 // Some environment has changed, or is gone: boxes that are not as it is now go.
-void nursery_changed(struct gate *g);
+void warm_boxes_changed(struct gate *g);
 
 // This environment is gone, with all that was learned of it.
-void nursery_forget(struct gate *g, const char *owner, const char *environment);
+void warm_boxes_forget(struct gate *g, const char *owner, const char *environment);
 
 // Declares modules for an environment: `names` is what preload_check() made.  A box is made for it
 // when it has packages.
-int nursery_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
+int warm_boxes_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
                     struct err *e);
 // Adds "preload", "learned" and "warm" to what is shown of an environment.
-void nursery_describe(struct gate *g, const char *owner, const char *environment, json_t *shown);
+void warm_boxes_describe(struct gate *g, const char *owner, const char *environment, json_t *shown);
 
 #endif

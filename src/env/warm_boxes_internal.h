@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursery_kit: what nursery.c (environments, and how many boxes there are) and nursling.c (the life
+// warm_boxes_kit: what nursery.c (environments, and how many boxes there are) and warm_box.c (the life
 // of one box) share.  Nobody else includes it.
 
 #ifndef CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
@@ -17,20 +17,20 @@
 #include "run/link.h"
 #include "run/live.h"
 
-enum { NURSERY_REASON_MAX = 200, NURSERY_SOON_MS = 5 }; // soon: its client has the first word
+enum { WARM_BOXES_REASON_MAX = 200, WARM_BOXES_SOON_MS = 5 }; // soon: its client has the first word
 
-enum nursling_stage {
-    NURSLING_ORDERED,   // a box was asked for
-    NURSLING_WARMING,   // its runner imports the modules
-    NURSLING_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one
+enum warm_box_stage {
+    WARM_BOX_REQUESTED,   // a box was asked for
+    WARM_BOX_WARMING,   // its runner imports the modules
+    WARM_BOX_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one
                         // that is idle
-    NURSLING_READY,     // it waits
+    WARM_BOX_READY,     // it waits
 };
 
-struct nursling {
+struct warm_box {
     struct family *family;
-    enum nursling_stage stage;
-    struct link_order order;
+    enum warm_box_stage stage;
+    struct link_request box_request;
     struct live_box *box;
     json_t *path, *names; // what it was warmed with
     bool network;
@@ -39,15 +39,15 @@ struct nursling {
     bool asked;       // the keeper, what it has in memory now
     char *meta;       // lent to live_send()
     struct event *timer;
-    TAILQ_ENTRY(nursling) list;
+    TAILQ_ENTRY(warm_box) list;
 };
 
-TAILQ_HEAD(nursling_list, nursling);
+TAILQ_HEAD(warm_box_list, warm_box);
 TAILQ_HEAD(family_list, family);
 
 // The boxes of one environment, and what is known of it.
 struct family {
-    struct nursery *all;
+    struct warm_boxes *all;
     char owner[65], name[ENV_NAME_MAX + 1];
     json_t *path;
     bool network;
@@ -58,14 +58,14 @@ struct family {
     int64_t wanted_ms;
     int64_t rest_until_ms; // 0: it is not given up
     unsigned failures;
-    char reason[NURSERY_REASON_MAX];
+    char reason[WARM_BOXES_REASON_MAX];
     uint64_t box_bytes; // of the last one that was measured
-    struct nursling_list boxes;
+    struct warm_box_list boxes;
     unsigned count;
     TAILQ_ENTRY(family) list; // the one that was wanted last is the first
 };
 
-struct nursery {
+struct warm_boxes {
     struct gate *gate;
     const struct config *config;
     struct wire_limits limits;
@@ -78,15 +78,15 @@ struct nursery {
 };
 
 // nursery.c
-void nursery_tick_in(struct nursery *n, int64_t ms);
+void warm_boxes_tick_in(struct warm_boxes *n, int64_t ms);
 
-// nursling.c
-void nursling_make(struct family *f, json_t *names); // takes `names`
-void nursling_drop(struct nursling *b);
-void nursling_drop_all(struct family *f);
+// warm_box.c
+void warm_box_make(struct family *f, json_t *names); // takes `names`
+void warm_box_drop(struct warm_box *b);
+void warm_box_drop_all(struct family *f);
 // Is there something going on in it while it waits?  Then it is given up.
-void nursling_look(struct nursling *b);
+void warm_box_look(struct warm_box *b);
 // The caller's from here on; NULL: it prints without an end, or is deaf, and is gone now.
-struct live_box *nursling_take(struct nursling *b);
+struct live_box *warm_box_take(struct warm_box *b);
 
 #endif

@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 #include "config/code_policy.h"
 #include "env/warm_boxes.h"
 #include "exec/exec_input.h"
@@ -431,7 +431,7 @@ static void on_done(struct run *r)
     if (!x->error.message[0])
         x->error = r->error;
     if (w->layers)
-        nursery_learn(x->gate, x->owner, w->environment.name,
+        warm_boxes_learn(x->gate, x->owner, w->environment.name,
                       json_object_get(r->result, "imports"));
     w->lost = x->session_id[0] && !s;
     count_uncollected(x, r);
@@ -448,11 +448,11 @@ static void on_done(struct run *r)
     if (!x->error.message[0]) {
         result_judge(r, &x->result);
         if (!x->request.install) // else it is the server's own
-            tally_run(&x->gate->tally, r, &x->result);
+            counters_run(&x->gate->counters, r, &x->result);
         exec_hint_at_network(x, s);
         exec_hint_at_files(x);
     } else {
-        x->gate->tally.refused++;
+        x->gate->counters.refused++;
     }
     // SECURITY: nothing of the code, of what it printed or of its files is in the log, at any
     // level.
@@ -497,7 +497,7 @@ static struct session *find_session(struct exec *x)
         snprintf(plan.environment, sizeof plan.environment, "%s", q->environment);
     plan.limits.readonly |= q->limits.readonly;
     plan.policed = x->work->policy != NULL;
-    x->work->previous = session_epitaph(g, x->owner, q->session, &when_ms);
+    x->work->previous = session_why_ended(g, x->owner, q->session, &when_ms);
     x->work->opened = true;
     return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
 }
@@ -534,7 +534,7 @@ bool exec_begin(struct exec *x)
         return false;
     x->session = s;
     struct exec_meta m = {x->work->policy, x->work->layers, x->work->branch,
-                          policy_layer_path(x->gate, x->work->policy)};
+                          restricted_package_path(x->gate, x->work->policy)};
     x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
     json_decref(m.transformer);
     if (!x->work->meta) {
@@ -559,7 +559,7 @@ bool exec_begin(struct exec *x)
         .network = x->network,
         .policed = x->work->policy != NULL,
         .wheels = q->install && x->gate->facts->config->find_links[0],
-        .nursery = exec_ask_nursery(x, s, x->work->layers, x->work->policy, &x->work->environment),
+        .warm_box = exec_warm_box_ask(x, s, x->work->layers, x->work->policy, &x->work->environment),
         .on_box = on_box,
         .on_answer = on_answer,
         .on_output = q->on_output ? exec_on_output : NULL,
@@ -618,7 +618,7 @@ struct exec *exec_start(struct gate *g, struct exec_request *request)
     if (wait > 0 || (wait == 0 && exec_begin(x)))
         return x;
     // Not on_done from here: the caller does not have it yet.
-    g->tally.refused++;
+    g->counters.refused++;
     if (!exec_end_soon(x)) {
         exec_free(x);
         return NULL;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 #include "env/envs.h"
 
 #define MARKER "# /// script"
@@ -88,7 +88,7 @@ void exec_free_packages(struct exec *x)
     if (p->wait)
         envs_need_cancel(p->wait);
     if (p->layer)
-        policy_layer_cancel(p->layer);
+        restricted_package_cancel(p->layer);
     if (p->reader)
         abandon(p->reader);
     for (size_t i = 0; i < ARRAY_LEN(p->texts); i++)
@@ -319,11 +319,11 @@ int exec_wait_for_packages(struct exec *x)
     const struct exec_request *q = &x->request;
     if (q->plain || q->action != EXEC_RUN)
         return 0;
-    if (!policy_layer_is_awaited(x->gate, q->policy))
+    if (!restricted_package_is_awaited(x->gate, q->policy))
         return wait_for_own(x);
     struct exec_packages *p = begin_waiting(x);
     if (p)
-        p->layer = policy_layer_wait(x->gate, on_layer, x);
+        p->layer = restricted_package_wait(x->gate, on_layer, x);
     return p && p->layer ? 1 : no_memory(&x->error);
 }
 
@@ -333,7 +333,7 @@ bool exec_cancel_packages(struct exec *x)
     if (!p->wait && !p->reader && !p->layer)
         return false;
     if (p->layer)
-        policy_layer_cancel(TAKE_PTR(p->layer));
+        restricted_package_cancel(TAKE_PTR(p->layer));
     if (p->wait)
         envs_need_cancel(TAKE_PTR(p->wait));
     if (p->reader)
@@ -385,13 +385,13 @@ int exec_find_path(struct exec *x, struct session *s, json_t **ret)
     return 0;
 }
 
-const struct nursery_ask *exec_ask_nursery(const struct exec *x, const struct session *s,
+const struct warm_box_ask *exec_warm_box_ask(const struct exec *x, const struct session *s,
                                            const json_t *path, const json_t *policy,
                                            struct exec_environment *ret)
 {
     snprintf(ret->name, sizeof ret->name, "%s",
              shown(s ? s->plan.environment : x->request.environment));
-    ret->ask = (struct nursery_ask){.owner = x->owner,
+    ret->ask = (struct warm_box_ask){.owner = x->owner,
                                     .environment = ret->name,
                                     .path = path,
                                     .limits = &x->request.limits,

@@ -29,9 +29,9 @@ int exec_find_path(struct exec *x, struct session *s, json_t **ret);
 // other.
 struct exec_environment {
     char name[SESSION_ENVIRONMENT_MAX + 1];
-    struct nursery_ask ask;
+    struct warm_box_ask ask;
 };
-const struct nursery_ask *exec_ask_nursery(const struct exec *x, const struct session *s,
+const struct warm_box_ask *exec_warm_box_ask(const struct exec *x, const struct session *s,
                                            const json_t *path, const json_t *policy,
                                            struct exec_environment *ret);
 

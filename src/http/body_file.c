@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // spool: see spool.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and written,
-// never looked at; the file has no name, and its room is bounded by the caller and by SPOOLS_MAX.
+// never looked at; the file has no name, and its room is bounded by the caller and by BODY_FILES_MAX.
 
 #include "http/body_file.h"
 
@@ -38,21 +38,21 @@ static void release_head(struct conn *c)
         evbuffer_free(plain);
 }
 
-void spool_take(struct conn *c)
+void body_file_take(struct conn *c)
 {
     struct evbuffer *in = bufferevent_get_input(c->bev);
-    while (c->spool_left && evbuffer_get_length(in)) {
+    while (c->body_left && evbuffer_get_length(in)) {
         size_t n = evbuffer_get_length(in);
-        if (n > c->spool_left)
-            n = (size_t)c->spool_left;
-        int written = evbuffer_write_atmost(in, c->x->spool, (ev_ssize_t)n);
+        if (n > c->body_left)
+            n = (size_t)c->body_left;
+        int written = evbuffer_write_atmost(in, c->x->body_file, (ev_ssize_t)n);
         if (written <= 0) {
             conn_turn_down(c, 507, "disk_full", "there is no room to keep the body");
             return;
         }
-        c->spool_left -= (uint64_t)written;
+        c->body_left -= (uint64_t)written;
     }
-    if (c->spool_left == 0)
+    if (c->body_left == 0)
         release_head(c);
 }
 
@@ -61,21 +61,21 @@ void spool_take(struct conn *c)
 static bool has_place(const struct conn *c)
 {
     const struct conn *other;
-    unsigned own = 0, all = c->server->spools; // both with this one
+    unsigned own = 0, all = c->server->body_files; // both with this one
     TAILQ_FOREACH (other, &c->server->all, all)
-        own += other->x && other->x->spool >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
-    return own - 1 + all - 1 < SPOOLS_MAX;
+        own += other->x && other->x->body_file >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
+    return own - 1 + all - 1 < BODY_FILES_MAX;
 }
 
-int spool_begin(struct conn *c, const struct head *head, size_t n)
+int body_file_begin(struct conn *c, const struct head *head, size_t n)
 {
     struct exchange *p = c->x;
     uint64_t most = 0;
-    int fd = c->server->spool ? c->server->spool(&p->x, c->server->spool_argument, &most) : -1;
+    int fd = c->server->body_file ? c->server->body_file(&p->x, c->server->body_file_argument, &most) : -1;
     if (fd == -1)
         return 0;
-    p->spool = fd < 0 ? -1 : fd;
-    c->server->spools += fd >= 0; // exchange.c counts it off
+    p->body_file = fd < 0 ? -1 : fd;
+    c->server->body_files += fd >= 0; // exchange.c counts it off
     if (fd < 0 || !has_place(c) || !(c->head = evbuffer_new()) ||
         evbuffer_remove_buffer(bufferevent_get_input(c->bev), c->head, n) != (int)n)
         conn_turn_down(c, 503, "busy", "files cannot be taken now; try again later");
@@ -85,7 +85,7 @@ int spool_begin(struct conn *c, const struct head *head, size_t n)
     else if (head->length > most)
         conn_turn_down(c, 413, "body_too_large", "the file is larger than this server takes");
     else {
-        c->spool_left = head->length;
+        c->body_left = head->length;
         return 1;
     }
     if (c->head)

@@ -10,8 +10,8 @@
 
 // Does the body of this request go into a file?  1: it does, 0: no, -1: it was refused.  Its head
 // has `n` bytes.
-int spool_begin(struct conn *c, const struct head *head, size_t n);
+int body_file_begin(struct conn *c, const struct head *head, size_t n);
 // More of the body is here.
-void spool_take(struct conn *c);
+void body_file_take(struct conn *c);
 
 #endif

@@ -130,7 +130,7 @@ static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, v
 static void conn_free(struct conn *c)
 {
     struct http *h = c->server;
-    room_line(c, NULL);
+    evict_line(c, NULL);
     if (h->current == c)
         h->current = NULL;
     if (c->state == CONN_BUSY)
@@ -210,7 +210,7 @@ static void refuse(struct conn *c, const struct door_refusal *r, const struct ex
     _cleanup_free_ char *text =
         http_error_text(r->status, r->code, r->message, r->hint, p ? p->x.path : path, &type);
     int64_t now_ms = clock_ms();
-    room_leave(c);
+    evict_leave(c);
     c->state = CONN_REFUSED;
     bufferevent_setcb(c->bev, NULL, on_refusal_sent, on_refused_event, c);
     bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
@@ -306,7 +306,7 @@ static void read_chunks(struct conn *c)
 static void read_body(struct conn *c)
 {
     if (c->head)
-        spool_take(c);
+        body_file_take(c);
     else if (c->chunked)
         read_chunks(c);
     else if (evbuffer_get_length(bufferevent_get_input(c->bev)) >= c->need)
@@ -327,7 +327,7 @@ static void send_continue(struct conn *c)
 static void admit(struct conn *c, const struct exchange *p)
 {
     if (!p->options && !p->route->open)
-        room_admit(c);
+        evict_admit(c);
 }
 
 // A head of `n` bytes is here and well formed.
@@ -346,7 +346,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     c->chunked = head->chunked;
     c->chunks = (struct chunks){.max = h->config->body_bytes};
     c->chunked_seen = n;
-    int spools = 0;
+    int body_files = 0;
     bool here = !head->chunked && head->length <= have - n; // with its body, if it has one
     if (http_judge(h, p, head, &r) < 0) {
         // Of methods that it does not know libevent makes an answer of its own.
@@ -358,9 +358,9 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
             return;
         }
         *p->refusal = r;
-    } else if (admit(c, p), (spools = spool_begin(c, head, n)) < 0) {
+    } else if (admit(c, p), (body_files = body_file_begin(c, head, n)) < 0) {
         return;
-    } else if (spools) {
+    } else if (body_files) {
         ; // memory does not bound it
     } else if (!head->chunked && head->length > h->config->body_bytes) {
         refuse_large(c);
@@ -425,7 +425,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
         return;
     switch (c->state) {
     case CONN_IDLE:
-        room_leave(c);
+        evict_leave(c);
         c->state = CONN_HEAD;
         c->scan = (struct head_scan){0};
         watch(c, clock_ms());
@@ -485,7 +485,7 @@ static void become_idle(struct conn *c)
     c->skip_line = false;
     c->since_ms = clock_ms();
     if (c->known)
-        room_line(c, &h->idle);
+        evict_line(c, &h->idle);
     bufferevent_setwatermark(c->bev, EV_READ, SIZE_MAX, 0);
 }
 
@@ -503,7 +503,7 @@ static void on_complete(struct evhttp_request *ev, void *argument)
     if (early && (c->ahead = evbuffer_new())) {
         (void)evbuffer_remove_buffer(in, c->ahead, early);
         event_active(&c->wake, EV_READ, 0);
-        room_leave(c);
+        evict_leave(c);
     }
     if (h->stopping || c->close_after || (early && !c->ahead))
         (void)evhttp_add_header(evhttp_request_get_output_headers(ev), "Connection", "close");
@@ -636,7 +636,7 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
 
 static void make_room(struct http *h)
 {
-    struct conn *c = room_find(h);
+    struct conn *c = evict_find(h);
     if (!c || !c->ev)
         return;
     if (c->known || c->state == CONN_BUSY || c->state == CONN_REFUSED)
@@ -657,7 +657,7 @@ static bool is_unread(const struct conn *c)
 // its key already: then it is read first.
 static void keep_room(struct http *h)
 {
-    const struct conn *c = h->connections >= h->connections_max ? room_find(h) : NULL;
+    const struct conn *c = h->connections >= h->connections_max ? evict_find(h) : NULL;
     if (c && is_unread(c))
         http_pause(h, 0);
 }
@@ -688,7 +688,7 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
     h->connections++;
     c->accepted_ms = clock_ms();
     if (c->state == CONN_IDLE)
-        room_line(c, &h->strangers);
+        evict_line(c, &h->strangers);
     event_active(&c->wake, EV_READ, 0);
     keep_room(h);
     return bev;

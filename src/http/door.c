@@ -349,7 +349,7 @@ bool door_shows_all(const struct door *d, const char *owner)
 
 unsigned door_owners(const struct door *d)
 {
-    return d->token_keys ? PLACES_OWNERS_UNKNOWN : door_keys_owners(&d->keys);
+    return d->token_keys ? ADMISSION_OWNERS_UNKNOWN : door_keys_owners(&d->keys);
 }
 
 // ---- Host and Origin ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@
 
 enum { FRESH_MS = 1000 };
 
-void room_line(struct conn *c, struct conns *line)
+void evict_line(struct conn *c, struct conns *line)
 {
     if (c->in)
         TAILQ_REMOVE(c->in, c, line);
@@ -27,21 +27,21 @@ void room_line(struct conn *c, struct conns *line)
         TAILQ_INSERT_TAIL(line, c, line);
 }
 
-void room_leave(struct conn *c)
+void evict_leave(struct conn *c)
 {
     if (c->known)
-        room_line(c, NULL);
+        evict_line(c, NULL);
 }
 
-void room_admit(struct conn *c)
+void evict_admit(struct conn *c)
 {
     c->known = true;
-    room_line(c, NULL);
+    evict_line(c, NULL);
 }
 
 // A stranger of less than a second may be a client whose key is on its way: an idle connection goes
 // before it.
-struct conn *room_find(const struct http *h)
+struct conn *evict_find(const struct http *h)
 {
     struct conn *stranger = TAILQ_FIRST(&h->strangers), *idle = TAILQ_FIRST(&h->idle);
     int64_t before_ms = clock_ms() - FRESH_MS;

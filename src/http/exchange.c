@@ -31,7 +31,7 @@ struct exchange *exchange_new(struct conn *c)
     p->conn = c;
     p->x.server = c->server;
     p->x.query = "";
-    p->file = p->spool = -1;
+    p->file = p->body_file = -1;
     return p;
 }
 
@@ -43,9 +43,9 @@ void exchange_free(struct exchange *p)
     free(p->refusal);
     free(p->allow_headers);
     fd_close(&p->file);
-    if (p->spool >= 0)
-        p->x.server->spools--;
-    fd_close(&p->spool);
+    if (p->body_file >= 0)
+        p->x.server->body_files--;
+    fd_close(&p->body_file);
     if (p->x.on_end)
         p->x.on_end(p->x.end_argument);
     free(p);
@@ -111,11 +111,11 @@ const char *http_body(struct http_exchange *x, size_t *ret_length)
     return data ? data : "";
 }
 
-int http_spooled(struct http_exchange *x)
+int http_body_file(struct http_exchange *x)
 {
     struct exchange *p = private_of(x);
-    x->server->spools -= p->spool >= 0;
-    return TAKE_FD(p->spool);
+    x->server->body_files -= p->body_file >= 0;
+    return TAKE_FD(p->body_file);
 }
 
 void http_body_done(struct http_exchange *x)

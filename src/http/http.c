@@ -280,10 +280,10 @@ void http_add_routes(struct http *h, const struct http_route *routes)
         log_line(LOG_ERROR, "too many tables of routes"); // a mistake of the program
 }
 
-void http_set_spool(struct http *h, http_spool spool, void *argument)
+void http_set_body_file(struct http *h, http_open_body_file body_file, void *argument)
 {
-    h->spool = spool;
-    h->spool_argument = argument;
+    h->body_file = body_file;
+    h->body_file_argument = argument;
 }
 
 void http_set_methods(struct http *h, http_methods_of methods_of)
@@ -338,7 +338,7 @@ void http_count_answers(struct http *h, uint64_t *answers)
 
 void http_admit(const struct http_exchange *x)
 {
-    room_admit(((const struct exchange *)x)->conn); // x is its first member
+    evict_admit(((const struct exchange *)x)->conn); // x is its first member
 }
 
 void http_stop(struct http *h)

@@ -61,8 +61,8 @@ void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
 // For bodies that are too large for memory.  Asked when a head was let in: a file that the body is
 // written into (taken), and how many bytes it may have; -1: not this request, below: not now.
-typedef int (*http_spool)(const struct http_exchange *x, void *argument, uint64_t *ret_max);
-void http_set_spool(struct http *h, http_spool spool, void *argument);
+typedef int (*http_open_body_file)(const struct http_exchange *x, void *argument, uint64_t *ret_max);
+void http_set_body_file(struct http *h, http_open_body_file body_file, void *argument);
 // For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those
 // of its route.
 typedef unsigned (*http_methods_of)(const char *path, size_t length);
@@ -72,7 +72,7 @@ void http_set_methods(struct http *h, http_methods_of methods_of);
 void http_stop(struct http *h);
 unsigned http_exchanges(const struct http *h); // open ones
 void http_count_answers(struct http *h,
-                        uint64_t *answers); // by class, see tally.h; borrowed for good
+                        uint64_t *answers); // by class, see counters.h; borrowed for good
 void http_close(struct http *h);
 // Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure
 // what was in force stays.
@@ -94,7 +94,7 @@ const char *http_body(struct http_exchange *x, size_t *ret_length);
 void http_body_done(struct http_exchange *x);
 // The file with the body of a request that `spool` was said yes to: the caller's; -1: there is
 // none.
-int http_spooled(struct http_exchange *x);
+int http_body_file(struct http_exchange *x);
 // The request has shown a secret that is as good as a key: its connection is not closed to make
 // room for others.
 void http_admit(const struct http_exchange *x);

@@ -87,7 +87,7 @@ def preload(name):
 
 def has_transformer():
     """Does the interpreter have RestrictedPython? Else the gate gives boxes a layer with it: see
-    check/policy_layer.h. Looked for only: most boxes never need it."""
+    env/restricted_package.h. Looked for only: most boxes never need it."""
     try:
         places = PathFinder.find_spec("RestrictedPython").submodule_search_locations
         return any([os.path.exists(f"{place}/transformer.py") for place in places])

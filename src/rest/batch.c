@@ -326,7 +326,7 @@ static bool start(struct slot *s)
 // Batches of a key leave it a quarter of its places for other calls.
 static bool has_place(const struct batch *b)
 {
-    unsigned runs = places_most(b->call->rest->gate), others = runs / 4 ? runs / 4 : 1, own = 0;
+    unsigned runs = admission_most(b->call->rest->gate), others = runs / 4 ? runs / 4 : 1, own = 0;
     const struct batch *other;
     TAILQ_FOREACH (other, &b->all->list, list)
         own += strcmp(other->call->owner, b->call->owner) == 0 ? other->running : 0;

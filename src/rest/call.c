@@ -212,7 +212,7 @@ void rest_fail_session(struct rest_call *c, const char *text, const struct err *
 {
     int64_t when_ms = 0;
     char when[TEXT_TIME_MAX];
-    enum session_end end = session_epitaph(c->rest->gate, c->owner, text, &when_ms);
+    enum session_end end = session_why_ended(c->rest->gate, c->owner, text, &when_ms);
     if (end == SESSION_OPEN) {
         rest_fail_err(c, e);
         return;

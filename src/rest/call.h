@@ -93,7 +93,7 @@ struct rest_call {
 
 void rest_handle(struct http_exchange *x, void *mount); // every route: of a struct rest_mount
 // Of bodies that go into a file; for http.h.
-int rest_spool(const struct http_exchange *x, void *rest, uint64_t *ret_max);
+int rest_body_file(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);
 void rest_download_free(struct rest_download *d);
 void rest_free(struct rest_call *c);

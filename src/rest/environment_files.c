@@ -108,7 +108,7 @@ void rest_export_environment(struct rest_call *c)
 
 // ---- in -----------------------------------------------------------------------------------------
 
-int rest_spool(const struct http_exchange *x, void *argument, uint64_t *ret_max)
+int rest_body_file(const struct http_exchange *x, void *argument, uint64_t *ret_max)
 {
     static const char before[] = REST_BASE "/environments/", after[] = "/import";
     struct rest *rest = argument;
@@ -145,12 +145,12 @@ void rest_import_environment(struct rest_call *c)
     int stream = read_switch(c, "stream");
     if (stream < 0 || rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
         return;
-    _cleanup_close_ int fd = http_spooled(c->x);
-    if (fd < 0) { // the path was written in another way than rest_spool() knows
+    _cleanup_close_ int fd = http_body_file(c->x);
+    if (fd < 0) { // the path was written in another way than rest_body_file() knows
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "send the file as the body",
                   "there is no file");
         return;
     }
-    struct env_order order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
+    struct install_request order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
     rest_start_job(c, &order, stream, wait_ms);
 }

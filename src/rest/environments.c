@@ -146,7 +146,7 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
         rest_fail_err(c, &e);
 }
 
-void rest_start_job(struct rest_call *c, struct env_order *order, bool stream, uint64_t wait_ms)
+void rest_start_job(struct rest_call *c, struct install_request *order, bool stream, uint64_t wait_ms)
 {
     struct err e;
     struct rest_job *j = job_new(c);
@@ -159,7 +159,7 @@ void rest_start_job(struct rest_call *c, struct env_order *order, bool stream, u
     order->on_progress = on_progress;
     order->on_done = on_done;
     order->argument = c;
-    j->job = envs_order(gate_of(c), order, &e);
+    j->job = envs_install(gate_of(c), order, &e);
     j->starting = false;
     if (!j->job) {
         rest_fail_err(c, &e);
@@ -175,7 +175,7 @@ void rest_start_job(struct rest_call *c, struct env_order *order, bool stream, u
         set_timer(c, wait_ms, on_waited);
 }
 
-static void start(struct rest_call *c, struct env_order *order)
+static void start(struct rest_call *c, struct install_request *order)
 {
     rest_start_job(c, order, json_is_true(field_get(c->body, "stream", NULL)),
                    field_ms(c->body, "wait", WAIT_MS));
@@ -203,7 +203,7 @@ static void install(struct rest_call *c, const char *name, bool fresh)
         json_decref(packages);
         return;
     }
-    struct env_order order = {
+    struct install_request order = {
         .change = ENV_INSTALL,
         .name = name,
         .fresh = fresh,
@@ -245,7 +245,7 @@ void rest_uninstall(struct rest_call *c)
         rest_fail_err(c, &e);
         return;
     }
-    struct env_order order = {
+    struct install_request order = {
         .change = some ? ENV_UNINSTALL : ENV_RESET, .name = c->id, .requirements = list};
     start(c, &order);
     json_decref(list);
@@ -389,7 +389,7 @@ static int create(struct rest_call *c, json_t *preload, struct err *e)
     struct err ignored;
     if (envs_create(g, c->owner, c->id, field_text(c->body, "python", NULL), e) < 0)
         return -1;
-    if (!preload || nursery_declare(g, c->owner, c->id, preload, e) >= 0)
+    if (!preload || warm_boxes_declare(g, c->owner, c->id, preload, e) >= 0)
         return 0;
     (void)envs_delete(g, c->owner, c->id, &ignored);
     return -1;

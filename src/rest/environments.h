@@ -26,7 +26,7 @@ void rest_export_environment(struct rest_call *c);
 void rest_import_environment(struct rest_call *c);
 
 // A change of an environment that the answer is about.
-struct env_order;
-void rest_start_job(struct rest_call *c, struct env_order *order, bool stream, uint64_t wait_ms);
+struct install_request;
+void rest_start_job(struct rest_call *c, struct install_request *order, bool stream, uint64_t wait_ms);
 
 #endif

@@ -41,7 +41,7 @@ static void number(FILE *f, const char *name, const char *type, const char *help
     fprintf(f, "constrictor_%s %.15g\n", name, value);
 }
 
-static void write_runs(FILE *f, const struct tally *t)
+static void write_runs(FILE *f, const struct counters *t)
 {
     head(f, "runs_total", "counter", "Runs that are over, by verdict.");
     for (int v = 0; v < VERDICT_MAX; v++)
@@ -49,10 +49,10 @@ static void write_runs(FILE *f, const struct tally *t)
                 result_verdict_name((enum verdict)v), t->verdicts[v]);
     head(f, "run_seconds", "histogram", "Time of runs from their box to their end.");
     uint64_t sum = 0;
-    for (int i = 0; i < TALLY_BUCKETS; i++) {
+    for (int i = 0; i < COUNTERS_BUCKETS; i++) {
         sum += t->buckets[i];
-        if (i < TALLY_BUCKETS - 1)
-            fprintf(f, "constrictor_run_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", tally_bounds_s[i],
+        if (i < COUNTERS_BUCKETS - 1)
+            fprintf(f, "constrictor_run_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", counters_bounds_s[i],
                     sum);
         else
             fprintf(f, "constrictor_run_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", sum);
@@ -78,12 +78,12 @@ static void write_state(FILE *f, const struct gate *g)
            g->sessions ? (double)sessions_count(g, NULL) : 0);
     number(f, "runs_active", "gauge", "Runs whose end is awaited.", g->running);
     number(f, "queue_length", "gauge", "Runs that are held back until there is room.",
-           g->held_count);
+           g->deferred_count);
     head(f, "http_answers_total", "counter", "Requests by the class of their answer.");
-    static const char *const classes[TALLY_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    for (int i = 0; i < TALLY_CLASSES; i++)
+    static const char *const classes[COUNTERS_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    for (int i = 0; i < COUNTERS_CLASSES; i++)
         fprintf(f, "constrictor_http_answers_total{class=\"%s\"} %" PRIu64 "\n", classes[i],
-                g->tally.answers[i]);
+                g->counters.answers[i]);
 }
 
 // NULL: the keeper said nothing.
@@ -108,7 +108,7 @@ static void answer(struct http_exchange *x, const struct wire_status_reply *m)
     if (f) {
         write_state(f, metrics.gate);
         write_boxes(f, m);
-        write_runs(f, &metrics.gate->tally);
+        write_runs(f, &metrics.gate->counters);
     }
     if (!f || fclose(f) != 0)
         http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
@@ -178,7 +178,7 @@ void rest_metrics_open(struct gate *g, struct http *h)
     metrics.since_ms = clock_ms();
     metrics.late = evtimer_new(g->base, on_late, NULL);
     g->link.on_status = on_status;
-    http_count_answers(h, g->tally.answers);
+    http_count_answers(h, g->counters.answers);
     http_add_routes(h, routes);
 }
 

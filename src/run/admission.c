@@ -11,10 +11,10 @@
 
 #include "run/gate.h"
 
-struct place_holder {
+struct admitted {
     char owner[65];
     unsigned count;
-    LIST_ENTRY(place_holder) list;
+    LIST_ENTRY(admitted) list;
 };
 
 // The places that only owners below their share get.
@@ -31,24 +31,24 @@ static unsigned share_of(const struct gate *g)
     return share ? share : 1;
 }
 
-unsigned places_most(const struct gate *g)
+unsigned admission_most(const struct gate *g)
 {
     return g->runs_max - last_quarter(g);
 }
 
-static struct place_holder *find(const struct gate *g, const char *owner)
+static struct admitted *find(const struct gate *g, const char *owner)
 {
-    struct place_holder *p;
+    struct admitted *p;
     LIST_FOREACH (p, &g->holders, list)
         if (strcmp(p->owner, owner) == 0)
             return p;
     return NULL;
 }
 
-int places_check(const struct gate *g, const char *owner, struct err *e)
+int admission_check(const struct gate *g, const char *owner, struct err *e)
 {
-    const struct place_holder *p = find(g, owner);
-    unsigned used = g->places, count = p ? p->count : 0;
+    const struct admitted *p = find(g, owner);
+    unsigned used = g->admitted, count = p ? p->count : 0;
     if (!g->runs_max)
         return 0;
     if (used >= g->runs_max)
@@ -63,12 +63,12 @@ int places_check(const struct gate *g, const char *owner, struct err *e)
                    count);
 }
 
-int places_take(struct gate *g, const char *owner, struct place_holder **ret, struct err *e)
+int admission_take(struct gate *g, const char *owner, struct admitted **ret, struct err *e)
 {
-    int r = places_check(g, owner, e);
+    int r = admission_check(g, owner, e);
     if (r < 0)
         return r;
-    struct place_holder *p = find(g, owner);
+    struct admitted *p = find(g, owner);
     if (!p) {
         p = calloc(1, sizeof *p);
         if (!p)
@@ -77,18 +77,18 @@ int places_take(struct gate *g, const char *owner, struct place_holder **ret, st
         LIST_INSERT_HEAD(&g->holders, p, list);
     }
     p->count++;
-    g->places++;
+    g->admitted++;
     *ret = p;
     return 0;
 }
 
-void places_return(struct gate *g, struct place_holder **p)
+void admission_return(struct gate *g, struct admitted **p)
 {
-    struct place_holder *holder = *p;
+    struct admitted *holder = *p;
     *p = NULL;
     if (!holder)
         return;
-    g->places--;
+    g->admitted--;
     if (--holder->count)
         return;
     LIST_REMOVE(holder, list);

@@ -21,18 +21,18 @@
 #include "base/err.h"
 
 struct gate;
-struct place_holder; // an owner that has places
+struct admitted; // an owner that has places
 
-enum { PLACES_OWNERS_UNKNOWN = INT_MAX }; // gate->owners: tokens are taken
+enum { ADMISSION_OWNERS_UNKNOWN = INT_MAX }; // gate->owners: tokens are taken
 
 // Takes a place.  0, or ERR_BUSY and `e`.  `owner` may be "": the gate's own, which has no share.
-int places_take(struct gate *g, const char *owner, struct place_holder **ret, struct err *e);
-void places_return(struct gate *g, struct place_holder **p); // may be NULL
+int admission_take(struct gate *g, const char *owner, struct admitted **ret, struct err *e);
+void admission_return(struct gate *g, struct admitted **p); // may be NULL
 
 // Would it get one?
-int places_check(const struct gate *g, const char *owner, struct err *e);
+int admission_check(const struct gate *g, const char *owner, struct err *e);
 
 // The most places that one owner can have; 0: there is no bound.
-unsigned places_most(const struct gate *g);
+unsigned admission_most(const struct gate *g);
 
 #endif

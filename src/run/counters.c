@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tally: see tally.h.  Runs in the gate; touches nothing but its arguments.
+// counters: see counters.h.  Runs in the gate; touches nothing but its arguments.
 
 #include "run/counters.h"
 
 #include "run/result.h"
 
-_Static_assert((int)VERDICT_MAX <= (int)TALLY_VERDICTS, "a place for each verdict");
+_Static_assert((int)VERDICT_MAX <= (int)COUNTERS_VERDICTS, "a place for each verdict");
 
-const double tally_bounds_s[TALLY_BUCKETS - 1] = {0.001, 0.0025, 0.005, 0.01, 0.05, 0.1,
+const double counters_bounds_s[COUNTERS_BUCKETS - 1] = {0.001, 0.0025, 0.005, 0.01, 0.05, 0.1,
                                                   0.5,   1,      5,     15,   60};
 
-void tally_run(struct tally *t, const struct run *r, const struct result *result)
+void counters_run(struct counters *t, const struct run *r, const struct result *result)
 {
     uint64_t box_us = r->t_box_us ? r->t_box_us : r->t_end_us;
     uint64_t took_us = r->t_end_us - box_us;
     unsigned i = 0;
-    while (i < TALLY_BUCKETS - 1 && (double)took_us / 1e6 > tally_bounds_s[i])
+    while (i < COUNTERS_BUCKETS - 1 && (double)took_us / 1e6 > counters_bounds_s[i])
         i++;
     t->buckets[i]++;
     t->verdicts[result->verdict]++;

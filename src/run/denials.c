@@ -13,9 +13,9 @@ static void add(uint64_t *to, uint64_t count)
     *to = count > (uint64_t)INT64_MAX - *to ? (uint64_t)INT64_MAX : *to + count;
 }
 
-void refusals_note(struct refusals **all, const struct wire_denied *m)
+void denials_note(struct denials **all, const struct wire_denied *m)
 {
-    struct refusals *a = *all;
+    struct denials *a = *all;
     if (!a)
         a = *all = calloc(1, sizeof *a);
     if (!a)
@@ -29,7 +29,7 @@ void refusals_note(struct refusals **all, const struct wire_denied *m)
             add(&a->rows[i].count, m->count);
             return;
         }
-    if (a->count == REFUSALS_MAX) {
+    if (a->count == DENIALS_MAX) {
         add(&a->omitted, m->count);
         return;
     }
@@ -39,7 +39,7 @@ void refusals_note(struct refusals **all, const struct wire_denied *m)
     add(&a->rows[a->count++].count, m->count);
 }
 
-json_t *refusals_events(const struct refusals *all)
+json_t *denials_events(const struct denials *all)
 {
     json_t *events = json_array();
     for (unsigned i = 0; all && i < all->count; i++) {

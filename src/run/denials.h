@@ -12,22 +12,22 @@
 
 #include "wire/wire.h"
 
-enum { REFUSALS_MAX = 32 }; // different ones of a run
+enum { DENIALS_MAX = 32 }; // different ones of a run
 
-struct refusals {
+struct denials {
     unsigned count;
     uint64_t omitted; // calls for which there was no row
     struct {
         int32_t nr;
         uint32_t detail;
         uint64_t count;
-    } rows[REFUSALS_MAX];
+    } rows[DENIALS_MAX];
 };
 
 // Adds it; `*all` is made with the first.  Without memory it is lost: it was denied all the same.
-void refusals_note(struct refusals **all, const struct wire_denied *m);
+void denials_note(struct denials **all, const struct wire_denied *m);
 
 // As events of the layer "seccomp", for events.c: new, or NULL.
-json_t *refusals_events(const struct refusals *all);
+json_t *denials_events(const struct denials *all);
 
 #endif

@@ -265,9 +265,9 @@ int events_add(json_t *object, const struct run *r)
     // The broker's and the kernel's first: they know, and the code only says.
     uint64_t omitted =
         u ? network_run_omitted(u) + events_take(events, network_run_events(u), false) : 0;
-    if (r->refusals) {
-        json_t *calls = refusals_events(r->refusals);
-        omitted += r->refusals->omitted + events_take(events, calls, false);
+    if (r->denials) {
+        json_t *calls = denials_events(r->denials);
+        omitted += r->denials->omitted + events_take(events, calls, false);
         json_decref(calls);
     }
     omitted += events_take(events, json_object_get(r->result, "security_events"), true);

@@ -27,7 +27,7 @@
 #include "box/filter.h"
 #include "box/landlock.h"
 #include "check/check.h"
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 #include "env/env_porter.h"
 #include "run/network.h"
 #include "run/run.h"
@@ -134,7 +134,7 @@ static void on_state(struct gate *g, enum keeper_state state)
     json_decref(g->environment);
     g->environment = NULL;
     g->own.state = state;
-    policy_layer_on_state(g);
+    restricted_package_on_state(g);
     if (g->on_state)
         g->on_state(g, g->argument);
 }
@@ -175,7 +175,7 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
 
 static void on_room(void *argument)
 {
-    run_send_held(argument);
+    run_send_deferred(argument);
 }
 
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e)
@@ -251,7 +251,7 @@ void gate_leave(struct gate *g)
     network_close(g);
     env_porter_close(g);
     checks_close(g);
-    policy_layer_close(g);
+    restricted_package_close(g);
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);

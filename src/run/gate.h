@@ -20,7 +20,7 @@
 
 struct artifact;
 TAILQ_HEAD(run_list, run);
-LIST_HEAD(place_holders, place_holder);
+LIST_HEAD(admitted_list, admitted);
 
 struct gate {
     struct event_base *base;
@@ -29,17 +29,17 @@ struct gate {
     unsigned running;  // runs whose answer is awaited
     unsigned begun;    // runs that were ever begun
     unsigned runs_max; // places.h: more are refused; 0: no bound but the link's
-    unsigned places;   // of them that are taken
+    unsigned admitted; // of them that were admitted
     unsigned owners;   // keys that the door lets in; 0: there is no key
-    struct place_holders holders;
-    struct run_list held; // runs that wait until the keeper is rid of what was cancelled
-    unsigned held_count;  // counted in `running` as well
+    struct admitted_list holders;
+    struct run_list deferred; // runs that wait until the keeper is rid of what was cancelled
+    unsigned deferred_count;  // counted in `running` as well
     struct keeper_facts own;
     struct interp *interp;           // owned, when it came later
     struct sessions *sessions;       // NULL: this gate has none
     struct network *network;         // NULL: nobody has any
     struct envs *envs;               // envs.h; NULL: there is only base
-    struct nursery *nursery;         // nursery.h; NULL: no box has anything imported ahead
+    struct warm_boxes *warm_boxes; // env/warm_boxes.h; NULL: no box has anything imported ahead
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     unsigned checking;               // sources that are looked at now
@@ -48,8 +48,8 @@ struct gate {
     const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
-    struct policy_layer *policy_layer; // NULL: nobody needed it yet
-    struct tally tally;
+    struct restricted_package *restricted_package; // NULL: nobody needed it yet
+    struct counters counters;
     struct err error;
     char report[WIRE_REPORT_MAX + 1];
     // There are boxes now, or why there are none; facts->state says which.  May be NULL.

@@ -59,16 +59,16 @@ void link_let_go(struct link *l, uint64_t box)
 }
 
 // Takes the ticket out of the table; NULL: nobody waits for it, or it is none.
-static struct link_order *take_ticket(struct link *l, uint64_t ticket, bool *ret_unwanted)
+static struct link_request *take_ticket(struct link *l, uint64_t ticket, bool *ret_unwanted)
 {
     size_t i = ticket % LINK_RUNS_MAX;
     *ret_unwanted = false;
     if (!ticket || l->by_ticket[i].ticket != ticket)
         return NULL;
-    struct link_order *o = l->by_ticket[i].order;
+    struct link_request *o = l->by_ticket[i].request;
     *ret_unwanted = !o;
     l->by_ticket[i].ticket = 0;
-    l->by_ticket[i].order = NULL;
+    l->by_ticket[i].request = NULL;
     l->free[l->free_count++] = (uint16_t)i;
     return o;
 }
@@ -77,7 +77,7 @@ static void on_box(struct link *l, const struct wire_box *m, const int *fds, siz
 {
     bool whole = m->box && count == 1 + (size_t)m->meter_fds, unwanted;
     l->by_box[m->box % LINK_BOX_SLOTS].told = m->told;
-    struct link_order *o = take_ticket(l, m->ticket, &unwanted);
+    struct link_request *o = take_ticket(l, m->ticket, &unwanted);
     if (o) {
         o->ticket = 0;
         o->on_box(o, m, whole ? fds : NULL);
@@ -129,7 +129,7 @@ static void on_denied(struct link *l, const struct wire_denied *m)
 {
     struct live_box *b = find_live(l, m->box);
     if (b && !b->late)
-        refusals_note(&b->refusals, m);
+        denials_note(&b->denials, m);
 }
 
 static void on_adopt(struct link *l, const struct wire_adopt *m, const int *fds, size_t count)
@@ -216,7 +216,7 @@ void link_close(struct link *l)
     fd_close(&l->sock);
 }
 
-int link_acquire(struct link *l, struct link_order *o, struct wire_acquire *m, struct err *e)
+int link_acquire(struct link *l, struct link_request *o, struct wire_acquire *m, struct err *e)
 {
     if (l->lost)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper is gone");
@@ -233,7 +233,7 @@ int link_acquire(struct link *l, struct link_order *o, struct wire_acquire *m, s
                        "ask the keeper for a box");
     l->free_count--;
     l->by_ticket[i].ticket = m->ticket;
-    l->by_ticket[i].order = o;
+    l->by_ticket[i].request = o;
     o->ticket = m->ticket;
     return 0;
 }
@@ -294,12 +294,12 @@ int link_measure_taken(struct link *l, uint64_t box)
     return send_surely(l, WIRE_MEASURE, &m);
 }
 
-void link_cancel(struct link *l, struct link_order *o)
+void link_cancel(struct link *l, struct link_request *o)
 {
     size_t i = o->ticket % LINK_RUNS_MAX;
-    if (o->ticket && l->by_ticket[i].ticket == o->ticket && l->by_ticket[i].order) {
+    if (o->ticket && l->by_ticket[i].ticket == o->ticket && l->by_ticket[i].request) {
         union wire_message m = {.cancel = {.ticket = o->ticket}};
-        l->by_ticket[i].order = NULL;
+        l->by_ticket[i].request = NULL;
         l->unwanted++;
         if (!l->lost)
             (void)send_surely(l, WIRE_CANCEL, &m);

@@ -16,11 +16,11 @@
 struct live_box;
 
 // Somebody who asked for a box: part of a run or of a session that is opened.
-struct link_order {
+struct link_request {
     uint64_t ticket; // 0: nothing is asked for
     // The answer: the descriptors of control, stdout, stderr, and those of the meter, all of them
     // taken; NULL: refused, see m.
-    void (*on_box)(struct link_order *o, const struct wire_box *m, const int *fds);
+    void (*on_box)(struct link_request *o, const struct wire_box *m, const int *fds);
 };
 
 enum { LINK_RUNS_MAX = 8192, LINK_BOX_SLOTS = 4096 };
@@ -33,11 +33,11 @@ struct link {
     uint64_t generation;
     uint32_t free_count;
     uint16_t free[LINK_RUNS_MAX];
-    // A place is taken until the keeper has answered: `order` is NULL when nobody waits for it any
+    // A place is taken until the keeper has answered: `request` is NULL when nobody waits for it any
     // more.
     struct {
         uint64_t ticket; // 0: free
-        struct link_order *order;
+        struct link_request *request;
     } by_ticket[LINK_RUNS_MAX];
     struct {
         uint64_t box;
@@ -45,7 +45,7 @@ struct link {
         bool unwanted; // it came for nobody and is on its way out
         bool told;     // as BOX said
     } by_box[LINK_BOX_SLOTS];
-    unsigned unwanted; // orders and boxes that cost the keeper something, and nobody waits for
+    unsigned unwanted; // requests and boxes that cost the keeper something, and nobody waits for
     void (*on_room)(void *argument); // there is one less of them
     void *room_argument;
     void (*on_status)(const struct wire_status_reply *m, void *argument);
@@ -65,10 +65,10 @@ int link_open(struct link *l, struct event_base *base, int sock, struct err *e);
 void link_close(struct link *l);
 
 // Asks for a box; the answer comes as on_box.  `m` has the limits filled in.
-int link_acquire(struct link *l, struct link_order *o, struct wire_acquire *m, struct err *e);
+int link_acquire(struct link *l, struct link_request *o, struct wire_acquire *m, struct err *e);
 // Nobody waits for it any more.  What was asked for is cancelled, and counts as unwanted until the
 // keeper is rid of it.
-void link_cancel(struct link *l, struct link_order *o);
+void link_cancel(struct link *l, struct link_request *o);
 
 // From now on news of the box go to this one; and to nobody any more.
 void link_hold(struct link *l, struct live_box *b);

@@ -392,7 +392,7 @@ void live_free(struct live_box *b)
     b->silent = true;
     b->user = NULL;
     meter_close(&b->meter);
-    free(TAKE_PTR(b->refusals));
+    free(TAKE_PTR(b->denials));
     scratch_fail_all(b);
     drop_frames(b);
     if (b->control_event)

@@ -61,7 +61,7 @@ struct live_box {
     struct meter meter;        // of a kept box, if there is one
     bool late;                 // the keeper's next measure was asked for by the owner before
     bool told;                 // what is denied in it is told of
-    struct refusals *refusals; // since the last run was done; NULL: none
+    struct denials *denials; // since the last run was done; NULL: none
     bool has_ended;
     bool silent; // it is gone, or said what no box says: nothing is read or sent any more
     bool *freed; // see struct live_guard

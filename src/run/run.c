@@ -52,18 +52,18 @@ static bool set_timer(struct run *r, uint64_t ms, event_callback_fn call)
 // ---- the end ------------------------------------------------------------------------------------
 
 // What was denied in it is this run's, also what threads of earlier runs tried meanwhile.
-static void take_refusals(struct run *r)
+static void take_denials(struct run *r)
 {
-    if (!r->box || r->refusals)
+    if (!r->box || r->denials)
         return;
     r->told = r->box->told;
-    r->refusals = TAKE_PTR(r->box->refusals);
+    r->denials = TAKE_PTR(r->box->denials);
 }
 
 static void drop_box(struct run *r)
 {
     struct live_box *b = r->box;
-    take_refusals(r);
+    take_denials(r);
     r->box = NULL;
     if (!b || r->request.session)
         return; // the session's
@@ -77,7 +77,7 @@ static void settled(void *argument)
     struct run *r = argument;
     r->state = RUN_DONE;
     r->gate->running--;
-    places_return(r->gate, &r->place);
+    admission_return(r->gate, &r->place);
     r->request.on_done(r); // may free r
 }
 
@@ -212,7 +212,7 @@ static bool is_short(struct run *r)
     bool went_well = json_is_integer(code) && json_integer_value(code) == 0 &&
                      !json_is_object(json_object_get(r->result, "error"));
     if (r->watched || r->soft != END_OWN || r->end == END_OUTPUT || !went_well || r->box->silent ||
-        r->box->refusals || // the keeper has counted them
+        r->box->denials || // the keeper has counted them
         !meter_read(m, &r->box->limits, &r->ended.usage))
         return false;
     m->unseen_us += r->ended.usage.cpu_user_us + r->ended.usage.cpu_system_us;
@@ -291,7 +291,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     r->state = RUN_ENDING;
     network_settle(r->request.network); // before the session forgets its box
     live_read(b);                       // output, an EXIT or RESULT may still be unread
-    take_refusals(r);
+    take_denials(r);
     if (r->request.session) {
         r->has_turn = false;
         session_box_ended(r->request.session, r);
@@ -431,9 +431,9 @@ void run_enter(struct run *r, struct live_box *b)
     begin(r, b);
 }
 
-static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
-    struct run *r = (struct run *)((char *)o - offsetof(struct run, order));
+    struct run *r = (struct run *)((char *)o - offsetof(struct run, box_request));
     stop_timer(r);
     if (!fds) {
         err_set(&r->error, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
@@ -474,27 +474,27 @@ static void fail_soon(evutil_socket_t fd, short what, void *argument)
 static void hold(struct run *r)
 {
     struct gate *g = r->gate;
-    if (!g->held_count)
-        TAILQ_INIT(&g->held);
-    TAILQ_INSERT_TAIL(&g->held, r, list);
-    g->held_count++;
-    r->held = true;
+    if (!g->deferred_count)
+        TAILQ_INIT(&g->deferred);
+    TAILQ_INSERT_TAIL(&g->deferred, r, list);
+    g->deferred_count++;
+    r->deferred = true;
 }
 
 static void unhold(struct run *r)
 {
-    if (!r->held)
+    if (!r->deferred)
         return;
-    TAILQ_REMOVE(&r->gate->held, r, list);
-    r->gate->held_count--;
-    r->held = false;
+    TAILQ_REMOVE(&r->gate->deferred, r, list);
+    r->gate->deferred_count--;
+    r->deferred = false;
 }
 
 // Nobody wants it any more, wherever it waits.
 static void leave_queue(struct run *r)
 {
     unhold(r);
-    link_cancel(&r->gate->link, &r->order);
+    link_cancel(&r->gate->link, &r->box_request);
     if (r->request.session && r->has_turn)
         session_part(r->request.session, r);
     r->has_turn = false;
@@ -506,13 +506,13 @@ static void leave_queue(struct run *r)
 // costs nothing.
 static bool has_room(const struct gate *g, unsigned more)
 {
-    return !g->runs_max || g->running - g->held_count + more + g->link.unwanted <= g->runs_max;
+    return !g->runs_max || g->running - g->deferred_count + more + g->link.unwanted <= g->runs_max;
 }
 
 // A box that has imported what the code may want.  What it used before is not this run's.
 static bool take_warm(struct run *r)
 {
-    struct live_box *b = r->request.nursery ? nursery_take(r->gate, r->request.nursery) : NULL;
+    struct live_box *b = r->request.warm_box ? warm_boxes_take(r->gate, r->request.warm_box) : NULL;
     if (!b)
         return false;
     (void)link_measure_once(&r->gate->link, b->id, r->request.cpu_ms);
@@ -529,14 +529,14 @@ static int acquire(struct run *r)
                              .network = r->request.network != NULL,
                              .wheels = r->request.wheels,
                              .limits = r->request.limits};
-    r->order.on_box = on_box;
-    return link_acquire(&r->gate->link, &r->order, &m, &r->error);
+    r->box_request.on_box = on_box;
+    return link_acquire(&r->gate->link, &r->box_request, &m, &r->error);
 }
 
-void run_send_held(struct gate *g)
+void run_send_deferred(struct gate *g)
 {
-    while (g->held_count && has_room(g, 1)) {
-        struct run *r = TAILQ_FIRST(&g->held);
+    while (g->deferred_count && has_room(g, 1)) {
+        struct run *r = TAILQ_FIRST(&g->deferred);
         unhold(r);
         if (acquire(r) < 0)
             done(r);
@@ -560,7 +560,7 @@ static int find_place(struct run *r)
     struct gate *g = r->gate;
     const struct session *s = r->request.session;
     const char *owner = r->request.owner ? r->request.owner : s ? s->owner : "";
-    int n = places_take(g, owner, &r->place, &r->error);
+    int n = admission_take(g, owner, &r->place, &r->error);
     if (n < 0)
         return n;
     if (r->request.session) {
@@ -569,7 +569,7 @@ static int find_place(struct run *r)
         r->has_turn = n == 0;
         return n;
     }
-    if (g->held_count || !has_room(g, 0)) {
+    if (g->deferred_count || !has_room(g, 0)) {
         hold(r);
         return 0;
     }
@@ -610,7 +610,7 @@ void run_refuse(struct run *r, const struct err *e)
 
 void run_cancel(struct run *r)
 {
-    if (r->state == RUN_WAITING && (r->order.ticket || r->held || r->has_turn)) {
+    if (r->state == RUN_WAITING && (r->box_request.ticket || r->deferred || r->has_turn)) {
         leave_queue(r);
         r->end = END_CANCELLED;
         done(r);
@@ -650,7 +650,7 @@ void run_free(struct run *r)
         return;
     if (r->state != RUN_DONE) {
         r->gate->running--;
-        places_return(r->gate, &r->place);
+        admission_return(r->gate, &r->place);
         leave_queue(r);
         if (r->box && !r->request.session)
             link_let_go(&r->gate->link, r->box->id);
@@ -661,6 +661,6 @@ void run_free(struct run *r)
         if (r->output[i])
             evbuffer_free(r->output[i]);
     json_decref(r->result);
-    free(r->refusals);
+    free(r->denials);
     free(r);
 }

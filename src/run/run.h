@@ -32,7 +32,7 @@
 #include "wire/wire.h"
 
 struct session;
-struct place_holder;
+struct admitted;
 
 enum run_state {
     RUN_WAITING,
@@ -64,9 +64,9 @@ struct run_request {
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
     bool wheels;                 // it is the installer, which sees --find-links
-    // Of a run without a session: a box that is ready for it may wait (nursery.h); borrowed until
+    // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed until
     // on_box; NULL: none.
-    const struct nursery_ask *nursery;
+    const struct warm_box_ask *warm_box;
     // The box is there and the code not yet in it.  True: run_go() follows when the caller is
     // ready.
     bool (*on_box)(struct run *r);
@@ -84,16 +84,16 @@ struct run {
     struct gate *gate;
     struct run_request request;
     enum run_state state;
-    struct link_order order;
+    struct link_request box_request;
     struct live_box *box; // from its turn until it is done
     bool parked;
-    bool held;                  // WAITING: in gate->held, the keeper does not know of it yet
+    bool deferred; // WAITING: in gate->deferred, the keeper does not know of it yet
     bool has_turn;              // in a session: its box is ours
     bool entering;              // on_box is being called
     bool selecting;             // PREPARING: see run_select()
     bool watched;               // in a session: the keeper knows that it runs
     bool metered;               // ended.usage has the CPU time already
-    struct place_holder *place; // NULL: it was refused, or is done
+    struct admitted *place; // NULL: it was refused, or is done
     TAILQ_ENTRY(run) list;
     struct event *timer;
     struct evbuffer *output[RUN_STREAMS];
@@ -109,7 +109,7 @@ struct run {
     bool has_ended;  // `ended` is the keeper's last word; false: the box lives on, and `ended` says
                      // what this run used
     struct wire_ended ended;
-    struct refusals *refusals; // system calls that were denied; NULL: none
+    struct denials *denials; // system calls that were denied; NULL: none
     bool told;                 // that there are none would have been seen
     struct err error;          // when no box could be had: message[0] != 0
     uint64_t t_begin_us, t_box_us, t_end_us;
@@ -127,7 +127,7 @@ void run_go(struct run *r);     // the end of PREPARING
 void run_let_go(struct run *r); // the end of HOLDING
 
 // Sends those on that were held back, as far as there is room; the link calls it.
-void run_send_held(struct gate *g);
+void run_send_deferred(struct gate *g);
 
 // Ends it early; on_done follows.
 void run_cancel(struct run *r);

@@ -53,7 +53,7 @@ void ledger_write(struct session *s)
     if (!e || !s->box)
         return;
     e->box = s->box->id;
-    e->busy = s->home->running || s->home->draining;
+    e->busy = s->shared_box->running || s->shared_box->draining;
     e->branch = s->branch;
     e->executions = s->executions;
     e->checkpoint = s->plan.checkpoint;
@@ -129,7 +129,7 @@ static json_t *read_network(const struct ledger_entry *e, bool *ret_lost)
     return layer ? layer : json_false();
 }
 
-static void adopt_entry(struct home *h, struct ledger_entry *e)
+static void adopt_entry(struct session_box *h, struct ledger_entry *e)
 {
     struct sessions *all = h->all;
     // SECURITY: two of one name, or of one number, are the work of a gate that was taken over.
@@ -166,7 +166,7 @@ static void adopt_entry(struct home *h, struct ledger_entry *e)
     session_become_idle(s);
 }
 
-void home_adopt(const struct wire_adopt *m, const int *fds, void *argument)
+void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argument)
 {
     struct sessions *all = argument;
     bool busy = false;
@@ -177,7 +177,7 @@ void home_adopt(const struct wire_adopt *m, const int *fds, void *argument)
     }
     while (first < all->entry_count && all->entries[first]->box != m->box)
         first++;
-    struct home *h = first < all->entry_count ? home_new(all) : NULL;
+    struct session_box *h = first < all->entry_count ? session_box_new(all) : NULL;
     if (h)
         h->box = live_new(all->gate, m->box, &m->limits, true, fds[0]);
     else
@@ -196,15 +196,15 @@ void home_adopt(const struct wire_adopt *m, const int *fds, void *argument)
     }
     if (TAILQ_EMPTY(&h->mates)) {
         link_give_back(&all->gate->link, m->box);
-        home_free(h);
+        session_box_free(h);
     } else if (busy) {
-        home_drain(h);
+        session_box_drain(h);
     } else {
-        home_rest(h);
+        session_box_rest(h);
     }
 }
 
-// Every entry of the ledger has a session now, or an epitaph and no box.
+// Every entry of the ledger has a session now, or an ended_session and no box.
 static void bury_lost(struct sessions *all)
 {
     for (unsigned i = 0; i < all->entry_count; i++) {
@@ -212,7 +212,7 @@ static void bury_lost(struct sessions *all)
         struct session *s = session_lookup(all, e->owner, e->id);
         if (s && s->entry == e)
             continue;
-        epitaph_add(all->epitaphs, e->owner, e->id, e->name, SESSION_LOST, session_now_ms());
+        ended_session_add(all->ended_sessions, e->owner, e->id, e->name, SESSION_LOST, session_now_ms());
         atomic_store(&e->live, 0);
         all->free_entries[all->free_entry_count++] = (uint16_t)(e - all->ledger->entries);
     }

@@ -198,7 +198,7 @@ void session_retire(struct session *s, enum session_end why)
     if (s->state == SESSION_ENDING)
         return;
     session_leave_idle(s);
-    epitaph_add(s->all->epitaphs, s->owner, s->id, s->plan.name, why, session_now_ms());
+    ended_session_add(s->all->ended_sessions, s->owner, s->id, s->plan.name, why, session_now_ms());
     table_remove(s);
     ledger_free(s);
     s->state = SESSION_ENDING;
@@ -274,9 +274,9 @@ struct session *session_new(struct sessions *all, const char *owner,
     return s;
 }
 
-void session_settle(struct home *h, struct session *s)
+void session_settle(struct session_box *h, struct session *s)
 {
-    s->home = h;
+    s->shared_box = h;
     s->box = h->box;
     TAILQ_INSERT_TAIL(&h->mates, s, mates);
     table_add(s);
@@ -284,9 +284,9 @@ void session_settle(struct home *h, struct session *s)
     ledger_write(s);
 }
 
-static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
-    struct home *h = (struct home *)((char *)o - offsetof(struct home, order));
+    struct session_box *h = (struct session_box *)((char *)o - offsetof(struct session_box, box_request));
     struct session *s = TAILQ_FIRST(&h->mates);
     struct err e = {0};
     if (fds)
@@ -303,14 +303,14 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
                 "%s", fds ? "take a box" : m->error);
         h->ending = true;
         session_retire(s, SESSION_FAILED);
-        home_refuse(h, s, &e);
+        session_box_refuse(h, s, &e);
         if (s->on_open)
             s->on_open(NULL, &e, s->open_argument);
-        home_free(h);
+        session_box_free(h);
         return;
     }
     link_hold(&h->all->gate->link, h->box);
-    home_rest(h);
+    session_box_rest(h);
     s->box = h->box;
     ledger_write(s);
     // What was used until now is nobody's run; and between runs it counts as idle.
@@ -320,14 +320,14 @@ static void on_box(struct link_order *o, const struct wire_box *m, const int *fd
     void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
     s->on_open = NULL;
     void *argument = s->open_argument;
-    home_next(h);
+    session_box_next(h);
     if (on_open)
         on_open(s, NULL, argument); // may close it, and then the home is gone
 }
 
 // The longest idle session makes room: of this owner when it has its share already, else of
 // anybody. `spared`: not one of this home; may be NULL.
-static int make_room(struct sessions *all, const char *owner, const struct home *spared,
+static int make_room(struct sessions *all, const char *owner, const struct session_box *spared,
                      struct err *e)
 {
     unsigned most = all->config->sessions;
@@ -336,7 +336,7 @@ static int make_room(struct sessions *all, const char *owner, const struct home 
     struct tenant *t = tenant_of(all, owner, false);
     bool has_share = t && t->count * 2 >= most;
     struct session *s = has_share ? TAILQ_FIRST(&t->idle) : TAILQ_FIRST(&all->idle);
-    while (s && s->home == spared)
+    while (s && s->shared_box == spared)
         s = has_share ? TAILQ_NEXT(s, tenant_idle) : TAILQ_NEXT(s, idle_list);
     if (!s)
         return err_set(e, ERR_BUSY, 0, "close one, wait until one is idle, or raise --sessions",
@@ -349,7 +349,7 @@ static int make_room(struct sessions *all, const char *owner, const struct home 
 static struct live_box *take_warm(struct gate *g, const char *owner,
                                   const struct session_plan *plan, bool networked)
 {
-    struct nursery_ask ask = {.owner = owner,
+    struct warm_box_ask ask = {.owner = owner,
                               .environment = plan->environment[0] ? plan->environment : ENV_BASE,
                               .limits = &plan->limits,
                               .network = networked};
@@ -359,13 +359,13 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
     // One that has run something can be given no more files where scratch is read-only.
     // SECURITY: in such a box code of packages has run, which under a policy is looked at first,
     // and which could have changed what the policy works with.
-    if (!g->nursery || plan->limits.readonly || plan->policed ||
+    if (!g->warm_boxes || plan->limits.readonly || plan->policed ||
         code_policy_mode(g->facts->config) != CODE_OPEN ||
         plan->cpu_ms != g->facts->config->cpu_ms ||
         envs_path(g, owner, ask.environment, &path, &e) < 0)
         return NULL;
     ask.path = path;
-    struct live_box *b = nursery_take(g, &ask);
+    struct live_box *b = warm_boxes_take(g, &ask);
     if (b)
         (void)link_measure_taken(&g->link, b->id);
     json_decref(path);
@@ -384,11 +384,11 @@ static void on_warm(evutil_socket_t fd, short what, void *argument)
 }
 
 // Not on_open from here: the caller does not have its session yet.
-static int settle_warm(struct home *h, struct session *s)
+static int settle_warm(struct session_box *h, struct session *s)
 {
     struct timeval now = {0};
     s->had_path = true;
-    home_rest(h);
+    session_box_rest(h);
     session_become_idle(s);
     if (!s->on_open)
         return 0;
@@ -414,7 +414,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
     struct session_plan settled = *plan;
     if (!networked)
         settled.network = json_false();
-    struct home *h = home_new(all);
+    struct session_box *h = session_box_new(all);
     struct session *s = h ? session_new(all, owner, &settled) : NULL;
     struct wire_acquire m = {.cpu_ms = plan->cpu_ms,
                              .network = networked,
@@ -425,9 +425,9 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
         err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "open a session");
         goto fail;
     }
-    h->order.on_box = on_box;
+    h->box_request.on_box = on_box;
     h->box = take_warm(g, owner, plan, networked);
-    if (!h->box && link_acquire(&g->link, &h->order, &m, e) < 0)
+    if (!h->box && link_acquire(&g->link, &h->box_request, &m, e) < 0)
         goto fail;
     s->on_open = on_open;
     s->open_argument = argument;
@@ -449,12 +449,12 @@ fail:
 
 uint32_t session_next_branch(struct session *s)
 {
-    return s->home->next_branch++;
+    return s->shared_box->next_branch++;
 }
 
 bool session_is_shared(const struct session *s)
 {
-    return s->home->next_branch > 1;
+    return s->shared_box->next_branch > 1;
 }
 
 int session_check_fork(struct session *s, const char *name, struct err *e)
@@ -465,7 +465,7 @@ int session_check_fork(struct session *s, const char *name, struct err *e)
     if (name && session_lookup(s->all, s->owner, name))
         return err_set(e, ERR_BAD_VALUE, 0, "close that one first, or take another name",
                        "a session '%s' is open already", name);
-    return make_room(s->all, s->owner, s->home, e);
+    return make_room(s->all, s->owner, s->shared_box, e);
 }
 
 struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e)
@@ -484,7 +484,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t branc
         }
     }
     if (!fork) {
-        home_forget_branch(s->home, branch);
+        session_box_forget_branch(s->shared_box, branch);
         return NULL;
     }
     fork->branch = branch;
@@ -494,7 +494,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t branc
     fork->executions = s->executions;
     fork->files_writes = UINT32_MAX; // what is in its scratch is not known yet
     snprintf(fork->forked_from, sizeof fork->forked_from, "%s", s->id);
-    session_settle(s->home, fork);
+    session_settle(s->shared_box, fork);
     session_become_idle(fork);
     return fork;
 }
@@ -510,7 +510,7 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
     snprintf(shown, sizeof shown, "%s", text);
     text_sanitize(shown);
     int64_t when_ms = 0;
-    enum session_end why = session_epitaph(g, owner, text, &when_ms);
+    enum session_end why = session_why_ended(g, owner, text, &when_ms);
     if (why == SESSION_OPEN)
         err_set(e, ERR_SESSION_UNKNOWN, 0, "open one with open_session, or look at list_sessions",
                 "there is no session '%s'", shown);
@@ -523,10 +523,10 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
     return NULL;
 }
 
-enum session_end session_epitaph(struct gate *g, const char *owner, const char *text,
+enum session_end session_why_ended(struct gate *g, const char *owner, const char *text,
                                  int64_t *ret_ms)
 {
-    return epitaph_find(g->sessions->epitaphs, owner, text, ret_ms);
+    return ended_session_find(g->sessions->ended_sessions, owner, text, ret_ms);
 }
 
 unsigned sessions_count(const struct gate *g, const char *owner)
@@ -543,8 +543,8 @@ int sessions_open(struct gate *g, const struct config *c, struct err *e)
 {
     struct sessions *all = calloc(1, sizeof *all);
     if (all)
-        all->epitaphs = epitaphs_new();
-    if (!all || !all->epitaphs) {
+        all->ended_sessions = ended_sessions_new();
+    if (!all || !all->ended_sessions) {
         free(all);
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the table of sessions");
     }
@@ -556,7 +556,7 @@ int sessions_open(struct gate *g, const struct config *c, struct err *e)
     if (all->ledger)
         ledger_read(all);
     g->sessions = all;
-    g->link.on_adopt = home_adopt;
+    g->link.on_adopt = session_box_adopt;
     g->link.adopt_argument = all;
     return 0;
 }
@@ -578,7 +578,7 @@ void sessions_close(struct gate *g)
         return;
     for (struct session *s; (s = TAILQ_FIRST(&all->open));)
         session_close(s, SESSION_CLOSED);
-    epitaphs_free(all->epitaphs);
+    ended_sessions_free(all->ended_sessions);
     free(all); // homes whose run goes on end with the process
     g->sessions = NULL;
 }
@@ -636,7 +636,7 @@ int64_t sessions_oldest_ms(const struct gate *g)
 json_t *sessions_json(struct gate *g, const char *owner)
 {
     json_t *open = json_array(),
-           *ended = epitaphs_json(g->sessions->epitaphs, owner, session_now_ms());
+           *ended = ended_sessions_json(g->sessions->ended_sessions, owner, session_now_ms());
     struct session *s;
     TAILQ_FOREACH (s, &g->sessions->open, all_list)
         if (strcmp(s->owner, owner) == 0)

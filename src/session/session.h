@@ -69,7 +69,7 @@ struct session_plan {
     json_t *network; // a layer (run/network.h): borrowed in a plan, held by a session
 };
 
-struct home; // session.c: a box, the session that it was opened for, and its forks
+struct session_box; // session.c: a box, the session that it was opened for, and its forks
 
 struct session {
     struct sessions *all;
@@ -78,8 +78,8 @@ struct session {
     struct session_plan plan;
     enum session_state state;
     enum session_end end; // SESSION_ENDING: why
-    struct home *home;
-    struct live_box *box; // of the home; NULL: SESSION_OPENING
+    struct session_box *shared_box;
+    struct live_box *box; // of the shared box; NULL: SESSION_OPENING
     uint32_t branch;      // 0: the first
     char forked_from[SESSION_ID_SIZE];
     bool networked;    // its box is of the kind that can reach hosts
@@ -126,7 +126,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
 // was.
 struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e);
 // The same for an id that has ended: SESSION_OPEN: never heard of it.  `ret_ms`: when it ended.
-enum session_end session_epitaph(struct gate *g, const char *owner, const char *text,
+enum session_end session_why_ended(struct gate *g, const char *owner, const char *text,
                                  int64_t *ret_ms);
 
 // A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes

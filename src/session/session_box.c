@@ -19,9 +19,9 @@ enum { NOWHERE_MAX = 65536 }; // bytes of output that a run of ours may have; it
 static const struct live_user idle_user;
 static void forget_branch(struct session *s);
 
-struct home *home_new(struct sessions *all)
+struct session_box *session_box_new(struct sessions *all)
 {
-    struct home *h = calloc(1, sizeof *h);
+    struct session_box *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
     h->all = all;
@@ -33,7 +33,7 @@ struct home *home_new(struct sessions *all)
 
 // ---- the end ------------------------------------------------------------------------------------
 
-void home_refuse(struct home *h, const struct session *only, const struct err *e)
+void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e)
 {
     for (struct run *r = TAILQ_FIRST(&h->queue), *next; r; r = next) {
         next = TAILQ_NEXT(r, list);
@@ -48,7 +48,7 @@ void home_refuse(struct home *h, const struct session *only, const struct err *e
 }
 
 // Everything of a home whose box is gone, or never came.
-void home_free(struct home *h)
+void session_box_free(struct session_box *h)
 {
     for (struct session *s; (s = TAILQ_FIRST(&h->mates));) {
         TAILQ_REMOVE(&h->mates, s, mates);
@@ -56,7 +56,7 @@ void home_free(struct home *h)
     }
     if (h->timer)
         event_free(h->timer);
-    link_cancel(&h->all->gate->link, &h->order);
+    link_cancel(&h->all->gate->link, &h->box_request);
     if (h->box) {
         network_forget(h->all->gate, h->box->id);
         link_let_go(&h->all->gate->link, h->box->id);
@@ -65,7 +65,7 @@ void home_free(struct home *h)
     free(h);
 }
 
-static void home_ended(struct home *h, enum session_end why)
+static void end_all(struct session_box *h, enum session_end why)
 {
     struct err e = {0};
     struct session *s;
@@ -73,12 +73,12 @@ static void home_ended(struct home *h, enum session_end why)
     TAILQ_FOREACH (s, &h->mates, mates) {
         session_retire(s, why);
         session_explain(s, &e);
-        home_refuse(h, s, &e);
+        session_box_refuse(h, s, &e);
         if (s->on_open)
             s->on_open(NULL, &e, s->open_argument);
         s->on_open = NULL;
     }
-    home_free(h);
+    session_box_free(h);
 }
 
 static enum session_end end_of(const struct wire_ended *m)
@@ -97,18 +97,18 @@ static enum session_end end_of(const struct wire_ended *m)
 
 static void on_idle_ended(struct live_box *b, const struct wire_ended *m)
 {
-    home_ended(b->owner, end_of(m));
+    end_all(b->owner, end_of(m));
 }
 
 static void on_idle_garbage(struct live_box *b)
 {
-    struct home *h = b->owner;
+    struct session_box *h = b->owner;
     (void)link_release(&h->all->gate->link, b->id, END_PROTOCOL, true);
 }
 
 static void on_idle_quiet(struct live_box *b)
 {
-    home_next(b->owner);
+    session_box_next(b->owner);
 }
 
 static const struct live_user idle_user = {
@@ -117,31 +117,31 @@ static const struct live_user idle_user = {
     .on_garbage = on_idle_garbage,
 };
 
-void home_rest(struct home *h)
+void session_box_rest(struct session_box *h)
 {
     live_listen(h->box, &idle_user, h);
 }
 
 void session_box_ended(struct session *s, struct run *r)
 {
-    struct home *h = s->home;
+    struct session_box *h = s->shared_box;
     enum session_end why = end_of(&r->ended);
     h->running = NULL;
     s->runs--;
     r->request.session = NULL;
     r->box = NULL;
-    home_ended(h, why);
+    end_all(h, why);
 }
 
 void session_close(struct session *s, enum session_end why)
 {
-    struct home *h = s->home;
+    struct session_box *h = s->shared_box;
     struct err e;
     if (s->state == SESSION_ENDING)
         return;
     session_retire(s, why);
     session_explain(s, &e);
-    home_refuse(h, s, &e);
+    session_box_refuse(h, s, &e);
     struct session *other;
     TAILQ_FOREACH (other, &h->mates, mates)
         if (other->state != SESSION_ENDING) {
@@ -158,12 +158,12 @@ void session_close(struct session *s, enum session_end why)
     }
     if (h->box)
         link_give_back(&h->all->gate->link, h->box->id);
-    home_free(h);
+    session_box_free(h);
 }
 
 // ---- turns --------------------------------------------------------------------------------------
 
-static void enter(struct home *h, struct run *r)
+static void enter(struct session_box *h, struct run *r)
 {
     struct session *s = r->request.session;
     h->running = r;
@@ -175,12 +175,12 @@ static void enter(struct home *h, struct run *r)
 }
 
 // Somebody reads or writes files of the branch that is in place; another one has to wait for that.
-static bool is_visited(const struct home *h, const struct session *next)
+static bool is_visited(const struct session_box *h, const struct session *next)
 {
     return h->next_branch > 1 && h->active != next->branch && !TAILQ_EMPTY(&h->box->ops);
 }
 
-void home_next(struct home *h)
+void session_box_next(struct session_box *h)
 {
     struct run *r = TAILQ_FIRST(&h->queue);
     if (!r || h->running || h->draining || !h->box || h->ending ||
@@ -192,7 +192,7 @@ void home_next(struct home *h)
 
 int session_join(struct session *s, struct run *r, struct err *e)
 {
-    struct home *h = s->home;
+    struct session_box *h = s->shared_box;
     if (s->state == SESSION_ENDING || h->ending) {
         session_explain(s, e);
         return -1;
@@ -216,11 +216,11 @@ int session_join(struct session *s, struct run *r, struct err *e)
     return 0;
 }
 
-void home_drain(struct home *h);
+void session_box_drain(struct session_box *h);
 
 void session_part(struct session *s, struct run *r)
 {
-    struct home *h = s->home;
+    struct session_box *h = s->shared_box;
     bool waits = h->running != r;
     s->runs--;
     if (waits) {
@@ -232,29 +232,29 @@ void session_part(struct session *s, struct run *r)
             h->active = UINT32_MAX; // it never got there, or nobody knows
         h->away = false;
         if (code_is_in && !h->ending)
-            home_drain(h);
+            session_box_drain(h);
         else
-            home_rest(h);
+            session_box_rest(h);
         ledger_touch(s, code_is_in);
     }
     if (!s->runs && s->box)
         session_become_idle(s);
-    home_next(h);
+    session_box_next(h);
 }
 
 bool session_is_away(const struct session *s)
 {
-    return s->home->away;
+    return s->shared_box->away;
 }
 
 void session_arrived(struct session *s)
 {
-    s->home->away = false;
+    s->shared_box->away = false;
 }
 
 int session_interrupt(struct session *s, struct err *e)
 {
-    struct run *r = s->home->running;
+    struct run *r = s->shared_box->running;
     if (!r || r->request.session != s)
         return err_set(e, ERR_BAD_VALUE, 0, "nothing is to be done", "nothing runs in the session");
     run_interrupt(r);
@@ -265,23 +265,23 @@ int session_interrupt(struct session *s, struct err *e)
 
 // Its caller went away with the gate before this one, or was freed.  It is interrupted; when it
 // stops, the session goes on.
-static void drained(struct home *h)
+static void drained(struct session_box *h)
 {
     struct session *s;
     h->draining = false;
     scratch_cancel(TAKE_PTR(h->asked));
     if (h->timer)
         (void)event_del(h->timer);
-    home_rest(h);
+    session_box_rest(h);
     TAILQ_FOREACH (s, &h->mates, mates)
         ledger_touch(s, false);
-    home_next(h);
+    session_box_next(h);
 }
 
 // The keeper answers when it has sent the interruption on, which so cannot hit the next run.
 static void on_drain_result(struct live_box *b, const char *data, size_t length, unsigned flags)
 {
-    struct home *h = b->owner;
+    struct session_box *h = b->owner;
     (void)data;
     (void)length;
     (void)flags;
@@ -298,7 +298,7 @@ static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
 // been read.
 static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
-    struct home *h = argument;
+    struct session_box *h = argument;
     h->asked = NULL;
     // As after a result: the interruption is still on its way to the box.
     if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
@@ -324,13 +324,13 @@ static const struct live_user drain_user = {
 
 static void on_drain_over(evutil_socket_t fd, short what, void *argument)
 {
-    struct home *h = argument;
+    struct session_box *h = argument;
     (void)fd;
     (void)what;
     (void)link_release(&h->all->gate->link, h->box->id, END_CANCELLED, true);
 }
 
-void home_drain(struct home *h)
+void session_box_drain(struct session_box *h)
 {
     uint64_t ms = h->all->config->grace_ms;
     struct timeval grace = {.tv_sec = (time_t)(ms / 1000),
@@ -360,11 +360,11 @@ static void on_dropped(struct run *r)
 static bool on_drop_answer(struct run *r, unsigned flags)
 {
     (void)flags;
-    r->request.session->home->active = UINT32_MAX;
+    r->request.session->shared_box->active = UINT32_MAX;
     return false;
 }
 
-void home_forget_branch(struct home *h, uint32_t branch)
+void session_box_forget_branch(struct session_box *h, uint32_t branch)
 {
     struct session *other;
     char *meta = NULL;
@@ -390,10 +390,10 @@ void home_forget_branch(struct home *h, uint32_t branch)
 
 static void forget_branch(struct session *s)
 {
-    struct home *h = s->home;
+    struct session_box *h = s->shared_box;
     if (h->running && h->running->request.session == s)
         run_interrupt(h->running);
-    home_forget_branch(h, s->branch);
+    session_box_forget_branch(h, s->branch);
 }
 
 // ---- files of a fork ----------------------------------------------------------------------------
@@ -435,7 +435,7 @@ static void on_visited(struct run *r)
 // Nothing has to be moved for it, and nobody waits who might move it.
 static bool is_in_place(const struct session *s)
 {
-    const struct home *h = s->home;
+    const struct session_box *h = s->shared_box;
     return h->next_branch == 1 ||
            (h->active == s->branch && !h->away && (h->running || TAILQ_EMPTY(&h->queue)));
 }

@@ -5,7 +5,7 @@
 //
 // Invariants:
 //   (1) a session is in both hash tables (by name only if it has one) until it ends; from then on
-//       there is an epitaph, and the object stays only as long as its home.
+//       there is an ended_session, and the object stays only as long as its home.
 //   (2) a home's box is lent to home->running, or drained, or idle.
 //   (3) a session is in the lists of idle ones exactly when it is open and has no run going on or
 //       waiting.
@@ -35,10 +35,10 @@ struct tenant {
     struct tenant *next;
 };
 
-struct home {
+struct session_box {
     struct sessions *all;
     struct live_box *box; // NULL: on its way
-    struct link_order order;
+    struct link_request box_request;
     struct run *running; // whose code is in the box
     struct run_list queue;
     struct session_list mates;
@@ -57,7 +57,7 @@ struct sessions {
     struct tenant *tenants[TENANT_BUCKETS];
     struct session_list open, idle; // by age; by time of being idle, longest first
     unsigned count;
-    struct epitaphs *epitaphs;
+    struct ended_sessions *ended_sessions;
     struct ledger *ledger; // NULL: this gate is not replaced
     uint16_t free_entries[LEDGER_ENTRIES];
     unsigned free_entry_count;
@@ -72,7 +72,7 @@ int64_t session_now_ms(void); // since 1970
 struct session *session_new(struct sessions *all, const char *owner,
                             const struct session_plan *plan);
 void session_free(struct session *s);
-void session_settle(struct home *h, struct session *s);       // into the home and the tables
+void session_settle(struct session_box *h, struct session *s);       // into the home and the tables
 void session_retire(struct session *s, enum session_end why); // out of the tables
 void session_explain(const struct session *s, struct err *e); // that it has ended
 void session_become_idle(struct session *s);
@@ -80,13 +80,13 @@ void session_leave_idle(struct session *s);
 struct session *session_lookup(struct sessions *all, const char *owner, const char *text);
 
 // home.c
-struct home *home_new(struct sessions *all);
-void home_free(struct home *h);                           // whose box is gone, or is nobody's
-void home_rest(struct home *h);                           // the box is idle
-void home_drain(struct home *h);                          // code without a caller is in the box
-void home_next(struct home *h);                           // the next run, if it can be
-void home_forget_branch(struct home *h, uint32_t branch); // the box forgets it
-void home_refuse(struct home *h, const struct session *only, const struct err *e); // what waits
+struct session_box *session_box_new(struct sessions *all);
+void session_box_free(struct session_box *h);                           // whose box is gone, or is nobody's
+void session_box_rest(struct session_box *h);                           // the box is idle
+void session_box_drain(struct session_box *h);                          // code without a caller is in the box
+void session_box_next(struct session_box *h);                           // the next run, if it can be
+void session_box_forget_branch(struct session_box *h, uint32_t branch); // the box forgets it
+void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e); // what waits
 
 // adopt.c
 void ledger_open_entry(struct session *s);
@@ -94,6 +94,6 @@ void ledger_write(struct session *s);
 void ledger_free(struct session *s);
 void ledger_touch(const struct session *s, bool busy);
 void ledger_read(struct sessions *all); // at the start
-void home_adopt(const struct wire_adopt *m, const int *fds, void *argument);
+void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argument);
 
 #endif

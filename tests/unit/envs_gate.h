@@ -135,7 +135,7 @@ static void forget_ended(void)
 static struct env_job *order(enum env_change change, const char *name, const char *what)
 {
     json_t *text = json_string(what);
-    struct env_order o = {.change = change,
+    struct install_request o = {.change = change,
                           .owner = "me",
                           .name = name,
                           .create = true,
@@ -143,7 +143,7 @@ static struct env_job *order(enum env_change change, const char *name, const cha
                           .on_progress = on_progress,
                           .on_done = on_ended,
                           .argument = &ended};
-    struct env_job *j = envs_order(&gate, &o, &e);
+    struct env_job *j = envs_install(&gate, &o, &e);
     json_decref(text);
     turn();
     return j;

@@ -13,7 +13,7 @@
 enum { PLACES_TEST_MAX = 256 };
 
 static struct gate gate;
-static struct place_holder *taken[PLACES_TEST_MAX];
+static struct admitted *taken[PLACES_TEST_MAX];
 static unsigned count;
 
 static int setup(void **state)
@@ -28,15 +28,15 @@ static int teardown(void **state)
 {
     (void)state;
     while (count)
-        places_return(&gate, &taken[--count]);
-    assert_int_equal(gate.places, 0);
+        admission_return(&gate, &taken[--count]);
+    assert_int_equal(gate.admitted, 0);
     assert_null(LIST_FIRST(&gate.holders));
     return 0;
 }
 
 static bool take(const char *owner, struct err *e)
 {
-    if (places_take(&gate, owner, &taken[count], e) < 0)
+    if (admission_take(&gate, owner, &taken[count], e) < 0)
         return false;
     count++;
     return true;
@@ -57,7 +57,7 @@ static void one_owner_has_every_place(void **state)
     (void)state;
     struct err e;
     for (gate.owners = 0; gate.owners < 2; gate.owners++) {
-        assert_int_equal(places_most(&gate), 64);
+        assert_int_equal(admission_most(&gate), 64);
         assert_int_equal(take_all(gate.owners ? "a" : "", 1000), 64);
         assert_false(take("a", &e));
         assert_int_equal(e.code, ERR_BUSY);
@@ -74,14 +74,14 @@ static void a_greedy_key_leaves_the_last_quarter(void **state)
     struct err e;
     gate.owners = 2;
     assert_int_equal(take_all("greedy", 1000), 48);
-    assert_int_equal(places_most(&gate), 48);
+    assert_int_equal(admission_most(&gate), 48);
     assert_false(take("greedy", &e));
     assert_int_equal(e.code, ERR_BUSY);
     assert_non_null(strstr(e.message, "48 of its runs"));
     assert_int_equal(take_all("other", 1000), 16);
     assert_false(take("other", &e));
     // What the gate runs for itself has no share.
-    places_return(&gate, &taken[--count]);
+    admission_return(&gate, &taken[--count]);
     assert_true(take("", &e));
 }
 
@@ -91,10 +91,10 @@ static void a_place_that_is_returned_can_be_taken(void **state)
     struct err e;
     gate.owners = 3;
     assert_int_equal(take_all("greedy", 1000), 48);
-    places_return(&gate, &taken[--count]);
+    admission_return(&gate, &taken[--count]);
     assert_null(taken[count]);
-    places_return(&gate, &taken[count]); // does nothing
-    assert_int_equal(gate.places, 47);
+    admission_return(&gate, &taken[count]); // does nothing
+    assert_int_equal(gate.admitted, 47);
     assert_true(take("greedy", &e));
     assert_false(take("greedy", &e));
 }
@@ -109,7 +109,7 @@ static void each_key_finds_its_share(void **state)
         for (unsigned keys = 2; keys < 40; keys++) {
             char owner[16];
             gate = (struct gate){.runs_max = places[i], .owners = keys};
-            unsigned quarter = places[i] - places_most(&gate), share = quarter / (keys - 1);
+            unsigned quarter = places[i] - admission_most(&gate), share = quarter / (keys - 1);
             for (unsigned k = 0; k + 1 < keys; k++) { // all but one are greedy
                 snprintf(owner, sizeof owner, "key-%u", k);
                 unsigned got = take_all(owner, 1000);
@@ -125,7 +125,7 @@ static void tokens_leave_room_for_a_quarter_of_newcomers(void **state)
 {
     (void)state;
     char owner[16];
-    gate.owners = PLACES_OWNERS_UNKNOWN;
+    gate.owners = ADMISSION_OWNERS_UNKNOWN;
     assert_int_equal(take_all("greedy", 1000), 48);
     for (unsigned i = 0; i < 16; i++) {
         snprintf(owner, sizeof owner, "iss:%u", i);

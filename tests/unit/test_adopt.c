@@ -246,25 +246,25 @@ static void two_entries_of_one_session(void **state)
     assert_int_equal(gate.sessions->free_entry_count, LEDGER_ENTRIES);
 }
 
-static void epitaphs_are_bounded(void **state)
+static void ended_sessions_are_bounded(void **state)
 {
     (void)state;
-    struct epitaphs *all = epitaphs_new();
+    struct ended_sessions *all = ended_sessions_new();
     char id[SESSION_ID_SIZE];
     int64_t when;
-    epitaph_add(all, "b", "ses_b", "", SESSION_CRASHED, 1);
-    for (int i = 0; i < EPITAPHS_MAX + 10; i++) {
+    ended_session_add(all, "b", "ses_b", "", SESSION_CRASHED, 1);
+    for (int i = 0; i < ENDED_SESSIONS_MAX + 10; i++) {
         snprintf(id, sizeof id, "ses_%d", i);
-        epitaph_add(all, "a", id, "name", SESSION_EXPIRED, i);
+        ended_session_add(all, "a", id, "name", SESSION_EXPIRED, i);
     }
-    assert_int_equal(epitaph_find(all, "a", "ses_0", &when), SESSION_OPEN);
-    assert_int_equal(epitaph_find(all, "a", "ses_12", &when), SESSION_EXPIRED);
-    assert_int_equal(epitaph_find(all, "b", "ses_12", &when), SESSION_OPEN);
-    assert_int_equal(epitaph_find(all, "b", "ses_b", &when), SESSION_CRASHED); // not pushed out
-    json_t *list = epitaphs_json(all, "a", EPITAPHS_MAX + 10);
-    assert_int_equal(json_array_size(list), EPITAPHS_SHOWN);
+    assert_int_equal(ended_session_find(all, "a", "ses_0", &when), SESSION_OPEN);
+    assert_int_equal(ended_session_find(all, "a", "ses_12", &when), SESSION_EXPIRED);
+    assert_int_equal(ended_session_find(all, "b", "ses_12", &when), SESSION_OPEN);
+    assert_int_equal(ended_session_find(all, "b", "ses_b", &when), SESSION_CRASHED); // not pushed out
+    json_t *list = ended_sessions_json(all, "a", ENDED_SESSIONS_MAX + 10);
+    assert_int_equal(json_array_size(list), ENDED_SESSIONS_SHOWN);
     json_decref(list);
-    epitaphs_free(all);
+    ended_sessions_free(all);
 }
 
 int main(void)
@@ -274,7 +274,7 @@ int main(void)
         TEST(sessions_keep_their_network),
         TEST(a_forged_ledger_is_not_believed),
         TEST(two_entries_of_one_session),
-        TEST(epitaphs_are_bounded),
+        TEST(ended_sessions_are_bounded),
     };
     return cmocka_run_group_tests_name("adopt", tests, NULL, NULL);
 }

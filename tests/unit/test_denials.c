@@ -14,19 +14,19 @@
 #include "box/denial.h"
 #include "run/denials.h"
 
-static void note(struct refusals **all, int nr, uint32_t detail, uint64_t count)
+static void note(struct denials **all, int nr, uint32_t detail, uint64_t count)
 {
-    refusals_note(all, &(struct wire_denied){.nr = nr, .detail = detail, .count = count});
+    denials_note(all, &(struct wire_denied){.nr = nr, .detail = detail, .count = count});
 }
 
 static void the_same_again_is_counted(void **state)
 {
     (void)state;
-    struct refusals *all = NULL;
+    struct denials *all = NULL;
     note(&all, SYS_mount, 0, 1);
     note(&all, SYS_socket, AF_INET, 2);
     note(&all, SYS_mount, 0, 40);
-    json_t *events = refusals_events(all);
+    json_t *events = denials_events(all);
     assert_int_equal(json_array_size(events), 2);
     json_t *first = json_array_get(events, 0);
     assert_string_equal(json_string_value(json_object_get(first, "target")), "mount");
@@ -40,22 +40,22 @@ static void the_same_again_is_counted(void **state)
 static void more_than_fit_are_omitted_and_counts_have_an_end(void **state)
 {
     (void)state;
-    struct refusals *all = NULL;
-    for (uint32_t i = 0; i < 3 * REFUSALS_MAX; i++)
+    struct denials *all = NULL;
+    for (uint32_t i = 0; i < 3 * DENIALS_MAX; i++)
         note(&all, SYS_bpf, i, 2);
-    assert_int_equal(all->count, REFUSALS_MAX);
-    assert_int_equal(all->omitted, 4 * REFUSALS_MAX);
+    assert_int_equal(all->count, DENIALS_MAX);
+    assert_int_equal(all->omitted, 4 * DENIALS_MAX);
     note(&all, WIRE_DENIED_OMITTED, 0, 7);
-    assert_int_equal(all->omitted, 4 * REFUSALS_MAX + 7);
+    assert_int_equal(all->omitted, 4 * DENIALS_MAX + 7);
     for (int i = 0; i < 4; i++) { // a keeper that miscounts must not make it negative
         note(&all, SYS_bpf, 0, UINT64_MAX);
         note(&all, WIRE_DENIED_OMITTED, 0, UINT64_MAX);
     }
     assert_true(all->omitted == INT64_MAX && all->rows[0].count == INT64_MAX);
-    json_t *events = refusals_events(all);
-    assert_int_equal(json_array_size(events), REFUSALS_MAX);
+    json_t *events = denials_events(all);
+    assert_int_equal(json_array_size(events), DENIALS_MAX);
     json_decref(events);
-    events = refusals_events(NULL);
+    events = denials_events(NULL);
     assert_int_equal(json_array_size(events), 0);
     json_decref(events);
     free(all);

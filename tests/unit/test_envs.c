@@ -368,7 +368,7 @@ static void on_exported(uint64_t bytes, const struct err *error, void *argument)
 
 static struct env_job *order_import(const char *name, int fd)
 {
-    struct env_order o = {.change = ENV_IMPORT,
+    struct install_request o = {.change = ENV_IMPORT,
                           .owner = "me",
                           .name = name,
                           .create = true,
@@ -376,7 +376,7 @@ static struct env_job *order_import(const char *name, int fd)
                           .on_done = on_ended,
                           .argument = &ended};
     forget_ended();
-    struct env_job *j = envs_order(&gate, &o, &e);
+    struct env_job *j = envs_install(&gate, &o, &e);
     turn();
     return j;
 }

@@ -272,8 +272,8 @@ static void do_run(void)
     fault.armed = true;
     struct run *r = run_start(&gate, &request);
     fault.armed = false;
-    if (r && r->order.ticket)
-        say_everything(r->order.ticket);
+    if (r && r->box_request.ticket)
+        say_everything(r->box_request.ticket);
     fault.armed = true;
     for (int i = 0; r && i < 5 && !done_calls; i++)
         (void)event_base_loop(gate.base, EVLOOP_NONBLOCK);

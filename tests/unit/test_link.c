@@ -18,9 +18,9 @@
 #include "run/live.h"
 
 struct run {
-    struct link_order order;
+    struct link_request box_request;
     struct live_box live;
-    int boxes, refusals, ends, measures;
+    int boxes, denials, ends, measures;
     uint64_t box;
     enum wire_end end;
     int fd;
@@ -44,11 +44,11 @@ static void on_measured(struct live_box *b, const struct wire_measured *m)
 
 static const struct live_user user = {.on_ended = on_ended, .on_measured = on_measured};
 
-static void on_box(struct link_order *o, const struct wire_box *m, const int *fds)
+static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
     struct run *r = (struct run *)o; // its first member
     if (!fds) {
-        r->refusals++;
+        r->denials++;
         return;
     }
     r->boxes++;
@@ -112,11 +112,11 @@ static uint64_t acquire(struct run *r)
 {
     struct wire_acquire m = {.cpu_ms = 5, .limits = {.memory_bytes = 7}};
     union wire_message got;
-    r->order.on_box = on_box;
-    assert_int_equal(link_acquire(&l, &r->order, &m, &e), 0);
+    r->box_request.on_box = on_box;
+    assert_int_equal(link_acquire(&l, &r->box_request, &m, &e), 0);
     assert_int_equal(wire_recv(keeper, &got, NULL, 0, NULL), 1);
     assert_int_equal(got.h.type, WIRE_ACQUIRE);
-    assert_true(got.acquire.ticket == m.ticket && m.ticket != 0 && r->order.ticket == m.ticket);
+    assert_true(got.acquire.ticket == m.ticket && m.ticket != 0 && r->box_request.ticket == m.ticket);
     assert_int_equal(got.acquire.limits.memory_bytes, 7);
     return m.ticket;
 }
@@ -176,7 +176,7 @@ static void answers_find_their_run(void **state)
     give_box(tb, 4096 + 2, 1);
     give_box(ta, 4096 + 1, 1);
     give_box(tc, 0, 0); // refused
-    assert_true(a.boxes == 1 && b.boxes == 1 && c.boxes == 0 && c.refusals == 1);
+    assert_true(a.boxes == 1 && b.boxes == 1 && c.boxes == 0 && c.denials == 1);
     assert_true(a.box == 4096 + 1 && b.box == 4096 + 2);
     say_ended(4096 + 2, END_CPU);
     assert_true(a.ends == 0 && b.ends == 1 && b.end == END_CPU);
@@ -201,8 +201,8 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     uint64_t ta = acquire(&a);
     l.on_room = on_room;
     l.room_argument = &l;
-    link_cancel(&l, &a.order);
-    link_cancel(&l, &a.order); // twice is fine
+    link_cancel(&l, &a.box_request);
+    link_cancel(&l, &a.box_request); // twice is fine
     expect_cancel(ta);
     expect_silence();
     assert_int_equal(l.unwanted, 1);
@@ -303,26 +303,26 @@ static void boxes_of_an_earlier_gate(void **state)
     fd_close(&adopted.fd);
 }
 
-static void a_cancelled_order_that_is_refused_leaves_room(void **state)
+static void a_cancelled_request_that_is_refused_leaves_room(void **state)
 {
     (void)state;
     struct run a = {0}, b = {0};
     uint64_t ta = acquire(&a);
     l.on_room = on_room;
     l.room_argument = &l;
-    link_cancel(&l, &a.order);
+    link_cancel(&l, &a.box_request);
     expect_cancel(ta);
     give_box(ta, 0, 0);
     give_box(ta, 0, 0); // said twice
-    assert_true(a.boxes == 0 && a.refusals == 0);
+    assert_true(a.boxes == 0 && a.denials == 0);
     assert_true(l.unwanted == 0 && room_calls == 1);
     assert_int_equal(l.free_count, LINK_RUNS_MAX);
     uint64_t tb = acquire(&b); // gets a's place, but not a's ticket
     assert_true(ta != tb && ta % LINK_RUNS_MAX == tb % LINK_RUNS_MAX);
     give_box(ta, 0, 0);
-    assert_int_equal(b.refusals, 0);
+    assert_int_equal(b.denials, 0);
     give_box(tb, 0, 0);
-    assert_int_equal(b.refusals, 1);
+    assert_int_equal(b.denials, 1);
     expect_silence();
 }
 
@@ -347,7 +347,7 @@ static void a_box_without_its_one_descriptor_is_refused_and_given_back(void **st
     for (size_t n = 0; n < 3; n += 2) {
         struct run a = {0};
         give_box(acquire(&a), 60 + n, n);
-        assert_true(a.boxes == 0 && a.refusals == 1);
+        assert_true(a.boxes == 0 && a.denials == 1);
         expect_release(60 + n, END_CANCELLED);
     }
 }
@@ -413,14 +413,14 @@ static void no_more_than_so_many_wait(void **state)
     struct wire_acquire m = {0};
     for (int i = 0; i < LINK_RUNS_MAX; i++)
         tickets[i] = acquire(&runs[i]);
-    assert_true(link_acquire(&l, &runs[0].order, &m, &e) < 0);
+    assert_true(link_acquire(&l, &runs[0].box_request, &m, &e) < 0);
     assert_int_equal(e.code, ERR_BUSY);
     assert_true(e.hint[0] != '\0');
     for (int i = 0; i < LINK_RUNS_MAX; i++)
         for (int k = 1; i % 512 == 0 && k < 4; k++)
             assert_true(tickets[i] != tickets[(i + k) % LINK_RUNS_MAX]);
     give_box(tickets[4711], 0, 0);
-    assert_int_equal(runs[4711].refusals, 1);
+    assert_int_equal(runs[4711].denials, 1);
     assert_true(acquire(&runs[4711]) % LINK_RUNS_MAX == tickets[4711] % LINK_RUNS_MAX);
 }
 
@@ -431,11 +431,11 @@ static void a_keeper_that_does_not_read_makes_us_busy(void **state)
     struct wire_acquire m = {0};
     int result = 0;
     for (int i = 0; i < LINK_RUNS_MAX && result == 0; i++)
-        result = link_acquire(&l, &r.order, &m, &e);
+        result = link_acquire(&l, &r.box_request, &m, &e);
     assert_true(result < 0);
     assert_int_equal(e.code, ERR_BUSY);
     uint32_t free_count = l.free_count; // what was not sent holds no place
-    assert_true(link_acquire(&l, &r.order, &m, &e) < 0);
+    assert_true(link_acquire(&l, &r.box_request, &m, &e) < 0);
     assert_int_equal(l.free_count, free_count);
 }
 
@@ -474,7 +474,7 @@ static void check_lost(void)
     assert_int_equal(lost_calls, 1);
     turn();
     assert_int_equal(lost_calls, 1);
-    assert_true(link_acquire(&l, &r.order, &m, &e) < 0);
+    assert_true(link_acquire(&l, &r.box_request, &m, &e) < 0);
     assert_int_equal(e.code, ERR_INTERNAL);
 }
 
@@ -513,7 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(answers_find_their_run),
         TEST(a_box_for_a_run_that_is_gone_is_given_back),
-        TEST(a_cancelled_order_that_is_refused_leaves_room),
+        TEST(a_cancelled_request_that_is_refused_leaves_room),
         TEST(figures_find_their_box),
         TEST(boxes_of_an_earlier_gate),
         TEST(answers_to_questions_that_nobody_asked),

@@ -149,7 +149,7 @@ static void memory_kills_and_says_so(void **state)
     end_box(b, END_MEMORY);
     assert_true(w.calls == 1 && w.lost);
     int64_t when;
-    assert_int_equal(session_epitaph(&gate, "", id, &when), SESSION_MEMORY);
+    assert_int_equal(session_why_ended(&gate, "", id, &when), SESSION_MEMORY);
 }
 
 static void the_longest_idle_makes_room(void **state)

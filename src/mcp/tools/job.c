@@ -224,7 +224,7 @@ static bool is_admitted(struct mcp_call *c, const struct job_plan *plan)
     struct err e;
     if (!g)
         tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
-    else if (places_check(g, c->owner, &e) < 0)
+    else if (admission_check(g, c->owner, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
     else if (plan->request.code_length > CODE_SMALL &&
              t->code_length + plan->request.code_length > CODE_TOTAL_MAX)

@@ -100,7 +100,7 @@ struct order {
     struct mcp_call *call;
     struct env_job *job;
     struct event *timer;
-    bool starting;            // envs_order() has not returned yet
+    bool starting;            // envs_install() has not returned yet
     json_t *last;             // what on_done said meanwhile
     tool_env_present present; // NULL: tool_env_answer_status()
     json_t *arguments;        // held for it
@@ -201,7 +201,7 @@ static bool set_wait(struct order *o, uint64_t wait_ms)
 }
 
 // The same for every set of tools.  `lead` stands before the words of the default set's answer.
-static void have_done(struct mcp_call *c, json_t *arguments, struct env_order *order,
+static void have_done(struct mcp_call *c, json_t *arguments, struct install_request *order,
                       uint64_t wait_ms, const char *lead, tool_env_present present)
 {
     struct err e;
@@ -220,7 +220,7 @@ static void have_done(struct mcp_call *c, json_t *arguments, struct env_order *o
     order->on_progress = on_progress;
     order->on_done = on_done;
     order->argument = o;
-    o->job = envs_order(c->mcp->gate, order, &e);
+    o->job = envs_install(c->mcp->gate, order, &e);
     o->starting = false;
     if (!o->job) {
         refuse_order(o, &e);
@@ -240,13 +240,13 @@ static void have_done(struct mcp_call *c, json_t *arguments, struct env_order *o
         on_waited(-1, 0, o); // nobody can wait: as it is now
 }
 
-static void start_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+static void start_order(struct mcp_call *c, json_t *arguments, struct install_request *order,
                         const char *lead)
 {
     have_done(c, arguments, order, bounds_milliseconds(arguments, "wait", WAIT_MS), lead, NULL);
 }
 
-void tool_env_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+void tool_env_order(struct mcp_call *c, json_t *arguments, struct install_request *order,
                     uint64_t wait_ms, tool_env_present present)
 {
     have_done(c, arguments, order, wait_ms, "", present);
@@ -328,7 +328,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
     json_t *constraints;
     if (constraints_of(c, arguments, &constraints) < 0)
         return;
-    struct env_order order = {
+    struct install_request order = {
         .change = ENV_INSTALL,
         .name = name,
         .fresh = lead[0] != '\0',
@@ -393,7 +393,7 @@ static int create(struct mcp_call *c, const char *name, const char *python, json
     struct err ignored;
     if (envs_create(c->mcp->gate, c->owner, name, python, e) < 0)
         return -1;
-    if (!preload || nursery_declare(c->mcp->gate, c->owner, name, preload, e) >= 0)
+    if (!preload || warm_boxes_declare(c->mcp->gate, c->owner, name, preload, e) >= 0)
         return 0;
     (void)envs_delete(c->mcp->gate, c->owner, name, &ignored);
     return -1;
@@ -470,7 +470,7 @@ static void uninstall_package(struct mcp_call *c, json_t *arguments)
     if (!names)
         return;
     json_t *held = json_incref(arguments);
-    struct env_order order = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
+    struct install_request order = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
     start_order(c, arguments, &order, "");
     json_decref(held);
     json_decref(names);
@@ -507,7 +507,7 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
     if (json_is_true(json_object_get(arguments, "sessions")))
         snprintf(lead, sizeof lead, "closed sessions: %u\n", close_sessions(c));
     json_t *held = json_incref(arguments);
-    struct env_order order = {.change = ENV_RESET, .name = name};
+    struct install_request order = {.change = ENV_RESET, .name = name};
     start_order(c, arguments, &order, lead);
     json_decref(held);
 }

@@ -25,9 +25,9 @@ const char *tool_env_name(struct mcp_call *c, json_t *arguments);
 // there is none, with NULL and why.  All are borrowed.
 typedef void (*tool_env_present)(struct mcp_call *c, json_t *arguments, json_t *status,
                                  const struct err *error);
-struct env_order;
+struct install_request;
 // Has it done; answers when it is over, or after `wait_ms` with how far it is.
-void tool_env_order(struct mcp_call *c, json_t *arguments, struct env_order *order,
+void tool_env_order(struct mcp_call *c, json_t *arguments, struct install_request *order,
                     uint64_t wait_ms, tool_env_present present);
 // The requirements of arguments `packages` or `package_names`, new; NULL: the call was answered.
 json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments);

@@ -146,7 +146,7 @@ static void on_listed(struct mcp_call *c, const char *place, const struct scratc
         return;
     }
     enum session_end end =
-        list ? SESSION_OPEN : session_epitaph(c->mcp->gate, c->owner, place, &when_ms);
+        list ? SESSION_OPEN : session_why_ended(c->mcp->gate, c->owner, place, &when_ms);
     const char *state = list ? "open" : end == SESSION_OPEN ? "finished" : session_end_codes[end];
     json_t *o = json_pack("{s:s, s:s, s:o, s:I, s:I}", "session", place, "state", state, "files",
                           list ? live_files(c, place, list, artifacts, count)

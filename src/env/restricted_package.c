@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// policy_layer: see policy_layer.h.  Called by exec_packages.c, exec.c, check.c and gate.c.
+// restricted_package: see restricted_package.h.  Called by exec_packages.c, exec.c, check.c and gate.c.
 //
 //   who needs it -> the zygote's report is awaited -> the interpreter has it?  else envs_need() ->
 //   all are told
 
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -39,7 +39,7 @@ struct policy_wait {
     TAILQ_ENTRY(policy_wait) list;
 };
 
-struct policy_layer {
+struct restricted_package {
     struct gate *gate;
     struct policy_waits waits, told; // `told`: by tell_all(), now
     struct event *soon;
@@ -53,7 +53,7 @@ struct policy_layer {
 
 // ---- what is known ------------------------------------------------------------------------------
 
-static bool ask_interpreter(struct policy_layer *p)
+static bool ask_interpreter(struct restricted_package *p)
 {
     if (p->asked)
         return p->has_own;
@@ -64,21 +64,21 @@ static bool ask_interpreter(struct policy_layer *p)
     return p->has_own;
 }
 
-static struct policy_layer *layer_of(struct gate *g)
+static struct restricted_package *layer_of(struct gate *g)
 {
-    if (g->policy_layer)
-        return g->policy_layer;
-    struct policy_layer *p = calloc(1, sizeof *p);
+    if (g->restricted_package)
+        return g->restricted_package;
+    struct restricted_package *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->gate = g;
     TAILQ_INIT(&p->waits);
     TAILQ_INIT(&p->told);
-    return g->policy_layer = p;
+    return g->restricted_package = p;
 }
 
 // Without boxes, or without environments, there is nothing to wait for: the box says what it lacks.
-static bool is_settled(struct policy_layer *p)
+static bool is_settled(struct restricted_package *p)
 {
     const struct gate *g = p->gate;
     if (!g->envs || g->facts->state == KEEPER_FAILED)
@@ -86,20 +86,20 @@ static bool is_settled(struct policy_layer *p)
     return g->facts->state == KEEPER_READY && (ask_interpreter(p) || p->path);
 }
 
-bool policy_layer_is_awaited(struct gate *g, const char *mode)
+bool restricted_package_is_awaited(struct gate *g, const char *mode)
 {
     const char *restricted = code_mode_names[CODE_RESTRICTED];
     if (code_policy_mode(g->facts->config) != CODE_RESTRICTED &&
         (!mode || strcmp(mode, restricted) != 0))
         return false;
-    struct policy_layer *p = g->envs ? layer_of(g) : NULL;
+    struct restricted_package *p = g->envs ? layer_of(g) : NULL;
     return g->envs && (!p || !is_settled(p));
 }
 
-json_t *policy_layer_path(struct gate *g, const json_t *policy)
+json_t *restricted_package_path(struct gate *g, const json_t *policy)
 {
     const char *mode = json_string_value(json_object_get(policy, "mode"));
-    struct policy_layer *p = g->policy_layer;
+    struct restricted_package *p = g->restricted_package;
     if (!p || !p->path || !mode || strcmp(mode, code_mode_names[CODE_RESTRICTED]) != 0 ||
         ask_interpreter(p))
         return NULL;
@@ -109,7 +109,7 @@ json_t *policy_layer_path(struct gate *g, const json_t *policy)
 // ---- the installation ---------------------------------------------------------------------------
 
 // Each may free others, and may ask again: then it is the turn of on_soon().
-static void tell_all(struct policy_layer *p, const struct err *error)
+static void tell_all(struct restricted_package *p, const struct err *error)
 {
     struct err e = error ? *error : (struct err){0};
     struct policy_wait *w;
@@ -119,12 +119,12 @@ static void tell_all(struct policy_layer *p, const struct err *error)
         w->in = &p->told;
     while ((w = TAILQ_FIRST(&p->told))) {
         struct policy_wait done = *w;
-        policy_layer_cancel(w);
+        restricted_package_cancel(w);
         done.on_ready(error ? &e : NULL, done.argument);
     }
 }
 
-static void explain(const struct policy_layer *p, const struct err *why, struct err *ret)
+static void explain(const struct restricted_package *p, const struct err *why, struct err *ret)
 {
     const struct interp *interp = p->gate->facts->interp;
     char python[160];
@@ -143,7 +143,7 @@ static void explain(const struct policy_layer *p, const struct err *why, struct 
         python, why->hint[0] ? "; " : "", why->hint);
 }
 
-static void failed(struct policy_layer *p, const struct err *why)
+static void failed(struct restricted_package *p, const struct err *why)
 {
     explain(p, why, &p->error);
     p->failed_ms = clock_ms();
@@ -153,7 +153,7 @@ static void failed(struct policy_layer *p, const struct err *why)
 
 static void on_installed(const char *name, const struct err *e, void *argument)
 {
-    struct policy_layer *p = argument;
+    struct restricted_package *p = argument;
     struct err why;
     p->install = NULL;
     if (!name) {
@@ -171,7 +171,7 @@ static void on_installed(const char *name, const struct err *e, void *argument)
     tell_all(p, NULL);
 }
 
-static void install(struct policy_layer *p)
+static void install(struct restricted_package *p)
 {
     json_t *list = json_array();
     struct err e;
@@ -189,7 +189,7 @@ static void install(struct policy_layer *p)
 // Does what is next for those who wait.
 static void on_soon(evutil_socket_t fd, short what, void *argument)
 {
-    struct policy_layer *p = argument;
+    struct restricted_package *p = argument;
     (void)fd;
     (void)what;
     if ((TAILQ_EMPTY(&p->waits) && !p->ahead) || p->install)
@@ -197,14 +197,14 @@ static void on_soon(evutil_socket_t fd, short what, void *argument)
     if (is_settled(p))
         tell_all(p, NULL);
     else if (p->gate->facts->state != KEEPER_READY)
-        return; // policy_layer_on_state()
+        return; // restricted_package_on_state()
     else if (p->failed_ms && clock_ms() - p->failed_ms < RETRY_MS)
         tell_all(p, &p->error);
     else
         install(p);
 }
 
-static bool go_on_soon(struct policy_layer *p)
+static bool go_on_soon(struct restricted_package *p)
 {
     struct timeval now = {0};
     if (!p->soon)
@@ -214,9 +214,9 @@ static bool go_on_soon(struct policy_layer *p)
 
 // ---- for others ---------------------------------------------------------------------------------
 
-struct policy_wait *policy_layer_wait(struct gate *g, policy_ready on_ready, void *argument)
+struct policy_wait *restricted_package_wait(struct gate *g, policy_ready on_ready, void *argument)
 {
-    struct policy_layer *p = layer_of(g);
+    struct restricted_package *p = layer_of(g);
     struct policy_wait *w = p ? malloc(sizeof *w) : NULL;
     if (!w || !go_on_soon(p)) {
         free(w);
@@ -227,16 +227,16 @@ struct policy_wait *policy_layer_wait(struct gate *g, policy_ready on_ready, voi
     return w;
 }
 
-void policy_layer_cancel(struct policy_wait *w)
+void restricted_package_cancel(struct policy_wait *w)
 {
     if (w->in)
         TAILQ_REMOVE(w->in, w, list);
     free(w);
 }
 
-void policy_layer_begin(struct gate *g)
+void restricted_package_begin(struct gate *g)
 {
-    struct policy_layer *p = g->envs ? layer_of(g) : NULL;
+    struct restricted_package *p = g->envs ? layer_of(g) : NULL;
     if (!p)
         return;
     p->ahead = true;
@@ -244,9 +244,9 @@ void policy_layer_begin(struct gate *g)
         log_line(LOG_WARN, "no memory to have the policy 'restricted' ready");
 }
 
-void policy_layer_on_state(struct gate *g)
+void restricted_package_on_state(struct gate *g)
 {
-    struct policy_layer *p = g->policy_layer;
+    struct restricted_package *p = g->restricted_package;
     if (!p)
         return;
     p->asked = false; // another interpreter's report, perhaps
@@ -254,9 +254,9 @@ void policy_layer_on_state(struct gate *g)
         log_line(LOG_ERROR, "no memory to go on with those who wait for the policy 'restricted'");
 }
 
-void policy_layer_close(struct gate *g)
+void restricted_package_close(struct gate *g)
 {
-    struct policy_layer *p = TAKE_PTR(g->policy_layer);
+    struct restricted_package *p = TAKE_PTR(g->restricted_package);
     struct policy_wait *w;
     if (!p)
         return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of check/policy_layer.c, and of runs and checks that wait for it: who waits and for what,
+// Tests of check/restricted_package.c, and of runs and checks that wait for it: who waits and for what,
 // one installation for all, what is told when there is none, and that nobody but the server has it.
 
 #include "envs_gate.h"
 
 #include "check/check.h"
-#include "check/policy_layer.h"
+#include "env/restricted_package.h"
 #include "config/code_policy.h"
 #include "exec/exec.h"
 
@@ -37,16 +37,16 @@ static int begin_layer(void **state)
 static int finish_layer(void **state)
 {
     checks_close(&gate);
-    policy_layer_close(&gate);
+    restricted_package_close(&gate);
     facts.state = KEEPER_WARMING;
     return finish_envs(state);
 }
 
 static struct policy_wait *wait_for_it(void)
 {
-    struct policy_wait *w = policy_layer_wait(&gate, on_ready, &calls);
+    struct policy_wait *w = restricted_package_wait(&gate, on_ready, &calls);
     assert_non_null(w);
-    assert_true(policy_layer_is_awaited(&gate, "restricted"));
+    assert_true(restricted_package_is_awaited(&gate, "restricted"));
     return w;
 }
 
@@ -65,7 +65,7 @@ static void install_it(const char *answer)
 static bool path_is_ours(const char *mode)
 {
     json_t *policy = json_pack("{s:s}", "mode", mode);
-    json_t *path = policy_layer_path(&gate, policy);
+    json_t *path = restricted_package_path(&gate, policy);
     const char *folder_said = json_string_value(json_array_get(path, 0));
     bool ours = folder_said && strcmp(folder_said, "/opt/layers/" L1) == 0;
     assert_true(ours == (path != NULL));
@@ -77,16 +77,16 @@ static bool path_is_ours(const char *mode)
 static void only_restricted_needs_it(void **state)
 {
     (void)state;
-    assert_false(policy_layer_is_awaited(&gate, NULL));
-    assert_false(policy_layer_is_awaited(&gate, "open"));
-    assert_false(policy_layer_is_awaited(&gate, "guarded"));
-    assert_true(policy_layer_is_awaited(&gate, "restricted"));
+    assert_false(restricted_package_is_awaited(&gate, NULL));
+    assert_false(restricted_package_is_awaited(&gate, "open"));
+    assert_false(restricted_package_is_awaited(&gate, "guarded"));
+    assert_true(restricted_package_is_awaited(&gate, "restricted"));
     unsigned before = config.policy;
     config.policy = CODE_RESTRICTED + 1; // behind auto
-    assert_true(policy_layer_is_awaited(&gate, NULL));
+    assert_true(restricted_package_is_awaited(&gate, NULL));
     config.policy = before;
     facts.state = KEEPER_FAILED; // whoever wants a box is told why there is none
-    assert_false(policy_layer_is_awaited(&gate, "restricted"));
+    assert_false(restricted_package_is_awaited(&gate, "restricted"));
 }
 
 static void the_interpreter_has_it(void **state)
@@ -98,12 +98,12 @@ static void the_interpreter_has_it(void **state)
     assert_int_equal(calls, 0); // it is not known yet
     facts.state = KEEPER_READY;
     facts.zygote_report = "{\"transformer\": true}";
-    policy_layer_on_state(&gate);
+    restricted_package_on_state(&gate);
     turn();
     assert_int_equal(calls, 1);
     assert_string_equal(heard.message, "");
     assert_null(give_installer());
-    assert_false(policy_layer_is_awaited(&gate, "restricted"));
+    assert_false(restricted_package_is_awaited(&gate, "restricted"));
     assert_false(path_is_ours("restricted"));
 }
 
@@ -114,12 +114,12 @@ static void installed_once_for_all(void **state)
     struct policy_wait *other = wait_for_it();
     (void)wait_for_it();
     turn();
-    policy_layer_cancel(other);
+    restricted_package_cancel(other);
     install_it(OK(PACKAGE_OURS));
     assert_null(give_installer());
     assert_int_equal(calls, 2);
     assert_string_equal(heard.message, "");
-    assert_false(policy_layer_is_awaited(&gate, "restricted"));
+    assert_false(restricted_package_is_awaited(&gate, "restricted"));
     assert_true(path_is_ours("restricted"));
     assert_false(path_is_ours("guarded"));
     // Nobody sees it.
@@ -141,7 +141,7 @@ static void found_again(void **state)
     (void)wait_for_it();
     turn();
     install_it(OK(PACKAGE_OURS));
-    policy_layer_close(&gate);
+    restricted_package_close(&gate);
     close_envs();
     open_envs();
     calls = 0;
@@ -158,11 +158,11 @@ static void begun_ahead(void **state)
 {
     (void)state;
     facts.state = KEEPER_WARMING;
-    policy_layer_begin(&gate);
+    restricted_package_begin(&gate);
     turn();
     assert_null(give_installer());
     facts.state = KEEPER_READY;
-    policy_layer_on_state(&gate);
+    restricted_package_on_state(&gate);
     turn();
     (void)wait_for_it(); // of the same
     install_it(OK(PACKAGE_OURS));
@@ -199,8 +199,8 @@ static void closed_while_some_wait(void **state)
     turn();
     struct fake_box *b = give_installer();
     assert_non_null(b);
-    policy_layer_close(&gate);
-    policy_layer_cancel(w);
+    restricted_package_close(&gate);
+    restricted_package_cancel(w);
     json_decref(told(b));
     says(b, OK(PACKAGE_OURS)); // for nobody
     assert_int_equal(calls, 0);
