@@ -20,8 +20,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "env/restricted_package.h"
 #include "config/code_policy.h"
+#include "env/restricted_package.h"
 #include "keeper/keeper.h"
 #include "run/gate.h"
 #include "run/live.h"
@@ -548,7 +548,8 @@ static bool awaits_policy(struct gate *g, const json_t *policy)
 {
     const char *mode = json_string_value(json_object_get(policy, "mode"));
     return mode && strcmp(mode, code_mode_names[CODE_RESTRICTED]) == 0 &&
-           !json_is_true(json_object_get(policy, "profiles")) && restricted_package_is_awaited(g, mode);
+           !json_is_true(json_object_get(policy, "profiles")) &&
+           restricted_package_is_awaited(g, mode);
 }
 
 static bool wait_for_policy(struct checks *all, struct check *c)

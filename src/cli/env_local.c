@@ -72,17 +72,17 @@ static int order(struct work *w, enum env_change change)
             return -1;
     }
     struct install_request o = {.change = change,
-                          .owner = owner,
-                          .name = ask->name,
-                          .create = change == ENV_IMPORT,
-                          .fresh = ask->verb == VERB_CREATE,
-                          .fd = change == ENV_IMPORT ? w->gate.facts->keep[0] : -1,
-                          .requirements = list,
-                          .upgrade = c->upgrade,
-                          .source_builds = c->source_builds,
-                          .on_progress = on_progress,
-                          .on_done = on_done,
-                          .argument = w};
+                                .owner = owner,
+                                .name = ask->name,
+                                .create = change == ENV_IMPORT,
+                                .fresh = ask->verb == VERB_CREATE,
+                                .fd = change == ENV_IMPORT ? w->gate.facts->keep[0] : -1,
+                                .requirements = list,
+                                .upgrade = c->upgrade,
+                                .source_builds = c->source_builds,
+                                .on_progress = on_progress,
+                                .on_done = on_done,
+                                .argument = w};
     w->job = envs_install(&w->gate, &o, &w->error);
     json_decref(list);
     if (!w->job && !w->done)

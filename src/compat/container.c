@@ -72,7 +72,8 @@ static bool exists(struct mcp_call *c, const char *id, struct err *e)
     int64_t when_ms;
     if (g->sessions && session_find(g, c->owner, id, e))
         return true;
-    enum session_end end = g->sessions ? session_why_ended(g, c->owner, id, &when_ms) : SESSION_OPEN;
+    enum session_end end =
+        g->sessions ? session_why_ended(g, c->owner, id, &when_ms) : SESSION_OPEN;
     json_t *environment = has_prefix(id) ? NULL : envs_describe(g, c->owner, id, e);
     bool is_environment = environment;
     json_decref(environment);

@@ -214,7 +214,8 @@ static void install_package(struct mcp_call *c, json_t *arguments)
         container_refuse(c, &e);
         return;
     }
-    struct install_request order = {.change = ENV_INSTALL, .name = id, .requirements = requirements};
+    struct install_request order = {
+        .change = ENV_INSTALL, .name = id, .requirements = requirements};
     json_t *held = json_incref(arguments); // `id` is in it
     tool_env_order(c, arguments, &order, INSTALL_MS, present_install);
     json_decref(held);

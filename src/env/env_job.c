@@ -577,10 +577,10 @@ struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requ
         if (r != 0)
             return answer_soon(w);
         struct install_request order = {.change = ENV_INSTALL,
-                                  .owner = owner,
-                                  .name = w->name,
-                                  .create = true,
-                                  .requirements = requirements};
+                                        .owner = owner,
+                                        .name = w->name,
+                                        .create = true,
+                                        .requirements = requirements};
         j = envs_install(g, &order, &w->error);
         if (!j)
             return answer_soon(w);

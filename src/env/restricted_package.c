@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// restricted_package: see restricted_package.h.  Called by exec_packages.c, exec.c, check.c and gate.c.
+// restricted_package: see restricted_package.h.  Called by exec_packages.c, exec.c, check.c and
+// gate.c.
 //
 //   who needs it -> the zygote's report is awaited -> the interpreter has it?  else envs_need() ->
 //   all are told

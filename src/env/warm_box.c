@@ -330,6 +330,6 @@ struct live_box *warm_box_take(struct warm_box *b)
     live->discard = true; // what it printed while it waited is not the run's
     live->late = asked;   // the answer to that would be taken for the run's
     (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
-    free(TAKE_PTR(live->denials));                       // and what was denied before is not
+    free(TAKE_PTR(live->denials));                        // and what was denied before is not
     return live;
 }

@@ -353,7 +353,7 @@ struct live_box *warm_boxes_take(struct gate *g, const struct warm_box_ask *ask)
 }
 
 void warm_boxes_learn(struct gate *g, const char *owner, const char *environment,
-                   const json_t *imports)
+                      const json_t *imports)
 {
     struct warm_boxes *n = g->warm_boxes;
     struct family *f = n && json_array_size(imports) ? find_family(n, owner, environment) : NULL;
@@ -392,7 +392,7 @@ void warm_boxes_forget(struct gate *g, const char *owner, const char *environmen
 }
 
 int warm_boxes_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
-                    struct err *e)
+                       struct err *e)
 {
     struct warm_boxes *n = g->warm_boxes;
     struct env_db *db = g->envs ? g->envs->db : NULL;

@@ -53,7 +53,7 @@ struct live_box *warm_boxes_take(struct gate *g, const struct warm_box_ask *ask)
 
 // What a run in it has imported: what its runner reports, hostile; NULL: nothing.
 void warm_boxes_learn(struct gate *g, const char *owner, const char *environment,
-                   const json_t *imports);
+                      const json_t *imports);
 
 // Some environment has changed, or is gone: boxes that are not as it is now go.
 void warm_boxes_changed(struct gate *g);
@@ -64,7 +64,7 @@ void warm_boxes_forget(struct gate *g, const char *owner, const char *environmen
 // Declares modules for an environment: `names` is what preload_check() made.  A box is made for it
 // when it has packages.
 int warm_boxes_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
-                    struct err *e);
+                       struct err *e);
 // Adds "preload", "learned" and "warm" to what is shown of an environment.
 void warm_boxes_describe(struct gate *g, const char *owner, const char *environment, json_t *shown);
 

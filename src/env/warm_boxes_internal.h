@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// warm_boxes_kit: what nursery.c (environments, and how many boxes there are) and warm_box.c (the life
-// of one box) share.  Nobody else includes it.
+// warm_boxes_kit: what nursery.c (environments, and how many boxes there are) and warm_box.c (the
+// life of one box) share.  Nobody else includes it.
 
 #ifndef CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
 #define CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
@@ -20,7 +20,7 @@
 enum { WARM_BOXES_REASON_MAX = 200, WARM_BOXES_SOON_MS = 5 }; // soon: its client has the first word
 
 enum warm_box_stage {
-    WARM_BOX_REQUESTED,   // a box was asked for
+    WARM_BOX_REQUESTED, // a box was asked for
     WARM_BOX_WARMING,   // its runner imports the modules
     WARM_BOX_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one
                         // that is idle

@@ -20,8 +20,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "env/restricted_package.h"
 #include "config/code_policy.h"
+#include "env/restricted_package.h"
 #include "env/warm_boxes.h"
 #include "exec/exec_input.h"
 #include "exec/exec_meta.h"
@@ -432,7 +432,7 @@ static void on_done(struct run *r)
         x->error = r->error;
     if (w->layers)
         warm_boxes_learn(x->gate, x->owner, w->environment.name,
-                      json_object_get(r->result, "imports"));
+                         json_object_get(r->result, "imports"));
     w->lost = x->session_id[0] && !s;
     count_uncollected(x, r);
     x->session = s;
@@ -559,7 +559,8 @@ bool exec_begin(struct exec *x)
         .network = x->network,
         .policed = x->work->policy != NULL,
         .wheels = q->install && x->gate->facts->config->find_links[0],
-        .warm_box = exec_warm_box_ask(x, s, x->work->layers, x->work->policy, &x->work->environment),
+        .warm_box =
+            exec_warm_box_ask(x, s, x->work->layers, x->work->policy, &x->work->environment),
         .on_box = on_box,
         .on_answer = on_answer,
         .on_output = q->on_output ? exec_on_output : NULL,

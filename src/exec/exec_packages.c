@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "env/restricted_package.h"
 #include "env/envs.h"
+#include "env/restricted_package.h"
 
 #define MARKER "# /// script"
 
@@ -386,16 +386,16 @@ int exec_find_path(struct exec *x, struct session *s, json_t **ret)
 }
 
 const struct warm_box_ask *exec_warm_box_ask(const struct exec *x, const struct session *s,
-                                           const json_t *path, const json_t *policy,
-                                           struct exec_environment *ret)
+                                             const json_t *path, const json_t *policy,
+                                             struct exec_environment *ret)
 {
     snprintf(ret->name, sizeof ret->name, "%s",
              shown(s ? s->plan.environment : x->request.environment));
     ret->ask = (struct warm_box_ask){.owner = x->owner,
-                                    .environment = ret->name,
-                                    .path = path,
-                                    .limits = &x->request.limits,
-                                    .network = x->network != NULL};
+                                     .environment = ret->name,
+                                     .path = path,
+                                     .limits = &x->request.limits,
+                                     .network = x->network != NULL};
     // Under a policy imports are looked at before they happen.
     return s || !path || policy ? NULL : &ret->ask;
 }

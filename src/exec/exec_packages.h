@@ -32,8 +32,8 @@ struct exec_environment {
     struct warm_box_ask ask;
 };
 const struct warm_box_ask *exec_warm_box_ask(const struct exec *x, const struct session *s,
-                                           const json_t *path, const json_t *policy,
-                                           struct exec_environment *ret);
+                                             const json_t *path, const json_t *policy,
+                                             struct exec_environment *ret);
 
 // Without a run, for x->error; on_done comes later.  False: memory is out.
 bool exec_end_soon(struct exec *x);

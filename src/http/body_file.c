@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // spool: see spool.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and written,
-// never looked at; the file has no name, and its room is bounded by the caller and by BODY_FILES_MAX.
+// never looked at; the file has no name, and its room is bounded by the caller and by
+// BODY_FILES_MAX.
 
 #include "http/body_file.h"
 
@@ -63,7 +64,8 @@ static bool has_place(const struct conn *c)
     const struct conn *other;
     unsigned own = 0, all = c->server->body_files; // both with this one
     TAILQ_FOREACH (other, &c->server->all, all)
-        own += other->x && other->x->body_file >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
+        own +=
+            other->x && other->x->body_file >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
     return own - 1 + all - 1 < BODY_FILES_MAX;
 }
 
@@ -71,7 +73,9 @@ int body_file_begin(struct conn *c, const struct head *head, size_t n)
 {
     struct exchange *p = c->x;
     uint64_t most = 0;
-    int fd = c->server->body_file ? c->server->body_file(&p->x, c->server->body_file_argument, &most) : -1;
+    int fd = c->server->body_file
+                 ? c->server->body_file(&p->x, c->server->body_file_argument, &most)
+                 : -1;
     if (fd == -1)
         return 0;
     p->body_file = fd < 0 ? -1 : fd;

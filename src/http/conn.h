@@ -48,8 +48,8 @@ struct http {
     struct event *accept_again;
     const struct http_route *tables[ROUTE_TABLES_MAX];
     unsigned table_count;
-    http_methods_of methods_of; // NULL: the routes know
-    http_open_body_file body_file;           // NULL: all bodies are kept in memory
+    http_methods_of methods_of;    // NULL: the routes know
+    http_open_body_file body_file; // NULL: all bodies are kept in memory
     void *body_file_argument;
     unsigned body_files; // bodies that arrive in files
     unsigned connections, connections_max, exchanges;
@@ -88,7 +88,7 @@ struct conn {
     struct exchange *x;     // from the end of its head to its answer
     struct evbuffer *ahead; // what came too early, of the next request
     struct evbuffer *head;  // of a request whose body goes into a file; NULL: it does not
-    uint64_t body_left;    // bytes of that
+    uint64_t body_left;     // bytes of that
     bool close_after;
     // Watching the client: since when, the last sign of life, how much it has sent or taken since.
     int64_t since_ms, last_ms;
@@ -112,7 +112,7 @@ struct exchange {
     char *allow_headers;          // of a preflight: the answer to what it asked for; owned
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
     int file;                     // http_reply_file(): what is being sent; else -1
-    int body_file;                    // where its body is or goes; else -1
+    int body_file;                // where its body is or goes; else -1
     uint64_t file_at, file_left;
     int64_t begin_us; // request_log.c: when it was complete; 0: it never was
     int status;       // of its answer; 0: there is none yet
@@ -123,7 +123,7 @@ enum {
     STREAM_LOW = 16 * 1024,
     HELD_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
     HELD_SMALL = 64 * 1024,       // a body that always gets in
-    BODY_FILES_MAX = 4,               // bodies that arrive in files at one time
+    BODY_FILES_MAX = 4,           // bodies that arrive in files at one time
 };
 
 // In exchange.c.
@@ -152,7 +152,7 @@ void conn_turn_down(struct conn *c, int status, const char *code, const char *me
 
 // In room.c.
 void evict_line(struct conn *c,
-               struct conns *line);           // to its end; NULL: the connection makes no room
+                struct conns *line);           // to its end; NULL: the connection makes no room
 void evict_leave(struct conn *c);              // it is not idle any more
 void evict_admit(struct conn *c);              // it has shown a valid key
 struct conn *evict_find(const struct http *h); // the connection that makes room, or NULL

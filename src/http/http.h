@@ -61,7 +61,8 @@ void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
 // For bodies that are too large for memory.  Asked when a head was let in: a file that the body is
 // written into (taken), and how many bytes it may have; -1: not this request, below: not now.
-typedef int (*http_open_body_file)(const struct http_exchange *x, void *argument, uint64_t *ret_max);
+typedef int (*http_open_body_file)(const struct http_exchange *x, void *argument,
+                                   uint64_t *ret_max);
 void http_set_body_file(struct http *h, http_open_body_file body_file, void *argument);
 // For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those
 // of its route.

@@ -27,6 +27,7 @@ void rest_import_environment(struct rest_call *c);
 
 // A change of an environment that the answer is about.
 struct install_request;
-void rest_start_job(struct rest_call *c, struct install_request *order, bool stream, uint64_t wait_ms);
+void rest_start_job(struct rest_call *c, struct install_request *order, bool stream,
+                    uint64_t wait_ms);
 
 #endif

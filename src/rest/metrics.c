@@ -52,8 +52,8 @@ static void write_runs(FILE *f, const struct counters *t)
     for (int i = 0; i < COUNTERS_BUCKETS; i++) {
         sum += t->buckets[i];
         if (i < COUNTERS_BUCKETS - 1)
-            fprintf(f, "constrictor_run_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", counters_bounds_s[i],
-                    sum);
+            fprintf(f, "constrictor_run_seconds_bucket{le=\"%g\"} %" PRIu64 "\n",
+                    counters_bounds_s[i], sum);
         else
             fprintf(f, "constrictor_run_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", sum);
     }
@@ -80,7 +80,8 @@ static void write_state(FILE *f, const struct gate *g)
     number(f, "queue_length", "gauge", "Runs that are held back until there is room.",
            g->deferred_count);
     head(f, "http_answers_total", "counter", "Requests by the class of their answer.");
-    static const char *const classes[COUNTERS_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    static const char *const classes[COUNTERS_CLASSES] = {"none", "1xx", "2xx",
+                                                          "3xx",  "4xx", "5xx"};
     for (int i = 0; i < COUNTERS_CLASSES; i++)
         fprintf(f, "constrictor_http_answers_total{class=\"%s\"} %" PRIu64 "\n", classes[i],
                 g->counters.answers[i]);

@@ -9,7 +9,7 @@
 _Static_assert((int)VERDICT_MAX <= (int)COUNTERS_VERDICTS, "a place for each verdict");
 
 const double counters_bounds_s[COUNTERS_BUCKETS - 1] = {0.001, 0.0025, 0.005, 0.01, 0.05, 0.1,
-                                                  0.5,   1,      5,     15,   60};
+                                                        0.5,   1,      5,     15,   60};
 
 void counters_run(struct counters *t, const struct run *r, const struct result *result)
 {

@@ -39,7 +39,7 @@ struct gate {
     struct sessions *sessions;       // NULL: this gate has none
     struct network *network;         // NULL: nobody has any
     struct envs *envs;               // envs.h; NULL: there is only base
-    struct warm_boxes *warm_boxes; // env/warm_boxes.h; NULL: no box has anything imported ahead
+    struct warm_boxes *warm_boxes;   // env/warm_boxes.h; NULL: no box has anything imported ahead
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     unsigned checking;               // sources that are looked at now

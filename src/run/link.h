@@ -33,8 +33,8 @@ struct link {
     uint64_t generation;
     uint32_t free_count;
     uint16_t free[LINK_RUNS_MAX];
-    // A place is taken until the keeper has answered: `request` is NULL when nobody waits for it any
-    // more.
+    // A place is taken until the keeper has answered: `request` is NULL when nobody waits for it
+    // any more.
     struct {
         uint64_t ticket; // 0: free
         struct link_request *request;

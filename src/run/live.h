@@ -57,10 +57,10 @@ struct live_box {
     // scratch.c: operations that are awaited, oldest first.
     TAILQ_HEAD(, scratch_op) ops;
     uint32_t next_tag;
-    unsigned writes;           // scratch.c: writes and deletes that were done
-    struct meter meter;        // of a kept box, if there is one
-    bool late;                 // the keeper's next measure was asked for by the owner before
-    bool told;                 // what is denied in it is told of
+    unsigned writes;         // scratch.c: writes and deletes that were done
+    struct meter meter;      // of a kept box, if there is one
+    bool late;               // the keeper's next measure was asked for by the owner before
+    bool told;               // what is denied in it is told of
     struct denials *denials; // since the last run was done; NULL: none
     bool has_ended;
     bool silent; // it is gone, or said what no box says: nothing is read or sent any more

@@ -64,8 +64,8 @@ struct run_request {
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
     bool wheels;                 // it is the installer, which sees --find-links
-    // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed until
-    // on_box; NULL: none.
+    // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed
+    // until on_box; NULL: none.
     const struct warm_box_ask *warm_box;
     // The box is there and the code not yet in it.  True: run_go() follows when the caller is
     // ready.
@@ -87,12 +87,12 @@ struct run {
     struct link_request box_request;
     struct live_box *box; // from its turn until it is done
     bool parked;
-    bool deferred; // WAITING: in gate->deferred, the keeper does not know of it yet
-    bool has_turn;              // in a session: its box is ours
-    bool entering;              // on_box is being called
-    bool selecting;             // PREPARING: see run_select()
-    bool watched;               // in a session: the keeper knows that it runs
-    bool metered;               // ended.usage has the CPU time already
+    bool deferred;          // WAITING: in gate->deferred, the keeper does not know of it yet
+    bool has_turn;          // in a session: its box is ours
+    bool entering;          // on_box is being called
+    bool selecting;         // PREPARING: see run_select()
+    bool watched;           // in a session: the keeper knows that it runs
+    bool metered;           // ended.usage has the CPU time already
     struct admitted *place; // NULL: it was refused, or is done
     TAILQ_ENTRY(run) list;
     struct event *timer;
@@ -110,8 +110,8 @@ struct run {
                      // what this run used
     struct wire_ended ended;
     struct denials *denials; // system calls that were denied; NULL: none
-    bool told;                 // that there are none would have been seen
-    struct err error;          // when no box could be had: message[0] != 0
+    bool told;               // that there are none would have been seen
+    struct err error;        // when no box could be had: message[0] != 0
     uint64_t t_begin_us, t_box_us, t_end_us;
 };
 

@@ -212,7 +212,8 @@ static void bury_lost(struct sessions *all)
         struct session *s = session_lookup(all, e->owner, e->id);
         if (s && s->entry == e)
             continue;
-        ended_session_add(all->ended_sessions, e->owner, e->id, e->name, SESSION_LOST, session_now_ms());
+        ended_session_add(all->ended_sessions, e->owner, e->id, e->name, SESSION_LOST,
+                          session_now_ms());
         atomic_store(&e->live, 0);
         all->free_entries[all->free_entry_count++] = (uint16_t)(e - all->ledger->entries);
     }

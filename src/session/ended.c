@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ended_session: see ended_session.h.  In a ring the oldest is overwritten.  Only a question for a session that
-// is not there looks through one, and that from the newest on.
+// ended_session: see ended_session.h.  In a ring the oldest is overwritten.  Only a question for a
+// session that is not there looks through one, and that from the newest on.
 
 #include "session/ended.h"
 
@@ -44,8 +44,8 @@ void ended_sessions_free(struct ended_sessions *all)
     free(all);
 }
 
-void ended_session_add(struct ended_sessions *all, const char *owner, const char *id, const char *name,
-                 enum session_end why, int64_t now_ms)
+void ended_session_add(struct ended_sessions *all, const char *owner, const char *id,
+                       const char *name, enum session_end why, int64_t now_ms)
 {
     struct ring *r = &all->rings[ring_of(owner)];
     struct ended_session *e = &r->places[r->count++ % ENDED_SESSIONS_MAX];
@@ -56,14 +56,17 @@ void ended_session_add(struct ended_sessions *all, const char *owner, const char
 }
 
 // The n-th, the newest first; NULL: there are no more.
-static const struct ended_session *nth(const struct ended_sessions *all, const char *owner, uint64_t n)
+static const struct ended_session *nth(const struct ended_sessions *all, const char *owner,
+                                       uint64_t n)
 {
     const struct ring *r = &all->rings[ring_of(owner)];
-    return n < r->count && n < ENDED_SESSIONS_MAX ? &r->places[(r->count - 1 - n) % ENDED_SESSIONS_MAX] : NULL;
+    return n < r->count && n < ENDED_SESSIONS_MAX
+               ? &r->places[(r->count - 1 - n) % ENDED_SESSIONS_MAX]
+               : NULL;
 }
 
-enum session_end ended_session_find(const struct ended_sessions *all, const char *owner, const char *text,
-                              int64_t *ret_ms)
+enum session_end ended_session_find(const struct ended_sessions *all, const char *owner,
+                                    const char *text, int64_t *ret_ms)
 {
     bool is_id = session_is_id(text);
     const struct ended_session *e;
@@ -79,7 +82,8 @@ json_t *ended_sessions_json(const struct ended_sessions *all, const char *owner,
 {
     json_t *list = json_array();
     const struct ended_session *e;
-    for (uint64_t n = 0; json_array_size(list) < ENDED_SESSIONS_SHOWN && (e = nth(all, owner, n)); n++)
+    for (uint64_t n = 0; json_array_size(list) < ENDED_SESSIONS_SHOWN && (e = nth(all, owner, n));
+         n++)
         if (strcmp(e->owner, owner) == 0)
             (void)json_array_append_new(
                 list, json_pack("{s:s, s:o, s:s, s:s, s:f}", "session", e->id, "name",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ended_session: which sessions there were and why they ended, so that whoever asks for one is told what
-// became of it.  In memory, the last few thousand; called by session.c.
+// ended_session: which sessions there were and why they ended, so that whoever asks for one is told
+// what became of it.  In memory, the last few thousand; called by session.c.
 
 #ifndef CONSTRICTOR_SESSION_ENDED_H
 #define CONSTRICTOR_SESSION_ENDED_H
@@ -21,11 +21,11 @@ struct ended_sessions *ended_sessions_new(void);
 void ended_sessions_free(struct ended_sessions *all);
 
 // Times are since 1970.
-void ended_session_add(struct ended_sessions *all, const char *owner, const char *id, const char *name,
-                 enum session_end why, int64_t now_ms);
+void ended_session_add(struct ended_sessions *all, const char *owner, const char *id,
+                       const char *name, enum session_end why, int64_t now_ms);
 // By handle or by name, of this owner, the newest; SESSION_OPEN: never heard of it.
-enum session_end ended_session_find(const struct ended_sessions *all, const char *owner, const char *text,
-                              int64_t *ret_ms);
+enum session_end ended_session_find(const struct ended_sessions *all, const char *owner,
+                                    const char *text, int64_t *ret_ms);
 // The newest of an owner: [{"session", "name", "end", "reason", "seconds_ago"}]: new.
 json_t *ended_sessions_json(const struct ended_sessions *all, const char *owner, int64_t now_ms);
 

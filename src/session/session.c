@@ -286,7 +286,8 @@ void session_settle(struct session_box *h, struct session *s)
 
 static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
-    struct session_box *h = (struct session_box *)((char *)o - offsetof(struct session_box, box_request));
+    struct session_box *h =
+        (struct session_box *)((char *)o - offsetof(struct session_box, box_request));
     struct session *s = TAILQ_FIRST(&h->mates);
     struct err e = {0};
     if (fds)
@@ -350,9 +351,9 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
                                   const struct session_plan *plan, bool networked)
 {
     struct warm_box_ask ask = {.owner = owner,
-                              .environment = plan->environment[0] ? plan->environment : ENV_BASE,
-                              .limits = &plan->limits,
-                              .network = networked};
+                               .environment = plan->environment[0] ? plan->environment : ENV_BASE,
+                               .limits = &plan->limits,
+                               .network = networked};
     json_t *path = NULL;
     struct err e;
     // The keeper was told the configuration's CPU time, which holds for it while it is idle.
@@ -524,7 +525,7 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
 }
 
 enum session_end session_why_ended(struct gate *g, const char *owner, const char *text,
-                                 int64_t *ret_ms)
+                                   int64_t *ret_ms)
 {
     return ended_session_find(g->sessions->ended_sessions, owner, text, ret_ms);
 }

@@ -127,7 +127,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
 struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e);
 // The same for an id that has ended: SESSION_OPEN: never heard of it.  `ret_ms`: when it ended.
 enum session_end session_why_ended(struct gate *g, const char *owner, const char *text,
-                                 int64_t *ret_ms);
+                                   int64_t *ret_ms);
 
 // A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes
 // again.

@@ -72,21 +72,22 @@ int64_t session_now_ms(void); // since 1970
 struct session *session_new(struct sessions *all, const char *owner,
                             const struct session_plan *plan);
 void session_free(struct session *s);
-void session_settle(struct session_box *h, struct session *s);       // into the home and the tables
-void session_retire(struct session *s, enum session_end why); // out of the tables
-void session_explain(const struct session *s, struct err *e); // that it has ended
+void session_settle(struct session_box *h, struct session *s); // into the home and the tables
+void session_retire(struct session *s, enum session_end why);  // out of the tables
+void session_explain(const struct session *s, struct err *e);  // that it has ended
 void session_become_idle(struct session *s);
 void session_leave_idle(struct session *s);
 struct session *session_lookup(struct sessions *all, const char *owner, const char *text);
 
 // home.c
 struct session_box *session_box_new(struct sessions *all);
-void session_box_free(struct session_box *h);                           // whose box is gone, or is nobody's
-void session_box_rest(struct session_box *h);                           // the box is idle
-void session_box_drain(struct session_box *h);                          // code without a caller is in the box
-void session_box_next(struct session_box *h);                           // the next run, if it can be
+void session_box_free(struct session_box *h);  // whose box is gone, or is nobody's
+void session_box_rest(struct session_box *h);  // the box is idle
+void session_box_drain(struct session_box *h); // code without a caller is in the box
+void session_box_next(struct session_box *h);  // the next run, if it can be
 void session_box_forget_branch(struct session_box *h, uint32_t branch); // the box forgets it
-void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e); // what waits
+void session_box_refuse(struct session_box *h, const struct session *only,
+                        const struct err *e); // what waits
 
 // adopt.c
 void ledger_open_entry(struct session *s);

@@ -136,13 +136,13 @@ static struct env_job *order(enum env_change change, const char *name, const cha
 {
     json_t *text = json_string(what);
     struct install_request o = {.change = change,
-                          .owner = "me",
-                          .name = name,
-                          .create = true,
-                          .requirements = text,
-                          .on_progress = on_progress,
-                          .on_done = on_ended,
-                          .argument = &ended};
+                                .owner = "me",
+                                .name = name,
+                                .create = true,
+                                .requirements = text,
+                                .on_progress = on_progress,
+                                .on_done = on_ended,
+                                .argument = &ended};
     struct env_job *j = envs_install(&gate, &o, &e);
     json_decref(text);
     turn();

@@ -260,7 +260,8 @@ static void ended_sessions_are_bounded(void **state)
     assert_int_equal(ended_session_find(all, "a", "ses_0", &when), SESSION_OPEN);
     assert_int_equal(ended_session_find(all, "a", "ses_12", &when), SESSION_EXPIRED);
     assert_int_equal(ended_session_find(all, "b", "ses_12", &when), SESSION_OPEN);
-    assert_int_equal(ended_session_find(all, "b", "ses_b", &when), SESSION_CRASHED); // not pushed out
+    assert_int_equal(ended_session_find(all, "b", "ses_b", &when),
+                     SESSION_CRASHED); // not pushed out
     json_t *list = ended_sessions_json(all, "a", ENDED_SESSIONS_MAX + 10);
     assert_int_equal(json_array_size(list), ENDED_SESSIONS_SHOWN);
     json_decref(list);
@@ -270,10 +271,8 @@ static void ended_sessions_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sessions_go_on_in_the_next_gate),
-        TEST(sessions_keep_their_network),
-        TEST(a_forged_ledger_is_not_believed),
-        TEST(two_entries_of_one_session),
+        TEST(sessions_go_on_in_the_next_gate), TEST(sessions_keep_their_network),
+        TEST(a_forged_ledger_is_not_believed), TEST(two_entries_of_one_session),
         TEST(ended_sessions_are_bounded),
     };
     return cmocka_run_group_tests_name("adopt", tests, NULL, NULL);

@@ -369,12 +369,12 @@ static void on_exported(uint64_t bytes, const struct err *error, void *argument)
 static struct env_job *order_import(const char *name, int fd)
 {
     struct install_request o = {.change = ENV_IMPORT,
-                          .owner = "me",
-                          .name = name,
-                          .create = true,
-                          .fd = fd,
-                          .on_done = on_ended,
-                          .argument = &ended};
+                                .owner = "me",
+                                .name = name,
+                                .create = true,
+                                .fd = fd,
+                                .on_done = on_ended,
+                                .argument = &ended};
     forget_ended();
     struct env_job *j = envs_install(&gate, &o, &e);
     turn();

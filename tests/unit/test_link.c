@@ -116,7 +116,8 @@ static uint64_t acquire(struct run *r)
     assert_int_equal(link_acquire(&l, &r->box_request, &m, &e), 0);
     assert_int_equal(wire_recv(keeper, &got, NULL, 0, NULL), 1);
     assert_int_equal(got.h.type, WIRE_ACQUIRE);
-    assert_true(got.acquire.ticket == m.ticket && m.ticket != 0 && r->box_request.ticket == m.ticket);
+    assert_true(got.acquire.ticket == m.ticket && m.ticket != 0 &&
+                r->box_request.ticket == m.ticket);
     assert_int_equal(got.acquire.limits.memory_bytes, 7);
     return m.ticket;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of check/restricted_package.c, and of runs and checks that wait for it: who waits and for what,
-// one installation for all, what is told when there is none, and that nobody but the server has it.
+// Tests of check/restricted_package.c, and of runs and checks that wait for it: who waits and for
+// what, one installation for all, what is told when there is none, and that nobody but the server
+// has it.
 
 #include "envs_gate.h"
 
 #include "check/check.h"
-#include "env/restricted_package.h"
 #include "config/code_policy.h"
+#include "env/restricted_package.h"
 #include "exec/exec.h"
 
 #define PACKAGE_OURS PACKAGE("restrictedpython", "8.5", W1)
