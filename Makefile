@@ -56,7 +56,8 @@ fuzz: ## fuzz each decoder for FUZZ_SECONDS (60)
 conformance: ## the official MCP conformance suite: no failure, no warning
 	@tools/setup build npm
 	@$(MAKE) --no-print-directory all
-	@tools/conformance $(PROGRAM)
+	@ninja -C $(BUILD) $(QUIET) constrictor-conformance
+	@tools/conformance $(BUILD)
 
 rows: ## docs/reference-servers.md, from the tests' names and what `make test` left in build/results
 	@tools/rows

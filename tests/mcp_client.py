@@ -264,9 +264,11 @@ class Stdio(Connection):
 class Server:
     """`constrictor serve` on a free port of the loopback."""
 
-    def __init__(self, cli, *flags, env=None):
+    def __init__(self, cli, *flags, env=None, program=None):
         self.log = tempfile.TemporaryFile(dir=cli.folder)
-        self.process = cli.start("serve", "--port", "0", *flags, stderr=self.log, env=env)
+        self.process = cli.start(
+            "serve", "--port", "0", *flags, stderr=self.log, env=env, program=program
+        )
         self.url = self.sse = None
         text = b""
         while not self.url or (b"Ctrl-C" not in text):

@@ -323,7 +323,7 @@ struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
 int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const struct config *c,
              struct err *e)
 {
-    *m = (struct mcp){.base = base, .gate = gate, .config = c, .fixtures = c->fixtures};
+    *m = (struct mcp){.base = base, .gate = gate, .config = c};
     if (getrandom(m->secret, sizeof m->secret, 0) != (ssize_t)sizeof m->secret)
         return err_set(e, ERR_SYSTEM, errno, NULL, "get random bytes");
     int r = mcp_tools_open(m, e);

@@ -12,7 +12,7 @@ import select
 import socket
 
 import pytest
-from conftest import children, is_gate, open_cli, wait_until
+from conftest import CONFORMANCE, children, is_gate, open_cli, wait_until
 from mcp_client import META, MODERN, TASKS, WAIT_S, Http, Server, Stdio
 
 MIB = 1 << 20
@@ -268,7 +268,7 @@ def test_tasks_of_one_owner_do_not_push_out_anothers(program):
     with open_cli(program) as cli:
         can = {"extensions": {TASKS: {}}}
         keys = ",".join(f"o{i}:key-of-o{i}-0123456789" for i in range(6))
-        server = Server(cli, "--conformance-fixtures", env={"CONSTRICTOR_API_KEY": keys})
+        server = Server(cli, program=CONFORMANCE, env={"CONSTRICTOR_API_KEY": keys})
         with client_of(server, "o0", capabilities=can) as first:
             mine = first.call("slow_compute", seconds=0)["taskId"]
             for i in range(1, 6):

@@ -14,7 +14,7 @@ import threading
 import time
 
 import pytest
-from conftest import open_cli, wait_until
+from conftest import CONFORMANCE, open_cli, wait_until
 from mcp_client import LEGACY, META, MODERN, Server, alive, events, marked
 
 JSON = "application/json"
@@ -30,7 +30,7 @@ ids = itertools.count(1000)
 @pytest.fixture(scope="module")
 def server(program):
     with open_cli(program) as cli:
-        server = Server(cli, "--conformance-fixtures")
+        server = Server(cli, program=CONFORMANCE)
         yield server
         assert server.process.poll() is None, server.stderr()
 
@@ -40,7 +40,7 @@ def keyed(program):
     """A server for two owners."""
     keys = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-0123456789,bob:key-of-bob-0123456789"}
     with open_cli(program) as cli:
-        yield Server(cli, "--conformance-fixtures", env=keys)
+        yield Server(cli, program=CONFORMANCE, env=keys)
 
 
 class Idle:
@@ -62,7 +62,7 @@ class Idle:
 def idle(program):
     """They grow idle while the other tests are made."""
     with open_cli(program) as cli:
-        yield Idle(Server(cli, "--conformance-fixtures"))
+        yield Idle(Server(cli, program=CONFORMANCE))
 
 
 ANN = {"X-API-Key": "key-of-ann-0123456789"}
@@ -863,7 +863,7 @@ def test_listen_is_a_stream_from_its_first_message(server, session):
 
 
 def test_stop_ends_subscriptions_with_a_result(cli):
-    server = Server(cli, "--conformance-fixtures")
+    server = Server(cli, program=CONFORMANCE)
     session = Session(server)
     own, stream = session.get(), listen(server, toolsListChanged=True)
     assert stream.next()

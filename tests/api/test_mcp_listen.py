@@ -5,7 +5,7 @@ new one, on each transport."""
 import time
 
 import pytest
-from conftest import open_cli, wait_until
+from conftest import CONFORMANCE, open_cli, wait_until
 from mcp_client import LEGACY, META, MODERN, Http, Server, Sse, Stdio, check_received
 
 WATCHED = "test://watched-resource"
@@ -18,7 +18,7 @@ ACK = "notifications/subscriptions/acknowledged"
 @pytest.fixture(scope="module")
 def server(program):
     with open_cli(program) as cli:
-        yield Server(cli, "--conformance-fixtures", "--legacy-sse")
+        yield Server(cli, "--legacy-sse", program=CONFORMANCE)
 
 
 @pytest.fixture(params=["http", "stdio"])
@@ -26,7 +26,7 @@ def modern(request, cli, server):
     if request.param == "http":
         c = Http(server, MODERN)
     else:
-        c = Stdio(cli, "--conformance-fixtures", version=MODERN)
+        c = Stdio(cli, program=CONFORMANCE, version=MODERN)
     with c:
         yield c
         check_received(c)
@@ -35,7 +35,7 @@ def modern(request, cli, server):
 @pytest.fixture(params=["http", "stdio", "sse"])
 def legacy(request, cli, server):
     if request.param == "stdio":
-        c = Stdio(cli, "--conformance-fixtures")
+        c = Stdio(cli, program=CONFORMANCE)
     else:
         c = Http(server) if request.param == "http" else Sse(server)
     with c:
@@ -146,7 +146,7 @@ def test_the_server_says_good_bye(cli):
 
 
 def test_the_server_says_good_bye_on_a_pipe(cli):
-    with Stdio(cli, "--conformance-fixtures", version=MODERN) as c:
+    with Stdio(cli, program=CONFORMANCE, version=MODERN) as c:
         id, _ = listen(c, toolsListChanged=True)
         c.process.terminate()
         assert c.wait(id, 5)["result"]["_meta"][META + "subscriptionId"] == id
@@ -155,7 +155,7 @@ def test_the_server_says_good_bye_on_a_pipe(cli):
 
 
 def test_a_listener_does_not_hold_up_the_end(cli):
-    with Stdio(cli, "--conformance-fixtures", version=MODERN) as c:
+    with Stdio(cli, program=CONFORMANCE, version=MODERN) as c:
         listen(c, toolsListChanged=True)
         assert c.close() < 2
 
@@ -210,7 +210,7 @@ def test_unknown_resource(legacy):
 
 
 def test_too_many_subscriptions(cli):
-    with Stdio(cli, "--conformance-fixtures") as c:
+    with Stdio(cli, program=CONFORMANCE) as c:
         c.open()
         ids = [
             c.begin("resources/subscribe", {"uri": f"test://template/{i}/data"})
@@ -231,7 +231,7 @@ def test_modern_methods_are_modern(server):
 
 
 def test_both_eras_on_one_pipe(cli):
-    with Stdio(cli, "--conformance-fixtures", version=LEGACY[-1]) as c:
+    with Stdio(cli, program=CONFORMANCE, version=LEGACY[-1]) as c:
         c.open()
         meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
         id = c.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, meta)

@@ -12,7 +12,7 @@ import time
 
 import jsonschema
 import pytest
-from conftest import open_cli
+from conftest import CONFORMANCE, open_cli
 from mcp_client import (
     LEGACY,
     META,
@@ -51,7 +51,7 @@ def server(program):
 @pytest.fixture(scope="module")
 def fixture_server(program):
     with open_cli(program) as cli:
-        yield Server(cli, "--legacy-sse", "--conformance-fixtures")
+        yield Server(cli, "--legacy-sse", program=CONFORMANCE)
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,12 @@ PNG = (
 )
 
 
-def connect(way, version, cli, server, *flags):
+def connect(way, version, cli, server, *flags, program=None):
     capabilities = dict(CAPABILITIES)
     if version != MODERN:
         del capabilities["extensions"]
     if way == "stdio":
-        return Stdio(cli, *flags, version=version, capabilities=capabilities)
+        return Stdio(cli, *flags, version=version, capabilities=capabilities, program=program)
     kind = Http if way == "http" else Sse
     return kind(server, version=version, capabilities=capabilities)
 
@@ -320,7 +320,7 @@ def use(c, tool):
 @BOTH
 def test_every_fixture_of_the_suite(way, version, cli, fixture_server):
     """Images, audio, embedded resources, questions: what our own tools do not have yet."""
-    with connect(way, version, cli, fixture_server, "--conformance-fixtures") as c:
+    with connect(way, version, cli, fixture_server, program=CONFORMANCE) as c:
         c.calls = []
         c.on_request = ANSWERS
         c.open()

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from conftest import open_cli, wait_until
+from conftest import CONFORMANCE, open_cli, wait_until
 from mcp_client import LEGACY, MODERN, Server, alive, marked
 from test_mcp_http import ANN, BOB, EVENTS, JSON, Answer, call, initialize, modern, request
 
@@ -17,7 +17,7 @@ KEEP_ALIVE_S = 15
 @pytest.fixture(scope="module")
 def server(program):
     with open_cli(program) as cli:
-        server = Server(cli, "--conformance-fixtures", "--legacy-sse")
+        server = Server(cli, "--legacy-sse", program=CONFORMANCE)
         yield server
         assert server.process.poll() is None, server.stderr()
 

@@ -6,7 +6,7 @@ results that survive the client, owners, cancellation that reaches the box, noti
 """
 
 import pytest
-from conftest import open_cli, wait_until
+from conftest import CONFORMANCE, open_cli, wait_until
 from mcp_client import MODERN, TASKS, Http, Server, Stdio, alive, check_received, marked, text
 
 CAN = {"elicitation": {}, "extensions": {TASKS: {}}}
@@ -17,13 +17,13 @@ ENDED = ("completed", "failed", "cancelled")
 @pytest.fixture(scope="module")
 def server(program):
     with open_cli(program) as cli:
-        yield Server(cli, "--conformance-fixtures")
+        yield Server(cli, program=CONFORMANCE)
 
 
 @pytest.fixture(scope="module")
 def guarded(program):
     with open_cli(program) as cli:
-        yield Server(cli, "--conformance-fixtures", env=KEYS)
+        yield Server(cli, program=CONFORMANCE, env=KEYS)
 
 
 @pytest.fixture(params=["http", "stdio"])
@@ -31,7 +31,7 @@ def client(request, cli, server):
     if request.param == "http":
         c = Http(server, MODERN, CAN)
     else:
-        c = Stdio(cli, "--conformance-fixtures", version=MODERN, capabilities=CAN)
+        c = Stdio(cli, program=CONFORMANCE, version=MODERN, capabilities=CAN)
     with c:
         yield c
         check_received(c)
@@ -184,7 +184,7 @@ def test_too_many(server):
 
 
 def test_the_server_ends_with_tasks_in_it(cli):
-    server = Server(cli, "--conformance-fixtures")
+    server = Server(cli, program=CONFORMANCE)
     with Http(server, MODERN, CAN) as c:
         c.call("slow_compute", seconds=600)
         c.call("multi_input")

@@ -76,7 +76,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!base) {
         base = event_base_new();
         config_init(&config);
-        config.fixtures = true;
     }
     if (inputs == 0)
         assert(mcp_open(&m, base, NULL, &config, &e) == 0);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mcp_client: a client of the MCP core without any transport, for unit tests: it hands messages in
-// and keeps what comes out.  The server has the conformance fixtures and no gate, so nothing can be
-// run.
+// and keeps what comes out.  The server has no gate, so nothing can be run.
 
 #ifndef CONSTRICTOR_MCP_CLIENT_H
 #define CONSTRICTOR_MCP_CLIENT_H
@@ -78,7 +77,6 @@ static inline int client_begin(void **state)
     struct err e;
     (void)state;
     client_base = event_base_new();
-    client_config.fixtures = true;
     client_config.mcp_sessions = 100;
     client_config.mcp_session_ms = 1800000;
     return client_base && mcp_open(&client_mcp, client_base, NULL, &client_config, &e) == 0 ? 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // listen: see listen.h.  Called by the dispatch for its methods, by session.c, and by whatever
-// changes: resources.c, tasks.c, fixtures.c.
+// changes: resources.c, tasks.c, and registered tables (extra.h).
 //
 // A listener is a legacy session or a subscriptions/listen of a modern client.  A topic is a thing
 // that can change: a list, a resource, a task.  A reader ties one listener to one topic.
@@ -23,6 +23,7 @@
 
 #include "base/cleanup.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/extra.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/resources.h"
 #include "run/gate.h"
@@ -280,13 +281,16 @@ static void publish(struct mcp *m, enum topic_kind kind, const char *name, const
     m->listeners->walks = walk.outer;
 }
 
-// Tools and prompts come from tables; only the fixtures claim that they changed.  Files come and
-// go.
+// Tools and prompts come from tables that do not change, unless a registered one says so.  Files
+// come and go.
 bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
 {
     // Descriptions of tools say what a key may reach, and that can be read again.
     bool reloads = m->gate && m->gate->network && m->config->network_file[0];
-    return m->fixtures || list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->lists_change)
+            return true;
+    return list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
 }
 
 void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner)

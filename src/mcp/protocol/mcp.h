@@ -44,7 +44,6 @@ struct mcp {
     struct event_base *base;
     struct gate *gate; // NULL in unit tests and fuzzers: nothing can be run then
     const struct config *config;
-    bool fixtures;                         // --conformance-fixtures
     unsigned char secret[MCP_SECRET_SIZE]; // seals requestState and cursors; of this process only
     struct mcp_tools *tools;
     struct mcp_tasks *tasks;

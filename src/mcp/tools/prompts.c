@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "mcp/fixtures.h"
+#include "mcp/protocol/extra.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/tools.h"
 
@@ -358,13 +358,13 @@ static void drop_titles(json_t *row)
 
 static json_t *all_rows(const struct mcp_call *c)
 {
-    json_t *rows = json_array(), *more = c->mcp->fixtures ? fixture_prompts() : NULL;
+    json_t *rows = json_array();
     for (size_t i = 0; i < ARRAY_LEN(prompts); i++)
         if (is_offered(c->mcp, &prompts[i]))
             (void)json_array_append_new(rows, prompt_json(&prompts[i]));
-    if (more)
-        (void)json_array_extend(rows, more);
-    json_decref(more);
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->prompts)
+            mcp_extra_append(rows, x->prompts(c));
     return rows;
 }
 
@@ -496,8 +496,9 @@ void mcp_handle_prompts_get(struct mcp_call *c)
         mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'arguments' must be an object of texts");
         return;
     }
-    if (c->mcp->fixtures && fixture_prompt_get(c, name, arguments))
-        return;
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->get_prompt && x->get_prompt(c, name, arguments))
+            return;
     const struct prompt *p = find(c->mcp, name);
     if (!p) {
         fail_unknown(c, name);
@@ -527,9 +528,11 @@ static json_t *complete_prompt(struct mcp_call *c, const char *name, const char 
                                const char *prefix)
 {
     char shown[SHOWN_MAX];
-    json_t *found = c->mcp->fixtures ? fixture_complete(name, argument, prefix) : NULL;
-    if (found)
-        return found;
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next) {
+        json_t *found = x->complete_prompt ? x->complete_prompt(name, argument, prefix) : NULL;
+        if (found)
+            return found;
+    }
     const struct prompt *p = find(c->mcp, name);
     if (!p) {
         fail_unknown(c, name);

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "compat/sets.h"
-#include "mcp/fixtures.h"
+#include "mcp/protocol/extra.h"
 #include "mcp/protocol/icon.h"
 #include "mcp/tools/job.h"
 #include "mcp/tools/kept.h"
@@ -213,20 +213,15 @@ static void answer_page(struct mcp_call *c, const char *name, const char *key, j
     mcp_answer(c, result);
 }
 
-static void merge(json_t *all, json_t *more)
-{
-    (void)json_array_extend(all, more);
-    json_decref(more);
-}
-
 void mcp_handle_resources_list(struct mcp_call *c)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
         (void)json_array_append_new(all, resource_json(c, &resources[i]));
-    if (c->mcp->fixtures)
-        merge(all, fixture_resources());
-    merge(all, sandbox_resources(c));
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->resources)
+            mcp_extra_append(all, x->resources(c));
+    mcp_extra_append(all, sandbox_resources(c));
     answer_page(c, "resources", "resources", all, true);
 }
 
@@ -258,8 +253,9 @@ void mcp_handle_templates_list(struct mcp_call *c)
         add_late_fields(c, o, "Session");
         (void)json_array_append_new(all, o);
     }
-    if (c->mcp->fixtures)
-        merge(all, fixture_templates());
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->templates)
+            mcp_extra_append(all, x->templates(c));
     answer_page(c, "templates", "resourceTemplates", all, false);
 }
 
@@ -350,6 +346,14 @@ static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
     return contents;
 }
 
+static bool read_extra(struct mcp_call *c, const char *uri)
+{
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->read && x->read(c, uri))
+            return true;
+    return false;
+}
+
 void mcp_handle_resources_read(struct mcp_call *c)
 {
     const char *uri = json_string_value(json_object_get(c->request.params, "uri"));
@@ -370,7 +374,7 @@ void mcp_handle_resources_read(struct mcp_call *c)
     json_t *contents = read_run(c->mcp, uri, c->owner);
     if (contents)
         mcp_resource_answer(c, contents, 0, true);
-    else if (!c->mcp->fixtures || !fixture_resource_read(c, uri))
+    else if (!read_extra(c, uri))
         mcp_resource_missing(c, uri);
 }
 
@@ -386,8 +390,10 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
         return job_is_running(m, owner, id) ||
                mcp_kept_find(m, owner, id, part, &mime_type, &length);
-    return sandbox_exists(m, uri, owner) || kernels_resource_exists(m, uri, owner) ||
-           (m->fixtures && fixture_resource_exists(uri));
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
+        if (x->exists && x->exists(m, uri, owner))
+            return true;
+    return sandbox_exists(m, uri, owner) || kernels_resource_exists(m, uri, owner);
 }
 
 // ---- completion ---------------------------------------------------------------------------------
@@ -401,6 +407,13 @@ json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_
     if (strcmp(uri_template, KERNELS_TEMPLATE) == 0 && mcp_tool_set_is_on(m, TOOLS_KERNELS))
         return strcmp(variable, "session_id") == 0 ? kernels_resource_complete(m, owner, prefix)
                                                    : NULL;
+    for (const struct mcp_extra *x = mcp_extras; x; x = x->next) {
+        json_t *found = x->complete_template
+                            ? x->complete_template(m, owner, uri_template, variable, prefix)
+                            : NULL;
+        if (found)
+            return found;
+    }
     if (strcmp(uri_template, run_template) != 0)
         return NULL;
     if (strcmp(variable, "execution_id") == 0)

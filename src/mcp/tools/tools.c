@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "compat/sets.h"
-#include "mcp/fixtures.h"
+#include "mcp/protocol/extra.h"
 #include "mcp/protocol/icon.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/schema.h"
@@ -44,10 +44,10 @@ struct mcp_tools {
 };
 
 // To add a table of tools, add it here, in the order of the sets; to add a set, name it below.
+// Tables from outside of src/mcp: mcp/protocol/extra.h.
 static const struct mcp_tool *const tables[] = {
-    run_tools,     check_tools,     session_tools,  env_tools,    package_tools,
-    file_tools,    info_tools,      executor_tools, kernel_tools, restricted_tools,
-    checker_tools, container_tools, fixture_tools};
+    run_tools,  check_tools,    session_tools, env_tools,        package_tools, file_tools,
+    info_tools, executor_tools, kernel_tools,  restricted_tools, checker_tools, container_tools};
 
 enum {
     TOOLS_ALL = TOOLS_DEFAULT | TOOLS_EXECUTOR | TOOLS_KERNELS | TOOLS_RESTRICTED | TOOLS_CHECKER |
@@ -69,7 +69,7 @@ static const struct {
 static int choose_sets(struct mcp *m, struct err *e)
 {
     const struct text_list *wanted = &m->config->tools;
-    m->tools->sets = wanted->count ? 0 : TOOLS_DEFAULT;
+    m->tools->sets = TOOLS_ALWAYS | (wanted->count ? 0 : TOOLS_DEFAULT);
     for (size_t i = 0; i < wanted->count; i++) {
         size_t k = 0;
         while (k < ARRAY_LEN(set_names) && strcmp(wanted->items[i], set_names[k].name) != 0)
@@ -79,8 +79,6 @@ static int choose_sets(struct mcp *m, struct err *e)
                            "tools: there is no tool set '%s'", wanted->items[i]);
         m->tools->sets |= set_names[k].bits;
     }
-    if (m->fixtures)
-        m->tools->sets |= TOOLS_FIXTURES;
     return 0;
 }
 
@@ -89,7 +87,7 @@ static const char *set_name(unsigned bits)
     for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
         if (bits & set_names[i].bits)
             return set_names[i].name;
-    return "fixtures";
+    return "extra";
 }
 
 static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
@@ -139,7 +137,7 @@ static json_t *tool_json(const struct tool_entry *entry, enum mcp_version versio
         failed |= json_object_set(o, "outputSchema", entry->output);
     if (version >= MCP_2025_03_26)
         failed |= json_object_set_new(o, "annotations", annotations_json(entry, network[0]));
-    if (version >= MCP_2025_11_25 && !(tool->sets & TOOLS_FIXTURES))
+    if (version >= MCP_2025_11_25)
         failed |= json_object_set_new(o, "icons", mcp_icons_json());
     if (failed) {
         json_decref(o);
@@ -160,6 +158,15 @@ static int make_lists(struct mcp_tools *t)
     return failed ? -1 : 0;
 }
 
+static int add_table(struct mcp *m, const struct mcp_tool *tool, struct err *e)
+{
+    int r = 0;
+    for (; tool && tool->name && r == 0; tool++)
+        if (tool->sets & m->tools->sets)
+            r = add_tool(m, tool, e);
+    return r;
+}
+
 int mcp_tools_open(struct mcp *m, struct err *e)
 {
     struct mcp_tools *t = m->tools = calloc(1, sizeof *t);
@@ -167,9 +174,9 @@ int mcp_tools_open(struct mcp *m, struct err *e)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the table of tools");
     int r = choose_sets(m, e);
     for (size_t k = 0; k < ARRAY_LEN(tables) && r == 0; k++)
-        for (const struct mcp_tool *tool = tables[k]; tool->name && r == 0; tool++)
-            if (tool->sets & t->sets)
-                r = add_tool(m, tool, e);
+        r = add_table(m, tables[k], e);
+    for (const struct mcp_extra *x = mcp_extras; x && r == 0; x = x->next)
+        r = add_table(m, x->tools, e);
     if (r == 0 && make_lists(t) < 0)
         r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the lists of tools");
     return r;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table
-// (tool_run.c, set_executor.c, fixtures.c, ...) and a new table to the list in tools.c.
+// (tool_run.c, set_executor.c, ...) and a new table to the list in tools.c.  Code outside of
+// src/mcp registers its table: mcp/protocol/extra.h.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOLS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOLS_H
@@ -25,7 +26,7 @@ enum tool_set {
     TOOLS_RESTRICTED = 1 << 3,
     TOOLS_CHECKER = 1 << 4,
     TOOLS_CONTAINERS = 1 << 5,
-    TOOLS_FIXTURES = 1 << 7,
+    TOOLS_ALWAYS = 1 << 7, // of no set: a registered table (extra.h) that --tools does not name
 };
 
 enum tool_task {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fixtures_data: the resources and prompts of the conformance fixtures: see fixtures.h.  Called by
-// resources.c and prompts.c when --conformance-fixtures was given.
+// resources: the resources and prompts of the conformance fixtures (fixtures.h), and the table that
+// the server takes them from.
+
+#include "fixtures.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/fixtures.h"
-#include "mcp/fixtures_kit.h"
+#include "mcp/protocol/extra.h"
 #include "mcp/tools/resources.h"
 
 // ---- resources ----------------------------------------------------------------------------------
@@ -26,16 +27,18 @@ static json_t *resource_row(const char *uri_key, const char *uri, const char *na
                      "mimeType", type);
 }
 
-json_t *fixture_resources(void)
+static json_t *list_resources(const struct mcp_call *c)
 {
+    (void)c;
     return json_pack(
         "[o, o, o]", resource_row("uri", STATIC_TEXT, "static-text", "A static text", "text/plain"),
         resource_row("uri", STATIC_BINARY, "static-binary", "A static image", "image/png"),
         resource_row("uri", WATCHED, "watched-resource", "A resource to watch", "text/plain"));
 }
 
-json_t *fixture_templates(void)
+static json_t *list_templates(const struct mcp_call *c)
 {
+    (void)c;
     return json_pack("[o]", resource_row("uriTemplate", TEMPLATE_BEFORE "{id}" TEMPLATE_AFTER,
                                          "template", "Data by id", "application/json"));
 }
@@ -78,14 +81,16 @@ static json_t *contents_of(const char *uri)
                      text ? text : "{}");
 }
 
-bool fixture_resource_exists(const char *uri)
+static bool resource_exists(struct mcp *m, const char *uri, const char *owner)
 {
+    (void)m;
+    (void)owner;
     json_t *contents = contents_of(uri);
     json_decref(contents);
     return contents != NULL;
 }
 
-bool fixture_resource_read(struct mcp_call *c, const char *uri)
+static bool read_resource(struct mcp_call *c, const char *uri)
 {
     json_t *contents = contents_of(uri);
     if (!contents)
@@ -181,8 +186,9 @@ static const struct fixture_prompt *find_prompt(const char *name)
     return NULL;
 }
 
-json_t *fixture_prompts(void)
+static json_t *list_prompts(const struct mcp_call *c)
 {
+    (void)c;
     json_t *rows = json_array();
     for (size_t i = 0; i < ARRAY_LEN(prompt_table); i++) {
         const struct fixture_prompt *p = &prompt_table[i];
@@ -198,7 +204,7 @@ json_t *fixture_prompts(void)
     return rows;
 }
 
-bool fixture_prompt_get(struct mcp_call *c, const char *name, json_t *arguments)
+static bool get_prompt(struct mcp_call *c, const char *name, json_t *arguments)
 {
     const struct fixture_prompt *p = find_prompt(name);
     if (!p)
@@ -212,13 +218,13 @@ bool fixture_prompt_get(struct mcp_call *c, const char *name, json_t *arguments)
     return true;
 }
 
-json_t *fixture_complete(const char *prompt, const char *argument_name, const char *prefix)
+static json_t *complete_prompt(const char *prompt, const char *argument, const char *prefix)
 {
     static const char *const words[] = {"paris", "park", "party", "test"};
     const struct fixture_prompt *p = find_prompt(prompt);
     bool known = false;
     for (const char *const *a = p ? p->arguments : (const char *const[]){NULL}; *a; a++)
-        known = known || strcmp(*a, argument_name) == 0;
+        known = known || strcmp(*a, argument) == 0;
     if (!known)
         return NULL;
     json_t *found = json_array();
@@ -226,4 +232,23 @@ json_t *fixture_complete(const char *prompt, const char *argument_name, const ch
         if (strncmp(words[i], prefix, strlen(prefix)) == 0)
             (void)json_array_append_new(found, json_string(words[i]));
     return found;
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+
+// Runs before main(), so a program has the fixtures when it is linked with this file.
+__attribute__((constructor)) static void register_fixtures(void)
+{
+    static struct mcp_extra fixtures = {
+        .tools = fixture_tools,
+        .resources = list_resources,
+        .templates = list_templates,
+        .prompts = list_prompts,
+        .read = read_resource,
+        .exists = resource_exists,
+        .get_prompt = get_prompt,
+        .complete_prompt = complete_prompt,
+        .lists_change = true,
+    };
+    mcp_extra_register(&fixtures);
 }

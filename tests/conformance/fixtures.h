@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fixtures_kit: what the two files of the conformance fixtures share.  For nobody else.
+// fixtures: the tools, resources and prompts that the official conformance suite looks for.  The
+// program constrictor-conformance is the shipped program linked with these files; so are the unit
+// tests and the fuzzer that need them.
 
-#ifndef CONSTRICTOR_MCP_FIXTURES_KIT_H
-#define CONSTRICTOR_MCP_FIXTURES_KIT_H
+#ifndef CONSTRICTOR_CONFORMANCE_FIXTURES_H
+#define CONSTRICTOR_CONFORMANCE_FIXTURES_H
 
 #include "mcp/protocol/mcp.h"
+#include "mcp/tools/tools.h"
 
-extern const char fixture_png[]; // base64
+extern const struct mcp_tool fixture_tools[]; // ends with a row without a name
+extern const char fixture_png[];              // base64
 
-// An argument of the tool or prompt; the text is "" when there is none.
+// An argument of the tool or prompt; the text is "" without one.
 json_t *fixture_argument(const struct mcp_call *c, const char *name);
 const char *fixture_text(const struct mcp_call *c, const char *name);
 

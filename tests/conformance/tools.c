@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fixtures: see fixtures.h.  Names, texts and behaviour are those that the scenarios of the
-// official conformance suite ask for; nothing here is of use to anybody else.  Called by tools.c
-// when
-// --conformance-fixtures was given.  Resources and prompts are in fixtures_data.c.
+// tools: the tools of the conformance fixtures (fixtures.h).  The scenarios of the official suite
+// dictate their names, texts and behaviour.
 
-#include "mcp/fixtures.h"
+#include "fixtures.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +11,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/fixtures_kit.h"
 #include "mcp/protocol/listen.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/transport/http.h"
@@ -207,7 +204,7 @@ static void echo_arguments(struct mcp_call *c, json_t *arguments)
     say(c, "Received: %s", text ? text : "{}");
 }
 
-// ---- on the way ---------------------------------------------------------------------------------
+// ---- notifications ------------------------------------------------------------------------------
 
 static void logging_step(struct mcp_call *c, int step)
 {
@@ -254,7 +251,7 @@ static void reconnected(struct mcp_call *c, int step)
     say(c, "Reconnection test completed successfully");
 }
 
-// The stream goes, the call goes on; the client fetches the answer on a new stream.
+// Closes the stream while the call goes on; the client fetches the answer on a new stream.
 static void reconnection(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
@@ -267,21 +264,21 @@ static void trigger_tools(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
     mcp_list_changed(c->mcp, MCP_LIST_TOOLS, NULL);
-    say(c, "The list of tools is said to have changed");
+    say(c, "Announced a change of the list of tools");
 }
 
 static void trigger_prompts(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
     mcp_list_changed(c->mcp, MCP_LIST_PROMPTS, NULL);
-    say(c, "The list of prompts is said to have changed");
+    say(c, "Announced a change of the list of prompts");
 }
 
 static void trigger_resource(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
     mcp_resource_updated(c->mcp, "test://watched-resource", NULL);
-    say(c, "The watched resource is said to have changed");
+    say(c, "Announced a change of the watched resource");
 }
 
 // ---- questions ----------------------------------------------------------------------------------
@@ -455,7 +452,7 @@ static void step2_known(struct mcp_call *c, json_t *answers)
 {
     const char *name = json_string_value(json_object_get(c->state, "name"));
     const char *color = fixture_form_text(answers, "step2", "color");
-    say(c, "%s likes %s", name ? name : "Somebody", color ? color : "no color");
+    say(c, "%s likes %s", name ? name : "Stranger", color ? color : "no color");
 }
 
 static void ask_step2(struct mcp_call *c, const char *name)
@@ -469,7 +466,7 @@ static void step1_known(struct mcp_call *c, json_t *answers)
 {
     const char *name = fixture_form_text(answers, "step1", "name");
     if (has_state(c))
-        ask_step2(c, name ? name : "Somebody");
+        ask_step2(c, name ? name : "Stranger");
 }
 
 static void ask_rounds(struct mcp_call *c, json_t *arguments)
@@ -477,7 +474,7 @@ static void ask_rounds(struct mcp_call *c, json_t *arguments)
     (void)arguments;
     const char *name = json_string_value(json_object_get(c->state, "name"));
     if (json_integer_value(json_object_get(c->state, "step")) == 2) {
-        ask_step2(c, name ? name : "Somebody");
+        ask_step2(c, name ? name : "Stranger");
         return;
     }
     struct mcp_question q =
@@ -586,7 +583,7 @@ static void task_greets(struct mcp_call *c, int step)
     say(c, "Hello from a task, %s!", name ? name : "stranger");
 }
 
-// The name is known; only now there is a task.
+// The task begins only when the name is known.
 static void named(struct mcp_call *c, json_t *answers)
 {
     (void)answers; // the task reads them from the request, which it shares
@@ -624,7 +621,7 @@ static const char slow_compute_schema[] =
     "\"seconds\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 600}, "
     "\"label\": {\"type\": \"string\", \"maxLength\": 256}}, \"required\": [\"seconds\"]}";
 
-// As the suite has it, keyword by keyword.
+// Copied from the suite, keyword by keyword.
 static const char schema_2020_12[] =
     "{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\", \"type\": \"object\", "
     "\"$defs\": {\"address\": {\"$anchor\": \"addressDef\", \"type\": \"object\", \"properties\": "
@@ -642,7 +639,7 @@ static const char schema_2020_12[] =
 #define ROW(tool_name, text, schema, when, function)                                               \
     {                                                                                              \
         .name = tool_name, .title = "Conformance: " tool_name, .description = text,                \
-        .input_schema = schema, .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT, .sets = TOOLS_FIXTURES, \
+        .input_schema = schema, .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT, .sets = TOOLS_ALWAYS,   \
         .task = when, .handle = function                                                           \
     }
 #define PLAIN(tool_name, text, schema, function)                                                   \
@@ -670,9 +667,10 @@ const struct mcp_tool fixture_tools[] = {
     PLAIN("test_missing_capability", "Needs sampling", NOTHING, needs_sampling),
     PLAIN("test_streaming_elicitation", "Asks the user", NOTHING, ask_name),
     PLAIN("test_logging_tool", "Logs once", NOTHING, log_once),
-    PLAIN("test_trigger_tool_change", "Says that the tools changed", NOTHING, trigger_tools),
-    PLAIN("test_trigger_prompt_change", "Says that the prompts changed", NOTHING, trigger_prompts),
-    PLAIN("test_trigger_resource_update", "Says that the watched resource changed", NOTHING,
+    PLAIN("test_trigger_tool_change", "Announces that the tools changed", NOTHING, trigger_tools),
+    PLAIN("test_trigger_prompt_change", "Announces that the prompts changed", NOTHING,
+          trigger_prompts),
+    PLAIN("test_trigger_resource_update", "Announces that the watched resource changed", NOTHING,
           trigger_resource),
     PLAIN("test_custom_header", "Has a parameter that is mirrored as a header",
           custom_header_schema, echo_arguments),
@@ -686,8 +684,8 @@ const struct mcp_tool fixture_tools[] = {
     PLAIN("test_input_required_result_multi_round", "Asks twice", NOTHING, ask_rounds),
     PLAIN("test_input_required_result_tampered_state", "Asks, with a state", NOTHING,
           ask_with_state),
-    PLAIN("test_input_required_result_capabilities", "Asks what the client can answer", NOTHING,
-          ask_possible),
+    PLAIN("test_input_required_result_capabilities",
+          "Asks only questions that the client can answer", NOTHING, ask_possible),
     PLAIN("greet", "Greets", ONE("name"), greet),
     ROW("slow_compute", "Sleeps", slow_compute_schema, TOOL_TASK_ALWAYS, slow_compute),
     ROW("failing_job", "Fails after a second", NOTHING, TOOL_TASK_ONLY, failing_job),
