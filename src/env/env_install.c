@@ -556,7 +556,7 @@ static json_t *request_of(const struct env_job *j)
     int failed = !o;
     if (c->index_url[0])
         failed |= json_object_set_new(o, "index_url", address_of(c->index_url));
-    failed |= json_object_set_new(o, "guarded", guarded_of(c));
+    failed |= json_object_set_new(o, "login_hosts", guarded_of(c));
     if (c->find_links[0])
         failed |= json_object_set_new(o, "find_links", json_string("/opt/wheels"));
     failed |= json_object_set_new(o, "constraints", constraints_of(c, j->constraints));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are done in C (src/python/plain.c) answer as those that runner.py does.
+"""Runs that are done in C (src/python/ext/plain.c) answer as those that runner.py does.
 
 A comment with the word `await` is all it takes to be done in Python, so each text runs both ways.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/check.py and policy.py, outside any box: tables of sources and what is said about
+"""Tests of src/python/check/check.py and policy.py, outside any box: tables of sources and what is said about
 them. Works with pytest and with plain `python3 tests/unit/test_check_code.py`, on every CPython from 3.9 on.
 """
 
@@ -10,9 +10,8 @@ import time
 import unittest
 import warnings
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SIDE = os.environ.get("CONSTRICTOR_PYTHON_SIDE", os.path.join(HERE, "..", "..", "src", "python"))
-SIDE = os.path.realpath(SIDE)
+from python_side import SIDE
+
 sys.dont_write_bytecode = True
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/installer.py and what it is made of, outside any box, against an index on loopback
+"""Tests of src/python/install/installer.py and what it is made of, outside any box, against an index on loopback
 (tests/wheel_lab.py). With every resolver that there is: uv beside the interpreter, on PATH or named by
 CONSTRICTOR_UV, and pip. Works with pytest and with plain `python3 tests/unit/test_installer.py`.
 """
@@ -19,16 +19,16 @@ import time
 import unittest
 import unittest.mock
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SIDE = os.path.realpath(os.environ.get("CONSTRICTOR_PYTHON_SIDE", os.path.join(HERE, "..", "..", "src", "python")))
+from python_side import ROOT, SIDE
+from test_runner import Boxes
+
 sys.dont_write_bytecode = True
-sys.path[:0] = [SIDE, os.path.join(HERE, "..")]
+sys.path[:0] = [SIDE, os.path.join(ROOT, "tests")]
 import bundle               # noqa: E402
-import crew                 # noqa: E402
 import diagnosis            # noqa: E402,F401   (these are imported late by the others)
 import download             # noqa: E402,F401
-import elsewhere            # noqa: E402,F401
 import failure              # noqa: E402
+import file_hosts           # noqa: E402,F401
 import index                # noqa: E402,F401
 import installer            # noqa: E402
 import pyc                  # noqa: E402
@@ -39,9 +39,8 @@ import tags                 # noqa: E402
 import version              # noqa: E402
 import wheel as wheels      # noqa: E402
 import wheel_lab as lab_of  # noqa: E402
+import workers              # noqa: E402
 del sys.path[:2]
-sys.path.insert(0, HERE)
-from test_runner import Boxes   # noqa: E402
 
 UV = os.environ.get("CONSTRICTOR_UV")
 if UV:
@@ -671,15 +670,15 @@ class Said(unittest.TestCase):
 
 class Crews(unittest.TestCase):
     def run_tasks(self, *tasks, seconds=100):
-        crew_of = crew.Crew({"a": 2}, time.monotonic() + seconds, lambda kind, count: self.counted.append(count))
+        pool = workers.Workers({"a": 2}, time.monotonic() + seconds, lambda kind, count: self.counted.append(count))
         self.counted = []
         for task in tasks:
-            crew_of.add(task)
-        crew_of.run()
+            pool.add(task)
+        pool.run()
 
     def test_tasks(self):
         found = []
-        self.run_tasks(*[crew.Task("a", lambda number, report: [report(number), number * 2][1], (number,), found.append)
+        self.run_tasks(*[workers.Task("a", lambda number, report: [report(number), number * 2][1], (number,), found.append)
                          for number in range(10)])
         self.assertEqual(sorted(found), list(range(0, 20, 2)))
         self.assertEqual(sum(self.counted), 45)
@@ -688,17 +687,17 @@ class Crews(unittest.TestCase):
         for work, code in ((lambda report: os._exit(3), "internal"), (lambda report: 1 / 0, "internal"),
                            (lambda report: os.kill(os.getpid(), 9), "internal")):
             with self.assertRaises(failure.Failure) as caught:
-                self.run_tasks(crew.Task("a", work, (), None), crew.Task("a", lambda report: time.sleep(60), (), None))
+                self.run_tasks(workers.Task("a", work, (), None), workers.Task("a", lambda report: time.sleep(60), (), None))
             self.assertEqual(caught.exception.code, code)
         with self.assertRaises(failure.Failure) as caught:
-            self.run_tasks(crew.Task("a", lambda report: time.sleep(60), (), None), seconds=0.3)
+            self.run_tasks(workers.Task("a", lambda report: time.sleep(60), (), None), seconds=0.3)
         self.assertEqual(caught.exception.code, "timeout")
         with self.assertRaises(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
 
     def test_alarm(self):
         died = []
-        self.run_tasks(crew.Task("a", lambda report: time.sleep(30), (), None, lambda: died.append(1), 1))
+        self.run_tasks(workers.Task("a", lambda report: time.sleep(30), (), None, lambda: died.append(1), 1))
         self.assertEqual(died, [1])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/policed.py, guard.py and restricted.py, outside any box, as test_runner.py does it:
+"""Tests of src/python/check/policed.py, guard.py and restricted.py, outside any box, as test_runner.py does it:
 checks, runs in modes guarded and restricted, and known ways out of sandboxes of this kind.
 
 The language layer is advice. A way out that it misses is listed as such in HARMLESS; that the kernel's

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/zygote.py and runner.py, outside any box.
+"""Tests of src/python/runner/zygote.py and runner.py, outside any box.
 
 The real zygote.py runs in an interpreter of its own, warm or cold, on a `_constrictor` made of
 Python: its serve() forks a process per job, which answers as a box would. So a test costs
@@ -17,9 +17,7 @@ import textwrap
 import time
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SIDE = os.environ.get("CONSTRICTOR_PYTHON_SIDE", os.path.join(HERE, "..", "..", "src", "python"))
-SIDE = os.path.realpath(SIDE)
+from python_side import SIDE
 
 # Jobs come as Python literals, not as JSON: the cold zygote must not find json imported already.
 FAKE = r'''
@@ -941,7 +939,7 @@ class Cases(Boxes):
                          [1, self.scratch])
 
     def test_own_folder_is_not_on_the_path(self):
-        out = self.fine("import sys\n[p for p in sys.path if p.endswith('src/python')]")
+        out = self.fine(f"import sys\n[p for p in sys.path if p == {SIDE!r}]")
         self.assertEqual(out.result, "[]")
 
     def test_random_differs_between_boxes(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/display.py, outside any box, as test_runner.py does it: values that show
+"""Tests of src/python/display/display.py, outside any box, as test_runner.py does it: values that show
 themselves, and values that raise, lie or are too large. None of them needs a library.
 """
 

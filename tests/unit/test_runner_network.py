@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/network.py, outside any box, as test_runner.py does it: a broker made of a
+"""Tests of src/python/runner/network.py, outside any box, as test_runner.py does it: a broker made of a
 UDP socket answers, servers listen on loopback, and connections elsewhere are led there.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of src/python/session.py, source.py and variables.py, outside any box, as test_runner.py does
+"""Tests of src/python/runner/session.py, source.py and variables.py, outside any box, as test_runner.py does
 it: what stays between the runs of a session, commands of notebooks, and the names that runs change.
 """
 

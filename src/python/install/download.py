@@ -9,7 +9,7 @@ import hashlib
 import os
 
 from failure import Failure, clean
-from guarded import is_safe, lead
+from index_login import is_safe, lead
 from index import Index
 
 PIECE = 1 << 20
@@ -36,16 +36,16 @@ def local(job, wanted, most, report):
 
 def remote(job, wanted, most, report):
     urls = [job.request.get("index_url") or "https://", *(job.request.get("extra_index_urls") or ())]
-    guarded = job.request.get("guarded") or ()
-    plain = wanted.url.startswith("http://") and not all(is_safe(url, guarded) for url in urls)
-    if not plain and not is_safe(wanted.url, guarded):
+    login_hosts = job.request.get("login_hosts") or ()
+    plain = wanted.url.startswith("http://") and not all(is_safe(url, login_hosts) for url in urls)
+    if not plain and not is_safe(wanted.url, login_hosts):
         raise Failure("index_bad_answer", f"the index wants to lead to {clean(wanted.url, 200)}, which is not "
                       "https", hint="http is taken only from an index that has such an address itself")
     if job.request.get("offline"):
         raise Failure("index_unreachable", "the server is offline", wanted.key)
     path = os.path.join(job.folder, f"{wanted.sha256 or wanted.key}.download")
     announced = wanted.size if type(wanted.size) is int and wanted.size > 0 else None
-    size, digest = Index(wanted.url, job.timeout, guarded).fetch(lead(wanted.url, guarded), path, most, job.deadline,
+    size, digest = Index(wanted.url, job.timeout, login_hosts).fetch(lead(wanted.url, login_hosts), path, most, job.deadline,
                                                               report, announced)
     return path, size, digest
 

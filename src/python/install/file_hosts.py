@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""elsewhere: hosts that an index keeps its files at, when they are not its own.
+"""file_hosts: hosts that an index keeps its files at, when they are not its own.
 
 In the user process of an installing box, after a resolver failed. The gate is told their names, and may let the next
 box reach them; this one cannot be trusted with that, and has no say in it.
@@ -38,11 +38,11 @@ def hosts(job):
     reached = job.request.get("hosts")
     if type(reached) is not list:
         return []
-    from diagnosis import Places
-    found, places = {}, Places(job)
+    from diagnosis import Sources
+    found, sources = {}, Sources(job)
     for requirement in [item for item in job.requirements if not item.url][:PROJECTS_MAX]:
         try:
-            files = places.files(requirement.key) or ()
+            files = sources.files(requirement.key) or ()
         except Failure:
             continue
         for item in list(files)[-FILES_MAX:]:

@@ -542,10 +542,10 @@ def with_reasons(connect):
 def in_c(owner, name, function, old):
     """A function of ours that looks like one of C, of a module or a class."""
     doc = old.__doc__ or ""
-    if Box.stand_in is not None:
+    if Box.replacement is not None:
         signature = getattr(old, "__text_signature__", None)
         doc = f"{name}{signature}\n--\n\n{doc}" if signature else doc
-        return Box.stand_in(name, doc, function, owner)
+        return Box.replacement(name, doc, function, owner)
     function.__name__, function.__doc__ = name, doc         # in tests, where there is no C
     return function
 

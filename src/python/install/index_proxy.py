@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pages: leads uv and pip to indexes that have a login (guarded.py), whatever links their pages have.
+"""index_proxy: leads uv and pip to indexes that have a login (index_login.py), whatever links their pages have.
 
 In an installing box, in a process of its own. Such an index is asked in plain HTTP, but its pages and redirections
 name its files by https addresses, which the tools would ask. So they are given an address on loopback, and what is
@@ -41,7 +41,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def pass_on(self):
         server = self.server
-        link = http.client.HTTPConnection(server.place, timeout=server.patience)
+        link = http.client.HTTPConnection(server.host, timeout=server.patience)
         with contextlib.closing(link):
             link.request(self.command, self.path, headers={
                 **{name: self.headers[name] for name in PASSED_UP if self.headers[name]}, "Connection": "close"})
@@ -78,11 +78,11 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads, request_queue_size = True, 128
     turns = threading.BoundedSemaphore(AT_ONCE)
 
-    def __init__(self, place, patience):
+    def __init__(self, host, patience):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.place, self.patience = place, patience
+        self.host, self.patience = host, patience
         self.local = f"http://127.0.0.1:{self.server_address[1]}"
-        names = [place.removesuffix(":443"), place] if place.endswith(":443") else [place]
+        names = [host.removesuffix(":443"), host] if host.endswith(":443") else [host]
         self.names = re.compile(rb"https://(?:" + b"|".join(re.escape(name.encode()) for name in names) +
                                 rb")(?=[/?#\"'\s]|$)", re.IGNORECASE)
 
@@ -97,12 +97,12 @@ class Server(http.server.ThreadingHTTPServer):
         pass                            # a client that went away
 
 
-class Pages:
-    """places: ["host:port"] as in guarded.py; nothing is started when there are none."""
+class IndexProxy:
+    """hosts: ["host:port"] as in index_login.py; nothing is started when there are none."""
 
-    def __init__(self, places, patience):
-        self.servers, self.process = [Server(place, patience) for place in dict.fromkeys(places or ())], None
-        self.locals = {f"http://{server.place}": server.local for server in self.servers}
+    def __init__(self, hosts, patience):
+        self.servers, self.process = [Server(host, patience) for host in dict.fromkeys(hosts or ())], None
+        self.locals = {f"http://{server.host}": server.local for server in self.servers}
         if not self.servers:
             return
         self.process = os.fork()

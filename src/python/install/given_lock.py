@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""locked: a lock that somebody brings: a pylock.toml (PEP 751), or a requirements file with a hash for each package.
+"""given_lock: a lock that somebody brings: a pylock.toml (PEP 751), or a requirements file with a hash for each package.
 
 In the user process of an installing box. Only names, versions and hashes are taken out of it: where files come from is
 the server's decision, and what came is compared with the hashes. What it leaves open is refused with the line.

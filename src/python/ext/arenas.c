@@ -2,7 +2,7 @@
 //
 // arenas: see arenas.h.  As in large.c: not in the limited API, but the same since 3.4.
 
-#include "python/arenas.h"
+#include "python/ext/arenas.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

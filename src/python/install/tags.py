@@ -48,16 +48,16 @@ def tags():
     pairs += [(here, "none")]
     pairs += [] if free else [(f"cp3{older}", "abi3") for older in range(minor - 1, 1, -1)]
     pure = [f"py3{minor}", "py3", *[f"py3{older}" for older in range(minor - 1, -1, -1)]]
-    places = platforms()
-    ordered = [(python, abi, place) for python, abi in pairs for place in places]
-    ordered += [(python, "none", place) for python in pure for place in places]
+    machines = platforms()
+    ordered = [(python, abi, machine) for python, abi in pairs for machine in machines]
+    ordered += [(python, "none", machine) for python in pure for machine in machines]
     ordered += [(here, "none", "any"), *[(python, "none", "any") for python in pure]]
     return {tag: rank for rank, tag in enumerate(ordered)}
 
 
 def rank(found, known):
     """Of a wheel's file name, as a match of wheel.FILENAME; None: it does not fit."""
-    ranks = [known[python, abi, place] for python in found["python"].split(".")
-             for abi in found["abi"].split(".") for place in found["platform"].split(".")
-             if (python, abi, place) in known]
+    ranks = [known[python, abi, machine] for python in found["python"].split(".")
+             for abi in found["abi"].split(".") for machine in found["platform"].split(".")
+             if (python, abi, machine) in known]
     return min(ranks) if ranks else None

@@ -21,7 +21,7 @@ import urllib.parse
 import urllib.request
 
 from failure import Failure, clean
-from guarded import is_safe, lead
+from index_login import is_safe, lead
 
 PAGE_MAX = 64 << 20         # bytes of an answer
 ROOT_MAX = 1 << 20          # bytes of the list of all projects that are worth reading
@@ -44,14 +44,14 @@ def authorities():
 class Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections, max_repeats = REDIRECTS_MAX, 2
 
-    def __init__(self, guarded):
-        self.guarded = guarded
+    def __init__(self, login_hosts):
+        self.login_hosts = login_hosts
 
     def redirect_request(self, request, file, code, message, headers, url):
-        url = lead(url, self.guarded)
+        url = lead(url, self.login_hosts)
         # SECURITY: who asked for a safe connection does not get another.
         if not url.startswith(("https:", "http:")) or \
-                is_safe(request.full_url, self.guarded) and not is_safe(url, self.guarded):
+                is_safe(request.full_url, self.login_hosts) and not is_safe(url, self.login_hosts):
             raise Failure("index_bad_answer", f"the index wants to lead from {clean(request.full_url, 200)} to "
                           f"{clean(url, 100)}", hint="an https address may lead only to another one")
         return super().redirect_request(request, file, code, message, headers, url)
@@ -87,15 +87,15 @@ class Links(html.parser.HTMLParser):
 
 
 class Index:
-    """url: of the simple API. timeout: seconds for a connection, and for each read. guarded: see guarded.py."""
+    """url: of the simple API. timeout: seconds for a connection, and for each read. login_hosts: see index_login.py."""
 
-    def __init__(self, url, timeout, guarded=()):
-        self.guarded = tuple(guarded or ())
+    def __init__(self, url, timeout, login_hosts=()):
+        self.login_hosts = tuple(login_hosts or ())
         login, at, _ = urllib.parse.urlsplit(url).netloc.rpartition("@")
         self.login = urllib.parse.unquote(login) if at else None
         self.url, self.timeout = url.replace(f"{login}@", "", 1).rstrip("/") if at else url.rstrip("/"), timeout
-        handlers = [urllib.request.ProxyHandler({}), Redirects(self.guarded)]
-        if url.startswith("https:") or self.guarded:     # which may lead to https
+        handlers = [urllib.request.ProxyHandler({}), Redirects(self.login_hosts)]
+        if url.startswith("https:") or self.login_hosts:     # which may lead to https
             handlers.append(urllib.request.HTTPSHandler(
                 context=ssl.create_default_context(cafile=authorities())))
         self.opener = urllib.request.build_opener(*handlers)
@@ -103,7 +103,7 @@ class Index:
 
     def open(self, url, accept="*/*"):
         """Raises Failure for anything but an answer; 404 is None."""
-        url = lead(url, self.guarded)
+        url = lead(url, self.login_hosts)
         try:
             request = urllib.request.Request(url, headers={"Accept": accept})
             if self.login:              # not for where a redirection leads
@@ -116,7 +116,7 @@ class Index:
             if exc.code < 400:
                 raise Failure("index_bad_answer", f"the index leads from {clean(url, 200)} in circles, or to where "
                               "nobody may go", hint="is index-url the address of a simple API?") from None
-            if exc.code == 401 or exc.code == 403 and urllib.parse.urlsplit(url).netloc in self.guarded:
+            if exc.code == 401 or exc.code == 403 and urllib.parse.urlsplit(url).netloc in self.login_hosts:
                 raise Failure("index_unauthorized", f"the index answered {exc.code} {clean(exc.reason, 100)} for "
                               f"{clean(url, 200)}", hint="it wants another user or password, or does not have this for "
                               "that user: the operator gives them with --index-credentials") from None

@@ -38,7 +38,7 @@ class Failure(Exception):
         super().__init__(message)
         self.code, self.message = code, message
         self.requirement, self.hint, self.says = requirement, hint, says
-        self.hosts = []                 # that would have to be reached: elsewhere.py
+        self.hosts = []                 # that would have to be reached: file_hosts.py
 
     def to_answer(self):
         answer = {"ok": False, "code": self.code, "message": clean(self.message)}

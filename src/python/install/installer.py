@@ -19,11 +19,11 @@ import bundle
 import pyc
 import resolver
 import tags
-from crew import Crew, Task
 from failure import Failure, clean
-from locked import check as check_lock, read as read_lock
+from given_lock import check as check_lock, read as read_lock
 from requirement import NAME, normal, parse_all, split      # split: for callers
 from wheel import Wheel
+from workers import Task, Workers
 
 FOLDER = ".install"         # in the working directory; gone in the end
 LIMITS = {"bytes": 4 << 30, "files": 200_000, "packages": 200}
@@ -92,7 +92,7 @@ class Installer:
         self.folder = os.path.join(self.home, FOLDER)
         self.packages, self.counts, self.used = [], {"net": 0, "cpu": 0}, 0
         self.phases, self.since = {}, time.monotonic()
-        self.pages = None
+        self.proxy = None
         self.locked = None              # {key: hashes}: exactly this is wanted
 
     # ---- Before ---------------------------------------------------------------------------------
@@ -153,14 +153,14 @@ class Installer:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def leave(self):
-        if self.pages:
-            self.pages.close()
+        if self.proxy:
+            self.proxy.close()
 
     def install(self, requirements, constraints):
         job = resolver.Job(self.request, requirements, constraints, self.folder, self.deadline)
-        if self.request.get("guarded") and not self.request.get("offline"):
-            from pages import Pages
-            self.pages = job.pages = Pages(self.request["guarded"], job.timeout)
+        if self.request.get("login_hosts") and not self.request.get("offline"):
+            from index_proxy import IndexProxy
+            self.proxy = job.proxy = IndexProxy(self.request["login_hosts"], job.timeout)
         job.hashes = self.locked or {}
         tool = resolver.find(self.request.get("resolver"))
         self.progress.tell("resolving", 0, len(requirements), 0, f"{tool.version}: " + " ".join(map(str, requirements)))
@@ -170,8 +170,8 @@ class Installer:
             found, self.warnings = tool.resolve(job, lambda match: tags.rank(match, known))
         except resolver.Unresolved as exc:
             self.explain(job, str(exc))
-        for wanted in found if self.pages else ():
-            wanted.url = wanted.url and self.pages.back(wanted.url)
+        for wanted in found if self.proxy else ():
+            wanted.url = wanted.url and self.proxy.back(wanted.url)
         self.check_direct(found, requirements)
         if self.locked is not None:
             check_lock(found, self.locked)
@@ -187,7 +187,7 @@ class Installer:
     def explain(job, said):
         """Always raises Failure."""
         from diagnosis import Diagnosis
-        from elsewhere import hosts
+        from file_hosts import hosts
         try:
             Diagnosis(job, said).explain()
         except Failure as failure:
@@ -251,12 +251,12 @@ class Installer:
         self.job, self.tool = job, tool
         self.todo = [package for package in self.packages if package.sha256 not in self.known]
         self.done = {"net": 0, "cpu": 0, "bundles": 0}
-        self.crew = Crew({"net": self.jobs, "cpu": self.jobs}, self.deadline, self.count)
+        self.workers = Workers({"net": self.jobs, "cpu": self.jobs}, self.deadline, self.count)
         # The largest first, where sizes are known: it is what the end has to wait for.
         for package in sorted(self.todo, key=lambda package: -(package.size or 0)):
-            self.crew.add(Task("net", __import__("download").bring, (job, package.wanted, self.limits["bytes"]),
+            self.workers.add(Task("net", __import__("download").bring, (job, package.wanted, self.limits["bytes"]),
                                lambda result, package=package: self.arrived(package, *result)))
-        self.crew.run()
+        self.workers.run()
         self.phase("fetching_and_unpacking")
 
     def count(self, kind, count, text=""):
@@ -272,7 +272,7 @@ class Installer:
     def arrived(self, package, path, size, digest):
         package.path, package.size = path, size
         if not package.wanted.is_wheel:
-            self.crew.add(Task("cpu", self.build, (package,), lambda result: self.built(package, *result)))
+            self.workers.add(Task("cpu", self.build, (package,), lambda result: self.built(package, *result)))
             return
         package.sha256 = digest
         self.done["net"] += 1
@@ -328,7 +328,7 @@ class Installer:
 
     def unpack_part(self, package, number, entries, compiles):
         path = os.path.join(self.folder, f"{package.sha256}.{number}.{'part' if compiles else 'plain'}")
-        self.crew.add(Task("cpu", unpack, (package.wheel, entries, path, compiles),
+        self.workers.add(Task("cpu", unpack, (package.wheel, entries, path, compiles),
                            lambda result: self.unpacked(package, number, *result),
                            # The compiler crashed, or found no end: then without it.
                            (lambda: self.unpack_part(package, number, entries, False)) if compiles else None,

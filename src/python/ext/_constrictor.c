@@ -10,7 +10,7 @@
 //                        behind it), boxes are made from an image (box/image.h) and with the pages
 //                        that they will need (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
-//   bind_plain(kit), rehearse_plain([source])  zygote: python/plain.h
+//   bind_plain(kit), rehearse_plain([source])  zygote: python/ext/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
 //   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those
 //   of
@@ -22,7 +22,7 @@
 //   board([bytes])       notes that are not undone
 //   limits()             (memory in bytes, processes)
 // and for network.py, in the zygote or later:
-//   stand_in(name, doc, function, owner)  python/stand_in.h
+//   replacement(name, doc, function, owner)  python/ext/replacement.h
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -42,10 +42,10 @@
 #include "box/spawn.h"
 #include "box/text.h"
 #include "box/warm.h"
-#include "python/arenas.h"
-#include "python/large.h"
-#include "python/plain.h"
-#include "python/stand_in.h"
+#include "python/ext/arenas.h"
+#include "python/ext/large.h"
+#include "python/ext/plain.h"
+#include "python/ext/replacement.h"
 
 static PyObject *fail(int r)
 {
@@ -403,8 +403,8 @@ static PyMethodDef methods[] = {
     {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
     {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},
     {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): what C code has printed goes out"},
-    {"stand_in", py_stand_in, METH_VARARGS,
-     "stand_in(name, doc, function, owner): what looks like a function of C and calls this one"},
+    {"replacement", py_replacement, METH_VARARGS,
+     "replacement(name, doc, function, owner): what looks like a function of C and calls this one"},
     {NULL, NULL, 0, NULL},
 };
 

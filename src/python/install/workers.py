@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""crew: work in processes of its own, some at a time: downloads, unpacking, compiling.
+"""workers: work in processes of its own, some at a time: downloads, unpacking, compiling.
 
 In the user process of an installing box. A child that crashes, hangs or runs out of memory on what a
 package brought takes only its own task along. No threads: a fork is then a plain copy.
@@ -61,7 +61,7 @@ def in_child(task, fd):
         os._exit(0)
 
 
-class Crew:
+class Workers:
     """limits: {kind of task: how many at once}. on_bytes(kind, count) tells progress."""
 
     def __init__(self, limits, deadline, on_bytes):

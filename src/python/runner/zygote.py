@@ -135,7 +135,7 @@ def main():
     atexit.register, runner.Box.exitfuncs = register_exit, exitfuncs
     runner.Box.hooks = tuple(hooks)
     runner.Box.rich = display
-    runner.Box.stand_in = getattr(constrictor, "stand_in", None)
+    runner.Box.replacement = getattr(constrictor, "replacement", None)
     runner.Box.flush_all = getattr(constrictor, "flush_all", None)
     display.install()
     if not cold:

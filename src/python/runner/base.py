@@ -50,7 +50,7 @@ class Box:
     names = 0               # how many __main__ has before user code
     linecache = None        # KnownSources, which linecache asks by itself
     rich = None             # the module display, once the zygote has it
-    stand_in = None         # for the module network: of _constrictor
+    replacement = None      # for the module network: of _constrictor
     rehearse_plain = None   # of _constrictor: a run that is done in C, for practice
     flush_all = None        # of _constrictor: the C library's streams
     events = ()             # what that has to say about this run

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stand_in: see stand_in.h.
+// replacement: see replacement.h.
 
-#include "python/stand_in.h"
+#include "python/ext/replacement.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-enum { STAND_INS = 12 };
+enum { REPLACEMENTS = 12 };
 
-static struct stand_in {
+static struct replacement {
     PyObject *function, *file; // the latter: where its code is
     bool is_method;
     PyMethodDef def; // of which CPython keeps the address
-} stand_ins[STAND_INS];
+} replacements[REPLACEMENTS];
 static unsigned used;
 
 // New; NULL and no exception: not there.
@@ -70,7 +70,7 @@ static PyObject *with_self(PyObject *self, PyObject *args)
     return all;
 }
 
-static PyObject *call(const struct stand_in *s, PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *call(const struct replacement *s, PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *all = s->is_method ? with_self(self, args) : args;
     PyObject *result = all ? PyObject_Call(s->function, all, kwargs) : NULL;
@@ -86,29 +86,29 @@ static PyObject *call(const struct stand_in *s, PyObject *self, PyObject *args, 
 #define X(n)                                                                                       \
     static PyObject *call_##n(PyObject *self, PyObject *args, PyObject *kwargs)                    \
     {                                                                                              \
-        return call(&stand_ins[n], self, args, kwargs);                                            \
+        return call(&replacements[n], self, args, kwargs);                                         \
     }
 EACH(X)
 #undef X
 
-static const PyCFunctionWithKeywords calls[STAND_INS] = {
+static const PyCFunctionWithKeywords calls[REPLACEMENTS] = {
 #define X(n) call_##n,
     EACH(X)
 #undef X
 };
 
-PyObject *py_stand_in(PyObject *self, PyObject *args)
+PyObject *py_replacement(PyObject *self, PyObject *args)
 {
     const char *name, *doc;
     PyObject *function, *owner;
     (void)self;
     if (!PyArg_ParseTuple(args, "ssOO", &name, &doc, &function, &owner))
         return NULL;
-    if (used == STAND_INS) {
-        PyErr_SetString(PyExc_RuntimeError, "there are no more stand-ins");
+    if (used == REPLACEMENTS) {
+        PyErr_SetString(PyExc_RuntimeError, "there are no more replacements");
         return NULL;
     }
-    struct stand_in *s = &stand_ins[used];
+    struct replacement *s = &replacements[used];
     PyObject *file = file_of_code(attribute(function, "__code__"));
     char *own_name = strdup(name), *own_doc = strdup(doc); // for ever, as the rest of it
     if (!file || !own_name || !own_doc) {
@@ -118,11 +118,11 @@ PyObject *py_stand_in(PyObject *self, PyObject *args)
         return PyErr_NoMemory();
     }
     Py_INCREF(function);
-    *s = (struct stand_in){function,
-                           file,
-                           PyType_Check(owner),
-                           {own_name, (PyCFunction)(void (*)(void))calls[used],
-                            METH_VARARGS | METH_KEYWORDS, own_doc}};
+    *s = (struct replacement){function,
+                              file,
+                              PyType_Check(owner),
+                              {own_name, (PyCFunction)(void (*)(void))calls[used],
+                               METH_VARARGS | METH_KEYWORDS, own_doc}};
     used++;
     if (s->is_method)
         return PyDescr_NewMethod((PyTypeObject *)owner, &s->def);

@@ -2,7 +2,7 @@
 """sitecustomize: gives interpreters that code in a box starts the packages of its environment.
 
 Their PYTHONPATH has this folder, and so `site` imports this file when the standard library and the interpreter's own
-packages are in sys.path; python/layers.py puts both into the environment. The layers themselves in PYTHONPATH would stand
+packages are in sys.path; python/runner/layers.py puts both into the environment. The layers themselves in PYTHONPATH would stand
 before the standard library: a package that has a json.py would be the child's `json`, and never its parent's.
 """
 

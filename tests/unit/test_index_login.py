@@ -1,35 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""guarded.py and pages.py: addresses of indexes that have a login, and the pages that the tools get in their place."""
+"""Tests of src/python/install/index_login.py and index_proxy.py: addresses of indexes that have a login, and the pages that the tools get in their place."""
 
 import http.client
-import pathlib
+import os
 import sys
 import urllib.error
 import urllib.request
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "src/python"))
+from python_side import ROOT, SIDE
+
+sys.path[:0] = [SIDE, os.path.join(ROOT, "tests")]
 import wheel_lab
 from failure import Failure
-from guarded import is_safe, lead
 from index import Index
-from pages import Pages, Server
+from index_login import is_safe, lead
+from index_proxy import IndexProxy, Server
 
-GUARDED = ["x.example.org:443", "y.example.org:8443", "[2001:db8::1]:443"]
+HOSTS = ["x.example.org:443", "y.example.org:8443", "[2001:db8::1]:443"]
 
 
-def test_addresses_of_guarded_hosts_are_led():
+def test_addresses_of_hosts_with_a_login_are_led():
     for url, there in {"https://x.example.org/a?b#c": "http://x.example.org:443/a?b#c",
                        "https://X.Example.org:443/a": "http://x.example.org:443/a",
                        "https://y.example.org:8443/a": "http://y.example.org:8443/a",
                        "https://[2001:db8::1]/a": "http://[2001:db8::1]:443/a"}.items():
-        assert lead(url, GUARDED) == there and is_safe(there, GUARDED)
+        assert lead(url, HOSTS) == there and is_safe(there, HOSTS)
     for url in ("https://y.example.org/a", "https://x.example.org.evil.test/a", "https://x.example.org:444/a", "http://x.example.org/a",
                 "https://x.example.org:x/a", "https://evil.test/https://x.example.org/", "relative"):
-        assert lead(url, GUARDED) == url
-    assert not is_safe("http://x.example.org/", GUARDED) and not is_safe("http://z.example.org:443/", GUARDED)
+        assert lead(url, HOSTS) == url
+    assert not is_safe("http://x.example.org/", HOSTS) and not is_safe("http://z.example.org:443/", HOSTS)
     assert is_safe("https://anything.example.org/", None) and not is_safe("http://anything.example.org/", None)
 
 
@@ -54,11 +55,11 @@ def test_pages_name_files_on_loopback(html_only):
         lab.add(wheel_lab.wheel("lab-a", "2.0"), url="https://elsewhere.example.org/files/a.whl")
         lab.moods["old"] = wheel_lab.redirect(f"https://{place}/files/{made.filename}")
         lab.moods["lost"] = wheel_lab.hang_up
-        pages = Pages([place, place], 5)
+        proxy = IndexProxy([place, place], 5)
         try:
-            local = pages.local(f"{lab.host}/simple")
-            assert local.endswith("/simple") and not local.startswith(lab.host) and pages.back(local) == f"{lab.host}/simple"
-            assert pages.local("http://other.example.org/simple") == "http://other.example.org/simple"
+            local = proxy.local(f"{lab.host}/simple")
+            assert local.endswith("/simple") and not local.startswith(lab.host) and proxy.back(local) == f"{lab.host}/simple"
+            assert proxy.local("http://other.example.org/simple") == "http://other.example.org/simple"
             accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
             text = urllib.request.urlopen(urllib.request.Request(f"{local}/lab-a/", headers=accept), timeout=60).read().decode()
             base = local.removesuffix("/simple")
@@ -72,10 +73,10 @@ def test_pages_name_files_on_loopback(html_only):
                     urllib.request.urlopen(base + path, timeout=60)
                 assert caught.value.code == status
         finally:
-            pages.close()
+            proxy.close()
         with pytest.raises((urllib.error.URLError, http.client.HTTPException)):
             urllib.request.urlopen(local, timeout=60)
-        pages.close()
+        proxy.close()
 
 
 def test_which_addresses_are_the_hosts_own():
@@ -91,6 +92,6 @@ def test_which_addresses_are_the_hosts_own():
 
 
 def test_without_guarded_indexes_nothing_is_started():
-    pages = Pages([], 5)
-    assert pages.process is None and pages.local("http://a.example.org/") == "http://a.example.org/"
-    pages.close()
+    proxy = IndexProxy([], 5)
+    assert proxy.process is None and proxy.local("http://a.example.org/") == "http://a.example.org/"
+    proxy.close()

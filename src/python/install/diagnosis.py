@@ -71,14 +71,14 @@ def version_of(filename, key):
         return None
 
 
-class Places:
+class Sources:
     """Everywhere that packages come from."""
 
     def __init__(self, job):
         request, self.known = job.request, {}
         urls = [] if request.get("offline") else [*(request.get("extra_index_urls") or ()),
                                                   request.get("index_url") or job.default_index()]
-        self.indexes = [Index(url, job.timeout, request.get("guarded")) for url in filter(None, urls)]
+        self.indexes = [Index(url, job.timeout, request.get("login_hosts")) for url in filter(None, urls)]
         self.folder = request.get("find_links")
 
     def files(self, key):
@@ -105,7 +105,7 @@ class Diagnosis:
         # The last package that pip began with, for complaints that name none.
         self.last = (re.findall(r"^ *Collecting ([A-Za-z0-9][A-Za-z0-9._=<>!~-]*)", said, re.MULTILINE) or [None])[-1]
         said = "\n".join(line for line in said.splitlines() if not line.lstrip().startswith(CHATTER))
-        self.job, self.said, self.places = job, said, Places(job)
+        self.job, self.said, self.sources = job, said, Sources(job)
         self.fitting = tags.tags()
 
     def fail(self, code, requirement, message, hint=None):
@@ -114,7 +114,7 @@ class Diagnosis:
     def similar(self, key):
         """Did you mean ...?"""
         others = {requirement.key for requirement in self.job.requirements} - {key}
-        names = self.places.names() if self.places.indexes or self.places.folder else set()
+        names = self.sources.names() if self.sources.indexes or self.sources.folder else set()
         if key in ALIASES:
             return f"did you mean {ALIASES[key]}? It is imported as {key}, and has another name on the index"
         close = difflib.get_close_matches(key, {*others, *names, *KNOWN} - {key}, 3, 0.8)
@@ -122,7 +122,7 @@ class Diagnosis:
 
     def look_at(self, requirement, clauses, key):
         """Raises Failure where this requirement alone cannot be met."""
-        files = self.places.files(key)
+        files = self.sources.files(key)
         offline = " offline" if self.job.request.get("offline") else ""
         if files is None:
             self.fail("package_not_found", requirement, f"there is no package {key} on the index{offline}" if not
@@ -217,10 +217,10 @@ class Diagnosis:
         requirement = None
         try:
             mine = [item for item in self.job.requirements if not item.url]
-            for requirement in mine[:ASKED_MAX] if self.places.indexes or self.places.folder else ():
+            for requirement in mine[:ASKED_MAX] if self.sources.indexes or self.sources.folder else ():
                 if requirement.marker is None:
                     self.look_at(requirement, requirement.clauses, requirement.key)
-            for requirement in self.others({item.key for item in mine}) if self.places.indexes else ():
+            for requirement in self.others({item.key for item in mine}) if self.sources.indexes else ():
                 self.look_at(requirement, [], requirement)
         except Failure as failure:
             failure.says, failure.requirement = failure.says or said, failure.requirement or str(requirement)
@@ -232,7 +232,7 @@ class Diagnosis:
 
     def check_reach(self):
         """Files at a host that the broker keeps from this box: the tool saw nothing but a closed door."""
-        own = {urllib.parse.urlsplit(index.url).netloc for index in self.places.indexes}
+        own = {urllib.parse.urlsplit(index.url).netloc for index in self.sources.indexes}
         for url in re.findall(r"error sending request for url \((https?://[^\s)]{1,1000})\)", self.said):
             host = urllib.parse.urlsplit(url).netloc
             if host not in own and own:

@@ -55,7 +55,7 @@ class Job:
         self.request, self.requirements, self.constraints = request, requirements, constraints
         self.folder, self.deadline = folder, deadline
         self.meanwhile = None           # called once while a tool works
-        self.pages = None               # of indexes with a login: pages.py
+        self.proxy = None               # of indexes with a login: index_proxy.py
         self.hashes = {}                # of a lock: {key: those that its file may have}
         self.helper = ()                # the command whose help names the default index
         self.timeout = max(1, int(request.get("http_timeout") or 15))
@@ -74,9 +74,9 @@ class Job:
         return path
 
     def local(self, url):
-        return self.pages.local(url) if self.pages else url
+        return self.proxy.local(url) if self.proxy else url
 
-    def places(self):
+    def index_options(self):
         """The options that say where packages come from, which both tools share."""
         request, options = self.request, []
         if request.get("offline"):
@@ -122,7 +122,7 @@ class Job:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
-        return status, self.pages.back(tail_of(said)) if self.pages else tail_of(said)
+        return status, self.proxy.back(tail_of(said)) if self.proxy else tail_of(said)
 
 
 def tail_of(path):
@@ -162,7 +162,7 @@ class Uv:
     def build(self, job, source, folder):
         """Makes a wheel of a source archive; runs the package's own code."""
         return [self.program, "build", "--wheel", "--no-config", "--no-progress", "--color", "never", "--python",
-                sys.executable, "--out-dir", folder, *job.places(), source], {
+                sys.executable, "--out-dir", folder, *job.index_options(), source], {
                     "UV_CACHE_DIR": os.path.join(job.folder, "cache"), "UV_PYTHON_DOWNLOADS": "never"}
 
     def resolve(self, job, rank):
@@ -171,7 +171,7 @@ class Uv:
         seed(lock, [] if job.request.get("upgrade") else job.request.get("current") or [])
         arguments = [self.program, "pip", "compile", "--format", "pylock.toml", "--no-config",
                      "--no-progress", "--color", "never", "--python", sys.executable, "--output-file", lock,
-                     *job.places(), job.write("requirements.txt", map(str, job.requirements))]
+                     *job.index_options(), job.write("requirements.txt", map(str, job.requirements))]
         if job.constraints:
             arguments += ["--constraints", job.write("constraints.txt", map(str, job.constraints))]
         if job.request.get("offline"):
@@ -206,11 +206,11 @@ class Uv:
         for item in package.get("wheels") or ():
             wanted = self.wanted(job, name, version, item)
             found = FILENAME.fullmatch(wanted.filename)
-            place = rank(found) if found else None
-            if place is None:
+            order = rank(found) if found else None
+            if order is None:
                 continue
             build = tuple(-int(part) for part in re.findall(r"\d{1,9}", found["build"] or ""))
-            key = wanted.sha256 not in current, place, build
+            key = wanted.sha256 not in current, order, build
             if best is None or key < best[0]:
                 best = key, wanted
         if best:
@@ -261,7 +261,7 @@ class Pip:
 
     def build(self, job, source, folder):
         return [*self.command, "wheel", "--no-deps", "--isolated", "--no-input", "--quiet", "--no-cache-dir",
-                "--disable-pip-version-check", "--wheel-dir", folder, *job.places(), *self.trusted(job),
+                "--disable-pip-version-check", "--wheel-dir", folder, *job.index_options(), *self.trusted(job),
                 source], {"PIP_CONFIG_FILE": os.devnull}
 
     def resolve(self, job, rank):
@@ -297,7 +297,7 @@ class Pip:
         arguments = [*self.command, "install", "--dry-run", "--ignore-installed", "--report", report,
                      "--isolated", "--no-input", "--disable-pip-version-check", "--no-color",
                      "--progress-bar", "off", "--no-cache-dir", "--timeout", str(job.timeout),
-                     "--retries", str(RETRIES), *job.places(), *self.trusted(job), "--requirement",
+                     "--retries", str(RETRIES), *job.index_options(), *self.trusted(job), "--requirement",
                      job.write("requirements.txt", map(self.line_of(job), job.requirements))]
         if constraints:
             arguments += ["--constraint", job.write("constraints.txt", constraints)]
@@ -339,10 +339,10 @@ class Pip:
 
 def too_young(job, found):
     """Constraints against all young releases of the packages of which a young one was taken."""
-    from diagnosis import Places, version_of
-    places, limit, constraints = Places(job), moment(job.request["min_age_days"]), []
+    from diagnosis import Sources, version_of
+    sources, limit, constraints = Sources(job), moment(job.request["min_age_days"]), []
     for wanted in found:
-        files = places.files(wanted.key) if wanted.url and not wanted.direct else None
+        files = sources.files(wanted.key) if wanted.url and not wanted.direct else None
         young = {version_of(item["filename"], wanted.key) for item in files or ()
                  if not item["upload_time"] or item["upload_time"] > limit}
         if wanted.version in young:

@@ -2,7 +2,7 @@
 //
 // plain: see plain.h.
 
-#include "python/plain.h"
+#include "python/ext/plain.h"
 
 #include <string.h>
 #include <unistd.h>

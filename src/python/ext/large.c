@@ -3,7 +3,7 @@
 // large: see large.h.  CPython's own interface for this is not a part of its limited API, but its
 // symbols and its struct have been the same since 3.5, so they are looked up by name.
 
-#include "python/large.h"
+#include "python/ext/large.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
