@@ -24,6 +24,7 @@
 #include "cli/cli.h"
 #include "cli/network.h"
 #include "compat/kernels.h"
+#include "compat/sets.h"
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "env/restricted_package.h"
@@ -33,6 +34,7 @@
 #include "keeper/keeper.h"
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/listen.h"
+#include "mcp/server.h"
 #include "mcp/transport/http.h"
 #include "mcp/transport/sse.h"
 #include "mcp/transport/stdio.h"
@@ -100,6 +102,7 @@ static int enter(struct server *s, const struct config *c, int sock,
         return r;
     open_store(s);
     open_environments(s);
+    compat_register_sets();
     return mcp_open(&s->mcp, s->gate.base, &s->gate, c, e);
 }
 

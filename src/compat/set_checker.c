@@ -240,7 +240,7 @@ static void test_code(struct mcp_call *c, json_t *arguments)
 
 // ---- the table ----------------------------------------------------------------------------------
 
-const struct mcp_tool checker_tools[] = {
+static const struct mcp_tool tools[] = {
     {
         .name = "check_syntax",
         .title = "Check the syntax of code",
@@ -248,7 +248,6 @@ const struct mcp_tool checker_tools[] = {
                        "not, error, line, offset and context.",
         .input_schema = check_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_CHECKER,
         .handle = check_syntax,
     },
     {
@@ -263,9 +262,13 @@ const struct mcp_tool checker_tools[] = {
             "with violations), is not run. exit_code is 124 when the time was up; what it printed "
             "until then is kept.",
         .input_schema = test_input,
-        .sets = TOOLS_CHECKER,
         .handle = test_code,
         .adapt = adapt_test,
     },
     {0},
+};
+
+struct tool_set checker_set = {
+    .name = "checker",
+    .tables = {tools},
 };

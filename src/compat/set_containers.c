@@ -351,7 +351,7 @@ static const char upload_input[] = INPUT("\"sandbox_id\", \"local_file_path\"", 
 
 // clang-format on
 
-const struct mcp_tool container_tools[] = {
+static const struct mcp_tool tools[] = {
     {
         .name = "create_python_env",
         .title = "Create a container",
@@ -360,7 +360,6 @@ const struct mcp_tool container_tools[] = {
             "the other tools take. Its packages and files are its own and stay from call to "
             "call; it is removed when nobody uses it.",
         .input_schema = nothing_input,
-        .sets = TOOLS_CONTAINERS,
         .handle = create_python_env,
     },
     {
@@ -372,7 +371,6 @@ const struct mcp_tool container_tools[] = {
             "interpreter. Save figures with plt.savefig() and data with df.to_csv().",
         .input_schema = run_input,
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_CONTAINERS,
         .handle = container_execute,
     },
     {
@@ -380,7 +378,6 @@ const struct mcp_tool container_tools[] = {
         .description = "The same in a sandbox of create_sandbox.",
         .input_schema = run_sandbox_input,
         .hints = TOOL_NETWORK | TOOL_UNLISTED,
-        .sets = TOOLS_CONTAINERS,
         .handle = container_execute,
     },
     {
@@ -391,7 +388,6 @@ const struct mcp_tool container_tools[] = {
             "five seconds; check_package_status tells how one ends that takes longer.",
         .input_schema = package_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
-        .sets = TOOLS_CONTAINERS,
         .handle = install_package,
     },
     {
@@ -402,7 +398,6 @@ const struct mcp_tool container_tools[] = {
             "is: success, installing, failed or not_found.",
         .input_schema = package_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_CONTAINERS,
         .handle = check_package,
     },
     {
@@ -411,7 +406,6 @@ const struct mcp_tool container_tools[] = {
         .description =
             "Creates a new isolated sandbox, which may have a name, and returns its sandbox_id.",
         .input_schema = create_input,
-        .sets = TOOLS_CONTAINERS,
         .handle = create_sandbox,
     },
     {
@@ -420,7 +414,6 @@ const struct mcp_tool container_tools[] = {
         .description = "Lists your sandboxes with the packages that were installed in them.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_CONTAINERS,
         .handle = list_sandboxes,
     },
     {
@@ -431,7 +424,6 @@ const struct mcp_tool container_tools[] = {
             "seconds; check_package_installation_status tells how one ends that takes longer.",
         .input_schema = package_sandbox_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
-        .sets = TOOLS_CONTAINERS,
         .handle = install_package,
     },
     {
@@ -441,7 +433,6 @@ const struct mcp_tool container_tools[] = {
             "Tells whether a package is installed in a sandbox, or how far its installation is.",
         .input_schema = package_sandbox_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_CONTAINERS,
         .handle = check_package,
     },
     {
@@ -452,7 +443,6 @@ const struct mcp_tool container_tools[] = {
             "stderr and the exit code.",
         .input_schema = terminal_input,
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_CONTAINERS,
         .handle = container_terminal,
     },
     {
@@ -463,8 +453,12 @@ const struct mcp_tool container_tools[] = {
             "own machine.",
         .input_schema = upload_input,
         .hints = TOOL_IDEMPOTENT,
-        .sets = TOOLS_CONTAINERS,
         .handle = container_upload,
     },
     {0},
+};
+
+struct tool_set container_set = {
+    .name = "containers",
+    .tables = {tools},
 };

@@ -409,7 +409,7 @@ static const char nothing_input[] = INPUT("", "");
 
 // clang-format on
 
-const struct mcp_tool executor_tools[] = {
+static const struct mcp_tool tools[] = {
     {
         .name = "execute_python",
         .title = "Run Python code",
@@ -421,7 +421,6 @@ const struct mcp_tool executor_tools[] = {
         .input_schema = execute_input,
         .output_schema = tool_run_output,
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_EXECUTOR,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = execute_python,
@@ -433,7 +432,6 @@ const struct mcp_tool executor_tools[] = {
         .description = "Installs Python packages into the sandbox; they stay until reset_sandbox.",
         .input_schema = install_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
-        .sets = TOOLS_EXECUTOR,
         .handle = install_package,
     },
     {
@@ -442,7 +440,6 @@ const struct mcp_tool executor_tools[] = {
         .description = "Lists all packages that code in the sandbox can import.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_EXECUTOR,
         .handle = list_installed_packages,
     },
     {
@@ -451,7 +448,6 @@ const struct mcp_tool executor_tools[] = {
         .description = "Resets the sandbox to a clean state: removes all installed packages.",
         .input_schema = nothing_input,
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
-        .sets = TOOLS_EXECUTOR,
         .handle = reset_sandbox,
     },
     {
@@ -460,8 +456,12 @@ const struct mcp_tool executor_tools[] = {
         .description = "Tells about the sandbox: Python version, path and status.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_EXECUTOR,
         .handle = get_sandbox_info,
     },
     {0},
+};
+
+struct tool_set executor_set = {
+    .name = "executor",
+    .tables = {tools},
 };

@@ -25,6 +25,7 @@
 
 #define FOLDER "/mnt/data"
 #define SCHEME "session://"
+#define TEMPLATE SCHEME "{session_id}"
 
 enum { TRACEBACK_MAX = 1000, RESOURCE_TTL_MS = 1000 };
 
@@ -421,18 +422,27 @@ static struct session *find_by_uri(struct mcp *m, const char *uri, const char *o
 {
     struct err e;
     char id[SESSION_NAME_MAX + 1];
-    if (!mcp_tool_set_is_on(m, TOOLS_KERNELS) || !m->gate || !m->gate->sessions ||
-        parse_uri(uri, id) < 0)
+    if (!m->gate || !m->gate->sessions || parse_uri(uri, id) < 0)
         return NULL;
     return session_find(m->gate, owner, id, &e);
 }
 
-bool kernels_resource_exists(struct mcp *m, const char *uri, const char *owner)
+static json_t *templates(const struct mcp_call *c)
+{
+    static const struct resource_template session = {
+        TEMPLATE,           "session",
+        "Session",          "A session that is open: how many runs it had, and when the last was",
+        "application/json", 0.4,
+    };
+    return json_pack("[o]", mcp_resource_template(c, &session));
+}
+
+static bool resource_exists(struct mcp *m, const char *uri, const char *owner)
 {
     return find_by_uri(m, uri, owner);
 }
 
-bool kernels_resource_read(struct mcp_call *c, const char *uri)
+static bool resource_read(struct mcp_call *c, const char *uri)
 {
     const struct session *s = find_by_uri(c->mcp, uri, c->owner);
     if (!s)
@@ -452,8 +462,11 @@ bool kernels_resource_read(struct mcp_call *c, const char *uri)
     return true;
 }
 
-json_t *kernels_resource_complete(struct mcp *m, const char *owner, const char *prefix)
+static json_t *resource_complete(struct mcp *m, const char *owner, const char *uri_template,
+                                 const char *variable, const char *prefix)
 {
+    if (strcmp(uri_template, TEMPLATE) != 0 || strcmp(variable, "session_id") != 0)
+        return NULL;
     json_t *names = json_array(), *value;
     json_t *o = m->gate && m->gate->sessions ? sessions_by_id(m->gate, owner) : NULL;
     const char *id;
@@ -468,7 +481,7 @@ json_t *kernels_resource_complete(struct mcp *m, const char *owner, const char *
 
 #define SESSION_ID_TEXT "\"type\": [\"string\", \"null\"], \"maxLength\": 128, \"description\": \""
 
-const struct mcp_tool kernel_tools[] = {
+static const struct mcp_tool tools[] = {
     {
         .name = "execute_python_code",
         .title = "Run Python code in a session",
@@ -485,7 +498,6 @@ const struct mcp_tool kernel_tools[] = {
             "\"Longest wall time in seconds.\"}"
             "}, \"required\": [\"code\"], \"additionalProperties\": false}",
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_KERNELS,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = execute_python_code,
@@ -499,7 +511,6 @@ const struct mcp_tool kernel_tools[] = {
         .input_schema = "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": "
                         "false}",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_KERNELS,
         .handle = list_active_sessions,
     },
     {
@@ -511,7 +522,6 @@ const struct mcp_tool kernel_tools[] = {
                         "\"Id of the session.\"}}, \"required\": [\"session_id\"], "
                         "\"additionalProperties\": false}",
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
-        .sets = TOOLS_KERNELS,
         .handle = terminate_session,
     },
     {
@@ -532,8 +542,16 @@ const struct mcp_tool kernel_tools[] = {
             "30, \"description\": \"Longest time for each file in seconds.\"}"
             "}, \"additionalProperties\": false}",
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_KERNELS,
         .handle = create_session_with_files,
     },
     {0},
+};
+
+struct tool_set kernel_set = {
+    .name = "kernels",
+    .tables = {tools},
+    .templates = templates,
+    .resource_read = resource_read,
+    .resource_exists = resource_exists,
+    .resource_complete = resource_complete,
 };

@@ -559,7 +559,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 
 // ---- the table ----------------------------------------------------------------------------------
 
-const struct mcp_tool restricted_tools[] = {
+static const struct mcp_tool tools[] = {
     {
         .name = "execute_code",
         .title = "Execute code in the restricted sandbox",
@@ -571,7 +571,6 @@ const struct mcp_tool restricted_tools[] = {
             "imported; what was blocked is told in security_events.",
         .input_schema = execute_input,
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_RESTRICTED,
         .handle = execute_code,
         .adapt = adapt_execute,
     },
@@ -582,7 +581,6 @@ const struct mcp_tool restricted_tools[] = {
                        "operations that execute_code would refuse, and a short analysis.",
         .input_schema = validate_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_RESTRICTED,
         .handle = validate_code,
     },
     {
@@ -592,7 +590,6 @@ const struct mcp_tool restricted_tools[] = {
                        "resource limits, and whether there are containers.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_RESTRICTED,
         .handle = get_sandbox_info,
     },
     {
@@ -601,8 +598,12 @@ const struct mcp_tool restricted_tools[] = {
         .description = "The same as get_sandbox_info, by its older name.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_RESTRICTED,
         .handle = get_sandbox_info,
     },
     {0},
+};
+
+struct tool_set restricted_set = {
+    .name = "restricted",
+    .tables = {tools},
 };

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// server: see mcp.h.  Finds the row of a method, makes the call, and answers what concerns the
-// connection itself: initialize, server/discover, ping, logging, cancellation.
+// server: see server.h.  Answers what concerns the connection itself: initialize, server/discover,
+// ping, logging.
 
 #include "mcp/server.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "mcp/protocol/client.h"
-#include "mcp/protocol/icon.h"
+#include "mcp/protocol/identity.h"
 #include "mcp/protocol/listen.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/kept.h"
@@ -35,32 +32,6 @@ static const char instructions[] =
     "background=true and fetch the result with check_run. get_sandbox_info tells limits and "
     "installed "
     "libraries.";
-
-// ---- who we are ---------------------------------------------------------------------------------
-
-json_t *mcp_server_info(enum mcp_version version)
-{
-    static json_t *infos[MCP_VERSION_MAX]; // made once for each revision, kept for good
-    if (infos[version])
-        return infos[version];
-    json_t *info = json_pack("{s:s, s:s}", "name", "constrictor", "version", CONSTRICTOR_VERSION);
-    if (version >= MCP_2025_06_18)
-        (void)json_object_set_new(info, "title", json_string("Constrictor"));
-    if (version >= MCP_2025_11_25) {
-        (void)json_object_set_new(info, "description",
-                                  json_string("Runs Python behind a kernel wall"));
-        (void)json_object_set_new(info, "icons", mcp_icons_json());
-    }
-    return infos[version] = info;
-}
-
-json_t *mcp_server_mark(void)
-{
-    static json_t *mark;
-    if (!mark)
-        mark = json_pack("{s:s, s:s}", "name", "constrictor", "version", CONSTRICTOR_VERSION);
-    return mark;
-}
 
 static json_t *capabilities(const struct mcp_call *c)
 {
@@ -159,171 +130,20 @@ static const struct mcp_method methods[] = {
     {"prompts/list",              true,  true,  NULL,     true,  mcp_handle_prompts_list},
     {"prompts/get",               true,  true,  "name",   false, mcp_handle_prompts_get},
     {"completion/complete",       true,  true,  NULL,     false, mcp_handle_complete},
+    {.name = NULL},
     // clang-format on
 };
-
-const struct mcp_method *mcp_method_find(const char *name, bool modern)
-{
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(methods[i].name, name) == 0)
-            return (modern ? methods[i].modern : methods[i].legacy) ? &methods[i] : NULL;
-    return NULL;
-}
-
-// ---- requests -----------------------------------------------------------------------------------
-
-static void refuse(const struct mcp_from *from, json_t *id, int code, const char *message)
-{
-    json_t *error = rpc_error_json(id, code, message, NULL);
-    if (error)
-        from->outlet->send(from->outlet, error, true);
-    else
-        from->outlet->drop(from->outlet);
-    json_decref(error);
-}
-
-// Reads what a client may put beside the parameters.
-static void read_meta(struct mcp_call *c)
-{
-    json_t *token = json_object_get(c->request.meta, "progressToken");
-    // SECURITY: it is sent with every notification, so its length is bounded as that of an id.
-    if (json_is_integer(token) ||
-        (json_is_string(token) && json_string_length(token) <= RPC_ID_MAX))
-        c->progress_token = token;
-    if (!c->modern) {
-        c->log_level = c->session ? c->session->log_level : MCP_LEVEL_MAX;
-        return;
-    }
-    const char *wanted = json_string_value(json_object_get(c->request.meta, MCP_META_LOG_LEVEL));
-    int level = mcp_level_find(wanted);
-    c->log_level = level < 0 ? MCP_LEVEL_MAX : level;
-    json_t *answers = json_object_get(c->request.params, "inputResponses");
-    if (json_is_object(answers))
-        c->answers = answers;
-}
-
-static struct mcp_call *make_call(struct mcp *m, const struct mcp_from *from,
-                                  struct rpc_message *message)
-{
-    static json_t *nothing; // capabilities of a client that declared none
-    struct mcp_call *c = calloc(1, sizeof *c);
-    if (!nothing)
-        nothing = json_object();
-    if (!c || !nothing) {
-        free(c);
-        return NULL;
-    }
-    *c = (struct mcp_call){.mcp = m,
-                           .session = from->session,
-                           .outlet = from->outlet,
-                           .version = from->version,
-                           .modern = message->modern,
-                           .request = *message,
-                           .from = from};
-    *message = (struct rpc_message){0};
-    snprintf(c->owner, sizeof c->owner, "%s", from->owner ? from->owner : "");
-    c->capabilities = c->modern       ? json_object_get(c->request.meta, MCP_META_CAPABILITIES)
-                      : from->session ? from->session->capabilities
-                                      : NULL;
-    if (!c->capabilities)
-        c->capabilities = nothing;
-    read_meta(c);
-    m->calls++;
-    return c;
-}
-
-// Before `initialize` was answered there is only that, and ping.
-static bool is_early(const struct mcp_from *from, const struct rpc_message *message)
-{
-    return !message->modern && !(from->session && from->session->agreed) &&
-           strcmp(message->method, "initialize") != 0 && strcmp(message->method, "ping") != 0;
-}
-
-static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *from,
-                                        struct rpc_message *message)
-{
-    const struct mcp_method *method = mcp_method_find(message->method, message->modern);
-    const char *no = NULL;
-    char text[RPC_METHOD_MAX + 64];
-    int code = MCP_INVALID_REQUEST;
-    if (!method) {
-        snprintf(text, sizeof text, "there is no method '%s'", message->method);
-        no = text;
-        code = MCP_METHOD_NOT_FOUND;
-    } else if (is_early(from, message)) {
-        no = "the first request of a session must be 'initialize'";
-    } else if (m->calls - m->parked >= MCP_CALLS_MAX) {
-        no = "too many requests are in flight; wait for answers before sending more";
-        code = MCP_INTERNAL_ERROR;
-    } else if (from->session && from->session->call_count >= MCP_SESSION_CALLS_MAX) {
-        no = "too many requests of this session are in flight; wait for answers first";
-        code = MCP_INTERNAL_ERROR;
-    }
-    struct mcp_call *c = no ? NULL : make_call(m, from, message);
-    if (!c) {
-        refuse(from, message->id, code, no ? no : "the server is out of memory");
-        rpc_message_clear(message);
-        return NULL;
-    }
-    c->method = method;
-    if (c->session && mcp_session_add_call(c->session, c) < 0) {
-        mcp_fail(c, MCP_INVALID_REQUEST, NULL, "a request with this id is in flight already");
-        return NULL;
-    }
-    const char *state = json_string_value(json_object_get(c->request.params, "requestState"));
-    if (c->modern && state && mcp_state_open(c, state) < 0) {
-        mcp_fail(c, MCP_INVALID_PARAMS, NULL,
-                 "'requestState' is not the one of this request, or too old; send the request "
-                 "again without it");
-        return NULL;
-    }
-    bool ended = false;
-    c->ended = &ended;
-    method->handle(c);
-    if (ended)
-        return NULL;
-    c->ended = NULL;
-    c->from = NULL;
-    return c;
-}
-
-// ---- notifications ------------------------------------------------------------------------------
-
-static void receive_notification(const struct mcp_from *from, const struct rpc_message *message)
-{
-    struct mcp_session *s = from->session;
-    if (!s || strcmp(message->method, "notifications/cancelled") != 0)
-        return; // others only say what we know, or what nobody asked for
-    struct mcp_call *c = mcp_session_find_call(s, json_object_get(message->params, "requestId"));
-    if (c && c->method->handle != handle_initialize)
-        mcp_cancel(c);
-}
-
-struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
-                             struct rpc_message *message)
-{
-    struct mcp_call *c = NULL;
-    if (from->session)
-        mcp_session_touch(from->session);
-    switch (message->kind) {
-    case RPC_REQUEST: return receive_request(m, from, message);
-    case RPC_NOTIFICATION: receive_notification(from, message); break;
-    case RPC_RESPONSE:
-        if (from->session)
-            mcp_ask_response(from->session, message);
-        break;
-    case RPC_BATCH: break; // the transports take them apart
-    }
-    rpc_message_clear(message);
-    return c;
-}
 
 // ---- start and end ------------------------------------------------------------------------------
 
 int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const struct config *c,
              struct err *e)
 {
-    *m = (struct mcp){.base = base, .gate = gate, .config = c};
+    *m = (struct mcp){.base = base,
+                      .gate = gate,
+                      .config = c,
+                      .methods = methods,
+                      .resource_exists = mcp_resource_exists};
     if (getrandom(m->secret, sizeof m->secret, 0) != (ssize_t)sizeof m->secret)
         return err_set(e, ERR_SYSTEM, errno, NULL, "get random bytes");
     int r = mcp_tools_open(m, e);

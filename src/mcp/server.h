@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// server: what this server says about itself, and the table of methods.  See mcp.h for the rest.
+// server: opens and closes the MCP server, and has the table of its methods.
 
 #ifndef CONSTRICTOR_MCP_SERVER_H
 #define CONSTRICTOR_MCP_SERVER_H
 
 #include "mcp/protocol/mcp.h"
 
-// Name, version and so on, with the fields that the revision knows.  Borrowed; made once.
-json_t *mcp_server_info(enum mcp_version version);
-// The same in short, for every modern result.
-json_t *mcp_server_mark(void);
+int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const struct config *c,
+             struct err *e);
+void mcp_close(struct mcp *m); // cancels every call, ends every session
 
 #endif

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/protocol/extra.h"
 #include "mcp/tools/resources.h"
 
 // ---- resources ----------------------------------------------------------------------------------
@@ -239,16 +238,16 @@ static json_t *complete_prompt(const char *prompt, const char *argument, const c
 // Runs before main(), so a program has the fixtures when it is linked with this file.
 __attribute__((constructor)) static void register_fixtures(void)
 {
-    static struct mcp_extra fixtures = {
-        .tools = fixture_tools,
+    static struct tool_set fixtures = {
+        .tables = {fixture_tools},
         .resources = list_resources,
         .templates = list_templates,
         .prompts = list_prompts,
-        .read = read_resource,
-        .exists = resource_exists,
-        .get_prompt = get_prompt,
-        .complete_prompt = complete_prompt,
+        .resource_read = read_resource,
+        .resource_exists = resource_exists,
+        .prompt_get = get_prompt,
+        .prompt_complete = complete_prompt,
         .lists_change = true,
     };
-    mcp_extra_register(&fixtures);
+    tool_set_register(&fixtures);
 }

@@ -639,8 +639,8 @@ static const char schema_2020_12[] =
 #define ROW(tool_name, text, schema, when, function)                                               \
     {                                                                                              \
         .name = tool_name, .title = "Conformance: " tool_name, .description = text,                \
-        .input_schema = schema, .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT, .sets = TOOLS_ALWAYS,   \
-        .task = when, .handle = function                                                           \
+        .input_schema = schema, .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT, .task = when,           \
+        .handle = function                                                                         \
     }
 #define PLAIN(tool_name, text, schema, function)                                                   \
     ROW(tool_name, text, schema, TOOL_TASK_NEVER, function)

@@ -12,6 +12,7 @@
 
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/mcp.h"
+#include "mcp/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/mcp.h"
+#include "mcp/server.h"
 
 // One request, or one stream: everything that was sent to it, and how it ended.
 struct client_outlet {

@@ -26,7 +26,6 @@ static const struct mcp_tool first = {
                     "\"additionalProperties\": false}",
     .output_schema = "{\"type\": \"object\"}",
     .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-    .sets = TOOLS_DEFAULT,
     .handle = none,
 };
 
@@ -41,7 +40,6 @@ static const struct mcp_tool second = {
         "\"required\": "
         "[\"container_id\", \"code\"], \"additionalProperties\": false}",
     .hints = TOOL_READ_ONLY | TOOL_OPEN_WORLD,
-    .sets = TOOLS_CONTAINERS,
     .handle = none,
 };
 
@@ -50,7 +48,6 @@ static const struct mcp_tool third = {
     .description = "Takes anything",
     .input_schema = "{\"type\": \"object\", \"properties\": {\"code\": {\"type\": [\"array\", "
                     "\"string\"]}, \"free\": {\"type\": \"boolean\"}}, \"required\": [\"free\"]}",
-    .sets = TOOLS_KERNELS,
     .handle = none,
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // call: the life of a call after its handler took it: answer, error, notifications, cancellation.
-// server.c makes calls; whatever ends one passes through finish().
+// dispatch.c makes calls; whatever ends one passes through finish().
 
 #include <math.h>
 #include <stdarg.h>
@@ -11,16 +11,18 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "mcp/protocol/client.h"
+#include "mcp/protocol/identity.h"
 #include "mcp/protocol/mcp.h"
-#include "mcp/server.h"
 
 enum {
     PROGRESS_GAP_US = 20000,
     CACHE_LIST_MS = 300000,
     TRIM_KEYS_MAX = 16,
     TRIM_NAME_MAX = 128,
-    TRIM_WORTH_IT = 1024
+    TRIM_WORTH_IT = 1024,
+    URI_SHOWN_MAX = 200,
 };
 
 const char *const mcp_level_names[MCP_LEVEL_MAX] = {
@@ -151,6 +153,25 @@ void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
     (void)vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
     send_last(c, rpc_error_json(c->request.id, code, message, data));
+}
+
+void mcp_resource_missing(struct mcp_call *c, const char *uri)
+{
+    char shown[URI_SHOWN_MAX + 1];
+    snprintf(shown, sizeof shown, "%s", uri);
+    text_sanitize(shown);
+    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+             json_pack("{s:s}", "uri", uri),
+             "resource not found: '%s'; outputs of runs are kept for an hour, resources/list and "
+             "resources/templates/list name the others",
+             shown);
+}
+
+void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why)
+{
+    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+             json_pack("{s:s, s:s}", "uri", uri, "code", err_code_name(why->code)), "%s%s%s",
+             why->message, why->hint[0] ? "; " : "", why->hint);
 }
 
 void mcp_cancel(struct mcp_call *c)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // listen: see listen.h.  Called by the dispatch for its methods, by session.c, and by whatever
-// changes: resources.c, tasks.c, and registered tables (extra.h).
+// changes: resources.c, tasks.c, tool sets.
 //
 // A listener is a legacy session or a subscriptions/listen of a modern client.  A topic is a thing
 // that can change: a list, a resource, a task.  A reader ties one listener to one topic.
@@ -23,9 +23,7 @@
 
 #include "base/cleanup.h"
 #include "mcp/protocol/client.h"
-#include "mcp/protocol/extra.h"
 #include "mcp/protocol/tasks.h"
-#include "mcp/tools/resources.h"
 #include "run/gate.h"
 
 enum {
@@ -281,16 +279,13 @@ static void publish(struct mcp *m, enum topic_kind kind, const char *name, const
     m->listeners->walks = walk.outer;
 }
 
-// Tools and prompts come from tables that do not change, unless a registered one says so.  Files
-// come and go.
+// Tools and prompts come from tables that do not change, unless a tool set says so.  Files come and
+// go.
 bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
 {
     // Descriptions of tools say what a key may reach, and that can be read again.
     bool reloads = m->gate && m->gate->network && m->config->network_file[0];
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->lists_change)
-            return true;
-    return list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
+    return m->lists_change || list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
 }
 
 void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner)
@@ -365,7 +360,7 @@ void mcp_handle_subscribe(struct mcp_call *c)
     const char *uri = read_uri(c);
     if (!uri)
         return;
-    if (!mcp_resource_exists(c->mcp, uri, c->owner)) {
+    if (!c->mcp->resource_exists(c->mcp, uri, c->owner)) {
         mcp_resource_missing(c, uri);
         return;
     }
@@ -461,7 +456,7 @@ static int honour_names(struct mcp_listener *l, enum topic_kind kind, json_t *na
     json_array_foreach (names, i, item) {
         const char *name = json_string_value(item), *owner = l->call->owner;
         bool exists = kind == TOPIC_TASK ? mcp_task_exists(l->mcp, owner, name)
-                                         : mcp_resource_exists(l->mcp, name, owner);
+                                         : l->mcp->resource_exists(l->mcp, name, owner);
         if (!exists)
             continue;
         unsigned before = l->count;

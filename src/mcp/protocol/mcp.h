@@ -2,7 +2,7 @@
 //
 // mcp: the server's side of the Model Context Protocol, both eras, without any transport.
 //
-//   transport --- mcp_receive() ---> dispatch (server.c) ---> handler of a method
+//   transport --- mcp_receive() ---> dispatch (dispatch.c) ---> handler of a method
 //        ^                                                        |
 //        +---- outlet <--- mcp_answer(), mcp_fail(), mcp_progress() ...
 //
@@ -44,7 +44,11 @@ struct mcp {
     struct event_base *base;
     struct gate *gate; // NULL in unit tests and fuzzers: nothing can be run then
     const struct config *config;
+    bool lists_change; // a tool set announces changes of tools, resources and prompts
     unsigned char secret[MCP_SECRET_SIZE]; // seals requestState and cursors; of this process only
+    const struct mcp_method *methods;      // ends with a row without a name
+    // Is there such a resource for this owner?
+    bool (*resource_exists)(struct mcp *m, const char *uri, const char *owner);
     struct mcp_tools *tools;
     struct mcp_tasks *tasks;
     struct mcp_listeners *listeners;
@@ -58,10 +62,6 @@ struct mcp {
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL
     void *idle_argument;            // for on_idle
 };
-
-int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const struct config *c,
-             struct err *e);
-void mcp_close(struct mcp *m); // cancels every call, ends every session
 
 // ---- outlets: where messages go ----------------------------------------------------------------
 
@@ -108,7 +108,7 @@ struct mcp_method {
     bool cached;            // modern: the result carries ttlMs and cacheScope
     void (*handle)(struct mcp_call *c);
 };
-const struct mcp_method *mcp_method_find(const char *name, bool modern);
+const struct mcp_method *mcp_method_find(const struct mcp *m, const char *name, bool modern);
 
 // ---- calls, for the handlers -------------------------------------------------------------------
 
@@ -143,8 +143,8 @@ struct mcp_call {
     json_t *answers;             // modern retry: params.inputResponses, else NULL; borrowed
     json_t *state;               // modern retry: what the handler had put into requestState; owned
     const struct mcp_from *from; // only while the handler's first call lasts
-    bool
-        *ended; // set when the call ends; points to server.c's while the handler's first call lasts
+    bool *ended; // set when the call ends; points to dispatch.c's while the handler's first call
+                 // lasts
     // For a handler that goes on after it returned.
     void *work;
     void (*cancel)(struct mcp_call *c);
@@ -170,6 +170,11 @@ void mcp_prepared_clear(struct mcp_prepared *p);
 // An error.  `data` is taken, may be NULL.
 void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+// resources/read or a subscription of a resource that is not there: -32602 or, legacy, -32002, with
+// data.uri.
+void mcp_resource_missing(struct mcp_call *c, const char *uri);
+void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why);
 
 // Notifications on the way; each does nothing when the client did not ask for it.
 void mcp_progress(struct mcp_call *c, double progress, double total, const char *message);
@@ -220,7 +225,7 @@ void mcp_ask(struct mcp_call *c, const struct mcp_question *questions, size_t co
              void (*then)(struct mcp_call *c, json_t *answers));
 // For a handler that wants a round without a question left open is an error of the handler.
 
-// A client's answer to a question of ours (legacy).  Called by server.c.
+// A client's answer to a question of ours (legacy).  Called by dispatch.c.
 void mcp_ask_response(struct mcp_session *s, const struct rpc_message *m);
 void mcp_ask_free(struct mcp_call *c); // when the call ends
 

@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "mcp/protocol/extra.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/tools.h"
 
@@ -37,7 +36,7 @@ struct prompt {
     struct argument arguments[ARGUMENTS_MAX]; // ends with a row without a name
     // Writes the text; values are in the order of the arguments, NULL when not given.
     void (*write)(FILE *out, const char *const values[ARGUMENTS_MAX]);
-    unsigned set; // of enum tool_set: only there when that is on; 0: always
+    const char *set; // only there when that tool set is on; NULL: always
 };
 
 // ---- texts --------------------------------------------------------------------------------------
@@ -274,7 +273,7 @@ static const struct prompt prompts[] = {
       {"depth", "Depth", "quick, standard (the default) or thorough", false, true, SHORT_MAX,
        depths}},
      write_analyze,
-     0},
+     NULL},
     {"plot_data",
      "Plot data",
      "Draw one clear chart from data with Python, look at it, and correct it.",
@@ -285,7 +284,7 @@ static const struct prompt prompts[] = {
       {"style", "Style", "How it should look, such as publication or presentation", false, false,
        SHORT_MAX, styles}},
      write_plot,
-     0},
+     NULL},
     {"fix_code",
      "Fix failing code",
      "Find out why a piece of Python fails, correct it, and show by running it that it works.",
@@ -295,7 +294,7 @@ static const struct prompt prompts[] = {
       {"python_version", "Python version", "Version that it has to work with, such as 3.11", false,
        false, 64, versions}},
      write_fix,
-     0},
+     NULL},
     {.name = "code_execution_prompt",
      .title = "Write and run code",
      .description = "Write Python for a task in a given style, and run it in a session.",
@@ -307,19 +306,19 @@ static const struct prompt prompts[] = {
                     "Whether it has comments: true (the default) or false", false, false, 16,
                     yes_or_no}},
      .write = write_task,
-     .set = TOOLS_KERNELS},
+     .set = "kernels"},
     {.name = "python_container",
      .title = "Work in a container",
      .description =
          "How to run Python in a container: create, install, run, and give out links to files.",
      .arguments = {{"task", "Task", "What is to be done there", false, false, LONG_MAX, NULL}},
      .write = write_containers,
-     .set = TOOLS_CONTAINERS},
+     .set = "containers"},
 };
 
 static bool is_offered(const struct mcp *m, const struct prompt *p)
 {
-    return !p->set || mcp_tool_set_is_on(m, (enum tool_set)p->set);
+    return !p->set || mcp_tool_set_is_on(m, p->set);
 }
 
 static const struct prompt *find(const struct mcp *m, const char *name)
@@ -356,15 +355,22 @@ static void drop_titles(json_t *row)
         (void)json_object_del(argument, "title");
 }
 
+static void merge(json_t *all, json_t *more)
+{
+    (void)json_array_extend(all, more);
+    json_decref(more);
+}
+
 static json_t *all_rows(const struct mcp_call *c)
 {
     json_t *rows = json_array();
     for (size_t i = 0; i < ARRAY_LEN(prompts); i++)
         if (is_offered(c->mcp, &prompts[i]))
             (void)json_array_append_new(rows, prompt_json(&prompts[i]));
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->prompts)
-            mcp_extra_append(rows, x->prompts(c));
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
+        if (set->prompts)
+            merge(rows, set->prompts(c));
     return rows;
 }
 
@@ -496,8 +502,9 @@ void mcp_handle_prompts_get(struct mcp_call *c)
         mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'arguments' must be an object of texts");
         return;
     }
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->get_prompt && x->get_prompt(c, name, arguments))
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
+        if (set->prompt_get && set->prompt_get(c, name, arguments))
             return;
     const struct prompt *p = find(c->mcp, name);
     if (!p) {
@@ -528,8 +535,9 @@ static json_t *complete_prompt(struct mcp_call *c, const char *name, const char 
                                const char *prefix)
 {
     char shown[SHOWN_MAX];
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next) {
-        json_t *found = x->complete_prompt ? x->complete_prompt(name, argument, prefix) : NULL;
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++) {
+        json_t *found = set->prompt_complete ? set->prompt_complete(name, argument, prefix) : NULL;
         if (found)
             return found;
     }

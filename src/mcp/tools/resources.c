@@ -13,9 +13,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "compat/sets.h"
-#include "mcp/protocol/extra.h"
-#include "mcp/protocol/icon.h"
+#include "mcp/protocol/identity.h"
 #include "mcp/tools/job.h"
 #include "mcp/tools/kept.h"
 #include "mcp/tools/sandbox.h"
@@ -30,7 +28,6 @@ enum {
     GUIDE_TTL_MS = 3600 * 1000,
     INFO_TTL_MS = 5000,
     LIST_TTL_MS = 1000, // files come and go
-    URI_SHOWN_MAX = 200
 };
 
 static const char guide[] =
@@ -139,7 +136,20 @@ static const struct resource {
      "application/json", 0.5, 0, INFO_TTL_MS, read_info},
 };
 
-static const char run_template[] = "run://{execution_id}/{part}";
+#define RUN_TEMPLATE "run://{execution_id}/{part}"
+
+static const struct resource_template templates[] = {
+    {RUN_TEMPLATE, "run-output", "Output of a run",
+     "Full output of a recent run, for one hour; part is stdout, stderr, result, error, or "
+     "display-1 and so on for what it showed. Text that is mostly control characters is a blob of "
+     "its bytes",
+     NULL, 0.6},
+    {SANDBOX_TEMPLATE, "file", "File of a session",
+     "A file that code made or that was written for it. session: handle or name of a session, or "
+     "the execution_id of a run without one; path: below /mnt/data. Files that a run made are kept "
+     "for about an hour, also when the session has ended",
+     NULL, 0.7},
+};
 
 // ---- lists --------------------------------------------------------------------------------------
 
@@ -213,49 +223,43 @@ static void answer_page(struct mcp_call *c, const char *name, const char *key, j
     mcp_answer(c, result);
 }
 
+static void merge(json_t *all, json_t *more)
+{
+    (void)json_array_extend(all, more);
+    json_decref(more);
+}
+
 void mcp_handle_resources_list(struct mcp_call *c)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
         (void)json_array_append_new(all, resource_json(c, &resources[i]));
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->resources)
-            mcp_extra_append(all, x->resources(c));
-    mcp_extra_append(all, sandbox_resources(c));
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
+        if (set->resources)
+            merge(all, set->resources(c));
+    merge(all, sandbox_resources(c));
     answer_page(c, "resources", "resources", all, true);
+}
+
+json_t *mcp_resource_template(const struct mcp_call *c, const struct resource_template *t)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s*, s:o}", "uriTemplate", t->uri_template, "name",
+                          t->name, "description", t->description, "mimeType", t->mime_type,
+                          "annotations", annotations_json(c, t->priority, true));
+    add_late_fields(c, o, t->title);
+    return o;
 }
 
 void mcp_handle_templates_list(struct mcp_call *c)
 {
     json_t *all = json_array();
-    json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:o}", "uriTemplate", run_template, "name", "run-output", "description",
-        "Full output of a recent run, for one hour; part is stdout, stderr, result, error, or "
-        "display-1 and so on for what it showed. Text that is mostly control characters is a blob "
-        "of "
-        "its bytes",
-        "annotations", annotations_json(c, 0.6, true));
-    add_late_fields(c, o, "Output of a run");
-    (void)json_array_append_new(all, o);
-    o = json_pack("{s:s, s:s, s:s, s:o}", "uriTemplate", SANDBOX_TEMPLATE, "name", "file",
-                  "description",
-                  "A file that code made or that was written for it. session: handle or name of a "
-                  "session, or the execution_id of a run without one; path: below /mnt/data. Files "
-                  "that a run made are kept for about an hour, also when the session has ended",
-                  "annotations", annotations_json(c, 0.7, true));
-    add_late_fields(c, o, "File of a session");
-    (void)json_array_append_new(all, o);
-    if (mcp_tool_set_is_on(c->mcp, TOOLS_KERNELS)) {
-        o = json_pack(
-            "{s:s, s:s, s:s, s:s, s:o}", "uriTemplate", KERNELS_TEMPLATE, "name", "session",
-            "description", "A session that is open: how many runs it had, and when the last was",
-            "mimeType", "application/json", "annotations", annotations_json(c, 0.4, true));
-        add_late_fields(c, o, "Session");
-        (void)json_array_append_new(all, o);
-    }
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->templates)
-            mcp_extra_append(all, x->templates(c));
+    const struct tool_set *set;
+    for (size_t i = 0; i < ARRAY_LEN(templates); i++)
+        (void)json_array_append_new(all, mcp_resource_template(c, &templates[i]));
+    for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
+        if (set->templates)
+            merge(all, set->templates(c));
     answer_page(c, "templates", "resourceTemplates", all, false);
 }
 
@@ -267,25 +271,6 @@ void mcp_resource_answer(struct mcp_call *c, json_t *contents, int64_t ttl_ms, b
     if (result)
         add_cache_hints(c, result, ttl_ms, is_private);
     mcp_answer(c, result);
-}
-
-void mcp_resource_missing(struct mcp_call *c, const char *uri)
-{
-    char shown[URI_SHOWN_MAX + 1];
-    snprintf(shown, sizeof shown, "%s", uri);
-    text_sanitize(shown);
-    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
-             json_pack("{s:s}", "uri", uri),
-             "resource not found: '%s'; outputs of runs are kept for an hour, resources/list and "
-             "resources/templates/list name the others",
-             shown);
-}
-
-void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why)
-{
-    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
-             json_pack("{s:s, s:s}", "uri", uri, "code", err_code_name(why->code)), "%s%s%s",
-             why->message, why->hint[0] ? "; " : "", why->hint);
 }
 
 static json_t *contents_json(const char *uri, const char *mime_type, const char *key, json_t *text)
@@ -346,14 +331,6 @@ static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
     return contents;
 }
 
-static bool read_extra(struct mcp_call *c, const char *uri)
-{
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->read && x->read(c, uri))
-            return true;
-    return false;
-}
-
 void mcp_handle_resources_read(struct mcp_call *c)
 {
     const char *uri = json_string_value(json_object_get(c->request.params, "uri"));
@@ -369,12 +346,16 @@ void mcp_handle_resources_read(struct mcp_call *c)
                                 resources[i].ttl_ms, c->mcp->gate && net_is_on(c->mcp->config));
             return;
         }
-    if (sandbox_read(c, uri) || kernels_resource_read(c, uri))
+    if (sandbox_read(c, uri))
         return;
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
+        if (set->resource_read && set->resource_read(c, uri))
+            return;
     json_t *contents = read_run(c->mcp, uri, c->owner);
     if (contents)
         mcp_resource_answer(c, contents, 0, true);
-    else if (!read_extra(c, uri))
+    else
         mcp_resource_missing(c, uri);
 }
 
@@ -390,10 +371,11 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
         return job_is_running(m, owner, id) ||
                mcp_kept_find(m, owner, id, part, &mime_type, &length);
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next)
-        if (x->exists && x->exists(m, uri, owner))
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(m, i)); i++)
+        if (set->resource_exists && set->resource_exists(m, uri, owner))
             return true;
-    return sandbox_exists(m, uri, owner) || kernels_resource_exists(m, uri, owner);
+    return sandbox_exists(m, uri, owner);
 }
 
 // ---- completion ---------------------------------------------------------------------------------
@@ -404,17 +386,15 @@ json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_
     if (strcmp(uri_template, SANDBOX_TEMPLATE) == 0)
         return sandbox_complete(m, owner, variable, prefix,
                                 json_string_value(json_object_get(known, "session")));
-    if (strcmp(uri_template, KERNELS_TEMPLATE) == 0 && mcp_tool_set_is_on(m, TOOLS_KERNELS))
-        return strcmp(variable, "session_id") == 0 ? kernels_resource_complete(m, owner, prefix)
-                                                   : NULL;
-    for (const struct mcp_extra *x = mcp_extras; x; x = x->next) {
-        json_t *found = x->complete_template
-                            ? x->complete_template(m, owner, uri_template, variable, prefix)
+    const struct tool_set *set;
+    for (size_t i = 0; (set = mcp_tool_set(m, i)); i++) {
+        json_t *found = set->resource_complete
+                            ? set->resource_complete(m, owner, uri_template, variable, prefix)
                             : NULL;
         if (found)
             return found;
     }
-    if (strcmp(uri_template, run_template) != 0)
+    if (strcmp(uri_template, RUN_TEMPLATE) != 0)
         return NULL;
     if (strcmp(variable, "execution_id") == 0)
         return mcp_kept_ids(m, owner, prefix, COMPLETIONS_MAX);

@@ -21,11 +21,16 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner);
 json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
                               const char *variable, const char *prefix, json_t *known);
 
+// A row of resources/templates/list, new, with the fields that the client's revision knows.
+struct resource_template {
+    const char *uri_template, *name, *title, *description;
+    const char *mime_type; // or NULL
+    double priority;
+};
+json_t *mcp_resource_template(const struct mcp_call *c, const struct resource_template *t);
+
 // One {"uri", "mimeType", "text"} or {"uri", "mimeType", "blob"}: ends a resources/read.
 void mcp_resource_answer(struct mcp_call *c, json_t *contents, int64_t ttl_ms, bool is_private);
-// -32602 or, legacy, -32002, with data.uri.
-void mcp_resource_missing(struct mcp_call *c, const char *uri);
-void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why);
 
 // Can these bytes be a text in JSON without growing to many times their length?
 bool mcp_is_text(const char *data, size_t length);

@@ -150,7 +150,6 @@ const struct mcp_tool check_tools[] = {
         .input_schema = validate_input,
         .output_schema = validate_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = validate_code,
     },
     {0},

@@ -444,7 +444,7 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
         "created environment '%s'\nPass environment=\"%s\" to execute_python, open_session and "
         "install_package.\n",
         name, name);
-    if (mcp_tool_set_is_on(c->mcp, TOOLS_CONTAINERS) && n < sizeof lead)
+    if (mcp_tool_set_is_on(c->mcp, "containers") && n < sizeof lead)
         (void)snprintf(lead + n, sizeof lead - n, "container_id: %s\n", name);
     if (json_array_size(requirements) || lock) {
         install(c, arguments, name, requirements, lead);
@@ -454,7 +454,7 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
                       "environment", name, "state", "ready", "progress", 1.0, "elapsed_seconds",
                       0.0, "log", "requirements", "added", "removed", "error");
         // Clients of that set call it without arguments, and look for this.
-        if (mcp_tool_set_is_on(c->mcp, TOOLS_CONTAINERS))
+        if (mcp_tool_set_is_on(c->mcp, "containers"))
             (void)json_object_set_new(status, "container_id", json_string(name));
         tool_env_answer(c, status, strdup(lead), false);
     }
@@ -597,7 +597,6 @@ const struct mcp_tool env_tools[] = {
         .input_schema = install_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
-        .sets = TOOLS_DEFAULT,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = install_package,
@@ -614,7 +613,6 @@ const struct mcp_tool env_tools[] = {
         .input_schema = create_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_OPEN_WORLD,
-        .sets = TOOLS_DEFAULT,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = create_python_env,
@@ -629,7 +627,6 @@ const struct mcp_tool env_tools[] = {
         .input_schema = uninstall_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_DESTRUCTIVE,
-        .sets = TOOLS_DEFAULT,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = uninstall_package,
@@ -644,7 +641,6 @@ const struct mcp_tool env_tools[] = {
         .input_schema = reset_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = reset_sandbox,
     },
     {0},

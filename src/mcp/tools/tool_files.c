@@ -602,7 +602,6 @@ const struct mcp_tool file_tools[] = {
         .input_schema = list_input,
         .output_schema = list_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = list_files,
     },
     {
@@ -615,7 +614,6 @@ const struct mcp_tool file_tools[] = {
         .input_schema = read_input,
         .output_schema = read_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = read_file,
     },
     {
@@ -628,7 +626,6 @@ const struct mcp_tool file_tools[] = {
         .input_schema = write_input,
         .output_schema = write_output,
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = write_file,
     },
     {
@@ -640,7 +637,6 @@ const struct mcp_tool file_tools[] = {
         .input_schema = delete_input,
         .output_schema = delete_output,
         .hints = TOOL_DESTRUCTIVE,
-        .sets = TOOLS_DEFAULT,
         .handle = delete_file,
     },
     {0},

@@ -275,7 +275,6 @@ const struct mcp_tool info_tools[] = {
         .input_schema = info_input,
         .output_schema = info_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = get_sandbox_info,
     },
     {0},

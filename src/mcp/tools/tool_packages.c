@@ -356,7 +356,6 @@ const struct mcp_tool package_tools[] = {
         .input_schema = status_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = check_package_status,
     },
     {
@@ -368,7 +367,6 @@ const struct mcp_tool package_tools[] = {
         .input_schema = list_input,
         .output_schema = list_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = list_installed_packages,
     },
     {0},

@@ -322,7 +322,6 @@ const struct mcp_tool run_tools[] = {
         .input_schema = execute_input,
         .output_schema = tool_run_output,
         .hints = TOOL_NETWORK, // else it changes nothing outside its own box
-        .sets = TOOLS_DEFAULT,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = execute_python,
@@ -338,7 +337,6 @@ const struct mcp_tool run_tools[] = {
         .input_schema = check_input,
         .output_schema = tool_run_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = check_run,
     },
     {0},

@@ -560,7 +560,6 @@ const struct mcp_tool session_tools[] = {
         .input_schema = open_input,
         .output_schema = open_output,
         .hints = TOOL_NETWORK,
-        .sets = TOOLS_DEFAULT,
         .handle = open_session,
         .adapt = adapt_open,
     },
@@ -573,7 +572,6 @@ const struct mcp_tool session_tools[] = {
         .input_schema = none_input,
         .output_schema = list_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = list_sessions,
     },
     {
@@ -585,7 +583,6 @@ const struct mcp_tool session_tools[] = {
         .input_schema = one_input,
         .output_schema = interrupt_output,
         .hints = TOOL_IDEMPOTENT,
-        .sets = TOOLS_DEFAULT,
         .handle = interrupt_session,
     },
     {
@@ -598,7 +595,6 @@ const struct mcp_tool session_tools[] = {
         .input_schema = one_input,
         .output_schema = close_output,
         .hints = TOOL_DESTRUCTIVE,
-        .sets = TOOLS_DEFAULT,
         .handle = close_session,
     },
     {
@@ -610,7 +606,6 @@ const struct mcp_tool session_tools[] = {
             "that is not possible, for instance while threads run.",
         .input_schema = checkpoint_input,
         .output_schema = tool_run_output,
-        .sets = TOOLS_DEFAULT,
         .handle = checkpoint_session,
     },
     {
@@ -623,7 +618,6 @@ const struct mcp_tool session_tools[] = {
         .input_schema = undo_input,
         .output_schema = tool_run_output,
         .hints = TOOL_DESTRUCTIVE,
-        .sets = TOOLS_DEFAULT,
         .handle = undo_session,
     },
     {
@@ -634,7 +628,6 @@ const struct mcp_tool session_tools[] = {
             "try something without touching the original. Returns the handle of the copy.",
         .input_schema = fork_input,
         .output_schema = tool_run_output,
-        .sets = TOOLS_DEFAULT,
         .handle = fork_session,
     },
     {0},

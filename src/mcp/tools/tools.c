@@ -15,9 +15,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "compat/sets.h"
-#include "mcp/protocol/extra.h"
-#include "mcp/protocol/icon.h"
+#include "mcp/protocol/identity.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/schema.h"
 #include "mcp/tools/tool_run.h"
@@ -29,7 +27,8 @@
 enum { TOOLS_MAX = 256 };
 
 struct mcp_tools {
-    unsigned sets;
+    const struct tool_set *sets[TOOL_SETS_MAX + 1]; // that are on; ends with NULL
+    size_t set_count;
     size_t count;
     struct tool_entry entries[TOOLS_MAX];
     json_t *lists[MCP_VERSION_MAX];
@@ -43,54 +42,48 @@ struct mcp_tools {
     struct tool_runs *runs;
 };
 
-// To add a table of tools, add it here, in the order of the sets; to add a set, name it below.
-// Tables from outside of src/mcp: mcp/protocol/extra.h.
-static const struct mcp_tool *const tables[] = {
-    run_tools,  check_tools,    session_tools, env_tools,        package_tools, file_tools,
-    info_tools, executor_tools, kernel_tools,  restricted_tools, checker_tools, container_tools};
-
-enum {
-    TOOLS_ALL = TOOLS_DEFAULT | TOOLS_EXECUTOR | TOOLS_KERNELS | TOOLS_RESTRICTED | TOOLS_CHECKER |
-                TOOLS_CONTAINERS,
+static struct tool_set default_set = {
+    .name = "default",
+    .tables = {run_tools, check_tools, session_tools, env_tools, package_tools, file_tools,
+               info_tools},
 };
+static struct tool_set *registered = &default_set; // all sets, in order of registration
 
-static const struct {
-    const char *name;
-    unsigned bits;
-} set_names[] = {
-    {"default", TOOLS_DEFAULT}, {"executor", TOOLS_EXECUTOR},
-    {"kernels", TOOLS_KERNELS}, {"restricted", TOOLS_RESTRICTED},
-    {"checker", TOOLS_CHECKER}, {"containers", TOOLS_CONTAINERS},
-    {"all", TOOLS_ALL},
-};
+void tool_set_register(struct tool_set *set)
+{
+    struct tool_set **last = &registered;
+    while (*last)
+        last = &(*last)->next;
+    *last = set;
+}
 
 // ---- start and end ------------------------------------------------------------------------------
 
-static int choose_sets(struct mcp *m, struct err *e)
+static bool is_wanted(const struct mcp *m, const struct tool_set *set)
 {
     const struct text_list *wanted = &m->config->tools;
-    m->tools->sets = TOOLS_ALWAYS | (wanted->count ? 0 : TOOLS_DEFAULT);
+    if (!set->name)
+        return true;
+    if (wanted->count == 0)
+        return set == &default_set;
+    return text_list_has(wanted, set->name) || text_list_has(wanted, "all");
+}
+
+static int check_names(const struct text_list *wanted, struct err *e)
+{
     for (size_t i = 0; i < wanted->count; i++) {
-        size_t k = 0;
-        while (k < ARRAY_LEN(set_names) && strcmp(wanted->items[i], set_names[k].name) != 0)
-            k++;
-        if (k == ARRAY_LEN(set_names))
+        const char *name = wanted->items[i];
+        bool known = strcmp(name, "all") == 0;
+        for (const struct tool_set *set = registered; set && !known; set = set->next)
+            known = set->name && strcmp(name, set->name) == 0;
+        if (!known)
             return err_set(e, ERR_BAD_VALUE, 0, "'constrictor serve --help' names the sets",
-                           "tools: there is no tool set '%s'", wanted->items[i]);
-        m->tools->sets |= set_names[k].bits;
+                           "tools: there is no tool set '%s'", name);
     }
     return 0;
 }
 
-static const char *set_name(unsigned bits)
-{
-    for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
-        if (bits & set_names[i].bits)
-            return set_names[i].name;
-    return "extra";
-}
-
-static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
+static int add_tool(struct mcp *m, const struct mcp_tool *tool, const char *set, struct err *e)
 {
     struct mcp_tools *t = m->tools;
     size_t i = 0;
@@ -100,7 +93,25 @@ static int add_tool(struct mcp *m, const struct mcp_tool *tool, struct err *e)
         return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools", TOOLS_MAX);
     if (i == t->count)
         t->count++;
-    return variants_add(&t->entries[i], m, tool, set_name(tool->sets & t->sets), e);
+    return variants_add(&t->entries[i], m, tool, set, e);
+}
+
+static int add_set(struct mcp *m, const struct tool_set *set, struct err *e)
+{
+    struct mcp_tools *t = m->tools;
+    if (!is_wanted(m, set))
+        return 0;
+    if (t->set_count == TOOL_SETS_MAX)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tool sets", TOOL_SETS_MAX);
+    t->sets[t->set_count++] = set;
+    m->lists_change |= set->lists_change;
+    for (size_t k = 0; k < TOOL_TABLES_MAX && set->tables[k]; k++)
+        for (const struct mcp_tool *tool = set->tables[k]; tool->name; tool++) {
+            int r = add_tool(m, tool, set->name ? set->name : "extra", e);
+            if (r < 0)
+                return r;
+        }
+    return 0;
 }
 
 static json_t *annotations_json(const struct tool_entry *entry, bool network)
@@ -158,25 +169,14 @@ static int make_lists(struct mcp_tools *t)
     return failed ? -1 : 0;
 }
 
-static int add_table(struct mcp *m, const struct mcp_tool *tool, struct err *e)
-{
-    int r = 0;
-    for (; tool && tool->name && r == 0; tool++)
-        if (tool->sets & m->tools->sets)
-            r = add_tool(m, tool, e);
-    return r;
-}
-
 int mcp_tools_open(struct mcp *m, struct err *e)
 {
     struct mcp_tools *t = m->tools = calloc(1, sizeof *t);
     if (!t || !(t->nothing = json_object()) || !(t->runs = tool_runs_new(m)))
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the table of tools");
-    int r = choose_sets(m, e);
-    for (size_t k = 0; k < ARRAY_LEN(tables) && r == 0; k++)
-        r = add_table(m, tables[k], e);
-    for (const struct mcp_extra *x = mcp_extras; x && r == 0; x = x->next)
-        r = add_table(m, x->tools, e);
+    int r = check_names(&m->config->tools, e);
+    for (const struct tool_set *set = registered; set && r == 0; set = set->next)
+        r = add_set(m, set, e);
     if (r == 0 && make_lists(t) < 0)
         r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the lists of tools");
     return r;
@@ -210,18 +210,26 @@ static const struct tool_entry *find(const struct mcp *m, const char *name)
     return NULL;
 }
 
+const struct tool_set *mcp_tool_set(const struct mcp *m, size_t i)
+{
+    return m->tools->sets[i];
+}
+
 json_t *mcp_tool_sets(const struct mcp *m)
 {
     json_t *names = json_array();
-    for (size_t i = 0; i < ARRAY_LEN(set_names); i++)
-        if (m->tools->sets & set_names[i].bits && set_names[i].bits != TOOLS_ALL)
-            (void)json_array_append_new(names, json_string(set_names[i].name));
+    for (const struct tool_set **set = m->tools->sets; *set; set++)
+        if ((*set)->name)
+            (void)json_array_append_new(names, json_string((*set)->name));
     return names;
 }
 
-bool mcp_tool_set_is_on(const struct mcp *m, enum tool_set set)
+bool mcp_tool_set_is_on(const struct mcp *m, const char *name)
 {
-    return m->tools->sets & set;
+    for (const struct tool_set **set = m->tools->sets; *set; set++)
+        if ((*set)->name && strcmp((*set)->name, name) == 0)
+            return true;
+    return false;
 }
 
 struct tool_runs *mcp_tool_runs(const struct mcp *m)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table
-// (tool_run.c, set_executor.c, ...) and a new table to the list in tools.c.  Code outside of
-// src/mcp registers its table: mcp/protocol/extra.h.
+// (tool_run.c, ...) and a new table to its tool set: `default_set` in tools.c, or one that a room
+// above registers (compat/sets.h).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOLS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOLS_H
@@ -18,17 +18,6 @@ enum tool_hint {
     TOOL_UNLISTED = 1 << 5,   // a further variant (variants.h) that is taken but not told of
 };
 
-// In the order in which variants of one tool are tried: variants.h.
-enum tool_set {
-    TOOLS_DEFAULT = 1 << 0,
-    TOOLS_EXECUTOR = 1 << 1,
-    TOOLS_KERNELS = 1 << 2,
-    TOOLS_RESTRICTED = 1 << 3,
-    TOOLS_CHECKER = 1 << 4,
-    TOOLS_CONTAINERS = 1 << 5,
-    TOOLS_ALWAYS = 1 << 7, // of no set: a registered table (extra.h) that --tools does not name
-};
-
 enum tool_task {
     TOOL_TASK_NEVER,
     TOOL_TASK_LONG,   // as a task when the client can and tool->is_long() says so
@@ -40,7 +29,7 @@ struct mcp_tool {
     const char *name, *title, *description;
     const char *input_schema;  // JSON text: root object, no root combinators, no $ref
     const char *output_schema; // the same, or NULL
-    unsigned hints, sets;
+    unsigned hints;
     enum tool_task task;
     bool (*is_long)(const struct mcp_call *c, json_t *arguments);
     // The arguments are valid by the schema.  Ends the call with tool_answer(), mcp_fail(),
@@ -50,6 +39,34 @@ struct mcp_tool {
     int (*adapt)(const struct mcp *m, json_t *input_schema);
 };
 
+enum { TOOL_SETS_MAX = 16, TOOL_TABLES_MAX = 8 };
+
+// Tools, and the resources and prompts that belong to them.  The functions may be NULL; the arrays
+// that they return are new.
+struct tool_set {
+    const char *name;                               // for --tools; NULL: always on
+    const struct mcp_tool *tables[TOOL_TABLES_MAX]; // each ends with a row without a name
+    bool lists_change;     // it announces changes of tools, resources and prompts
+    struct tool_set *next; // set by tool_set_register()
+
+    json_t *(*resources)(const struct mcp_call *c); // rows of resources/list
+    json_t *(*templates)(const struct mcp_call *c); // rows of resources/templates/list
+    // Ends the call, or returns false: the URI is none of this set's.
+    bool (*resource_read)(struct mcp_call *c, const char *uri);
+    bool (*resource_exists)(struct mcp *m, const char *uri, const char *owner);
+    // Values for a variable that begin with `prefix`; NULL: none of this set's.
+    json_t *(*resource_complete)(struct mcp *m, const char *owner, const char *uri_template,
+                                 const char *variable, const char *prefix);
+
+    json_t *(*prompts)(const struct mcp_call *c); // rows of prompts/list
+    bool (*prompt_get)(struct mcp_call *c, const char *name, json_t *arguments);
+    json_t *(*prompt_complete)(const char *prompt, const char *argument, const char *prefix);
+};
+
+// Call it before mcp_open(), once for each set, in the order in which variants of one tool are
+// tried (variants.h).
+void tool_set_register(struct tool_set *set);
+
 int mcp_tools_open(struct mcp *m, struct err *e); // parses the schemas, once
 void mcp_tools_close(struct mcp *m);
 
@@ -58,7 +75,9 @@ void mcp_handle_tools_call(struct mcp_call *c);
 
 // The names of the tool sets that are switched on: array, new.
 json_t *mcp_tool_sets(const struct mcp *m);
-bool mcp_tool_set_is_on(const struct mcp *m, enum tool_set set);
+bool mcp_tool_set_is_on(const struct mcp *m, const char *name);
+// The sets that are switched on, by number; NULL after the last.
+const struct tool_set *mcp_tool_set(const struct mcp *m, size_t i);
 struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools started: job.h
 
 // ---- for the handlers of tools -----------------------------------------------------------------

@@ -109,7 +109,7 @@ static int check_modern(struct http_exchange *x, const struct rpc_message *m,
         return -1;
     if (m->kind != RPC_REQUEST)
         return 0;
-    const struct mcp_method *method = mcp_method_find(m->method, true);
+    const struct mcp_method *method = mcp_method_find(the_mcp, m->method, true);
     if (!method)
         return rpc_refuse(no, MCP_METHOD_NOT_FOUND, 404, m->id, NULL,
                           "there is no method '%s' in protocol version %s", m->method,
@@ -385,7 +385,7 @@ int mcp_http_open(struct mcp *m, struct http *h, struct err *e)
         return err_set(e, ERR_SYSTEM, 0, NULL, "no memory for the streams of /mcp");
     the_mcp = m;
     http_add_routes(h, routes);
-    if (mcp_tool_set_is_on(m, TOOLS_KERNELS))
+    if (mcp_tool_set_is_on(m, "kernels"))
         http_add_routes(h, kernel_routes);
     return 0;
 }
