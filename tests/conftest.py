@@ -233,6 +233,11 @@ def is_gate(pid, command=b"serve"):
         return False
 
 
+def zygote(server):
+    """The child of the server's process that has children of its own."""
+    return next(filter(children, children(server.pid)))
+
+
 def describe(pids):
     lines = []
     for pid in pids:
@@ -290,7 +295,7 @@ def tools():
     class Tools:
         pass
 
-    for helper in (children, descendants, describe, is_gate, kill_tree, reap, wait_until):
+    for helper in (children, descendants, describe, is_gate, kill_tree, reap, wait_until, zygote):
         setattr(Tools, helper.__name__, staticmethod(helper))
     Tools.root = ROOT
     Tools.top = TOP

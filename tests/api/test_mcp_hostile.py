@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on the MCP server that a review found to work; each test failed before its fix."""
+"""Attacks on the MCP server that would reach another key, another box, or the server itself."""
 
-import os
 import signal
 
 import pytest

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users of other MCP servers complain about, each as a test that it does not happen here.
-
-The rows come from the issue threads of clients and servers; a test is named after its complaint.
-"""
+"""Failures that the issue threads of other MCP servers and clients report do not happen here."""
 
 import json
 import os
@@ -38,7 +35,7 @@ def server(program):
 
 @pytest.fixture(scope="module")
 def idle(server):
-    """Streams that nobody uses, from the beginning of this file on."""
+    """Streams without traffic, opened before the first test of this file."""
     legacy = Http(server)
     legacy.open()
     legacy.listen()
@@ -52,7 +49,7 @@ def idle(server):
 
 @pytest.fixture(autouse=True)
 def begin_idling(idle):
-    """The streams grow idle while the other tests are made."""
+    """The streams are idle while the other tests run."""
 
 
 @pytest.fixture
@@ -78,7 +75,7 @@ def begin_endless(c, mark, **arguments):
 # -- time
 
 
-def test_the_60_s_timeout_of_clients_hits_first(stdio):
+def test_a_run_is_answered_before_clients_give_up(stdio):
     """A run without a limit of its own must be answered before the client gives up."""
     tool = next(t for t in stdio.result("tools/list")["tools"] if t["name"] == "execute_python")
     limit = tool["inputSchema"]["properties"]["timeout"]
@@ -86,7 +83,7 @@ def test_the_60_s_timeout_of_clients_hits_first(stdio):
     assert limit["maximum"] >= CLIENT_TIMEOUT_S, limit
 
 
-def test_a_run_that_needs_longer_has_nowhere_to_go(stdio):
+def test_a_long_run_goes_on_in_the_background(stdio):
     """Progress does not extend a client's patience, so there is a way to start and to ask later."""
     begun = stdio.python("import time\ntime.sleep(0.5)\n'late ' + str(6 * 7)", background=True)
     id = begun["structuredContent"]["execution_id"]
@@ -94,7 +91,7 @@ def test_a_run_that_needs_longer_has_nowhere_to_go(stdio):
     assert wait_until(lambda: "late 42" in text(stdio.call("check_run", execution_id=id)), pause=0.05)
 
 
-def test_a_timeout_discards_what_was_printed_and_the_child_survives(stdio):
+def test_a_timeout_keeps_what_was_printed_and_ends_every_child(stdio):
     code = marked(
         MARK, "import os\nprint('before', flush=True)\nos.fork()\nwhile True: time.sleep(0.1)\n"
     )
@@ -104,7 +101,7 @@ def test_a_timeout_discards_what_was_printed_and_the_child_survives(stdio):
     assert gone(MARK), "a process outlived the timeout"
 
 
-def test_set_up_is_counted_as_run_time(cli):
+def test_set_up_is_not_counted_as_run_time(cli):
     """The first call comes while the interpreter is still getting warm, with heavy libraries."""
     python = TOP / "build" / "venv-data" / "bin" / "python"
     with Stdio(cli, "--python", python, "--preload", "pandas,numpy") as c:
@@ -117,7 +114,7 @@ def test_set_up_is_counted_as_run_time(cli):
 # -- size
 
 
-def test_a_result_is_too_large_for_the_model(stdio):
+def test_a_large_result_is_its_head_its_tail_and_a_link(stdio):
     result = stdio.python("for i in range(30000): print('line', i)\nprint('the end')")
     shown = text(result)
     assert len(shown) < 26000, len(shown)
@@ -128,7 +125,7 @@ def test_a_result_is_too_large_for_the_model(stdio):
     assert "line 15000\n" in whole and whole.count("\n") == 30001
 
 
-def test_a_shortened_result_looks_complete(stdio):
+def test_a_shortened_result_says_so(stdio):
     shown = text(stdio.python("for i in range(30000): print('line', i)"))
     assert any(word in shown for word in ("left out", "omitted", "shortened", "truncated")), shown[
         -600:
@@ -136,7 +133,7 @@ def test_a_shortened_result_looks_complete(stdio):
     assert "\nline 29999" in shown
 
 
-def test_a_plot_in_base64_overflows_the_answer(stdio):
+def test_one_endless_line_is_shortened(stdio):
     """One line without an end, as a picture that is printed."""
     result = stdio.python("import base64, os\nprint(base64.b64encode(os.urandom(600000)).decode())")
     assert len(json.dumps(result)) < 60000, len(json.dumps(result))
@@ -145,7 +142,7 @@ def test_a_plot_in_base64_overflows_the_answer(stdio):
 # -- streams
 
 
-def test_user_code_pollutes_the_stdout_of_the_server(stdio):
+def test_user_code_cannot_write_to_the_stdout_of_the_server(stdio):
     code = (
         "import os, subprocess, sys\n"
         "os.write(1, b'raw {\\n')\nos.write(2, b'raw err\\n')\n"
@@ -162,7 +159,7 @@ def test_user_code_pollutes_the_stdout_of_the_server(stdio):
         assert json.loads(line)["jsonrpc"] == "2.0"
 
 
-def test_user_code_reads_the_protocol_from_stdin(stdio):
+def test_user_code_cannot_read_the_stdin_of_the_server(stdio):
     result = stdio.python(
         "import subprocess, sys\n(sys.stdin.read(), subprocess.run(['cat']).returncode)"
     )
@@ -170,7 +167,7 @@ def test_user_code_reads_the_protocol_from_stdin(stdio):
     assert stdio.result("ping") == {}
 
 
-def test_a_full_pipe_is_a_deadlock(stdio):
+def test_a_full_pipe_is_no_deadlock(stdio):
     code = (
         "import sys\nfor i in range(400):\n"
         "    sys.stdout.write('o' * 1000)\n    sys.stderr.write('e' * 1000)\n"
@@ -182,7 +179,7 @@ def test_a_full_pipe_is_a_deadlock(stdio):
 # -- ends
 
 
-def test_servers_are_left_over_when_the_client_is_gone(cli):
+def test_the_server_ends_with_its_client(cli):
     c = Stdio(cli)
     c.open()
     begin_endless(c, MARK)
@@ -192,7 +189,7 @@ def test_servers_are_left_over_when_the_client_is_gone(cli):
     assert wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in tree)), tree
 
 
-def test_sigterm_leaves_the_run_behind(cli):
+def test_sigterm_ends_the_run(cli):
     c = Stdio(cli)
     c.open()
     begin_endless(c, MARK)
@@ -201,8 +198,8 @@ def test_sigterm_leaves_the_run_behind(cli):
     assert gone(MARK), "the run is still there"
 
 
-def test_servers_are_left_over_when_the_client_was_killed(cli, tmp_path):
-    """The client is killed and somebody else still holds the server's stdin."""
+def test_the_server_ends_when_its_client_is_killed(cli, tmp_path):
+    """The client is killed while another process still holds the server's stdin."""
     hold = os.open(tmp_path / "fifo", os.O_RDWR) if os.mkfifo(tmp_path / "fifo") is None else -1
     code = (
         "import subprocess, sys, time\n"
@@ -230,7 +227,7 @@ def test_servers_are_left_over_when_the_client_was_killed(cli, tmp_path):
         os.close(hold)
 
 
-def test_a_cancel_does_not_stop_the_work_stdio(stdio):
+def test_a_cancel_stops_the_run_over_stdio(stdio):
     id = begin_endless(stdio, MARK)
     stdio.cancel(id)
     assert gone(MARK), "the work goes on"
@@ -238,7 +235,7 @@ def test_a_cancel_does_not_stop_the_work_stdio(stdio):
     assert id not in stdio.answers, "a cancelled call was answered"
 
 
-def test_a_cancel_does_not_stop_the_work_http(server):
+def test_a_cancel_stops_the_run_over_http(server):
     with Http(server) as c:
         c.open()
         c.cancel(begin_endless(c, MARK))
@@ -246,7 +243,7 @@ def test_a_cancel_does_not_stop_the_work_http(server):
         assert "42" in text(c.python("6 * 7"))
 
 
-def test_a_cancel_does_not_stop_the_work_sse(server):
+def test_a_cancel_stops_the_run_over_sse(server):
     with Sse(server) as c:
         c.open()
         c.cancel(begin_endless(c, MARK))
@@ -254,13 +251,13 @@ def test_a_cancel_does_not_stop_the_work_sse(server):
         assert "42" in text(c.python("6 * 7"))
 
 
-def test_a_modern_client_that_hangs_up_leaves_its_work_behind(server):
+def test_a_modern_client_that_hangs_up_stops_its_run(server):
     with Http(server, version=MODERN) as c:
         c.hang_up(begin_endless(c, MARK))
         assert gone(MARK), "the work goes on"
 
 
-def test_a_cancel_leaves_what_the_code_started(stdio):
+def test_a_cancel_ends_what_the_code_started(stdio):
     code = marked(
         MARK,
         "import os\nfor _ in range(3): os.fork()\nos.setsid() if os.getpid() > 2 else 0\n"
@@ -282,7 +279,7 @@ def status_of(server, session, method="ping"):
     return server.fetch("POST", "/mcp", body, headers)[0]
 
 
-def test_sessions_leak_because_no_delete_ever_comes(cli):
+def test_an_idle_client_is_forgotten_without_a_delete(cli):
     server = Server(cli, "--mcp-session-ttl", "1s")
     c = Http(server)
     c.open()
@@ -291,7 +288,7 @@ def test_sessions_leak_because_no_delete_ever_comes(cli):
     assert status_of(server, c.session) == 404, "an idle session lives for ever"
 
 
-def test_a_session_ends_by_age_while_it_works(cli):
+def test_a_working_client_is_not_forgotten(cli):
     server = Server(cli, "--mcp-session-ttl", "2s")
     with Http(server) as c:
         c.open()
@@ -299,7 +296,7 @@ def test_a_session_ends_by_age_while_it_works(cli):
         assert status_of(server, c.session) == 200
 
 
-def test_sessions_have_no_upper_bound(cli):
+def test_the_oldest_client_makes_room(cli):
     server = Server(cli, "--mcp-sessions", "3")
     clients = [Http(server) for _ in range(5)]
     for c in clients:
@@ -307,14 +304,14 @@ def test_sessions_have_no_upper_bound(cli):
     assert [status_of(server, c.session) for c in clients] == [404, 404, 200, 200, 200]
 
 
-def test_delete_ends_a_session(server):
+def test_delete_forgets_a_client(server):
     c = Http(server)
     c.open()
     assert c.delete()[0] in (200, 202, 204)
     assert status_of(server, c.session) == 404
 
 
-def test_the_result_is_lost_when_the_stream_is_cut(server):
+def test_a_result_survives_a_cut_stream(server):
     """A legacy client that lost its stream asks for the rest with the last id that it saw."""
     with Http(server) as c:
         c.open()
@@ -334,7 +331,7 @@ def test_the_result_is_lost_when_the_stream_is_cut(server):
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream", "*/*", "", None])
 @pytest.mark.parametrize("version", [LEGACY[-1], MODERN])
-def test_406_for_a_client_that_accepts_one_type_only(server, version, accept):
+def test_any_accept_header_gets_an_answer(server, version, accept):
     c = Http(server, version=version)
     params = {
         "protocolVersion": version,
@@ -368,7 +365,7 @@ def portable(schema, path="inputSchema"):
 
 
 @pytest.mark.parametrize("version", [*LEGACY, MODERN])
-def test_one_schema_makes_clients_drop_all_tools(cli, version):
+def test_schemas_are_simple_enough_for_every_client(cli, version):
     with Stdio(cli, version=version) as c:
         c.open()
         for tool in c.result("tools/list")["tools"]:
@@ -380,7 +377,7 @@ def test_one_schema_makes_clients_drop_all_tools(cli, version):
                 portable(tool["outputSchema"], tool["name"] + ".output")
 
 
-def test_content_and_structured_content_say_different_things(stdio):
+def test_content_and_structured_content_say_the_same(stdio):
     result = stdio.python(
         "import sys\nprint('to out')\nprint('to err', file=sys.stderr)\n{'value': 42}"
     )
@@ -393,7 +390,7 @@ def test_content_and_structured_content_say_different_things(stdio):
         assert part in text(failed) and part in json.dumps(failed["structuredContent"]), failed
 
 
-def test_a_resource_link_makes_the_client_drop_the_result(cli):
+def test_links_can_be_switched_off(cli):
     with Stdio(cli, "--no-links") as c:
         c.open()
         result = c.python("for i in range(30000): print('line', i)")
@@ -404,7 +401,7 @@ def test_a_resource_link_makes_the_client_drop_the_result(cli):
 # -- isolation
 
 
-def test_state_leaks_from_call_to_call(stdio):
+def test_no_state_passes_from_call_to_call(stdio):
     stdio.python(
         "leak = 1\nimport builtins\nbuiltins.leak = 2\nopen('/mnt/data/leak', 'w').write('x')"
     )
@@ -415,7 +412,7 @@ def test_state_leaks_from_call_to_call(stdio):
     assert "(False, False, False)" in text(result), result
 
 
-def test_state_leaks_from_user_to_user(cli):
+def test_no_state_passes_from_key_to_key(cli):
     keys = {
         "CONSTRICTOR_API_KEY": "anna:first-key-0123456789abcdef,bert:second-key-0123456789abcdef"
     }
@@ -436,7 +433,7 @@ def test_state_leaks_from_user_to_user(cli):
     anna.close()
 
 
-def test_there_are_no_limits(stdio):
+def test_memory_has_a_limit(stdio):
     result = stdio.python("x = bytearray(1 << 30)\nlen(x)")
     assert "memory" in text(result).lower(), result
     assert "42" in text(stdio.python("6 * 7"))
@@ -452,7 +449,7 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("name", CRASHES)
-def test_a_guest_that_crashes_kills_the_server(stdio, name):
+def test_code_that_crashes_leaves_the_server_running(stdio, name):
     result = stdio.python(CRASHES[name])
     assert result["content"], result
     assert "42" in text(stdio.python("6 * 7"))
@@ -461,7 +458,7 @@ def test_a_guest_that_crashes_kills_the_server(stdio, name):
 # -- last, so that the streams have been idle for long
 
 
-def test_a_stream_is_dropped_because_it_was_idle(idle):
+def test_idle_streams_get_a_comment_in_time(idle):
     """A comment keeps proxies and clients from cutting a stream on which nothing happens."""
     late = [
         name

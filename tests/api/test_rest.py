@@ -2,7 +2,6 @@
 """The REST API against a real server: execute, streams, sessions, files, artifacts, bad input, keys."""
 
 import contextlib
-import http.client
 import json
 import os
 import pathlib

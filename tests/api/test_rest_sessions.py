@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile review of sessions and files found: each of these failed once.
+"""Sessions, their files and forks over REST, at bad moments: a client that leaves, a file that is too large, a fork
+or a kill in the middle.
 
-Those about memory show themselves in a build with sanitizers (CONSTRICTOR=...); elsewhere they show
-that the server still answers.
+Errors of memory show themselves in a build with sanitizers (CONSTRICTOR=...); elsewhere these tests show that the
+server still answers.
 """
 
 import contextlib
@@ -15,7 +16,6 @@ import threading
 import time
 
 import rest_client
-from test_cancelled_calls import zygote_of
 
 LARGE = "y" * (2 << 20)  # above --file-size of these tests
 
@@ -46,7 +46,7 @@ def test_a_client_that_leaves_while_its_session_is_opened(cli, tools):
     """The zygote and its stems stand still meanwhile, so that no box can be there before the client has left."""
     rest = server(cli)
     assert rest.run("1")["success"]
-    zygote = zygote_of(rest.process, tools)
+    zygote = tools.zygote(rest.process)
     makers = [zygote, *tools.children(zygote)]
     for pid in makers:
         os.kill(pid, signal.SIGSTOP)
