@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // short_rules: rules for the tests of src/net in a short form: "a.test:443 *.b.test !c.test", where
-// '!' is deny; "a.test~GET,PUT~/v1/*,/ok" has bounds; " | " separates rule sets, "-" is an empty one.
+// '!' is deny; "a.test~GET,PUT~/v1/*,/ok" has bounds; " | " separates rule sets, "-" is an empty
+// one.
 
 #ifndef CONSTRICTOR_SHORT_RULES_H
 #define CONSTRICTOR_SHORT_RULES_H
