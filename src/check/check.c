@@ -418,6 +418,8 @@ static struct checks *checks_of(struct gate *g)
         return NULL;
     }
     TAILQ_INIT(&all->checkers);
+    static const struct gate_part part = {.close = checks_close};
+    gate_attach(g, &part);
     return g->checks = all;
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "env/env_internal.h"
-#include "session/session.h"
+#include "run/run.h"
 
 enum {
     FIRST_MS = 3000,
@@ -35,7 +35,7 @@ static size_t remove_orphans(struct envs *v, int64_t before_ms)
 {
     char ids[ROUND_MAX][ENV_LAYER_ID + 1];
     int64_t runs_ms = env_now_ms() - 2 * (int64_t)v->gate->facts->config->timeout_max_ms,
-            sessions_ms = sessions_oldest_ms(v->gate);
+            sessions_ms = v->gate->sessions ? v->gate->session_ops->oldest_ms(v->gate) : INT64_MAX;
     if (before_ms > runs_ms)
         before_ms = runs_ms;
     if (before_ms > sessions_ms)

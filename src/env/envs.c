@@ -105,6 +105,9 @@ int envs_open(struct gate *g, struct err *e)
         return env_no_memory(e);
     }
     v->gate = g;
+    static const struct gate_part porter = {.on_porter_link = env_porter_link,
+                                            .close = env_porter_close};
+    gate_attach(g, &porter);
     TAILQ_INIT(&v->jobs);
     g->envs = v;
     int r = open_db(v, &v->error);

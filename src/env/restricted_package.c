@@ -65,7 +65,7 @@ static bool ask_interpreter(struct restricted_package *p)
     return p->has_own;
 }
 
-static struct restricted_package *layer_of(struct gate *g)
+static struct restricted_package *package_of(struct gate *g)
 {
     if (g->restricted_package)
         return g->restricted_package;
@@ -75,6 +75,9 @@ static struct restricted_package *layer_of(struct gate *g)
     p->gate = g;
     TAILQ_INIT(&p->waits);
     TAILQ_INIT(&p->told);
+    static const struct gate_part part = {.on_state = restricted_package_on_state,
+                                          .close = restricted_package_close};
+    gate_attach(g, &part);
     return g->restricted_package = p;
 }
 
@@ -93,7 +96,7 @@ bool restricted_package_is_awaited(struct gate *g, const char *mode)
     if (code_policy_mode(g->facts->config) != CODE_RESTRICTED &&
         (!mode || strcmp(mode, restricted) != 0))
         return false;
-    struct restricted_package *p = g->envs ? layer_of(g) : NULL;
+    struct restricted_package *p = g->envs ? package_of(g) : NULL;
     return g->envs && (!p || !is_settled(p));
 }
 
@@ -217,7 +220,7 @@ static bool go_on_soon(struct restricted_package *p)
 
 struct policy_wait *restricted_package_wait(struct gate *g, policy_ready on_ready, void *argument)
 {
-    struct restricted_package *p = layer_of(g);
+    struct restricted_package *p = package_of(g);
     struct policy_wait *w = p ? malloc(sizeof *w) : NULL;
     if (!w || !go_on_soon(p)) {
         free(w);
@@ -237,7 +240,7 @@ void restricted_package_cancel(struct policy_wait *w)
 
 void restricted_package_begin(struct gate *g)
 {
-    struct restricted_package *p = g->envs ? layer_of(g) : NULL;
+    struct restricted_package *p = g->envs ? package_of(g) : NULL;
     if (!p)
         return;
     p->ahead = true;

@@ -474,6 +474,7 @@ void warm_boxes_open(struct gate *g)
     n->limits = keeper_limits(c);
     TAILQ_INIT(&n->families);
     g->warm_boxes = n;
+    g->take_warm_box = warm_boxes_take;
 }
 
 void warm_boxes_close(struct gate *g)

@@ -54,7 +54,7 @@ struct exec_work {
     json_t *files;
     uint64_t omitted;
     uint64_t odd;    // links, pipes, names that cannot be shown: never announced
-    uint32_t branch; // EXEC_FORK
+    uint32_t fork_number; // EXEC_FORK
     char fork[SESSION_ID_SIZE];
     enum session_end previous; // what became of the session that had this name before
     bool opened;               // the session was opened by this request
@@ -252,7 +252,7 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
     (void)e;
     *a = (struct artifact){.size = file->size, .modified_ms = file->mtime_ns / 1000000};
     snprintf(a->path, sizeof a->path, "%s", file->path);
-    snprintf(a->mime_type, sizeof a->mime_type, "%s", store_mime_type(a->path, head, length));
+    snprintf(a->mime_type, sizeof a->mime_type, "%s", mime_type(a->path, head, length));
     snprintf(a->owner, sizeof a->owner, "%s", x->owner);
     snprintf(a->execution_id, sizeof a->execution_id, "%s", x->id);
     place_of(x, a->place);
@@ -414,7 +414,7 @@ static void count_uncollected(const struct exec *x, const struct run *r)
 }
 
 // The interpreter of a fork crashed, and had no checkpoint; the box goes on for the others in it.
-static bool branch_is_lost(const struct run *r)
+static bool fork_is_lost(const struct run *r)
 {
     const char *state =
         json_string_value(json_object_get(json_object_get(r->result, "checkpoint"), "state"));
@@ -441,7 +441,7 @@ static void on_done(struct run *r)
     if (s)
         remember_files(x, s);
     if (s && x->request.action == EXEC_FORK && r->result && !failed && !x->error.message[0]) {
-        struct session *fork = session_fork(s, x->request.checkpoint, w->branch, &x->error);
+        struct session *fork = session_fork(s, x->request.checkpoint, w->fork_number, &x->error);
         if (fork)
             snprintf(w->fork, sizeof w->fork, "%s", fork->id);
     }
@@ -462,7 +462,7 @@ static void on_done(struct run *r)
              x->request.code_length,
              r->t_end_us > r->t_begin_us ? (double)(r->t_end_us - r->t_begin_us) / 1000 : 0,
              x->session_id[0] ? ", session " : "", x->session_id);
-    if (s && branch_is_lost(r)) {
+    if (s && fork_is_lost(r)) {
         w->lost = true;
         x->session = NULL;
         r->request.session = NULL;
@@ -526,14 +526,14 @@ bool exec_begin(struct exec *x)
         if (q->action == EXEC_FORK && session_check_fork(s, q->checkpoint, &x->error) < 0)
             return false;
         if (q->action == EXEC_FORK)
-            x->work->branch = session_next_branch(s);
+            x->work->fork_number = session_next_fork(s);
     }
     if (exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
         return false;
     if (!q->plain && exec_find_path(x, s, &x->work->layers) < 0)
         return false;
     x->session = s;
-    struct exec_meta m = {x->work->policy, x->work->layers, x->work->branch,
+    struct exec_meta m = {x->work->policy, x->work->layers, x->work->fork_number,
                           restricted_package_path(x->gate, x->work->policy)};
     x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
     json_decref(m.transformer);
@@ -611,7 +611,7 @@ struct exec *exec_start(struct gate *g, struct exec_request *request)
     *x = (struct exec){.gate = g, .request = take_request(&q), .work = calloc(1, sizeof *x->work)};
     snprintf(x->owner, sizeof x->owner, "%s", request->owner ? request->owner : "");
     x->request.owner = x->owner;
-    if (!x->work || !(x->work->files = json_array()) || result_new_id(x->id) < 0) {
+    if (!x->work || !(x->work->files = json_array()) || id_new(x->id) < 0) {
         exec_free(x);
         return NULL;
     }

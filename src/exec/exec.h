@@ -101,7 +101,7 @@ void exec_request_clear(struct exec_request *q);
 struct exec {
     struct gate *gate;
     struct exec_request request;
-    char id[RESULT_ID_SIZE];
+    char id[ID_SIZE];
     char owner[65];
     struct session *session;          // NULL: a fresh box, or it has ended
     char session_id[SESSION_ID_SIZE]; // "" without one

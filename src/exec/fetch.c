@@ -89,7 +89,7 @@ int fetch_check(struct gate *g, const char *owner, const char *session, struct e
 
 int fetch_new_name(char ret[FETCH_NAME_SIZE])
 {
-    return result_new_id(ret);
+    return id_new(ret);
 }
 
 // ---- the run ------------------------------------------------------------------------------------

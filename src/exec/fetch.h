@@ -33,7 +33,7 @@ json_t *fetch_items(json_t *urls, json_t *files, struct err *e);
 int fetch_check(struct gate *g, const char *owner, const char *session, struct err *e);
 
 // A name for a session whose caller gave none.  -1: the kernel gives no random bytes.
-enum { FETCH_NAME_SIZE = RESULT_ID_SIZE };
+enum { FETCH_NAME_SIZE = ID_SIZE };
 int fetch_new_name(char ret[FETCH_NAME_SIZE]);
 
 // Fills code, argv and limits of a request that fetches `items` (borrowed) into its session; with

@@ -400,8 +400,11 @@ static void op_init(struct scratch_op *op, struct live_box *b, const char *path)
 static struct scratch_op *begin(struct live_box *b, const struct scratch_op *plan, const char *path,
                                 size_t length, struct err *e)
 {
+    static const struct live_files files = {.on_filed = scratch_filed,
+                                            .fail_all = scratch_fail_all};
     if (admit(b, e) < 0)
         return NULL;
+    b->files = &files;
     struct scratch_op *op = malloc(sizeof *op);
     if (op) {
         *op = *plan;

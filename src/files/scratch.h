@@ -107,7 +107,7 @@ struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *arg
                                 struct err *e);
 void scratch_cancel(struct scratch_op *op);
 
-// For live.c: a FILED frame came.  -EBADMSG: no box says that.
+// The box's struct live_files, from the first operation on.
 int scratch_filed(struct live_box *b, const char *data, size_t length);
 void scratch_fail_all(struct live_box *b); // the box is gone
 

@@ -381,7 +381,7 @@ static int finish_file(struct store *s, struct artifact *a, int fd, struct err *
     char head[HEAD_BYTES], unfinished[NAME_SIZE], name[NAME_SIZE];
     ssize_t n = pread(fd, head, sizeof head, 0);
     snprintf(a->mime_type, sizeof a->mime_type, "%s",
-             store_mime_type(a->path, head, n < 0 ? 0 : (size_t)n));
+             mime_type(a->path, head, n < 0 ? 0 : (size_t)n));
     a->created_ms = now_ms();
     a->expires_ms = a->created_ms + (int64_t)s->config->artifact_ms;
     struct timespec end = {.tv_sec = a->expires_ms / 1000 + 1}, times[2] = {end, end};

@@ -21,13 +21,13 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "http/mime.h"
 
 enum {
     STORE_TOKEN_LENGTH = 32, // base64url, 192 bits
     STORE_OWNER_MAX = 64,
     STORE_PLACE_MAX = 64, // a session's id or a run's
     STORE_PATH_MAX = 1024,
-    STORE_MIME_MAX = 100,
     STORE_FILES_MAX = 10000, // artifacts of one owner
     STORE_LIST_MAX = 1000,
     STORE_COPIES_MAX = 1024, // that go on or wait at one time; each holds a descriptor
@@ -41,7 +41,7 @@ struct artifact {
     char place[STORE_PLACE_MAX + 1]; // session, or the execution_id of a run without one
     char execution_id[37];           // the run that left it
     char path[STORE_PATH_MAX + 1];   // below /mnt/data
-    char mime_type[STORE_MIME_MAX + 1];
+    char mime_type[MIME_TYPE_MAX + 1];
     uint64_t size;
     int64_t modified_ms, created_ms, expires_ms; // since 1970
 };
@@ -91,9 +91,5 @@ struct store_figures {
     uint64_t files, bytes;
 };
 struct store_figures store_figures(struct store *s, const char *owner); // NULL: of all
-
-// The type by the name's extension and the first bytes; never NULL.  "application/octet-stream"
-// when unknown.
-const char *store_mime_type(const char *path, const void *head, size_t length);
 
 #endif

@@ -21,7 +21,6 @@
 #include "http/door_keys.h"
 #include "http/jwt.h"
 #include "http/origin.h"
-#include "run/admission.h"
 
 // A token that was found good is remembered by its hash, since a signature takes longer to check
 // than everything else about a request.
@@ -349,7 +348,7 @@ bool door_shows_all(const struct door *d, const char *owner)
 
 unsigned door_owners(const struct door *d)
 {
-    return d->token_keys ? ADMISSION_OWNERS_UNKNOWN : door_keys_owners(&d->keys);
+    return d->token_keys ? DOOR_OWNERS_UNKNOWN : door_keys_owners(&d->keys);
 }
 
 // ---- Host and Origin ----------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #define CONSTRICTOR_HTTP_DOOR_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -53,8 +54,9 @@ bool door_knows(const struct door *d, const char *owner);
 // the operator has named "metrics".  SECURITY: totals tell one tenant what the others do, and when.
 bool door_shows_all(const struct door *d, const char *owner);
 
-// How many owners there can be: the names of the keys; 0: there is no key,
-// ADMISSION_OWNERS_UNKNOWN: tokens are taken.
+// How many owners there can be: the names of the keys; 0: there is no key; DOOR_OWNERS_UNKNOWN: the
+// door takes tokens.
+enum { DOOR_OWNERS_UNKNOWN = INT_MAX };
 unsigned door_owners(const struct door *d);
 
 // ---- a request at the door ---------------------------------------------------------------------

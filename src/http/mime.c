@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mime: the type of a file by its name and its first bytes; see store.h.  Called by store.c, rest
-// and mcp in the gate, on names and bytes that hostile code chose: whoever serves a file says
-// "nosniff" as well.
+// mime: see mime.h.
+
+#include "http/mime.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,6 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "files/store.h"
 
 static const struct {
     const char *extension, *type;
@@ -187,7 +186,7 @@ static bool is_picture(const char *type)
     return type && strncmp(type, "image/", 6) == 0;
 }
 
-const char *store_mime_type(const char *path, const void *head, size_t length)
+const char *mime_type(const char *path, const void *head, size_t length)
 {
     const char *named = by_extension(path), *seen = length ? by_magic(head, length) : NULL;
     // The name says more than the bytes (an .xlsx is a zip), but of a picture with the wrong name:

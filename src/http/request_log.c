@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/log.h"
-#include "run/result.h"
 
 // SECURITY: it goes into a header and into a line of the log, so nothing that ends either.
 bool request_id_is_good(const char *text)
@@ -26,7 +26,7 @@ void request_log_begin(struct exchange *p)
     if (given && request_id_is_good(given))
         snprintf(p->request_id, sizeof p->request_id, "%s", given);
     else
-        (void)result_new_id(p->request_id); // without random bytes it has none
+        (void)id_new(p->request_id); // without random bytes it has none
 }
 
 void request_log_status(struct exchange *p, int status)

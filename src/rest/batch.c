@@ -285,7 +285,7 @@ static void on_done(struct exec *x)
     if (!object && !e.message[0])
         (void)err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "show the result");
     size_t index = s->index;
-    char id[RESULT_ID_SIZE];
+    char id[ID_SIZE];
     memcpy(id, x->id, sizeof id);
     free_slot(s);
     exec_free(x);

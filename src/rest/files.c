@@ -116,7 +116,7 @@ static void reply_unknown(struct http_exchange *x)
 
 static void serve(struct http_exchange *x, struct store *s, const struct artifact *a)
 {
-    char etag[80], type[STORE_MIME_MAX + 32];
+    char etag[80], type[MIME_TYPE_MAX + 32];
     int fd = store_read(s, a);
     if (fd < 0) {
         http_reply_error(x, 410, "artifact_gone", "run the code again", "its file is gone");

@@ -160,7 +160,7 @@ enum { DISK_FILES = 8, MEMORY_MAX = 64 << 20 }; // so many of the largest; bytes
 
 struct rest_download {
     struct share_part place;
-    char owner[65], mime_type[STORE_MIME_MAX + 1], etag[80];
+    char owner[65], mime_type[MIME_TYPE_MAX + 1], etag[80];
     char *data; // NULL: in `fd`
     int fd;
     uint64_t size; // of the file, when it was found
@@ -203,7 +203,7 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
     struct rest_call *c = argument;
     struct rest_download *d = c->download;
     write_etag(d, file);
-    snprintf(d->mime_type, sizeof d->mime_type, "%s", store_mime_type(file->path, head, length));
+    snprintf(d->mime_type, sizeof d->mime_type, "%s", mime_type(file->path, head, length));
     bool memory = file->size == length || c->rest->gate->facts->state_folder < 0;
     uint64_t offset = 0, wanted = file->size;
     int status = http_wanted(c->x, file->size, d->etag, &offset, &wanted);

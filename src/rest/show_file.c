@@ -41,7 +41,7 @@ static json_t *file_json(struct rest_call *c, const char *place, const char *pat
 json_t *show_scratch_file(struct rest_call *c, const char *session, const struct scratch_file *f,
                           const struct artifact *kept)
 {
-    const char *type = kept ? kept->mime_type : store_mime_type(f->path, NULL, 0);
+    const char *type = kept ? kept->mime_type : mime_type(f->path, NULL, 0);
     return file_json(c, session, f->path, f->size, type, f->mtime_ns / 1000000, kept);
 }
 
@@ -79,7 +79,7 @@ static void set_modified(struct http_exchange *x, int64_t ms)
 void show_bytes(struct rest_call *c, const struct show_file *f)
 {
     struct http_exchange *x = rest_let_go(c);
-    char shown[STORE_MIME_MAX + 32];
+    char shown[MIME_TYPE_MAX + 32];
     rest_file_headers(x, f->path, f->mime_type); // SECURITY: hostile code wrote it
     set_modified(x, f->modified_ms);
     bool text = strncmp(f->mime_type, "text/", 5) == 0;

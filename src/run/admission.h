@@ -16,14 +16,10 @@
 #ifndef CONSTRICTOR_RUN_ADMISSION_H
 #define CONSTRICTOR_RUN_ADMISSION_H
 
-#include <limits.h>
-
 #include "base/err.h"
 
 struct gate;
 struct admitted; // an owner that has places
-
-enum { ADMISSION_OWNERS_UNKNOWN = INT_MAX }; // gate->owners: tokens are taken
 
 // Takes a place.  0, or ERR_BUSY and `e`.  `owner` may be "": the gate's own, which has no share.
 int admission_take(struct gate *g, const char *owner, struct admitted **ret, struct err *e);

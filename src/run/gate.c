@@ -4,6 +4,7 @@
 
 #include "run/gate.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -26,9 +27,6 @@
 #include "box/creds.h"
 #include "box/filter.h"
 #include "box/landlock.h"
-#include "check/check.h"
-#include "env/env_porter.h"
-#include "env/restricted_package.h"
 #include "run/network.h"
 #include "run/run.h"
 #include "wire/pulse.h"
@@ -134,9 +132,21 @@ static void on_state(struct gate *g, enum keeper_state state)
     json_decref(g->environment);
     g->environment = NULL;
     g->own.state = state;
-    restricted_package_on_state(g);
+    for (int i = 0; i < GATE_PARTS_MAX && g->parts[i]; i++)
+        if (g->parts[i]->on_state)
+            g->parts[i]->on_state(g);
     if (g->on_state)
         g->on_state(g, g->argument);
+}
+
+static void on_porter_link(struct gate *g, int sock)
+{
+    for (int i = 0; i < GATE_PARTS_MAX && g->parts[i]; i++)
+        if (g->parts[i]->on_porter_link) {
+            g->parts[i]->on_porter_link(g, sock);
+            return;
+        }
+    fd_close(&sock);
 }
 
 static void on_news(const union wire_message *m, const int *fds, size_t count, void *argument)
@@ -166,9 +176,7 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
     case WIRE_NET_LINK: // borrowed: link.c closes it
         network_link(g, count ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1);
         break;
-    case WIRE_PORTER_LINK:
-        env_porter_link(g, count ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1);
-        break;
+    case WIRE_PORTER_LINK: on_porter_link(g, count ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1); break;
     default: break;
     }
 }
@@ -176,6 +184,15 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
 static void on_room(void *argument)
 {
     run_send_deferred(argument);
+}
+
+void gate_attach(struct gate *g, const struct gate_part *part)
+{
+    int i = 0;
+    while (g->parts[i] && g->parts[i] != part)
+        i++;
+    assert(i < GATE_PARTS_MAX - 1); // the last stays NULL
+    g->parts[i] = part;
 }
 
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e)
@@ -249,9 +266,9 @@ void gate_dispatch(struct gate *g)
 void gate_leave(struct gate *g)
 {
     network_close(g);
-    env_porter_close(g);
-    checks_close(g);
-    restricted_package_close(g);
+    for (int i = 0; i < GATE_PARTS_MAX && g->parts[i]; i++)
+        if (g->parts[i]->close)
+            g->parts[i]->close(g);
     link_close(&g->link);
     if (g->base)
         event_base_free(g->base);

@@ -19,7 +19,20 @@
 #include "run/link.h"
 
 struct artifact;
+struct gate;
+struct live_box;
+struct session_ops;
+struct warm_box_ask;
 TAILQ_HEAD(run_list, run);
+
+enum { GATE_PARTS_MAX = 8 };
+
+// What a room above this one has in a gate.  Each may be NULL.
+struct gate_part {
+    void (*on_state)(struct gate *g);                 // there are boxes now, or why there are none
+    void (*on_porter_link)(struct gate *g, int sock); // takes the socket; -1: the porter is gone
+    void (*close)(struct gate *g); // from gate_leave(), in the order of attaching
+};
 LIST_HEAD(admitted_list, admitted);
 
 struct gate {
@@ -35,11 +48,14 @@ struct gate {
     struct run_list deferred; // runs that wait until the keeper is rid of what was cancelled
     unsigned deferred_count;  // counted in `running` as well
     struct keeper_facts own;
-    struct interp *interp;           // owned, when it came later
-    struct sessions *sessions;       // NULL: this gate has none
-    struct network *network;         // NULL: nobody has any
-    struct envs *envs;               // envs.h; NULL: there is only base
-    struct warm_boxes *warm_boxes;   // env/warm_boxes.h; NULL: no box has anything imported ahead
+    struct interp *interp;                 // owned, when it came later
+    struct sessions *sessions;             // NULL: this gate has none
+    const struct session_ops *session_ops; // run.h; with `sessions`
+    struct network *network;               // NULL: nobody has any
+    struct envs *envs;                     // envs.h; NULL: there is only base
+    struct warm_boxes *warm_boxes; // env/warm_boxes.h; NULL: no box has anything imported ahead
+    // With `warm_boxes`: one that fits, or NULL.
+    struct live_box *(*take_warm_box)(struct gate *g, const struct warm_box_ask *ask);
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     unsigned checking;               // sources that are looked at now
@@ -50,6 +66,7 @@ struct gate {
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
     struct restricted_package *restricted_package; // NULL: nobody needed it yet
     struct counters counters;
+    const struct gate_part *parts[GATE_PARTS_MAX];
     struct err error;
     char report[WIRE_REPORT_MAX + 1];
     // There are boxes now, or why there are none; facts->state says which.  May be NULL.
@@ -63,6 +80,9 @@ struct gate {
 // to the keeper.  Takes `sock`.
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e);
 void gate_leave(struct gate *g);
+
+// Calls the part's functions from now on; attaching it again changes nothing.
+void gate_attach(struct gate *g, const struct gate_part *part);
 
 // Serves events until the loop is broken.
 void gate_dispatch(struct gate *g);

@@ -18,7 +18,6 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "files/scratch.h"
 #include "run/gate.h"
 #include "wire/pulse.h"
 
@@ -81,6 +80,12 @@ static void drop_frames(struct live_box *b)
         drop_frame(b, f);
 }
 
+static void fail_file_operations(struct live_box *b)
+{
+    if (b->files)
+        b->files->fail_all(b);
+}
+
 // Nothing will be answered any more.  False: the box was freed meanwhile.
 static bool fall_silent(struct live_box *b)
 {
@@ -90,7 +95,7 @@ static bool fall_silent(struct live_box *b)
     (void)event_del(b->write_event);
     drop_frames(b);
     live_guard_begin(&g, b);
-    scratch_fail_all(b);
+    fail_file_operations(b);
     return live_guard_end(&g);
 }
 
@@ -147,6 +152,14 @@ static bool is_filed(const char *datagram, size_t length)
            h.total == length - sizeof h;
 }
 
+// An answer to a gate that crashed may come before this one has asked anything.
+static int take_filed(struct live_box *b, const char *data, size_t length)
+{
+    if (b->files)
+        return b->files->on_filed(b, data, length);
+    return length < sizeof(struct frame_filed) ? -EBADMSG : 0;
+}
+
 // One datagram.  True: there may be more, and the box is still there.  `ret_answered` is set when
 // it was the end of a result.
 static bool read_datagram(struct live_box *b, bool *ret_answered)
@@ -170,8 +183,8 @@ static bool read_datagram(struct live_box *b, bool *ret_answered)
     *ret_answered = complete > 0 && !filed && b->reader.kind == FRAME_RESULT;
     live_guard_begin(&g, b);
     int r = complete < 0 ? complete
-            : filed      ? scratch_filed(b, datagram + sizeof(struct frame_header),
-                                         (size_t)n - sizeof(struct frame_header))
+            : filed      ? take_filed(b, datagram + sizeof(struct frame_header),
+                                      (size_t)n - sizeof(struct frame_header))
                          : take_frame(b);
     if (!live_guard_end(&g))
         return false;
@@ -393,7 +406,7 @@ void live_free(struct live_box *b)
     b->user = NULL;
     meter_close(&b->meter);
     free(TAKE_PTR(b->denials));
-    scratch_fail_all(b);
+    fail_file_operations(b);
     drop_frames(b);
     if (b->control_event)
         event_free(b->control_event);

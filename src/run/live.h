@@ -40,6 +40,13 @@ struct live_user {
     void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
 };
 
+// Who asks the box's init about files (files/scratch.h).
+struct live_files {
+    // A FILED frame came.  -EBADMSG: no box says that.
+    int (*on_filed)(struct live_box *b, const char *data, size_t length);
+    void (*fail_all)(struct live_box *b); // the box is gone
+};
+
 struct live_box {
     struct gate *gate;
     uint64_t id;
@@ -55,6 +62,7 @@ struct live_box {
     const struct live_user *user;
     void *owner; // of `user`
     // scratch.c: operations that are awaited, oldest first.
+    const struct live_files *files; // NULL: nothing was asked yet
     TAILQ_HEAD(, scratch_op) ops;
     uint32_t next_tag;
     unsigned writes;         // scratch.c: writes and deletes that were done

@@ -41,7 +41,7 @@ enum wait { WAIT_NOTHING, WAIT_LINK, WAIT_REPORT };
 struct network_run {
     struct network *all;
     json_t *layers, *shown;
-    char key[65], id[RESULT_ID_SIZE];
+    char key[65], id[ID_SIZE];
     uint64_t box; // 0: nothing is granted yet
     bool settled; // the report was asked for
     bool over;    // it came, or will not

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
@@ -313,26 +312,6 @@ static json_t *text_of(const struct run *r, enum run_stream stream)
         return json_stringn_nocheck(data, n);
     _cleanup_free_ char *copy = utf8_clean(data, n, &clean);
     return copy ? json_stringn_nocheck(copy, clean) : NULL;
-}
-
-int result_new_id(char text[RESULT_ID_SIZE])
-{
-    unsigned char b[16];
-    text[0] = '\0';
-    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
-        return -1;
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
-    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-    static const char digits[] = "0123456789abcdef";
-    char *p = text;
-    for (int i = 0; i < 16; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            *p++ = '-';
-        *p++ = digits[b[i] >> 4];
-        *p++ = digits[b[i] & 15];
-    }
-    *p = '\0';
-    return 0;
 }
 
 static json_t *milliseconds(uint64_t us)

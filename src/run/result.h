@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/id.h"
 #include "run/run.h"
 
 // name, exit status of `constrictor run` (-1: the code's own)
@@ -62,10 +63,6 @@ const char *result_verdict_name(enum verdict verdict);
 
 // Exit status for the command line.
 int result_exit_status(const struct result *result);
-
-// A new execution_id, a UUID.  -1: the kernel gives no random bytes.
-enum { RESULT_ID_SIZE = 37 };
-int result_new_id(char ret[RESULT_ID_SIZE]);
 
 // Parts of the object that do not depend on the run.
 json_t *result_isolation(const struct caps *caps);

@@ -15,9 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "env/warm_boxes.h"
 #include "run/admission.h"
-#include "session/session.h"
 
 enum {
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
@@ -32,6 +30,11 @@ static void leave_queue(struct run *r);
 static void on_selected(struct run *r, const char *data, size_t length);
 
 // ---- timers -------------------------------------------------------------------------------------
+
+static const struct session_ops *session_of(const struct run *r)
+{
+    return r->gate->session_ops;
+}
 
 static void stop_timer(struct run *r)
 {
@@ -198,7 +201,7 @@ static void finish_kept(struct run *r, enum wire_end end)
     r->end = end;
     r->ended.box = r->box->id;
     r->ended.end = end;
-    session_part(r->request.session, r); // the next one may begin
+    session_of(r)->part(r->request.session, r); // the next one may begin
     r->has_turn = false;
     done(r);
 }
@@ -294,7 +297,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
     take_denials(r);
     if (r->request.session) {
         r->has_turn = false;
-        session_box_ended(r->request.session, r);
+        session_of(r)->box_ended(r->request.session, r);
     }
     done(r);
 }
@@ -381,7 +384,7 @@ bool run_select(struct run *r)
 {
     char meta[80];
     snprintf(meta, sizeof meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
-             r->request.session->branch);
+             session_of(r)->fork_number(r->request.session));
     struct frame_run head = {.meta_length = (uint32_t)strlen(meta)};
     struct frame_piece pieces[] = {{&head, sizeof head}, {meta, head.meta_length}};
     r->selecting = live_send(r->box, FRAME_RUN, pieces, 2, true) == 0;
@@ -397,7 +400,7 @@ static void on_selected(struct run *r, const char *data, size_t length)
     if (r->end == END_CANCELLED) {
         give_up(r);
     } else if (worked) {
-        session_arrived(r->request.session);
+        session_of(r)->arrived(r->request.session);
         prepare(r);
     } else {
         run_go(r); // and says itself what is wrong
@@ -496,7 +499,7 @@ static void leave_queue(struct run *r)
     unhold(r);
     link_cancel(&r->gate->link, &r->box_request);
     if (r->request.session && r->has_turn)
-        session_part(r->request.session, r);
+        session_of(r)->part(r->request.session, r);
     r->has_turn = false;
 }
 
@@ -512,7 +515,9 @@ static bool has_room(const struct gate *g, unsigned more)
 // A box that has imported what the code may want.  What it used before is not this run's.
 static bool take_warm(struct run *r)
 {
-    struct live_box *b = r->request.warm_box ? warm_boxes_take(r->gate, r->request.warm_box) : NULL;
+    struct live_box *b = r->request.warm_box && r->gate->take_warm_box
+                             ? r->gate->take_warm_box(r->gate, r->request.warm_box)
+                             : NULL;
     if (!b)
         return false;
     (void)link_measure_once(&r->gate->link, b->id, r->request.cpu_ms);
@@ -558,14 +563,15 @@ static void on_wait(evutil_socket_t fd, short what, void *argument)
 static int find_place(struct run *r)
 {
     struct gate *g = r->gate;
-    const struct session *s = r->request.session;
-    const char *owner = r->request.owner ? r->request.owner : s ? s->owner : "";
+    const char *owner = r->request.owner     ? r->request.owner
+                        : r->request.session ? session_of(r)->owner(r->request.session)
+                                             : "";
     int n = admission_take(g, owner, &r->place, &r->error);
     if (n < 0)
         return n;
     if (r->request.session) {
         r->has_turn = true; // or waits for it: the session knows this run from here on
-        n = session_join(r->request.session, r, &r->error);
+        n = session_of(r)->join(r->request.session, r, &r->error);
         r->has_turn = n == 0;
         return n;
     }

@@ -33,6 +33,23 @@
 
 struct session;
 struct admitted;
+struct run;
+
+// What a run asks of a session, which lends it its box (session/session.h).  The room of sessions
+// is above this one, so it hands these functions over in gate->session_ops.
+struct session_ops {
+    // The run wants its turn: run_enter() comes at once or later.  0, or a negative code and `e`.
+    int (*join)(struct session *s, struct run *r, struct err *e);
+    // The files in the box are this session's now.
+    void (*arrived)(struct session *s);
+    // The run does not wait any more, or gives the box back.
+    void (*part)(struct session *s, struct run *r);
+    // The box ended while the run had it; r->ended says how.
+    void (*box_ended)(struct session *s, struct run *r);
+    const char *(*owner)(const struct session *s);
+    uint32_t (*fork_number)(const struct session *s); // 0: it is no fork
+    int64_t (*oldest_ms)(const struct gate *g);       // when the oldest was opened; INT64_MAX: none
+};
 
 enum run_state {
     RUN_WAITING,

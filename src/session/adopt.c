@@ -54,7 +54,7 @@ void ledger_write(struct session *s)
         return;
     e->box = s->box->id;
     e->busy = s->shared_box->running || s->shared_box->draining;
-    e->branch = s->branch;
+    e->fork_number = s->fork_number;
     e->executions = s->executions;
     e->checkpoint = s->plan.checkpoint;
     write_network(s, e);
@@ -155,12 +155,12 @@ static void adopt_entry(struct session_box *h, struct ledger_entry *e)
     s->network_lost = lost;
     s->had_path = true; // perhaps
     snprintf(s->id, sizeof s->id, "%s", e->id);
-    s->branch = e->branch;
+    s->fork_number = e->fork_number;
     s->executions = e->executions;
     s->created_ms = e->created_ms;
     s->files_writes = UINT32_MAX; // what is in scratch is not known here
-    if (e->branch >= h->next_branch)
-        h->next_branch = e->branch + 1;
+    if (e->fork_number >= h->next_fork)
+        h->next_fork = e->fork_number + 1;
     s->entry = e;
     session_settle(h, s);
     session_become_idle(s);

@@ -448,14 +448,14 @@ fail:
     return NULL;
 }
 
-uint32_t session_next_branch(struct session *s)
+uint32_t session_next_fork(struct session *s)
 {
-    return s->shared_box->next_branch++;
+    return s->shared_box->next_fork++;
 }
 
 bool session_is_shared(const struct session *s)
 {
-    return s->shared_box->next_branch > 1;
+    return s->shared_box->next_fork > 1;
 }
 
 int session_check_fork(struct session *s, const char *name, struct err *e)
@@ -469,7 +469,8 @@ int session_check_fork(struct session *s, const char *name, struct err *e)
     return make_room(s->all, s->owner, s->shared_box, e);
 }
 
-struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e)
+struct session *session_fork(struct session *s, const char *name, uint32_t fork_number,
+                             struct err *e)
 {
     struct session_plan plan = s->plan;
     struct session *fork = NULL;
@@ -485,10 +486,10 @@ struct session *session_fork(struct session *s, const char *name, uint32_t branc
         }
     }
     if (!fork) {
-        session_box_forget_branch(s->shared_box, branch);
+        session_box_forget_fork(s->shared_box, fork_number);
         return NULL;
     }
-    fork->branch = branch;
+    fork->fork_number = fork_number;
     fork->networked = s->networked;
     fork->network_lost = s->network_lost;
     fork->had_path = s->had_path;
@@ -557,6 +558,7 @@ int sessions_open(struct gate *g, const struct config *c, struct err *e)
     if (all->ledger)
         ledger_read(all);
     g->sessions = all;
+    g->session_ops = &session_ops;
     g->link.on_adopt = session_box_adopt;
     g->link.adopt_argument = all;
     return 0;

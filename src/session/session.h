@@ -4,7 +4,8 @@
 // runs one thing at a time in the order of asking, ends by itself when nobody uses it, and leaves a
 // note behind that says why it ended.  (An MCP session is another thing: mcp/protocol/client.h.)
 //
-// A session and its forks share one box, of which each has a branch: see box/branch.h.
+// A session and its forks share one box, of which each has a copy of the interpreter: see
+// box/branch.h.
 
 #ifndef CONSTRICTOR_SESSION_SESSION_H
 #define CONSTRICTOR_SESSION_SESSION_H
@@ -80,7 +81,7 @@ struct session {
     enum session_end end; // SESSION_ENDING: why
     struct session_box *shared_box;
     struct live_box *box; // of the shared box; NULL: SESSION_OPENING
-    uint32_t branch;      // 0: the first
+    uint32_t fork_number; // 0: the session that was opened
     char forked_from[SESSION_ID_SIZE];
     bool networked;    // its box is of the kind that can reach hosts
     bool network_lost; // what it might reach did not outlive a gate that crashed: nothing now
@@ -129,15 +130,16 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
 enum session_end session_why_ended(struct gate *g, const char *owner, const char *text,
                                    int64_t *ret_ms);
 
-// A fork of `s`, in the same box, which has made the branch.  NULL and `e`: then the branch goes
+// A fork of `s`, in the same box, which has made the copy.  NULL and `e`: then the copy goes
 // again.
-struct session *session_fork(struct session *s, const char *name, uint32_t branch, struct err *e);
-uint32_t session_next_branch(struct session *s); // a number for it
+struct session *session_fork(struct session *s, const char *name, uint32_t fork_number,
+                             struct err *e);
+uint32_t session_next_fork(struct session *s);   // a number for it
 bool session_is_shared(const struct session *s); // it has forks, or is one
 // May there be a fork with this name (NULL: none)?  0, or a negative code and `e`.
 int session_check_fork(struct session *s, const char *name, struct err *e);
 
-// The files in the box's scratch are those of whichever branch ran last.  Calls `then` when they
+// The files in the box's scratch are those of the fork that ran last.  Calls `then` when they
 // are this session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they
 // cannot be had.
 struct session_visit;
@@ -166,16 +168,7 @@ unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
 void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *argument),
                       void *argument);
 
-// ---- for run.c ----------------------------------------------------------------------------------
-
-// The run wants its turn: run_enter() comes at once or later.  0, or a negative code and `e`.
-int session_join(struct session *s, struct run *r, struct err *e);
-// It has the box, whose files are those of another branch; and not any more.
+// Its run has the box, whose files are still those of another fork.
 bool session_is_away(const struct session *s);
-void session_arrived(struct session *s);
-// It does not wait any more, or gives the box back.
-void session_part(struct session *s, struct run *r);
-// The box ended while the run had it; r->ended says how.
-void session_box_ended(struct session *s, struct run *r);
 
 #endif

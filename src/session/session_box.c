@@ -17,7 +17,7 @@
 enum { NOWHERE_MAX = 65536 }; // bytes of output that a run of ours may have; it is thrown away
 
 static const struct live_user idle_user;
-static void forget_branch(struct session *s);
+static void forget_fork(struct session *s);
 
 struct session_box *session_box_new(struct sessions *all)
 {
@@ -25,7 +25,7 @@ struct session_box *session_box_new(struct sessions *all)
     if (!h)
         return NULL;
     h->all = all;
-    h->next_branch = 1;
+    h->next_fork = 1;
     TAILQ_INIT(&h->queue);
     TAILQ_INIT(&h->mates);
     return h;
@@ -122,7 +122,7 @@ void session_box_rest(struct session_box *h)
     live_listen(h->box, &idle_user, h);
 }
 
-void session_box_ended(struct session *s, struct run *r)
+static void box_ended(struct session *s, struct run *r)
 {
     struct session_box *h = s->shared_box;
     enum session_end why = end_of(&r->ended);
@@ -145,7 +145,7 @@ void session_close(struct session *s, enum session_end why)
     struct session *other;
     TAILQ_FOREACH (other, &h->mates, mates)
         if (other->state != SESSION_ENDING) {
-            forget_branch(s); // the box goes on, for its forks
+            forget_fork(s); // the box goes on, for its forks
             return;
         }
     h->ending = true;
@@ -167,17 +167,17 @@ static void enter(struct session_box *h, struct run *r)
 {
     struct session *s = r->request.session;
     h->running = r;
-    h->away = h->next_branch > 1 && h->active != s->branch;
-    h->active = s->branch;
+    h->away = h->next_fork > 1 && h->active != s->fork_number;
+    h->active = s->fork_number;
     s->state = SESSION_BUSY;
     ledger_touch(s, true);
     run_enter(r, h->box);
 }
 
-// Somebody reads or writes files of the branch that is in place; another one has to wait for that.
+// Somebody reads or writes files of the fork that is in place; another one has to wait for that.
 static bool is_visited(const struct session_box *h, const struct session *next)
 {
-    return h->next_branch > 1 && h->active != next->branch && !TAILQ_EMPTY(&h->box->ops);
+    return h->next_fork > 1 && h->active != next->fork_number && !TAILQ_EMPTY(&h->box->ops);
 }
 
 void session_box_next(struct session_box *h)
@@ -190,7 +190,7 @@ void session_box_next(struct session_box *h)
     enter(h, r);
 }
 
-int session_join(struct session *s, struct run *r, struct err *e)
+static int join(struct session *s, struct run *r, struct err *e)
 {
     struct session_box *h = s->shared_box;
     if (s->state == SESSION_ENDING || h->ending) {
@@ -218,7 +218,7 @@ int session_join(struct session *s, struct run *r, struct err *e)
 
 void session_box_drain(struct session_box *h);
 
-void session_part(struct session *s, struct run *r)
+static void part(struct session *s, struct run *r)
 {
     struct session_box *h = s->shared_box;
     bool waits = h->running != r;
@@ -247,7 +247,7 @@ bool session_is_away(const struct session *s)
     return s->shared_box->away;
 }
 
-void session_arrived(struct session *s)
+static void arrived(struct session *s)
 {
     s->shared_box->away = false;
 }
@@ -349,14 +349,14 @@ void session_box_drain(struct session_box *h)
         on_drain_over(-1, 0, h);
 }
 
-// A branch of a box that goes on is dropped by a run of its own, behind those that wait.
+// A fork in a box that goes on is dropped by a run of its own, behind those that wait.
 static void on_dropped(struct run *r)
 {
     free((char *)(uintptr_t)r->request.meta);
     run_free(r);
 }
 
-// Which branch has its place then is the box's choice.
+// Which fork comes next is the box's choice.
 static bool on_drop_answer(struct run *r, unsigned flags)
 {
     (void)flags;
@@ -364,7 +364,7 @@ static bool on_drop_answer(struct run *r, unsigned flags)
     return false;
 }
 
-void session_box_forget_branch(struct session_box *h, uint32_t branch)
+void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
 {
     struct session *other;
     char *meta = NULL;
@@ -372,7 +372,7 @@ void session_box_forget_branch(struct session_box *h, uint32_t branch)
         if (other->state != SESSION_ENDING)
             break;
     if (!other ||
-        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", branch) < 0)
+        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", fork_number) < 0)
         return;
     struct run_request request = {.code = "",
                                   .meta = meta,
@@ -388,12 +388,12 @@ void session_box_forget_branch(struct session_box *h, uint32_t branch)
         free(meta); // its memory goes with the box
 }
 
-static void forget_branch(struct session *s)
+static void forget_fork(struct session *s)
 {
     struct session_box *h = s->shared_box;
     if (h->running && h->running->request.session == s)
         run_interrupt(h->running);
-    session_box_forget_branch(h, s->branch);
+    session_box_forget_fork(h, s->fork_number);
 }
 
 // ---- files of a fork ----------------------------------------------------------------------------
@@ -412,7 +412,7 @@ static bool on_visit_answer(struct run *r, unsigned flags)
     (void)flags;
     if (json_is_object(json_object_get(r->result, "error")) || !v->then)
         return false;
-    session_arrived(r->request.session);
+    arrived(r->request.session);
     void (*then)(struct session *, const struct err *, void *) = TAKE_PTR(v->then);
     then(r->request.session, NULL, v->argument);
     return false;
@@ -436,8 +436,8 @@ static void on_visited(struct run *r)
 static bool is_in_place(const struct session *s)
 {
     const struct session_box *h = s->shared_box;
-    return h->next_branch == 1 ||
-           (h->active == s->branch && !h->away && (h->running || TAILQ_EMPTY(&h->queue)));
+    return h->next_fork == 1 ||
+           (h->active == s->fork_number && !h->away && (h->running || TAILQ_EMPTY(&h->queue)));
 }
 
 struct session_visit *session_visit(struct session *s,
@@ -459,7 +459,7 @@ struct session_visit *session_visit(struct session *s,
         v->then = then;
         v->argument = argument;
         snprintf(v->meta, sizeof v->meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
-                 s->branch);
+                 s->fork_number);
         struct run_request request = {.code = "",
                                       .meta = v->meta,
                                       .meta_length = strlen(v->meta),
@@ -485,3 +485,25 @@ void session_visit_cancel(struct session_visit *v)
 {
     v->then = NULL; // it goes on, and tells nobody
 }
+
+// ---- what runs ask ------------------------------------------------------------------------------
+
+static const char *owner_of(const struct session *s)
+{
+    return s->owner;
+}
+
+static uint32_t fork_number_of(const struct session *s)
+{
+    return s->fork_number;
+}
+
+const struct session_ops session_ops = {
+    .join = join,
+    .arrived = arrived,
+    .part = part,
+    .box_ended = box_ended,
+    .owner = owner_of,
+    .fork_number = fork_number_of,
+    .oldest_ms = sessions_oldest_ms,
+};

@@ -42,9 +42,9 @@ struct session_box {
     struct run *running; // whose code is in the box
     struct run_list queue;
     struct session_list mates;
-    uint32_t next_branch;
-    uint32_t active;          // the branch that ran last, or runs; UINT32_MAX: not known
-    bool away;                // the box is not known to have got to that branch yet
+    uint32_t next_fork;
+    uint32_t active;          // the fork that ran last, or runs; UINT32_MAX: not known
+    bool away;                // the box is not known to have got to that fork yet
     bool draining, ending;    // draining: an orphan's code is in the box
     struct event *timer;      // draining: the end of its grace
     struct scratch_op *asked; // draining: whether there is any
@@ -79,13 +79,14 @@ void session_become_idle(struct session *s);
 void session_leave_idle(struct session *s);
 struct session *session_lookup(struct sessions *all, const char *owner, const char *text);
 
-// home.c
+// session_box.c
+extern const struct session_ops session_ops; // what runs ask of sessions
 struct session_box *session_box_new(struct sessions *all);
 void session_box_free(struct session_box *h);  // whose box is gone, or is nobody's
 void session_box_rest(struct session_box *h);  // the box is idle
 void session_box_drain(struct session_box *h); // code without a caller is in the box
 void session_box_next(struct session_box *h);  // the next run, if it can be
-void session_box_forget_branch(struct session_box *h, uint32_t branch); // the box forgets it
+void session_box_forget_fork(struct session_box *h, uint32_t fork_number); // the box forgets it
 void session_box_refuse(struct session_box *h, const struct session *only,
                         const struct err *e); // what waits
 

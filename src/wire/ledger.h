@@ -38,7 +38,7 @@ struct ledger_entry {
     _Atomic uint32_t live; // 0: free; set last, cleared first
     uint32_t busy;         // a run goes on
     uint64_t box;
-    uint32_t branch;
+    uint32_t fork_number;
     uint32_t executions;
     uint32_t checkpoint;   // flag of the session
     uint32_t network_kind; // enum ledger_network

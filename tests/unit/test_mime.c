@@ -63,10 +63,10 @@ static void types_come_from_names_and_bytes(void **state)
         CASE("", "", "application/octet-stream"),
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        const char *type = store_mime_type(cases[i].path, cases[i].bytes, cases[i].length);
+        const char *type = mime_type(cases[i].path, cases[i].bytes, cases[i].length);
         if (strcmp(type, cases[i].type) != 0)
             fail_msg("%s: %s, not %s", cases[i].path, type, cases[i].type);
-        assert_true(strlen(type) <= STORE_MIME_MAX);
+        assert_true(strlen(type) <= MIME_TYPE_MAX);
     }
 }
 

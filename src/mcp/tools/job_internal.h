@@ -31,7 +31,7 @@ struct job {
     struct tool_runs *runs;
     struct mcp_call *call;
     struct exec *exec;
-    char id[RESULT_ID_SIZE];
+    char id[ID_SIZE];
     char owner[MCP_OWNER_MAX + 1];
     json_t *arguments;
     struct session_plan plan; // of a session that is opened for it

@@ -315,7 +315,7 @@ static json_t *run_contents(const char *uri, const char *mime_type, const char *
 // none.
 static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
 {
-    char id[RESULT_ID_SIZE];
+    char id[ID_SIZE];
     enum kept_part part;
     size_t length;
     if (mcp_kept_parse_uri(uri, id, &part) < 0)
@@ -364,7 +364,7 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
         if (strcmp(uri, resources[i].uri) == 0)
             return true;
-    char id[RESULT_ID_SIZE];
+    char id[ID_SIZE];
     enum kept_part part;
     const char *mime_type;
     size_t length;

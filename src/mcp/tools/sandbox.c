@@ -138,7 +138,7 @@ static void add_live(const struct session *s, void *argument)
     for (size_t i = 0; i < s->files.count; i++) {
         const struct scratch_file *f = &s->files.files[i];
         if (!f->folder)
-            add_resource(argument, s->id, f->path, store_mime_type(f->path, NULL, 0), f->size,
+            add_resource(argument, s->id, f->path, mime_type(f->path, NULL, 0), f->size,
                          f->mtime_ns / 1000000);
     }
 }
@@ -194,7 +194,7 @@ static void on_opened(struct mcp_call *c, const struct reach_file *f, const stru
         return;
     }
     const char *type =
-        f->has_link ? f->artifact.mime_type : store_mime_type(f->path, f->data, f->length);
+        f->has_link ? f->artifact.mime_type : mime_type(f->path, f->data, f->length);
     mcp_resource_answer(c, contents_json(uri, type, f->data, f->length), 0, true);
 }
 

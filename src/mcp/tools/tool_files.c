@@ -81,7 +81,7 @@ static json_t *live_files(const struct mcp_call *c, const char *place,
             a = NULL;
         (void)json_array_append_new(
             files, file_json(c, place, f->path, f->size, f->mtime_ns / 1000000,
-                             a ? a->mime_type : store_mime_type(f->path, NULL, 0), a));
+                             a ? a->mime_type : mime_type(f->path, NULL, 0), a));
     }
     return files;
 }
@@ -297,7 +297,7 @@ static int present(struct part *p, json_t *object, json_t *content, bool whole_p
 
 static const char *type_of(const struct reach_file *f)
 {
-    return f->has_link ? f->artifact.mime_type : store_mime_type(f->path, f->head, f->head_length);
+    return f->has_link ? f->artifact.mime_type : mime_type(f->path, f->head, f->head_length);
 }
 
 // A picture is shown when it is asked for as a whole.
@@ -400,7 +400,7 @@ static void on_written(struct mcp_call *c, const struct scratch_file *file, cons
         return;
     }
     json_t *o = file_json(c, s->id, file->path, file->size, file->mtime_ns / 1000000,
-                          store_mime_type(file->path, NULL, 0), NULL);
+                          mime_type(file->path, NULL, 0), NULL);
     if (o)
         (void)json_object_set_new(o, "session", json_string(s->id));
     reach_describe_size(file->size, size);
