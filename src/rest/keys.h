@@ -47,6 +47,12 @@ enum {
     KEYS_TTL_MS = 24 * 3600 * 1000,
 };
 
+// What keys_parse() takes: as it is, or in quotes as RFC 9651 writes strings; trailing blanks do
+// not count.
+#define KEYS_FORM                                                                                  \
+    "^(?:[!#-~](?:[ !#-~]{0,253}[!#-~])?|\"(?:[ !#-\\[\\]-~]|\\\\[ -~]){1,255}\")[ \\t]*$"
+_Static_assert(KEYS_TEXT_MAX == 255, "KEYS_FORM");
+
 struct keys *keys_new(void); // NULL: memory is out
 void keys_free(struct keys *k);
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "exec/forms.h"
 #include "http/problem.h"
 #include "rest/environments.h"
-#include "rest/forms.h"
 #include "rest/keys.h"
 
 // ---- answers ------------------------------------------------------------------------------------
@@ -526,7 +526,7 @@ static json_t *key_parameter(void)
     return parameter("Idempotency-Key", "header", false,
                      "a string of your choice: the same call with the same key is done once, and "
                      "answered alike for 24 hours",
-                     json_pack("{s:s, s:s}", "type", "string", "pattern", FORM_KEY));
+                     json_pack("{s:s, s:s}", "type", "string", "pattern", KEYS_FORM));
 }
 
 static json_t *header(const char *help, const char *type)

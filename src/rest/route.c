@@ -12,10 +12,10 @@
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "env/preload.h"
+#include "exec/forms.h"
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"
-#include "rest/forms.h"
 
 // ---- bodies -------------------------------------------------------------------------------------
 

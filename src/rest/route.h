@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "exec/fields.h"
 #include "files/scratch.h"
 #include "http/http.h"
-#include "rest/fields.h"
 #include "session/session.h"
 
 struct rest_call;

@@ -11,7 +11,7 @@
 
 #include "base/utf8.h"
 #include "rest/call.h"
-#include "rest/fields.h"
+#include "exec/fields.h"
 #include "rest/ndjson.h"
 #include "rest/openapi.h"
 #include "rest/route.h"

@@ -3,7 +3,7 @@
 // fields: see fields.h.  SECURITY: bodies are hostile; a value is quoted in a message only
 // shortened and cleaned, and what is looked at is bounded by the size of the body, each value once.
 
-#include "rest/fields.h"
+#include "exec/fields.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "rest/forms.h"
+#include "exec/forms.h"
 
 enum {
     QUOTE_MAX = 60,  // characters of a foreign text in a message

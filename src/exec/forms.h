@@ -6,8 +6,8 @@
 // regular expression (IDNA, ranges that must not end before they begin), the form is what surely
 // passes.  Pure; called by rest/route.c, fields.c, openapi.c.
 
-#ifndef CONSTRICTOR_REST_FORMS_H
-#define CONSTRICTOR_REST_FORMS_H
+#ifndef CONSTRICTOR_EXEC_FORMS_H
+#define CONSTRICTOR_EXEC_FORMS_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -57,11 +57,6 @@
                                                                      "(?:/+(?:\\.|" FORM_FILE_NAME \
                                                                      ")?){0,31}$"
 #define FORM_FILE_ONE "^" FORM_FILE_NAME "$"
-
-// keys_parse() of rest/keys.h: as it is, or in quotes as RFC 9651 writes strings; blanks behind it
-// do not count.
-#define FORM_KEY                                                                                   \
-    "^(?:[!#-~](?:[ !#-~]{0,253}[!#-~])?|\"(?:[ !#-\\[\\]-~]|\\\\[ -~]){1,255}\")[ \\t]*$"
 
 // decode_base64() of json/encode.h.
 #define FORM_BASE64                                                                                \

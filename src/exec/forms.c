@@ -2,7 +2,7 @@
 //
 // forms: see forms.h.
 
-#include "rest/forms.h"
+#include "exec/forms.h"
 
 #include <stdint.h>
 
@@ -11,11 +11,9 @@
 #include "files/scratch.h"
 #include "files/store.h"
 #include "net/rule.h"
-#include "rest/keys.h"
 #include "session/session.h"
 
 // The numbers in the expressions.
-_Static_assert(KEYS_TEXT_MAX == 255, "FORM_KEY");
 _Static_assert(SESSION_NAME_CHARACTERS == 128, "FORM_SESSION");
 _Static_assert(ENV_NAME_MAX == 64, "FORM_ENV");
 _Static_assert(SCRATCH_NAME_MAX == 255 && SCRATCH_PATH_MAX == 1024, "FORM_FILE");

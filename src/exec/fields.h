@@ -5,8 +5,8 @@
 // is done. Pure: touches nothing but its arguments.  Called by rest/call.c and rest/openapi.c in
 // the gate.
 
-#ifndef CONSTRICTOR_REST_FIELDS_H
-#define CONSTRICTOR_REST_FIELDS_H
+#ifndef CONSTRICTOR_EXEC_FIELDS_H
+#define CONSTRICTOR_EXEC_FIELDS_H
 
 #include <jansson.h>
 #include <stdbool.h>
