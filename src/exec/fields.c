@@ -5,6 +5,7 @@
 
 #include "exec/fields.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "exec/forms.h"
+#include "net/rules.h"
 
 enum {
     QUOTE_MAX = 60,  // characters of a foreign text in a message
@@ -33,6 +35,45 @@ static const struct {
     [FIELD_REQUIREMENTS] = {"string", "a string, or an array of strings"},
     [FIELD_NETWORK] = {"object", "\"off\", an array of rules, or an object of them"},
 };
+
+// ---- tables -------------------------------------------------------------------------------------
+
+static const struct field *next_inner(struct fields *inner)
+{
+    for (; inner->rows && inner->rows->name; inner->rows++)
+        if (!inner->rows->on || inner->rows->on & inner->on)
+            return inner->rows++;
+    inner->rows = NULL;
+    return NULL;
+}
+
+const struct field *field_next(struct field_walk *w)
+{
+    const struct field *f = next_inner(&w->inner);
+    for (; !f && (w->outer.rows->name || w->outer.rows->table); w->outer.rows++) {
+        const struct field *row = w->outer.rows;
+        w->inner = (struct fields){row->table, row->on};
+        if (row->table)
+            f = next_inner(&w->inner);
+        else if (!row->on || row->on & w->outer.on)
+            f = row;
+    }
+    return f;
+}
+
+struct fields field_items(const struct field_walk *w, const struct field *f)
+{
+    return (struct fields){f->items, w->inner.rows ? w->inner.on : w->outer.on};
+}
+
+const struct field *field_find(struct fields all, const char *name)
+{
+    const struct field *f;
+    struct field_walk w = FIELD_WALK(all);
+    while ((f = field_next(&w)) && strcmp(f->name, name) != 0)
+        ;
+    return f;
+}
 
 // ---- bounds -------------------------------------------------------------------------------------
 
@@ -106,21 +147,23 @@ static void describe(json_t *value, char *buf, size_t cap)
 enum { DESCRIBED_MAX = QUOTE_MAX * 4 + 32 };
 
 // "code, session, ...": the names of a table, for a hint.
-static void list_names(const struct field *table, char *buf, size_t cap)
+static void list_names(struct fields all, char *buf, size_t cap)
 {
+    const struct field *f;
+    struct field_walk w = FIELD_WALK(all);
     size_t at = 0;
     buf[0] = '\0';
-    for (const struct field *f = table; f->name && at < cap; f++)
-        at += (size_t)snprintf(buf + at, cap - at, "%s%s", f == table ? "" : ", ", f->name);
+    while ((f = field_next(&w)) && at < cap)
+        at += (size_t)snprintf(buf + at, cap - at, "%s%s", at ? ", " : "", f->name);
 }
 
-static int unknown_field(const struct field *table, const char *place, const char *name,
-                         struct err *e)
+static int unknown_field(struct fields all, const char *place, const char *name, struct err *e)
 {
     char shown[QUOTE_MAX * 4 + 8], names[ERR_HINT_MAX - 64];
-    const struct field *nearest = NULL;
+    const struct field *nearest = NULL, *f;
+    struct field_walk w = FIELD_WALK(all);
     unsigned best = NEAR + 1;
-    for (const struct field *f = table; f->name; f++) {
+    while ((f = field_next(&w))) {
         unsigned distance = text_distance(f->name, name);
         if (distance < best) {
             best = distance;
@@ -128,7 +171,7 @@ static int unknown_field(const struct field *table, const char *place, const cha
         }
     }
     quote(name, strlen(name), shown, sizeof shown);
-    list_names(table, names, sizeof names);
+    list_names(all, names, sizeof names);
     (void)err_set(e, ERR_BAD_VALUE, 0, NULL, "unknown field '%s%s'", place, shown);
     if (nearest)
         err_hint(e, "did you mean '%s'? the fields are: %s", nearest->name, names);
@@ -254,12 +297,12 @@ static int check_strings(const struct field *f, const char *place, json_t *list,
     return 0;
 }
 
-static int check_table(const struct field *table, const char *place, const struct config *c,
-                       json_t *body, struct err *e);
+static int check_table(struct fields all, const char *place, const struct config *c, json_t *body,
+                       struct err *e);
 
 // Tables are our own, so the depth is theirs.
-static int check_objects(const struct field *f, const char *place, const struct config *c,
-                         json_t *list, struct err *e)
+static int check_objects(const struct field *f, struct fields items, const char *place,
+                         const struct config *c, json_t *list, struct err *e)
 {
     size_t i;
     json_t *item;
@@ -271,15 +314,15 @@ static int check_objects(const struct field *f, const char *place, const struct 
                        i);
         }
         snprintf(deeper, sizeof deeper, "%s%s[%zu].", place, f->name, i);
-        int r = check_table(f->items, deeper, c, item, e);
+        int r = check_table(items, deeper, c, item, e);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int check_value(const struct field *f, const char *place, const struct config *c,
-                       json_t *value, struct err *e)
+static int check_value(const struct field *f, struct fields items, const char *place,
+                       const struct config *c, json_t *value, struct err *e)
 {
     char text[DESCRIBED_MAX];
     if (!has_type(f, value)) {
@@ -301,18 +344,10 @@ static int check_value(const struct field *f, const char *place, const struct co
         return bad(f, place, e, "has a NUL character");
     if (f->type == FIELD_STRINGS || (f->type == FIELD_REQUIREMENTS && json_is_array(value)))
         return check_strings(f, place, value, e);
-    return f->type == FIELD_OBJECTS ? check_objects(f, place, c, value, e) : 0;
+    return f->type == FIELD_OBJECTS ? check_objects(f, items, place, c, value, e) : 0;
 }
 
 // ---- a body -------------------------------------------------------------------------------------
-
-static const struct field *find(const struct field *table, const char *name)
-{
-    for (const struct field *f = table; f->name; f++)
-        if (strcmp(f->name, name) == 0)
-            return f;
-    return NULL;
-}
 
 static bool is_given(json_t *body, const char *name)
 {
@@ -321,43 +356,49 @@ static bool is_given(json_t *body, const char *name)
 }
 
 // Required by one of its names is enough.
-static bool is_missing(const struct field *table, const struct field *f, json_t *body)
+static bool is_missing(struct fields all, const struct field *f, json_t *body)
 {
+    const struct field *other;
+    struct field_walk w = FIELD_WALK(all);
     if (!f->required || is_given(body, f->name))
         return false;
-    for (const struct field *other = table; other->name; other++)
+    while ((other = field_next(&w)))
         if (other->same_as && strcmp(other->same_as, f->name) == 0 && is_given(body, other->name))
             return false;
     return true;
 }
 
-static int check_table(const struct field *table, const char *place, const struct config *c,
-                       json_t *body, struct err *e)
+static int check_table(struct fields all, const char *place, const struct config *c, json_t *body,
+                       struct err *e)
 {
+    const struct field *f;
+    struct field_walk w = FIELD_WALK(all);
     const char *name;
     json_t *value;
-    json_object_foreach (body, name, value) {
-        const struct field *f = find(table, name);
-        if (!f)
-            return unknown_field(table, place, name, e);
-        int r = json_is_null(value) && !f->required ? 0 : check_value(f, place, c, value, e);
+    json_object_foreach (body, name, value)
+        if (!field_find(all, name))
+            return unknown_field(all, place, name, e);
+    while ((f = field_next(&w))) {
+        if (is_missing(all, f, body) && !json_object_get(body, f->name))
+            return bad(f, place, e, "is missing");
+        value = json_object_get(body, f->name);
+        if (!value || (json_is_null(value) && !f->required))
+            continue;
+        int r = check_value(f, field_items(&w, f), place, c, value, e);
         if (r < 0)
             return r;
-        if (f->same_as && is_given(body, name) && is_given(body, f->same_as))
+        if (f->same_as && is_given(body, f->name) && is_given(body, f->same_as))
             return bad(f, place, e, "and '%s' are the same: give one of them", f->same_as);
     }
-    for (const struct field *f = table; f->name; f++)
-        if (is_missing(table, f, body))
-            return bad(f, place, e, "is missing");
     return 0;
 }
 
-int fields_check(const struct field *table, const struct config *c, json_t *body, struct err *e)
+int fields_check(struct fields all, const struct config *c, json_t *body, struct err *e)
 {
     if (!json_is_object(body))
         return err_set(e, ERR_BAD_VALUE, 0, "send one object, such as {\"code\": \"1 + 1\"}",
                        "the body is not a JSON object");
-    return check_table(table, "", c, body, e);
+    return check_table(all, "", c, body, e);
 }
 
 // ---- the schema ---------------------------------------------------------------------------------
@@ -389,8 +430,6 @@ static int set_range(json_t *o, const struct field *f, const struct config *c)
         failed |= json_object_set_new(o, words[f->type].min, number(r.min));
     if (r.max > 0)
         failed |= json_object_set_new(o, words[f->type].max, number(r.max));
-    if (f->bound == BOUND_SOURCE)
-        failed |= json_object_set_new(o, "x-maximum-bytes", number((double)c->source_bytes));
     if (r.has_fallback)
         failed |= json_object_set_new(o, "default", number(r.fallback));
     return failed;
@@ -409,7 +448,7 @@ static json_t *choices_schema(const char *choices, bool nullable)
     return list;
 }
 
-json_t *field_schema(const struct field *f, const struct config *c)
+json_t *field_schema(const struct field *f, struct fields items, const struct config *c)
 {
     if (f->type == FIELD_REQUIREMENTS)
         return form_requirements(c, f->required, f->help);
@@ -422,6 +461,8 @@ json_t *field_schema(const struct field *f, const struct config *c)
     if (!o)
         return NULL;
     int failed = set_range(o, f, c);
+    if (f->bound == BOUND_SOURCE)
+        failed |= json_object_set_new(o, "x-maximum-bytes", number((double)c->source_bytes));
     if (f->choices)
         failed |= json_object_set_new(o, "enum", choices_schema(f->choices, !f->required));
     if (f->bound == BOUND_BUILDS && !c->source_builds)
@@ -437,7 +478,7 @@ json_t *field_schema(const struct field *f, const struct config *c)
                          f->pattern ? f->pattern : FORM_NO_NUL, "additionalProperties", "$ref",
                          "#/components/schemas/Value"));
     else if (f->type == FIELD_OBJECTS)
-        failed |= json_object_set_new(o, "items", fields_schema(f->items, c));
+        failed |= json_object_set_new(o, "items", fields_schema(items, c));
     if (!failed)
         return o;
     json_decref(o);
@@ -452,50 +493,116 @@ static json_t *not_both(const char *a, const char *b)
 }
 
 // What is said of several fields; NULL: nothing.
-static json_t *relations(const struct field *table)
+static json_t *relations(struct fields all)
 {
-    json_t *list = json_array();
+    const struct field *f;
+    struct field_walk w = FIELD_WALK(all);
+    json_t *list = json_array(), *pairs = json_array();
     bool whole = false; // one of them says it all
-    for (const struct field *f = table; f->name; f++)
-        if (f->together) {
-            (void)json_array_append_new(list, f->together());
-            whole |= f->together == form_file_body;
-        }
-    for (const struct field *f = table; f->name && !whole; f++) {
+    while ((f = field_next(&w))) {
         const char *other = f->same_as ? f->same_as : f->excludes;
-        if (other && find(table, other))
-            (void)json_array_append_new(list, not_both(f->name, other));
+        if (f->together)
+            (void)json_array_append_new(list, f->together());
+        whole |= f->together == form_file_body;
+        if (other && field_find(all, other))
+            (void)json_array_append_new(pairs, not_both(f->name, other));
     }
+    if (!whole)
+        (void)json_array_extend(list, pairs);
+    json_decref(pairs);
     if (json_array_size(list))
         return list;
     json_decref(list);
     return NULL;
 }
 
-json_t *fields_schema(const struct field *table, const struct config *c)
+typedef json_t *schema_of(const struct field *f, struct fields items, const struct config *c);
+
+static json_t *object_schema(struct fields all, const struct config *c, schema_of *schema)
 {
-    json_t *properties = json_object(), *required = json_array();
+    const struct field *f;
+    struct field_walk w = FIELD_WALK(all);
+    json_auto_t *properties = json_object(), *required = json_array();
     int failed = !properties || !required;
-    for (const struct field *f = table; f->name && !failed; f++) {
-        failed |= json_object_set_new(properties, f->name, field_schema(f, c));
+    while (!failed && (f = field_next(&w))) {
+        failed |= json_object_set_new(properties, f->name, schema(f, field_items(&w, f), c));
         if (f->required)
             failed |= json_array_append_new(required, json_string(f->name));
     }
-    json_t *o = failed ? NULL
-                       : json_pack("{s:s, s:O, s:b}", "type", "object", "properties", properties,
-                                   "additionalProperties", 0);
-    json_t *apart = relations(table);
-    if (o && json_array_size(required))
-        failed = json_object_set(o, "required", required);
-    if (o && apart)
-        failed |= json_object_set(o, "allOf", apart);
-    json_decref(apart);
-    json_decref(properties);
-    json_decref(required);
-    if (!failed)
+    return failed ? NULL
+                  : json_pack("{s:s, s:O, s:O*, s:b}", "type", "object", "properties", properties,
+                              "required", json_array_size(required) ? required : NULL,
+                              "additionalProperties", 0);
+}
+
+json_t *fields_schema(struct fields all, const struct config *c)
+{
+    json_t *o = object_schema(all, c, field_schema);
+    json_auto_t *apart = relations(all);
+    if (!o || !apart || json_object_set(o, "allOf", apart) == 0)
         return o;
     json_decref(o);
     return NULL;
+}
+
+// ---- the schema of a tool -----------------------------------------------------------------------
+
+// The help of a row as sentences.
+static json_t *describe_row(const struct field *f)
+{
+    return json_sprintf("%c%s.%s%s", toupper((unsigned char)f->help[0]), f->help + 1,
+                        f->tool_help ? " " : "", f->tool_help ? f->tool_help : "");
+}
+
+// Several types in one word: clients drop every tool for an argument without a "type".
+static json_t *tool_type(const struct field *f, struct fields items, const struct config *c)
+{
+    switch (f->type) {
+    case FIELD_OBJECTS:
+        return json_pack("{s:s, s:o}", "type", "array", "items", fields_tool_schema(items, c));
+    case FIELD_STRINGS: {
+        json_t *each = json_pack("{s:s}", "type", "string");
+        if (each && f->pattern) // all of them want one character at least
+            (void)json_object_set_new(each, "minLength", json_integer(1));
+        if (each && f->tool_each > 0)
+            (void)json_object_set_new(each, "maxLength", number(f->tool_each));
+        return json_pack("{s:s, s:o}", "type", "array", "items", each);
+    }
+    case FIELD_REQUIREMENTS:
+        return json_pack("{s:[s, s], s:i, s:i, s:i, s:i, s:{s:s, s:i, s:i}}", "type", "array",
+                         "string", "minLength", 1, "maxLength", 20000, "minItems", 1, "maxItems",
+                         100, "items", "type", "string", "minLength", 1, "maxLength", 1000);
+    case FIELD_NETWORK:
+        return json_pack("{s:[s, s, s], s:i, s:{s:[s, s]}, s:{s:{s:s}, s:{s:s}}}", "type", "array",
+                         "string", "object", "maxItems", NET_RULES_MAX, "items", "type", "string",
+                         "object", "properties", "allow", "type", "array", "deny", "type", "array");
+    case FIELD_STRING:
+    case FIELD_NUMBER:
+    case FIELD_INTEGER:
+    case FIELD_BOOLEAN:
+    case FIELD_OBJECT:
+    case FIELD_TYPE_MAX: break;
+    }
+    return json_pack("{s:s}", "type", types[f->type].schema);
+}
+
+static json_t *tool_schema(const struct field *f, struct fields items, const struct config *c)
+{
+    json_t *o = tool_type(f, items, c);
+    int failed = !o || (f->type != FIELD_OBJECT && set_range(o, f, c));
+    if (!failed && f->choices)
+        failed = json_object_set_new(o, "enum", choices_schema(f->choices, false));
+    if (!failed && f->type == FIELD_BOOLEAN)
+        failed = json_object_set_new(o, "default", json_false());
+    if (!failed && json_object_set_new(o, "description", describe_row(f)) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+json_t *fields_tool_schema(struct fields all, const struct config *c)
+{
+    return object_schema(all, c, tool_schema);
 }
 
 // ---- reading a body -----------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fields: what the JSON body of a request may hold, as a table of rows.  The same rows check a body
-// and describe it in the OpenAPI document, so that the document cannot say anything else than what
-// is done. Pure: touches nothing but its arguments.  Called by rest/call.c and rest/openapi.c in
-// the gate.
+// fields: what a JSON object of a request may hold, as a table of rows.  The same rows check the
+// object, describe it in the OpenAPI document and make the input schema of a tool, so that no
+// description can differ from what is done.  Pure: touches nothing but its arguments.
 
 #ifndef CONSTRICTOR_EXEC_FIELDS_H
 #define CONSTRICTOR_EXEC_FIELDS_H
@@ -39,22 +38,62 @@ enum field_bound {
     BOUND_BUILDS
 };
 
+// How a value gets into a struct exec_request: exec/execute.c.
+enum field_into {
+    INTO_NOTHING, // the caller reads it
+    INTO_CODE,
+    INTO_TEXT,     // the field at `offset`: const char *, borrowed
+    INTO_MS,       // the field at `offset`: uint64_t; the value is in seconds
+    INTO_BORROWED, // the field at `offset`: json_t *
+    INTO_MEMORY,
+    INTO_FILES,
+    INTO_VARIABLES,
+    INTO_ARGV,
+    INTO_ENVIRONMENT,
+    INTO_PACKAGES,
+    INTO_NETWORK,
+};
+
 struct field {
-    const char *name; // NULL ends a table
+    const char *name; // NULL, and no `table`: the end
     enum field_type type;
+    unsigned on; // surfaces that have this row, see `table`; 0: all
     bool required;
     enum field_bound bound;
     double min, max; // of a number; characters of a string; keys of an object; items of an array
     const struct field *items; // FIELD_OBJECTS
     const char *choices;       // FIELD_STRING: "a|b"; NULL: any
     const char *same_as;       // another name of that field; both at once is an error
-    const char *excludes;      // the same for another field: for the document, others check it
+    const char *excludes;      // both at once is an error: for the document, others check it
     const char *pattern; // of the string, of each of FIELD_STRINGS, of the keys of FIELD_OBJECT:
-                         // others check it
-    json_t *(*together)(
-        void); // new: what the fields of the table must be together: others check it
-    const char *help;
+                         // for the document, others check it
+    json_t *(*together)(void); // new: what the fields of the table must be together: the same
+    const char *help;          // lower case, without a dot at the end
+    const char *tool_help;     // further sentences for the schema of a tool
+    double tool_each;          // longest item of FIELD_STRINGS, in the schema of a tool
+    enum field_into into;
+    size_t offset;
+    // In place of all the others: the rows of this table that are on one of the surfaces `on`.
+    const struct field *table;
 };
+
+// All rows of some surfaces.
+struct fields {
+    const struct field *rows;
+    unsigned on;
+};
+
+// Goes through the rows, and those of inner tables.
+struct field_walk {
+    struct fields outer, inner;
+};
+const struct field *field_next(struct field_walk *w);
+#define FIELD_WALK(fields) ((struct field_walk){.outer = (fields)})
+// The items of the row that the walk is at.
+struct fields field_items(const struct field_walk *w, const struct field *f);
+// All rows of a table that is not shared between surfaces.
+#define FIELDS(table) ((struct fields){(table), ~0U})
+const struct field *field_find(struct fields all, const char *name); // NULL: there is none
 
 struct field_range {
     double min, max;
@@ -65,11 +104,13 @@ struct field_range field_range(const struct field *f, const struct config *c);
 
 // Is `body` an object of these fields and no others?  An optional field that is null counts as
 // absent. 0, or a negative code and `e`, which names the field.
-int fields_check(const struct field *table, const struct config *c, json_t *body, struct err *e);
+int fields_check(struct fields all, const struct config *c, json_t *body, struct err *e);
 
-// The JSON schema of a table, or of one row, new; NULL: memory is out.
-json_t *field_schema(const struct field *f, const struct config *c);
-json_t *fields_schema(const struct field *table, const struct config *c);
+// The JSON schema for the OpenAPI document, of one row or of all; new.  NULL: memory is out.
+json_t *field_schema(const struct field *f, struct fields items, const struct config *c);
+json_t *fields_schema(struct fields all, const struct config *c);
+// The input schema of a tool, new: only what every client and every model provider understands.
+json_t *fields_tool_schema(struct fields all, const struct config *c);
 
 // A field by its name or by the name of one that is the same; NULL: absent or null.
 json_t *field_get(json_t *body, const char *name, const char *other);

@@ -13,11 +13,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "config/code_policy.h"
-#include "rest/execute.h"
+#include "exec/execute.h"
+#include "rest/call.h"
 #include "rest/lines.h"
 #include "run/admission.h"
-#include "run/network.h"
-#include "run/source.h"
 #include "json/dump.h"
 
 enum {
@@ -62,25 +61,21 @@ static void pump(struct batch *b);
 
 // ---- the fields of an item ----------------------------------------------------------------------
 
-// What holds for all items where they say nothing themselves.
-static const char *const defaults[] = {"timeout",   "cpu_seconds", "memory_mb",      "files",
-                                       "variables", "args",        "network",        "environment",
-                                       "packages",  "policy",      "allowed_imports"};
-
 // The fields of POST /execute for one item: its own over the common ones; new.
 static json_t *view(json_t *body, json_t *item)
 {
+    const struct field *f;
+    struct field_walk w = FIELD_WALK(EXECUTE_FIELDS(EXECUTE_BATCH));
     json_t *o = json_object();
     bool own = field_get(item, "environment", NULL) || field_get(item, "packages", NULL);
     int failed = !o || json_object_set(o, "code", json_object_get(item, "code"));
-    for (size_t i = 0; i < ARRAY_LEN(defaults) && !failed; i++) {
-        const char *name = defaults[i];
-        bool packages = strcmp(name, "environment") == 0 || strcmp(name, "packages") == 0;
-        json_t *value = field_get(item, name, NULL);
+    while (!failed && (f = field_next(&w))) {
+        bool packages = f->into == INTO_ENVIRONMENT || f->into == INTO_PACKAGES;
+        json_t *value = field_get(item, f->name, NULL);
         if (!value && !(packages && own)) // they exclude each other
-            value = field_get(body, name, NULL);
+            value = field_get(body, f->name, NULL);
         if (value)
-            failed = json_object_set(o, name, value);
+            failed = json_object_set(o, f->name, value);
     }
     if (!failed)
         return o;
@@ -93,37 +88,7 @@ static json_t *view(json_t *body, json_t *item)
 static int read_request(struct rest_call *c, json_t *fields, struct exec_request *ret,
                         struct err *e)
 {
-    struct gate *g = c->rest->gate;
-    const struct config *config = c->rest->config;
-    json_t *code = json_object_get(fields, "code");
-    uint64_t wall_ms = field_ms(fields, "timeout", 0);
-    *ret = (struct exec_request){
-        .owner = c->owner,
-        .action = EXEC_RUN,
-        .code = json_string_value(code),
-        .code_length = json_string_length(code),
-        .wall_ms = wall_ms,
-        .cpu_ms = field_ms(fields, "cpu_seconds", wall_ms > config->cpu_ms ? wall_ms : 0),
-        .policy = field_text(fields, "policy", NULL),
-        .allowed_imports = field_get(fields, "allowed_imports", NULL),
-        .environment = field_text(fields, "environment", NULL),
-        .collect = true,
-    };
-    int r = source_check(ret->code, ret->code_length, "code", config->source_bytes, e);
-    if (r == 0 &&
-        (r = network_parse(g, c->owner, field_get(fields, "network", NULL), &ret->network, e)) < 0)
-        (void)err_wrap(e, "field 'network'");
-    if (r == 0)
-        r = rest_read_packages(g, c->owner, fields, &ret->packages, e);
-    if (r == 0)
-        r = rest_check_brought(g, fields, e);
-    if (r < 0)
-        return r;
-    rest_set_limits(config, fields, ret);
-    ret->argv = rest_make_argv(fields);
-    ret->files = json_incref(field_get(fields, "files", NULL));
-    ret->variables = json_incref(field_get(fields, "variables", NULL));
-    return 0;
+    return execute_read(c->rest->gate, c->owner, fields, EXECUTE_ITEM | EXECUTE_BATCH, ret, e);
 }
 
 static int check_policy(const struct rest_call *c, json_t *item, const struct exec_request *q,

@@ -60,7 +60,6 @@ void rest_free(struct rest_call *c)
     rest_download_free(c->download);
     json_decref(c->body);
     json_decref(c->network);
-    json_decref(c->packages);
     c->rest->held -= c->held;
     free(c);
 }
@@ -318,7 +317,7 @@ static int read_json(struct rest_call *c)
     }
     c->held = length;
     rest->held += length;
-    if (fields_check(c->route->fields, rest->config, c->body, &e) == 0)
+    if (fields_check(FIELDS(c->route->fields), rest->config, c->body, &e) == 0)
         return 0;
     rest_fail_err(c, &e);
     return -1;

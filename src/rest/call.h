@@ -65,7 +65,6 @@ struct rest_call {
     char job_id[ROUTE_JOB_MAX + 1];  // {job}
     json_t *body;                    // BODY_JSON, checked
     json_t *network;                 // a layer: what field 'network' asks for
-    json_t *packages;                // requirements: what field 'packages' asks for
     size_t held;                     // its share of rest->held
     // What goes on.
     struct exec *exec;

@@ -9,11 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "env/envs.h"
-#include "env/packages.h"
+#include "exec/execute.h"
 #include "rest/ndjson.h"
-#include "run/network.h"
-#include "run/source.h"
 
 // ---- what goes on -------------------------------------------------------------------------------
 
@@ -30,14 +27,6 @@ static void on_done(struct exec *x)
     exec_free(x);
 }
 
-void rest_set_limits(const struct config *config, json_t *body, struct exec_request *request)
-{
-    json_t *memory = field_get(body, "memory_mb", NULL);
-    request->limits = keeper_limits(config);
-    if (memory)
-        request->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
-}
-
 void rest_start(struct rest_call *c, struct exec_request *request,
                 void (*finish)(struct rest_call *, struct exec *))
 {
@@ -45,83 +34,9 @@ void rest_start(struct rest_call *c, struct exec_request *request,
     request->owner = c->owner;
     request->on_done = on_done;
     request->argument = c;
-    rest_set_limits(c->rest->config, c->body, request);
     c->exec = exec_start(c->rest->gate, request);
     if (!c->exec)
         rest_answer(c, 503, NULL);
-}
-
-// What is null counts as absent, here as everywhere.
-static void drop_nulls(json_t *files)
-{
-    size_t i;
-    json_t *file, *value;
-    const char *key;
-    void *next;
-    json_array_foreach (files, i, file)
-        json_object_foreach_safe (file, next, key, value)
-            if (json_is_null(value))
-                (void)json_object_del(file, key);
-}
-
-int rest_check_brought(struct gate *g, json_t *body, struct err *e)
-{
-    json_t *files = field_get(body, "files", NULL), *variables = field_get(body, "variables", NULL);
-    drop_nulls(files);
-    int r = files ? exec_check_files(g, files, e) : 0;
-    return r == 0 && variables ? exec_check_variables(variables, e) : r;
-}
-
-int rest_bring(struct rest_call *c, struct exec_request *request)
-{
-    struct err e;
-    if (rest_check_brought(c->rest->gate, c->body, &e) < 0) {
-        rest_fail_err(c, &e);
-        return -1;
-    }
-    request->files = json_incref(field_get(c->body, "files", NULL));
-    request->variables = json_incref(field_get(c->body, "variables", NULL));
-    return 0;
-}
-
-int rest_read_packages(struct gate *g, const char *owner, json_t *body, json_t **ret, struct err *e)
-{
-    json_t *name = field_get(body, "environment", NULL), *path = NULL,
-           *packages = field_get(body, "packages", NULL);
-    int r = 0;
-    if (name && strlen(json_string_value(name)) != json_string_length(name))
-        r = err_set(e, ERR_BAD_VALUE, 0, "remove it",
-                    "the name of the environment has a NUL character");
-    else if (name && packages)
-        r = err_set(e, ERR_BAD_VALUE, 0,
-                    "install the packages into the environment; then name only that",
-                    "fields 'environment' and 'packages' both say what code can import");
-    else if (name)
-        r = envs_path(g, owner, json_string_value(name), &path, e);
-    else if (packages && !(*ret = packages_set(g, packages, e)))
-        r = err_wrap(e, "field 'packages'");
-    json_decref(path);
-    return r;
-}
-
-int rest_take_packages(struct rest_call *c)
-{
-    struct err e;
-    if (rest_read_packages(c->rest->gate, c->owner, c->body, &c->packages, &e) == 0)
-        return 0;
-    rest_fail_err(c, &e);
-    return -1;
-}
-
-int rest_take_network(struct rest_call *c)
-{
-    struct err e;
-    if (network_parse(c->rest->gate, c->owner, field_get(c->body, "network", NULL), &c->network,
-                      &e) == 0)
-        return 0;
-    (void)err_wrap(&e, "field 'network'");
-    rest_fail_err(c, &e);
-    return -1;
 }
 
 // ---- answers ------------------------------------------------------------------------------------
@@ -169,15 +84,6 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
 
 // ---- POST /execute ------------------------------------------------------------------------------
 
-json_t *rest_make_argv(json_t *body)
-{
-    json_t *argv = json_pack("[s]", "<code>"), *item;
-    size_t i;
-    json_array_foreach (field_get(body, "args", NULL), i, item)
-        (void)json_array_append(argv, item);
-    return argv;
-}
-
 // A session keeps the memory that it was opened with, so asking for another amount is a mistake.
 static int check_memory(struct rest_call *c, const char *session)
 {
@@ -194,8 +100,6 @@ static int check_memory(struct rest_call *c, const char *session)
 
 static int check_session(struct rest_call *c, const char *session)
 {
-    if (!session[0])
-        return 0;
     if (!session_is_id(session) && rest_make_plan(c, session) < 0)
         return -1;
     return check_memory(c, session);
@@ -203,42 +107,18 @@ static int check_session(struct rest_call *c, const char *session)
 
 void rest_execute(struct rest_call *c)
 {
-    const struct config *config = c->rest->config;
-    json_t *code = json_object_get(c->body, "code"), *stream = field_get(c->body, "stream", NULL);
-    json_t *given = field_get(c->body, "session", "session_id");
-    const char *session = given ? json_string_value(given) : "";
+    _cleanup_(exec_request_clear) struct exec_request request = {0};
+    json_t *stream = field_get(c->body, "stream", NULL);
     struct err e;
-    if (source_check(json_string_value(code), json_string_length(code), "code",
-                     config->source_bytes, &e) < 0 ||
-        (given && strlen(session) != json_string_length(given) &&
-         err_set(&e, ERR_BAD_VALUE, 0, "remove it",
-                 "the name of the session has a NUL character"))) {
+    if (execute_read(c->rest->gate, c->owner, c->body, EXECUTE_RUN, &request, &e) < 0) {
         rest_fail_err(c, &e);
         return;
     }
-    if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || check_session(c, session) < 0)
+    bool named = request.session && request.session[0];
+    if (named && check_session(c, request.session) < 0)
         return;
-    uint64_t wall_ms = field_ms(c->body, "timeout", 0);
-    _cleanup_(exec_request_clear) struct exec_request request = {
-        .action = EXEC_RUN,
-        .code = json_string_value(code),
-        .code_length = json_string_length(code),
-        .session = session,
-        .plan = session[0] && !session_is_id(session) ? &c->plan : NULL,
-        .wall_ms = wall_ms,
-        // Who asks for more time wants to compute in it.
-        .cpu_ms = field_ms(c->body, "cpu_seconds", wall_ms > config->cpu_ms ? wall_ms : 0),
-        .policy = field_text(c->body, "policy", NULL),
-        .allowed_imports = field_get(c->body, "allowed_imports", NULL),
-        .collect = true,
-    };
-    if (rest_bring(c, &request) < 0)
-        return;
-    request.argv = rest_make_argv(c->body);
-    request.network = json_incref(c->network);
-    request.environment = field_text(c->body, "environment", NULL);
-    request.packages = json_incref(c->packages);
-    if (c->whole || (stream && json_is_false(stream))) {
+    request.plan = named && !session_is_id(request.session) ? &c->plan : NULL;
+    if (c->whole || json_is_false(stream)) {
         rest_start(c, &request, c->whole ? c->whole : finish_whole);
         return;
     }

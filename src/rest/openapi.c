@@ -345,7 +345,7 @@ static json_t *query_parameter(const struct field *f, const struct config *c)
 {
     struct field plain = *f;
     plain.required = true; // there is no null in a query
-    return parameter(f->name, "query", f->required, f->help, field_schema(&plain, c));
+    return parameter(f->name, "query", f->required, f->help, field_schema(&plain, FIELDS(NULL), c));
 }
 
 static json_t *parameters(const struct rest_route *r, const struct config *c)
@@ -389,8 +389,9 @@ static json_t *bytes_schema(void)
 
 static json_t *request_body(const struct rest_route *r, const struct config *c)
 {
-    json_t *kinds = r->body == BODY_RAW ? content("application/octet-stream", bytes_schema())
-                                        : content("application/json", fields_schema(r->fields, c));
+    json_t *kinds = r->body == BODY_RAW
+                        ? content("application/octet-stream", bytes_schema())
+                        : content("application/json", fields_schema(FIELDS(r->fields), c));
     return json_pack("{s:b, s:o}", "required", r->body == BODY_JSON, "content", kinds);
 }
 
@@ -401,9 +402,8 @@ static const char *line_of(const struct rest_route *r)
                                            {"Batch", "BatchMessage"},
                                            {"Job", "Job"},
                                            {"Environment", "Job"}};
-    bool streams = false;
-    for (const struct field *f = r->fields ? r->fields : r->query; f && f->name; f++)
-        streams |= strcmp(f->name, "stream") == 0;
+    const struct field *rows = r->fields ? r->fields : r->query;
+    bool streams = rows && field_find(FIELDS(rows), "stream");
     for (size_t i = 0; streams && i < ARRAY_LEN(lines); i++)
         if (strcmp(r->answer, lines[i][0]) == 0)
             return lines[i][1];

@@ -12,6 +12,7 @@
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "env/preload.h"
+#include "exec/execute.h"
 #include "exec/forms.h"
 #include "rest/batch.h"
 #include "rest/call.h"
@@ -19,86 +20,6 @@
 
 // ---- bodies -------------------------------------------------------------------------------------
 
-static const struct field file_fields[] = {
-    {.name = "path",
-     .type = FIELD_STRING,
-     .required = true,
-     .pattern = FORM_FILE,
-     .together = form_file_body,
-     .help =
-         "path below /mnt/data, such as data/sales.csv; folders on the way are made. At most 1024 "
-         "bytes of UTF-8, 255 for each name"},
-    {.name = "text", .type = FIELD_STRING, .help = "the content as text"},
-    {.name = "content", .type = FIELD_STRING, .same_as = "text", .help = "another name of 'text'"},
-    {.name = "encoding",
-     .type = FIELD_STRING,
-     .choices = "utf-8|text|base64",
-     .help = "how the content is written: utf-8 or text (default), or base64"},
-    {.name = "base64",
-     .type = FIELD_STRING,
-     .same_as = "text",
-     .pattern = FORM_BASE64,
-     .help = "the content as base64, instead of 'text'"},
-    {0},
-};
-
-#define SESSION_HELP                                                                               \
-    "session to use: the handle of one that is open, or a name of your choice, which is opened "   \
-    "on first "                                                                                    \
-    "use; variables and files stay between runs"
-#define FILES_HELP "files to put into /mnt/data first: path and text, or base64"
-#define VARIABLES_HELP "values to set in the code's global names first"
-#define LIMIT_FIELDS                                                                               \
-    {.name = "timeout",                                                                            \
-     .type = FIELD_NUMBER,                                                                         \
-     .bound = BOUND_WALL,                                                                          \
-     .help = "longest wall time of a run in seconds"},                                             \
-        {.name = "cpu_seconds",                                                                    \
-         .type = FIELD_NUMBER,                                                                     \
-         .bound = BOUND_CPU,                                                                       \
-         .help = "processor time in seconds, all processes together; not less than the timeout "   \
-                 "unless it is "                                                                   \
-                 "given"},                                                                         \
-    {                                                                                              \
-        .name = "memory_mb", .type = FIELD_INTEGER, .bound = BOUND_MEMORY,                         \
-        .help = "memory in MiB, files in scratch included; a session has what it was opened with"  \
-    }
-#define BRING_FIELDS                                                                               \
-    {.name = "files",                                                                              \
-     .type = FIELD_OBJECTS,                                                                        \
-     .max = EXEC_FILES_MAX,                                                                        \
-     .items = file_fields,                                                                         \
-     .help = FILES_HELP},                                                                          \
-    {                                                                                              \
-        .name = "variables", .type = FIELD_OBJECT, .max = EXEC_VARIABLES_MAX,                      \
-        .pattern = FORM_VARIABLE, .help = VARIABLES_HELP                                           \
-    }
-
-#define NETWORK_FIELD(what)                                                                        \
-    {                                                                                              \
-        .name = "network", .type = FIELD_NETWORK,                                                  \
-        .help = what " may reach: \"off\", a list of hosts such as [\"api.example.org:443\"], or " \
-                     "{\"allow\": [...], \"deny\": [...]}; never more than the key may, which is " \
-                     "what counts when it is left out"                                             \
-    }
-
-#define POLICY_FIELDS                                                                              \
-    {.name = "policy",                                                                             \
-     .type = FIELD_STRING,                                                                         \
-     .choices = "open|guarded|restricted",                                                         \
-     .help = "what the code is told about imports and more: open, guarded, restricted; never "     \
-             "wider than the server's; advice on top of the isolation"},                           \
-    {                                                                                              \
-        .name = "allowed_imports", .type = FIELD_STRINGS, .max = CODE_IMPORTS_MAX,                 \
-        .pattern = FORM_IMPORT, .together = form_open_imports,                                     \
-        .help = "the only modules that the code may import; never more than the server's policy "  \
-                "allows"                                                                           \
-    }
-
-#define PACKAGES_FIELD(what)                                                                       \
-    {                                                                                              \
-        .name = "packages", .type = FIELD_REQUIREMENTS, .excludes = "environment", .help = what    \
-    }
 #define INSTALL_FIELDS                                                                             \
     {.name = "constraints",                                                                        \
      .type = FIELD_REQUIREMENTS,                                                                   \
@@ -130,7 +51,10 @@ static const struct field environment_fields[] = {
      .max = 32,
      .pattern = FORM_PYTHON,
      .help = "version of the interpreter, such as 3.12; it must be the server's"},
-    PACKAGES_FIELD("what to install at once: \"pandas matplotlib>=3\", or a list"),
+    {.name = "packages",
+     .type = FIELD_REQUIREMENTS,
+     .excludes = "environment",
+     .help = "what to install at once: \"pandas matplotlib>=3\", or a list"},
     {.name = "lock",
      .type = FIELD_STRING,
      .min = 1,
@@ -204,83 +128,24 @@ static const struct field validate_fields[] = {
      .type = FIELD_STRING,
      .required = true,
      .bound = BOUND_SOURCE,
-     .help = "Python source to look at; nothing of it is executed"},
-    POLICY_FIELDS,
-    {.name = "lint", .type = FIELD_BOOLEAN, .help = "also ask ruff, where it is installed"},
+     .help = "Python source to check; it is not executed"},
+    {.table = execute_rows, .on = EXECUTE_CHECK},
+    {.name = "lint", .type = FIELD_BOOLEAN, .help = "also run ruff, where it is installed"},
     {0},
 };
 
 static const struct field execute_fields[] = {
-    {.name = "code",
-     .type = FIELD_STRING,
-     .required = true,
-     .bound = BOUND_SOURCE,
-     .pattern = FORM_NO_NUL,
-     .help = "Python source to run; the value of its last expression is the result"},
-    {.name = "session",
-     .type = FIELD_STRING,
-     .max = SESSION_NAME_CHARACTERS,
-     .pattern = FORM_SESSION,
-     .help = SESSION_HELP},
-    {.name = "session_id",
-     .type = FIELD_STRING,
-     .max = SESSION_NAME_CHARACTERS,
-     .pattern = FORM_SESSION,
-     .same_as = "session",
-     .help = "another name of 'session'"},
-    {.name = "stream",
-     .type = FIELD_BOOLEAN,
-     .help = "true (default): NDJSON, a line as soon as there is one; false: one JSON object at "
-             "the end"},
-    LIMIT_FIELDS,
-    BRING_FIELDS,
-    {.name = "args",
-     .type = FIELD_STRINGS,
-     .max = 256,
-     .help = "arguments for the code: sys.argv[1:]"},
-    {.name = "environment",
-     .type = FIELD_STRING,
-     .min = 1,
-     .max = ENV_NAME_MAX,
-     .pattern = FORM_ENV,
-     .help = "environment of packages; without it 'base': what the interpreter has and what you "
-             "installed there; a session has what it was opened with"},
-    PACKAGES_FIELD("packages that the code needs: the environment for exactly this set is made the "
-                   "first time and found again later; instead of 'environment'"),
-    NETWORK_FIELD("what the code"),
-    POLICY_FIELDS,
+    {.table = execute_rows, .on = EXECUTE_RUN},
     {0},
 };
-
-// Of an item of a batch, and of all of them.
-#define BATCH_FIELDS                                                                               \
-    LIMIT_FIELDS, BRING_FIELDS,                                                                    \
-        {.name = "args",                                                                           \
-         .type = FIELD_STRINGS,                                                                    \
-         .max = 256,                                                                               \
-         .help = "arguments for the code: sys.argv[1:]"},                                          \
-        {.name = "environment",                                                                    \
-         .type = FIELD_STRING,                                                                     \
-         .min = 1,                                                                                 \
-         .max = ENV_NAME_MAX,                                                                      \
-         .pattern = FORM_ENV,                                                                      \
-         .help = "environment of packages; without it 'base'"},                                    \
-        PACKAGES_FIELD("packages that the code needs; instead of 'environment'"),                  \
-        NETWORK_FIELD("what the code"), POLICY_FIELDS
 
 static const struct field batch_item_fields[] = {
     {.name = "id",
      .type = FIELD_STRING,
      .max = BATCH_ID_MAX,
      .pattern = FORM_NO_NUL,
-     .help = "a name of your choice, which the result has too; no two items have the same"},
-    {.name = "code",
-     .type = FIELD_STRING,
-     .required = true,
-     .bound = BOUND_SOURCE,
-     .pattern = FORM_NO_NUL,
-     .help = "Python source to run in a fresh box"},
-    BATCH_FIELDS,
+     .help = "a name of your choice, repeated in the result; no two items have the same"},
+    {.table = execute_rows, .on = EXECUTE_ITEM | EXECUTE_BATCH},
     {0},
 };
 
@@ -304,7 +169,7 @@ static const struct field batch_fields[] = {
     {.name = "stream",
      .type = FIELD_BOOLEAN,
      .help = "true (default): NDJSON, a line for each result; false: one JSON object"},
-    BATCH_FIELDS,
+    {.table = execute_rows, .on = EXECUTE_BATCH},
     {0},
 };
 
@@ -320,13 +185,6 @@ static const struct field session_fields[] = {
      .pattern = FORM_SESSION_NAME,
      .same_as = "name",
      .help = "another name of 'name'"},
-    {.name = "environment",
-     .type = FIELD_STRING,
-     .min = 1,
-     .max = ENV_NAME_MAX,
-     .pattern = FORM_ENV,
-     .help = "environment of packages; without it 'base': what the interpreter has and what you "
-             "installed there"},
     {.name = "idle_timeout",
      .type = FIELD_NUMBER,
      .bound = BOUND_IDLE,
@@ -335,9 +193,7 @@ static const struct field session_fields[] = {
     {.name = "checkpoint",
      .type = FIELD_BOOLEAN,
      .help = "keep a checkpoint before every run, for undo"},
-    LIMIT_FIELDS,
-    BRING_FIELDS,
-    NETWORK_FIELD("what code in it, for its whole life,"),
+    {.table = execute_rows, .on = EXECUTE_SESSION},
     {0},
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "exec/execute.h"
 #include "rest/call.h"
 #include "rest/execute.h"
 
@@ -127,33 +128,32 @@ static void fill(struct rest_call *c, struct session *s)
 {
     struct exec_request request = {.action = EXEC_RUN, .code = "", .session = c->id};
     snprintf(c->id, sizeof c->id, "%s", s->id);
-    if (rest_bring(c, &request) == 0)
-        rest_start(c, &request, finish_filling);
+    request.files = json_incref(field_get(c->body, "files", NULL)); // checked before it was opened
+    request.variables = json_incref(field_get(c->body, "variables", NULL));
+    rest_start(c, &request, finish_filling);
 }
 
 void rest_post_session(struct rest_call *c)
 {
     json_t *name = field_get(c->body, "name", "session_id");
-    _cleanup_(exec_request_clear) struct exec_request checked = {0};
-    if (name && strlen(json_string_value(name)) != json_string_length(name)) {
-        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "remove it",
-                  "the name of the session has a NUL character");
+    _cleanup_(exec_request_clear) struct exec_request asked = {0};
+    struct session_plan *plan = &c->plan;
+    struct err e;
+    if (execute_read(c->rest->gate, c->owner, c->body, EXECUTE_SESSION, &asked, &e) < 0) {
+        rest_fail_err(c, &e);
         return;
     }
-    const char *text = name && json_string_length(name) ? json_string_value(name) : NULL;
-    if (rest_take_network(c) < 0 || rest_take_packages(c) < 0 || rest_make_plan(c, text) < 0 ||
-        rest_bring(c, &checked) < 0)
+    c->network = TAKE_PTR(asked.network);
+    if (rest_make_plan(c, name && json_string_length(name) ? json_string_value(name) : NULL) < 0)
         return;
-    bool brings = json_array_size(checked.files) || json_object_size(checked.variables);
-    struct session_plan *plan = &c->plan;
-    plan->wall_ms = field_ms(c->body, "timeout", plan->wall_ms);
-    plan->cpu_ms = field_ms(c->body, "cpu_seconds",
-                            plan->wall_ms > plan->cpu_ms ? plan->wall_ms : plan->cpu_ms);
+    plan->wall_ms = asked.wall_ms ? asked.wall_ms : plan->wall_ms;
+    plan->cpu_ms = plan->wall_ms > plan->cpu_ms ? plan->wall_ms : plan->cpu_ms;
+    plan->cpu_ms = asked.cpu_ms ? asked.cpu_ms : plan->cpu_ms;
     plan->idle_ms = field_ms(c->body, "idle_timeout", plan->idle_ms);
-    if (field_text(c->body, "environment", NULL))
-        snprintf(plan->environment, sizeof plan->environment, "%s",
-                 field_text(c->body, "environment", NULL));
+    if (asked.environment)
+        snprintf(plan->environment, sizeof plan->environment, "%s", asked.environment);
     plan->checkpoint = json_is_true(field_get(c->body, "checkpoint", NULL));
+    bool brings = json_array_size(asked.files) || json_object_size(asked.variables);
     rest_open_session(c, brings ? fill : show);
 }
 

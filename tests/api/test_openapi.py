@@ -73,6 +73,36 @@ def test_it_is_complete(document, tools):
     assert document["security"] == [{"bearer": []}, {"key": []}]
 
 
+def bounds(schema):
+    words = [str(schema["default"]) + " by default"] if "default" in schema else []
+    if "minimum" in schema:
+        words.append(f"{schema['minimum']} to {schema['maximum']}")
+    for most, unit in ("maxLength", "characters"), ("maxItems", "items"), ("maxProperties", "names"):
+        if most in schema:
+            words.append(f"at most {schema[most]} {unit}")
+    return f" ({', '.join(words)})" if words else ""
+
+
+def test_the_table_in_the_docs(document, tools):
+    """docs/rest.md says of each field what the table of src/exec/execute.c says."""
+    schema = document["paths"]["/api/v1/execute"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    rows = {}
+    for name, field in schema["properties"].items():
+        if other := re.fullmatch(r"another name of '(\w+)'", field["description"]):
+            rows[other[1]][0] += f" or `{name}`"
+            continue
+        text = field["description"].replace("|", "\\|") + bounds(field)
+        rows[name] = [f"`{name}`", ("required: " if name in schema["required"] else "") + text]
+    table = "| field | |\n|---|---|\n" + "".join(f"| {name} | {text} |\n" for name, text in rows.values())
+    page = tools.top / "docs/rest.md"
+    begin, rest = page.read_text().split("pytest tests/api/test_openapi.py -k docs -->\n")
+    told, end = rest.split("<!-- /execute -->", 1)
+    if os.environ.get("UPDATE"):
+        page.write_text(f"{begin}pytest tests/api/test_openapi.py -k docs -->\n{table}<!-- /execute -->{end}")
+    else:
+        assert told == table, "run this test with UPDATE=1"
+
+
 def test_without_keys_there_is_no_security(program):
     with open_cli(program) as cli:
         assert serve(cli).get("/openapi.json").json["security"] == []

@@ -29,7 +29,7 @@ static void check_body(const struct field *fields, const uint8_t *data, size_t s
     json_t *body =
         json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     struct err e = {0};
-    if (body && fields && fields_check(fields, &config, body, &e) < 0) {
+    if (body && fields && fields_check(FIELDS(fields), &config, body, &e) < 0) {
         assert(e.message[0]);
         check_text(e.message, sizeof e.message);
         check_text(e.hint, sizeof e.hint);

@@ -42,7 +42,7 @@ static void check(const char *operation, const char *text, const char *words, co
     struct err e = {0};
     json_t *body = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     assert_non_null(body);
-    int r = fields_check(fields_of(operation), &config, body, &e);
+    int r = fields_check(FIELDS(fields_of(operation)), &config, body, &e);
     if (!words) {
         if (r < 0)
             fail_msg("%s: %s", text, e.message);
@@ -274,7 +274,9 @@ static void test_the_document_is_the_tables(void **state)
             "schema");
         assert_int_equal(schema != NULL, r->fields != NULL);
         size_t count = 0;
-        for (const struct field *f = r->fields; f && f->name; f++, count++)
+        const struct field *f;
+        struct field_walk w = FIELD_WALK(FIELDS(r->fields));
+        for (; r->fields && (f = field_next(&w)); count++)
             assert_non_null(json_object_get(json_object_get(schema, "properties"), f->name));
         assert_int_equal(json_object_size(json_object_get(schema, "properties")), count);
     }
@@ -288,7 +290,7 @@ static void test_the_document_has_the_bounds_in_force(void **state)
     config.timeout_max_ms = 90000;
     config.wall_ms = 20500;
     json_t *document = openapi_json(rest_routes, &config, "");
-    json_t *schema = fields_schema(fields_of("execute"), &config);
+    json_t *schema = fields_schema(FIELDS(fields_of("execute")), &config);
     json_t *timeout = json_object_get(json_object_get(schema, "properties"), "timeout");
     assert_int_equal(json_integer_value(json_object_get(timeout, "maximum")), 90);
     assert_true(json_real_value(json_object_get(timeout, "default")) == 20.5);
