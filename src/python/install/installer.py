@@ -21,7 +21,7 @@ import resolver
 import tags
 from failure import Failure, clean
 from given_lock import check as check_lock, read as read_lock
-from requirement import NAME, normal, parse_all, split      # split: for callers
+from requirement import NAME, normal, parse_all
 from wheel import Wheel
 from workers import Task, Workers
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""requirement: what somebody wants installed, read strictly as PEP 508 has it.
+"""requirement: reads one requirement, strictly as PEP 508 defines it: the only such parser in a box.
 
-In the user process of an installing box, before any resolver sees a word of it. SECURITY: pip and uv read
+In the user process of an installing box, before any resolver sees the text. SECURITY: pip and uv read
 options, paths, other files and environment variables out of requirement files. So a requirement is taken
-apart here, and what goes on is written anew from its parts: a name, extras, versions, a marker, and a URL
-only where that was allowed. Whatever does not fit is refused with the reason.
+apart here and written anew from its parts: a name, extras, versions, a marker, and a URL only where URLs are
+allowed. Everything else is refused with the reason.
+
+The package `packaging` would not do: with uv an interpreter needs no pip, and so may have no copy of it, and
+copies in older pips accept versions and specifiers that are not in the standards.
 """
 
 import re
 
 from failure import Failure, clean
-from version import OPERATORS, Version
+from version import OPERATORS, check_clause
 
 LENGTH_MAX = 400            # characters of one requirement
 COUNT_MAX = 100             # requirements of one request
@@ -34,8 +37,8 @@ def normal(name):
 
 
 class Requirement:
-    def __init__(self, text, name, extras, clauses, url, marker):
-        self.text, self.name, self.key = text, name, normal(name)
+    def __init__(self, name, extras, clauses, url, marker):
+        self.name, self.key = name, normal(name)
         self.extras, self.clauses, self.url, self.marker = extras, clauses, url, marker
 
     def __str__(self):
@@ -123,9 +126,7 @@ class Reader:
         found = self.take(WANTED)
         wanted = found.group() if found else ""
         try:
-            Version(wanted[:-2] if wanted.endswith(".*") and operator in ("==", "!=") else wanted)
-            if operator == "~=" and "." not in wanted:
-                raise ValueError
+            check_clause(operator, wanted)
         except ValueError:
             self.fail(f"{operator}{wanted or self.rest()} does not name a version")
         return operator, wanted
@@ -141,12 +142,7 @@ class Reader:
             found.append(clause)
             if len(found) > CLAUSES_MAX:
                 self.fail(f"more than {CLAUSES_MAX} versions")
-            at = self.at
             if not self.sign(","):
-                break
-            # "numpy>=1, pandas": the comma separates two requirements.
-            if not inside and not self.text.startswith(OPERATORS, self.at):
-                self.at = at
                 break
         if inside and not self.sign(")"):
             self.fail(f"')' is missing at {self.rest()!r}")
@@ -204,39 +200,38 @@ class Reader:
     # ---- The whole ------------------------------------------------------------------------------
 
     def one(self):
-        begin = self.at
         name, extras = self.name(), self.extras()
         if self.sign("@"):
             url, clauses = self.url(), []
         else:
             url, clauses = None, self.clauses()
         marker = self.marker() if self.sign(";") else None
-        return Requirement(self.text[begin:self.at].strip(), name, extras, clauses, url, marker)
+        return Requirement(name, extras, clauses, url, marker)
 
 
-def look_over(text, most):
-    """What no requirement can have in it, each with its reason."""
+def look_over(text):
+    """Refuses what no requirement can contain, with the reason."""
     if type(text) is not str:
         raise Failure("bad_requirement", "a requirement is a string", clean(repr(text), 100))
     reader = Reader(text, False)
-    if len(text) > most:
+    if len(text) > LENGTH_MAX:
         raise Failure("bad_requirement", f"a requirement of {len(text)} characters is too long: at most "
-                      f"{most}", clean(text[:60], 60))
+                      f"{LENGTH_MAX}", clean(text[:60], 60))
     for sign, what in (("\n", "a line break"), ("\r", "a line break"), ("\0", "a NUL character"),
                        ("\\", "a backslash"), ("$", "'$'"), ("`", "'`'"), ("|", "'|'"),
                        ("&", None if "@" in text else "'&'")):
         if what and sign in text:
-            reader.fail(f"it has {what} in it", "give several requirements as a list, or with spaces")
+            reader.fail(f"it contains {what}", "give several requirements as a list")
     if not text.isascii() or not text.isprintable():
-        reader.fail("it has other characters than printable ASCII in it",
-                    "names of packages are made of A-Z a-z 0-9 . _ -")
+        reader.fail("it contains characters other than printable ASCII",
+                    "package names consist of A-Z a-z 0-9 . _ -")
     if not text.strip():
         reader.fail("it is empty")
 
 
 def parse(text, allow_urls=False):
     """One requirement; raises Failure."""
-    look_over(text, LENGTH_MAX)
+    look_over(text)
     reader = Reader(text, allow_urls)
     reader.spaces()
     requirement = reader.one()
@@ -246,28 +241,7 @@ def parse(text, allow_urls=False):
     return requirement
 
 
-def split(text, allow_urls=False):
-    """'pandas matplotlib>=3, "requests >= 2.28"' as a list of requirements, each a text of its own."""
-    look_over(text, LENGTH_MAX * COUNT_MAX)
-    reader, found = Reader(text, allow_urls), []
-    reader.spaces()
-    while reader.at < len(text):
-        one = reader.one()
-        if len(one.text) > LENGTH_MAX:
-            reader.fail(f"a part of it is longer than {LENGTH_MAX} characters")
-        found.append(one.text)
-        reader.sign(",")
-        # Else "a b; c" would be read as something that nobody meant, or two words as one.
-        if reader.at < len(text) and text[reader.at - 1] not in " ,":
-            reader.fail(f"{reader.rest()!r} is left over")
-        if len(found) > COUNT_MAX:
-            reader.fail(f"more than {COUNT_MAX} requirements")
-    return found
-
-
 def parse_all(texts, allow_urls=False):
-    if type(texts) is str:
-        texts = split(texts, allow_urls)
     if type(texts) is not list:
         raise Failure("bad_requirement", "requirements are a list of strings")
     if len(texts) > COUNT_MAX:

@@ -81,19 +81,24 @@ def admits(operator, wanted, version):
 
 
 def fits(clauses, version):
-    """clauses: [(operator, version text)]. Early releases count: see Requirement.choose()."""
+    """clauses: [(operator, version text)]. Pre-releases count like any other version."""
     return all(admits(operator, wanted, version) for operator, wanted in clauses)
+
+
+def check_clause(operator, wanted):
+    """Raises ValueError where the two are no specifier."""
+    Version(wanted[:-2] if wanted.endswith(".*") and operator in ("==", "!=") else wanted)
+    if operator == "~=" and "." not in wanted:
+        raise ValueError(f"'~=' needs a version of two parts or more, not {wanted!r}")
 
 
 def read_clauses(text):
     """'>=3.9,!=3.9.1' as clauses, for fits(); raises ValueError."""
     clauses = []
     for piece in filter(None, (piece.strip() for piece in text.split(","))):
-        operator = next((sign for sign in OPERATORS if piece.startswith(sign)), None)
-        if operator is None:
+        operator = next((sign for sign in OPERATORS if piece.startswith(sign)), "")
+        clauses.append((operator, piece[len(operator):].strip()))
+        check_clause(*clauses[-1])
+        if not operator:
             raise ValueError(f"{piece!r} begins with no operator")
-        wanted = piece[len(operator):].strip()
-        if operator != "===":
-            Version(wanted[:-2] if wanted.endswith(".*") and operator in ("==", "!=") else wanted)
-        clauses.append((operator, wanted))
     return clauses
