@@ -19,7 +19,7 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
     const struct exec_request *q = &x->request;
     json_t *o = json_object();
     int failed = json_object_set_new(o, "mode", json_string("session")) |
-                 json_object_set_new(o, "branch", json_integer(s->fork_number)) |
+                 json_object_set_new(o, "fork", json_integer(s->fork_number)) |
                  json_object_set_new(o, "checkpoints_max",
                                      json_integer(x->gate->facts->config->checkpoints));
     // So that a checkpoint need not look for what those before it have for themselves.
@@ -31,7 +31,7 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
     else if (s->plan.checkpoint)
         failed |= json_object_set_new(o, "checkpoint", json_true());
     if (q->action == EXEC_FORK)
-        failed |= json_object_set_new(o, "new_branch", json_integer(m->fork_number));
+        failed |= json_object_set_new(o, "new_fork", json_integer(m->fork_number));
     else if (q->checkpoint)
         failed |= json_object_set_new(o, "name", json_string(q->checkpoint));
     if (q->fresh)

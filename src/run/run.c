@@ -383,7 +383,7 @@ static void prepare(struct run *r)
 bool run_select(struct run *r)
 {
     char meta[80];
-    snprintf(meta, sizeof meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
+    snprintf(meta, sizeof meta, "{\"mode\":\"session\",\"op\":\"select\",\"fork\":%u}",
              session_of(r)->fork_number(r->request.session));
     struct frame_run head = {.meta_length = (uint32_t)strlen(meta)};
     struct frame_piece pieces[] = {{&head, sizeof head}, {meta, head.meta_length}};

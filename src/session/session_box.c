@@ -372,7 +372,7 @@ void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
         if (other->state != SESSION_ENDING)
             break;
     if (!other ||
-        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"branch\":%u}", fork_number) < 0)
+        asprintf(&meta, "{\"mode\":\"session\",\"op\":\"drop\",\"fork\":%u}", fork_number) < 0)
         return;
     struct run_request request = {.code = "",
                                   .meta = meta,
@@ -458,7 +458,7 @@ struct session_visit *session_visit(struct session *s,
     if (v) {
         v->then = then;
         v->argument = argument;
-        snprintf(v->meta, sizeof v->meta, "{\"mode\":\"session\",\"op\":\"select\",\"branch\":%u}",
+        snprintf(v->meta, sizeof v->meta, "{\"mode\":\"session\",\"op\":\"select\",\"fork\":%u}",
                  s->fork_number);
         struct run_request request = {.code = "",
                                       .meta = v->meta,

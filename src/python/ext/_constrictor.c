@@ -4,22 +4,23 @@
 // one binary).  Loaded in the zygote; its functions receive() and send() are used in boxes.
 //
 //   ready(report)        zygote: tell the keeper that the interpreter is warm
-//   serve(on_child, rehearsals, single)  zygote: make boxes until the keeper goes; in a box: call
-//   on_child().
-//                        With rehearsals of a run, () or two (for boxes made ahead of demand and
-//                        behind it), boxes are made from an image (box/image.h) and with the pages
-//                        that they will need (box/warm.h)
+//   serve(on_child, rehearsals, single)  zygote: make boxes until the keeper closes the link; in a
+//                        box: call on_child().  `rehearsals` is () or two functions that rehearse a
+//                        run, for boxes made ahead of demand and on demand: boxes are then forked
+//                        from an image (box/image.h), with the pages that a run writes to
+//                        (box/warm.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
-//   bind_plain(kit), rehearse_plain([source])  zygote: python/ext/plain.h
+//   bind_plain(bindings), rehearse_plain([source])  zygote: python/ext/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
-//   public(names, values)  box: the keys of a dictionary that do not begin with "_", but for those
-//   of
-//                        the values in a tuple
-// and for undo.py, in a box, box/branch.h with the hooks around a fork that os.fork() calls:
+//   public(names, values)  box: the keys of a dictionary that do not begin with "_", without those
+//                        whose value is in a tuple
+// for undo.py, in a box: box/branch.h, with the hooks that os.fork() calls around a fork:
 //   begin()              move out of the memory that is shared with init
-//   park(branch, serial, kind, keep)  keep a copy asleep -> its slot; in the copy, woken: a tuple
-//   reserve(branch, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
-//   board([bytes])       notes that are not undone
+//   park(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, when it is
+//   woken:
+//                        a tuple
+//   reserve(fork, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
+//   board([bytes])       notes that an undo does not touch
 //   limits()             (memory in bytes, processes)
 // and for network.py, in the zygote or later:
 //   replacement(name, doc, function, owner)  python/ext/replacement.h
@@ -66,9 +67,8 @@ static PyObject *py_ready(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-// What CPython does around a fork is for other threads' sake: it makes its locks anew and calls the
-// modules' hooks.  A zygote has no other thread, unless a preload started one; without all that a
-// box copies 40 pages less.
+// CPython's work around a fork (new locks, hooks of modules) protects other threads.  A zygote has
+// none, unless a preload started one; without that work a box copies 40 pages less.
 static bool is_alone(void)
 {
     uint64_t threads = 0;
@@ -80,9 +80,8 @@ static void nothing(void)
 {
 }
 
-// glibc keeps small free pieces apart and joins them when somebody asks for a large one, as the
-// compiler does: every box would write to a dozen pages for it.  Setting what is set already joins
-// them here.
+// glibc keeps small free chunks apart until a large request comes, as from the compiler: then every
+// box would write to a dozen pages to join them.  Setting the default value again joins them here.
 static void tidy_heap(void)
 {
 #ifdef M_MXFAST
@@ -109,10 +108,10 @@ static void learn(PyObject *rehearsal, bool hurry)
         warm_take(hurry);
 }
 
-// From here on this process does nothing in Python, which would make pages its own that every box
-// copies: its memory becomes the image, and what runs do with that is tried out in children. Only
-// without other threads, which may be writing to what is moved, or give back what was learned.
-// Without all this boxes are as safe, and dearer to make.
+// From here on this process runs no Python, which would dirty pages that every box then copies: its
+// memory becomes the image, and children rehearse what runs do with it.  Only without other
+// threads, which could write to memory while it is moved.  Without an image boxes are as safe, but
+// slower.
 static int prepare(PyObject *rehearsals)
 {
     const struct image_area *areas;
@@ -124,7 +123,7 @@ static int prepare(PyObject *rehearsals)
     if (shared < 0)
         return shared;
     for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++)
-        learn(PyTuple_GetItem(rehearsals, i), i > 0); // where there is no /proc nothing is learned
+        learn(PyTuple_GetItem(rehearsals, i), i > 0); // learns nothing where there is no /proc
     warm_end();
     return image_renew(); // with what the fork and the reports wrote
 }
@@ -171,9 +170,8 @@ static PyObject *py_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-// The life of a box's user process.  What on_child() returns: True when the last answer is out.
-// Its first run is most often its only one and most often plain: then nothing of the runner is
-// needed.
+// The life of a box's user process.  Returns what on_child() returns: True when the last answer is
+// sent.  The first run is most often the only one and most often plain: then C does all of it.
 static PyObject *live(PyObject *on_child)
 {
     enum { RESULT = 1 }; // runner.RESULT
@@ -224,16 +222,16 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     PyObject *done = live(on_child);
     if (!done)
         PyErr_Print();
-    // After its answer a box is killed.  To end before that would wake the init and the gate once
-    // more, to hear what they know.
+    // The keeper kills a box after its answer.  Exiting first would only wake init and the gate
+    // once more.
     while (done == Py_True)
         (void)pause();
-    // No interpreter shutdown: the runner has done what the end of a script does.
+    // No interpreter shutdown: the runner has already done what the end of a script does.
     _exit(done ? 0 : 1);
 }
 
-// Looked at after every run of a session, which has a hundred names of its own like _3: in Python
-// they would take longer than all else that is done about variables.
+// Called after every run of a session, which may have a hundred names such as _3: in Python this
+// would take longer than everything else about variables.
 static bool is_public(PyObject *key, PyObject *value, PyObject *hidden)
 {
     if (!PyUnicode_CheckExact(key) ||
@@ -275,8 +273,8 @@ static PyObject *py_begin(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-// (why, status, branch that was active before, whether an answer is awaited, whether nothing is
-// left of it).
+// (why, status, fork that was active before, whether a run waits for an answer, whether nothing is
+// left of that fork).
 static PyObject *woken(const struct branch_wake *w)
 {
     return Py_BuildValue("iiIii", (int)w->why, w->status, (unsigned)w->branch, w->asked,
@@ -285,15 +283,15 @@ static PyObject *woken(const struct branch_wake *w)
 
 static PyObject *py_park(PyObject *self, PyObject *args)
 {
-    unsigned branch, serial, kind;
+    unsigned fork_number, serial, kind;
     int keep;
     struct branch_wake wake;
     (void)self;
-    if (!PyArg_ParseTuple(args, "IIIp", &branch, &serial, &kind, &keep))
+    if (!PyArg_ParseTuple(args, "IIIp", &fork_number, &serial, &kind, &keep))
         return NULL;
     // The hooks of the copy are called when it wakes: most never do, and calling them copies pages.
     PyOS_BeforeFork();
-    int r = branch_park(branch, serial, (enum branch_kind)kind, keep, &wake);
+    int r = branch_park(fork_number, serial, (enum branch_kind)kind, keep, &wake);
     if (r == BRANCH_WOKEN) {
         PyOS_AfterFork_Child();
         return woken(&wake);
@@ -304,11 +302,11 @@ static PyObject *py_park(PyObject *self, PyObject *args)
 
 static PyObject *py_reserve(PyObject *self, PyObject *args)
 {
-    unsigned branch, serial;
+    unsigned fork_number, serial;
     (void)self;
-    if (!PyArg_ParseTuple(args, "II", &branch, &serial))
+    if (!PyArg_ParseTuple(args, "II", &fork_number, &serial))
         return NULL;
-    int r = branch_reserve(branch, serial);
+    int r = branch_reserve(fork_number, serial);
     return r < 0 ? fail(r) : PyLong_FromLong(r);
 }
 
@@ -373,8 +371,8 @@ static PyObject *py_limits(PyObject *self, PyObject *args)
                          (unsigned)branch_process_limit());
 }
 
-// A package's own C code may have printed; what is still in its buffers would be the next run's
-// output.
+// C code of a package may have printed: what stays in its buffers would become output of the next
+// run.
 static PyObject *py_flush_all(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -389,22 +387,23 @@ static PyMethodDef methods[] = {
      "serve(on_child, rehearsals[, single]): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
-    {"bind_plain", py_bind_plain, METH_O, "bind_plain(kit): runs can be done in C"},
+    {"bind_plain", py_bind_plain, METH_O, "bind_plain(bindings): let C do plain runs"},
     {"rehearse_plain", py_rehearse_plain, METH_VARARGS,
-     "rehearse_plain([source]): one of them, for practice"},
-    {"public", py_public, METH_VARARGS, "public(names, values): those that are no secret"},
+     "rehearse_plain([source]): do one in a rehearsal"},
+    {"public", py_public, METH_VARARGS, "public(names, values): names without a leading _"},
     {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
-    {"park", py_park, METH_VARARGS, "park(branch, serial, kind, keep): keep a copy asleep"},
-    {"reserve", py_reserve, METH_VARARGS, "reserve(branch, serial): a slot to sleep in"},
-    {"give_way", py_give_way, METH_VARARGS, "give_way(slot, why, own): wake another, sleep or end"},
+    {"park", py_park, METH_VARARGS, "park(fork, serial, kind, keep): keep a sleeping copy"},
+    {"reserve", py_reserve, METH_VARARGS, "reserve(fork, serial): a slot to sleep in"},
+    {"give_way", py_give_way, METH_VARARGS,
+     "give_way(slot, why, own): wake another copy, sleep or end"},
     {"drop", py_drop, METH_VARARGS, "drop(slot): end a copy"},
-    {"alive", py_alive, METH_VARARGS, "alive(slot): is somebody there?"},
-    {"settled", py_settled, METH_NOARGS, "settled(): after being woken, all is well"},
+    {"alive", py_alive, METH_VARARGS, "alive(slot): does the copy still exist?"},
+    {"settled", py_settled, METH_NOARGS, "settled(): the woken copy is complete"},
     {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
     {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},
-    {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): what C code has printed goes out"},
+    {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): flush the streams of the C library"},
     {"replacement", py_replacement, METH_VARARGS,
-     "replacement(name, doc, function, owner): what looks like a function of C and calls this one"},
+     "replacement(name, doc, function, owner): a C function that calls a Python one"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,7 +12,7 @@
 
 #include "base/maps.h"
 
-enum { ARENAS_MAX = 1024 }; // 256 MiB at least; those beyond are not known
+enum { ARENAS_MAX = 1024 }; // 256 MiB at least; further ones are not recorded
 
 // PyObjectArenaAllocator.
 struct allocator {
@@ -62,7 +62,7 @@ void arenas_watch(void)
     watching = true;
 }
 
-// The head of a pool, which begins with a page; the same since 3.9 but for the size of a pool.
+// The head of a pool, at the start of a page; the same since 3.9 except for the size of a pool.
 struct pool {
     uint64_t used;
     uintptr_t free_block, next, previous;
@@ -82,7 +82,7 @@ static bool is_pool(uintptr_t at)
            (!p->free_block || (p->free_block >= at + sizeof *p && p->free_block < at + POOL));
 }
 
-// Looking at memory that nobody has used yet makes it used: entries for each fork to copy.
+// Reading memory that was never used maps it, and every fork then copies the entries.
 static bool is_used(uintptr_t at)
 {
     unsigned char there = 0;
@@ -124,7 +124,8 @@ size_t arenas_known(const struct image_area **areas)
         return 0;
     find("PyObject_GetArenaAllocator")(&now);
     if (now.alloc != take)
-        return 0; // a preload has put another on top of ours: it may do with arenas what it likes
+        return 0; // a preload put its own allocator on top of ours, and may use arenas in its own
+                  // way
     find("PyObject_SetArenaAllocator")(&before);
     watching = false;
     find_early();

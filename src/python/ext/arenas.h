@@ -8,12 +8,11 @@
 
 #include "box/image.h"
 
-// From now on: notes each arena that the interpreter takes.  Where it has no such hook, none are
-// known.
+// Records each arena that the interpreter takes from now on; none where it has no such hook.
 void arenas_watch(void);
 
-// Ends that, so that boxes do not pay for it.  The areas that are there now; they stay the
-// callee's.
+// Stops recording, so that boxes do not pay for it.  Sets *areas to the areas that exist now, which
+// the callee owns, and returns their number.
 size_t arenas_known(const struct image_area **areas);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LARGE = 4 << 20, DOMAIN_RAW = 0 }; // all that is large comes from there
+enum { LARGE = 4 << 20, DOMAIN_RAW = 0 }; // large objects come from this domain
 
 // PyMemAllocatorEx.
 struct allocator {
@@ -27,7 +27,7 @@ typedef void (*access_fn)(int domain, struct allocator *allocator);
 
 static struct allocator before;
 
-// Before any of it is touched: pages that are there already stay small.
+// Called before the memory is touched: pages that exist stay small.
 static void *advise(void *p, size_t size)
 {
     if (!p || size < LARGE)
@@ -44,7 +44,7 @@ static void *take(void *context, size_t size)
     return advise(before.malloc(context, size), size);
 }
 
-// Zeroes are left alone: who asks for many of them often writes to few.
+// Zeroed memory stays in small pages: often only a few of them are written to.
 static void *take_zeroes(void *context, size_t count, size_t size)
 {
     return before.calloc(context, count, size);

@@ -6,8 +6,8 @@
 #ifndef CONSTRICTOR_PYTHON_LARGE_H
 #define CONSTRICTOR_PYTHON_LARGE_H
 
-// From now on: asks for huge pages for each large piece of memory that CPython takes.  Does nothing
-// where the interpreter has no such hook, and when it was called before.
+// Asks for huge pages for each large allocation of CPython from now on.  Does nothing where the
+// interpreter has no such hook, or after the first call.
 void large_begin(void);
 
 #endif

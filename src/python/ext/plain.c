@@ -7,17 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
-// What runner.kit() has, by the same names.
-#define KIT_MAP(X)                                                                                 \
+// What runner.plain_bindings() returns, by the same names.
+#define BINDING_MAP(X)                                                                             \
     X(BOX, "box")                   /* vars(Box) */                                                \
     X(MODULES, "modules")           /* sys.modules */                                              \
     X(SYS, "sys")                   /* vars(sys) */                                                \
     X(SOURCES, "sources")           /* Box.sources */                                              \
     X(STREAMS, "streams")           /* stdout and stderr as user code finds them */                \
-    X(RENEWALS, "renewals")         /* what every box has to call: seeds */                        \
-    X(THREAD_EXITS, "thread_exits") /* threading's own list of functions for the end */            \
+    X(RENEWALS, "renewals")         /* what every box calls: seeds */                              \
+    X(THREAD_EXITS, "thread_exits") /* threading's own list of exit functions */                   \
     X(LOG_HANDLERS, "log_handlers") /* logging's own list of handlers */                           \
-    X(FIGURES, "figures")           /* pyplot's own dictionary of those that are open, or None */  \
+    X(FIGURES, "figures")           /* pyplot's own dictionary of open figures, or None */         \
     X(GETTRACE, "gettrace")                                                                        \
     X(SETTRACE, "settrace")                                                                        \
     X(GETPROFILE, "getprofile")                                                                    \
@@ -29,25 +29,25 @@
     X(GET_OBJECTS, "get_objects")                                                                  \
     X(QUOTE, "quote") /* a str as JSON */                                                          \
     X(TO_STEPS, "to_steps")                                                                        \
-    X(COMPILE_BODY, "compile_body") /* for to_steps: what is no single expression */               \
+    X(COMPILE_BODY, "compile_body") /* for to_steps: more than one expression */                   \
     X(DESCRIBE, "describe")         /* (codes, phase, value, exception): an answer */              \
-    X(WIND_UP, "wind_up")           /* (answer): what comes after the last line; a payload */      \
+    X(WIND_UP, "wind_up")           /* (answer): the end of a run; returns a payload */            \
     X(LAST_RESORT, "last_resort")
 
-enum kit {
-#define X(name, text) KIT_##name,
-    KIT_MAP(X)
+enum binding {
+#define X(name, text) B_##name,
+    BINDING_MAP(X)
 #undef X
-        KIT_MAX,
+        BINDINGS_MAX,
 };
 
-static const char *const kit_names[KIT_MAX] = {
-#define X(name, text) [KIT_##name] = text,
-    KIT_MAP(X)
+static const char *const binding_names[BINDINGS_MAX] = {
+#define X(name, text) [B_##name] = text,
+    BINDING_MAP(X)
 #undef X
 };
 
-// Texts that are looked up, made once.
+// Strings for lookups, made once.
 #define KEY_MAP(X)                                                                                 \
     X(PID, "pid")                                                                                  \
     X(SESSION, "session")                                                                          \
@@ -75,14 +75,14 @@ static const char *const key_texts[KEY_MAX] = {
 #undef X
 };
 
-enum { RESULT_MAX = 64 << 10 }; // bytes of a text that is answered here; base.TEXT_MAX
+enum { RESULT_MAX = 64 << 10 }; // bytes of a text that C answers with; base.TEXT_MAX
 
-static PyObject *kit[KIT_MAX], *keys[KEY_MAX];
+static PyObject *bound[BINDINGS_MAX], *keys[KEY_MAX];
 static PyObject *main_module, *names;   // and its dictionary
 static PyObject *youngest_two, *oldest; // arguments, as tuples
 static Py_ssize_t modules_before, exits_before, handlers_before;
 
-// What __main__ has by itself; nobody holds them for us, they are only compared.
+// What a new __main__ contains.  Borrowed: they are only compared.
 enum { NAMES_MAX = 16 };
 static PyObject *values_before[NAMES_MAX];
 static Py_ssize_t names_before;
@@ -93,11 +93,11 @@ static pid_t own_pid;
 PyObject *py_bind_plain(PyObject *self, PyObject *given)
 {
     (void)self;
-    for (size_t i = 0; i < KIT_MAX; i++) {
-        kit[i] = PyDict_GetItemString(given, kit_names[i]);
-        if (!kit[i])
-            return PyErr_Format(PyExc_KeyError, "%s", kit_names[i]);
-        Py_INCREF(kit[i]);
+    for (size_t i = 0; i < BINDINGS_MAX; i++) {
+        bound[i] = PyDict_GetItemString(given, binding_names[i]);
+        if (!bound[i])
+            return PyErr_Format(PyExc_KeyError, "%s", binding_names[i]);
+        Py_INCREF(bound[i]);
     }
     for (size_t i = 0; i < KEY_MAX; i++) {
         keys[i] = PyUnicode_InternFromString(key_texts[i]);
@@ -108,8 +108,8 @@ PyObject *py_bind_plain(PyObject *self, PyObject *given)
     oldest = Py_BuildValue("(i)", 2);
     if (!youngest_two || !oldest)
         return NULL;
-    exits_before = PyList_Size(kit[KIT_THREAD_EXITS]);
-    handlers_before = PyList_Size(kit[KIT_LOG_HANDLERS]);
+    exits_before = PyList_Size(bound[B_THREAD_EXITS]);
+    handlers_before = PyList_Size(bound[B_LOG_HANDLERS]);
     if (PyErr_Occurred())
         return NULL;
     Py_RETURN_NONE;
@@ -119,9 +119,9 @@ bool plain_begin(void)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    if (!kit[KIT_MODULES])
+    if (!bound[B_MODULES])
         return true;
-    main_module = PyDict_GetItemWithError(kit[KIT_MODULES], keys[KEY_NAME]);
+    main_module = PyDict_GetItemWithError(bound[B_MODULES], keys[KEY_NAME]);
     PyObject *dict = main_module ? PyModule_GetDict(main_module) : NULL;
     if (!dict || PyDict_Size(dict) > NAMES_MAX)
         return !PyErr_Occurred();
@@ -129,7 +129,7 @@ bool plain_begin(void)
     names_before = 0;
     while (PyDict_Next(dict, &at, &key, &value))
         values_before[names_before++] = value;
-    modules_before = PyDict_Size(kit[KIT_MODULES]);
+    modules_before = PyDict_Size(bound[B_MODULES]);
     names = dict;
     return true;
 }
@@ -156,10 +156,11 @@ PyObject *py_rehearse_plain(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "|S", &source))
         return NULL;
-    if (!names && !plain_begin()) // an earlier one has let go of __main__
+    if (!names && !plain_begin()) // the rehearsal before released __main__
         return NULL;
     if (!names)
-        return PyErr_Format(PyExc_RuntimeError, "there is no kit, or no __main__");
+        return PyErr_Format(PyExc_RuntimeError,
+                            "bind_plain() was not called, or there is no __main__");
     if (source)
         return plain_run(source);
     source = plain_settle() ? PyBytes_FromString("1 + 1") : NULL;
@@ -171,16 +172,16 @@ PyObject *py_rehearse_plain(PyObject *self, PyObject *args)
 bool plain_settle(void)
 {
     own_pid = getpid();
-    PyObject *known = PyDict_GetItemWithError(kit[KIT_BOX], keys[KEY_PID]);
+    PyObject *known = PyDict_GetItemWithError(bound[B_BOX], keys[KEY_PID]);
     if (!known || PyLong_AsLong(known) != own_pid) {
         PyObject *pid = PyLong_FromLong(own_pid);
-        int r = pid ? PyDict_SetItem(kit[KIT_BOX], keys[KEY_PID], pid) : -1;
+        int r = pid ? PyDict_SetItem(bound[B_BOX], keys[KEY_PID], pid) : -1;
         Py_XDECREF(pid);
         if (r < 0)
             return false;
     }
-    for (Py_ssize_t i = 0, n = PyTuple_Size(kit[KIT_RENEWALS]); i < n; i++) {
-        PyObject *done = PyObject_CallObject(PyTuple_GetItem(kit[KIT_RENEWALS], i), NULL);
+    for (Py_ssize_t i = 0, n = PyTuple_Size(bound[B_RENEWALS]); i < n; i++) {
+        PyObject *done = PyObject_CallObject(PyTuple_GetItem(bound[B_RENEWALS], i), NULL);
         if (!done)
             return false;
         Py_DECREF(done);
@@ -190,8 +191,8 @@ bool plain_settle(void)
 
 // ---- the text -----------------------------------------------------------------------------------
 
-// Words with which runner.handle() does more than run the text.  That they may be within a string
-// or another word costs only time.
+// With one of these words runner.handle() does more than run the text.  A match within a string or
+// another word only costs time.
 static bool is_plain(const char *text, size_t length)
 {
     static const char *const words[] = {"coding", "__main__", "await", "async"};
@@ -212,8 +213,7 @@ static bool is_one_line(const char *text, size_t length)
     return !memchr(text + start, '\n', length - start);
 }
 
-// A list of code objects, and behind them None where the value is not wanted; NULL with an
-// exception.
+// A list of code objects, followed by None where the value is not wanted; NULL with an exception.
 static PyObject *to_steps(PyObject *source)
 {
     char *text = PyBytes_AsString(source);
@@ -233,11 +233,11 @@ static PyObject *to_steps(PyObject *source)
             return NULL;
         PyErr_Clear();
     }
-    return PyObject_CallFunctionObjArgs(kit[KIT_TO_STEPS], source, keys[KEY_FILENAME],
-                                        kit[KIT_COMPILE_BODY], NULL);
+    return PyObject_CallFunctionObjArgs(bound[B_TO_STEPS], source, keys[KEY_FILENAME],
+                                        bound[B_COMPILE_BODY], NULL);
 }
 
-// As eval() does it, which CPython 3.9 leaves to it.
+// Adds __builtins__ as eval() does; CPython 3.9 does not do so by itself.
 static PyObject *evaluate_step(PyObject *code)
 {
     if (!PyDict_GetItemWithError(names, keys[KEY_BUILTINS]) &&
@@ -264,11 +264,11 @@ static PyObject *evaluate(PyObject *steps)
     return value;
 }
 
-static void unset(enum kit get, enum kit set)
+static void unset(enum binding get, enum binding set)
 {
-    PyObject *now = PyObject_CallObject(kit[get], NULL);
+    PyObject *now = PyObject_CallObject(bound[get], NULL);
     if (now && now != Py_None)
-        Py_XDECREF(PyObject_CallFunctionObjArgs(kit[set], Py_None, NULL));
+        Py_XDECREF(PyObject_CallFunctionObjArgs(bound[set], Py_None, NULL));
     Py_XDECREF(now);
     PyErr_Clear();
 }
@@ -280,8 +280,8 @@ static void regain(void)
     enum { RECURSION_MIN = 1000 }; // runner.RECURSION_MIN
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    unset(KIT_GETTRACE, KIT_SETTRACE);
-    unset(KIT_GETPROFILE, KIT_SETPROFILE);
+    unset(B_GETTRACE, B_SETTRACE);
+    unset(B_GETPROFILE, B_SETPROFILE);
     if (Py_GetRecursionLimit() < RECURSION_MIN)
         Py_SetRecursionLimit(RECURSION_MIN);
     PyErr_Restore(type, value, traceback);
@@ -292,18 +292,18 @@ static void regain(void)
 // Is the entry of Box still unset or false?
 static bool is_unset(enum key key)
 {
-    PyObject *value = PyDict_GetItemWithError(kit[KIT_BOX], keys[key]);
+    PyObject *value = PyDict_GetItemWithError(bound[B_BOX], keys[key]);
     return !value || PyObject_IsTrue(value) == 0;
 }
 
-// With a figure that is open there is something to show.
+// An open figure has to be shown.
 static bool has_no_figures(void)
 {
     return is_unset(KEY_PYPLOT) ||
-           (kit[KIT_FIGURES] != Py_None && PyObject_Size(kit[KIT_FIGURES]) == 0);
+           (bound[B_FIGURES] != Py_None && PyObject_Size(bound[B_FIGURES]) == 0);
 }
 
-// Nothing of user code is in __main__, so there is nothing to let go of.
+// User code left nothing in __main__, so nothing has to be released.
 static bool main_is_as_it_was(void)
 {
     PyObject *key, *value;
@@ -316,16 +316,16 @@ static bool main_is_as_it_was(void)
     return true;
 }
 
-// Has the run left nothing behind that somebody would have to look at?
+// Has the run left nothing behind that runner.py would have to handle?
 static bool nothing_is_left(void)
 {
     return plain_is_ours() && main_is_as_it_was() &&
-           PyDict_Size(kit[KIT_MODULES]) == modules_before &&
-           PyDict_GetItemWithError(kit[KIT_MODULES], keys[KEY_NAME]) == main_module &&
-           PyDict_GetItemWithError(kit[KIT_SYS], keys[KEY_STDOUT]) ==
-               PyTuple_GetItem(kit[KIT_STREAMS], 0) &&
-           PyDict_GetItemWithError(kit[KIT_SYS], keys[KEY_STDERR]) ==
-               PyTuple_GetItem(kit[KIT_STREAMS], 1) &&
+           PyDict_Size(bound[B_MODULES]) == modules_before &&
+           PyDict_GetItemWithError(bound[B_MODULES], keys[KEY_NAME]) == main_module &&
+           PyDict_GetItemWithError(bound[B_SYS], keys[KEY_STDOUT]) ==
+               PyTuple_GetItem(bound[B_STREAMS], 0) &&
+           PyDict_GetItemWithError(bound[B_SYS], keys[KEY_STDERR]) ==
+               PyTuple_GetItem(bound[B_STREAMS], 1) &&
            is_unset(KEY_SHOWN) && has_no_figures() && is_unset(KEY_LAYERS) &&
            is_unset(KEY_EVENTS) && !PyErr_Occurred();
 }
@@ -338,42 +338,42 @@ static bool did(PyObject *done)
 
 static bool has_no_threads(void)
 {
-    PyObject *count = PyObject_CallObject(kit[KIT_COUNT_THREADS], NULL);
+    PyObject *count = PyObject_CallObject(bound[B_COUNT_THREADS], NULL);
     long threads = count ? PyLong_AsLong(count) : -1;
     Py_XDECREF(count);
-    return threads == 0 && PyList_Size(kit[KIT_THREAD_EXITS]) == exits_before;
+    return threads == 0 && PyList_Size(bound[B_THREAD_EXITS]) == exits_before;
 }
 
 // A whole collection as long as nothing is in the oldest generation; see runner.collect_new().
 static bool collect(void)
 {
-    PyObject *old = PyObject_CallObject(kit[KIT_GET_OBJECTS], oldest);
+    PyObject *old = PyObject_CallObject(bound[B_GET_OBJECTS], oldest);
     if (!old)
         return false;
     PyObject *how_far = PyList_Size(old) ? oldest : youngest_two;
     Py_DECREF(old);
-    return did(PyObject_CallObject(kit[KIT_COLLECT], how_far));
+    return did(PyObject_CallObject(bound[B_COLLECT], how_far));
 }
 
 // atexit has none by itself, unless a preload gave it one.
 static bool run_exitfuncs(void)
 {
-    PyObject *count = PyObject_CallObject(kit[KIT_COUNT_EXITFUNCS], NULL);
+    PyObject *count = PyObject_CallObject(bound[B_COUNT_EXITFUNCS], NULL);
     long functions = count ? PyLong_AsLong(count) : -1;
     Py_XDECREF(count);
     return functions == 0 ||
-           (functions > 0 && did(PyObject_CallObject(kit[KIT_RUN_EXITFUNCS], NULL)));
+           (functions > 0 && did(PyObject_CallObject(bound[B_RUN_EXITFUNCS], NULL)));
 }
 
-// What runner.end_of_script() does.  False: something came in between, with or without an
-// exception, and that has to do it again.
+// What runner.end_of_script() does.  False: something is not plain, with or without an exception,
+// and runner.end_of_script() has to run.
 static bool end_plainly(void)
 {
     if (!nothing_is_left() || !has_no_threads() || !run_exitfuncs() ||
-        PyList_Size(kit[KIT_LOG_HANDLERS]) != handlers_before || !collect() || !nothing_is_left())
+        PyList_Size(bound[B_LOG_HANDLERS]) != handlers_before || !collect() || !nothing_is_left())
         return false;
     for (Py_ssize_t i = 0; i < 2; i++)
-        if (!did(PyObject_CallMethodObjArgs(PyTuple_GetItem(kit[KIT_STREAMS], i), keys[KEY_FLUSH],
+        if (!did(PyObject_CallMethodObjArgs(PyTuple_GetItem(bound[B_STREAMS], i), keys[KEY_FLUSH],
                                             NULL)))
             return false;
     return !PyErr_Occurred();
@@ -405,7 +405,7 @@ static bool is_short_ascii(PyObject *text)
 
 static PyObject *call_quote(PyObject *text)
 {
-    return PyObject_CallFunctionObjArgs(kit[KIT_QUOTE], text, NULL);
+    return PyObject_CallFunctionObjArgs(bound[B_QUOTE], text, NULL);
 }
 
 static bool fits(PyObject *integer)
@@ -415,7 +415,7 @@ static bool fits(PyObject *integer)
     return over == 0;
 }
 
-// Describes a value of which this file knows how it looks; false for others.
+// Describes a value of a plain type; false for others.
 static bool show(PyObject *value, struct shown *ret)
 {
     *ret = (struct shown){NULL, NULL};
@@ -477,14 +477,14 @@ static PyObject *take_exception(void)
     return value;
 }
 
-// An answer by runner.describe(), which takes the value from us: nothing of it may be left when the
-// script ends. None where even that failed.
+// An answer by runner.describe().  Releases the value, which must be gone when the script ends.
+// None where even that failed.
 static PyObject *describe(PyObject *steps, const char *phase, PyObject **value)
 {
     if (*value)
         PyErr_Clear();
     PyObject *exc = *value ? NULL : take_exception();
-    PyObject *answer = PyObject_CallFunction(kit[KIT_DESCRIBE], "OsOO", steps ? steps : Py_None,
+    PyObject *answer = PyObject_CallFunction(bound[B_DESCRIBE], "OsOO", steps ? steps : Py_None,
                                              phase, *value ? *value : Py_None, exc ? exc : Py_None);
     Py_XDECREF(exc);
     Py_CLEAR(*value);
@@ -499,21 +499,21 @@ static PyObject *wind_up(PyObject *answer)
     PyErr_Clear();
     plain_let_go();
     PyObject *payload =
-        answer ? PyObject_CallFunctionObjArgs(kit[KIT_WIND_UP], answer, NULL) : NULL;
+        answer ? PyObject_CallFunctionObjArgs(bound[B_WIND_UP], answer, NULL) : NULL;
     Py_XDECREF(answer);
     if (payload && PyBytes_Check(payload))
         return payload;
     PyErr_Clear(); // no memory for it, or a signal
-    Py_INCREF(kit[KIT_LAST_RESORT]);
-    return kit[KIT_LAST_RESORT];
+    Py_INCREF(bound[B_LAST_RESORT]);
+    return bound[B_LAST_RESORT];
 }
 
 PyObject *plain_run(PyObject *source)
 {
     if (!is_plain(PyBytes_AsString(source), (size_t)PyBytes_Size(source)))
         return NULL;
-    if (PyDict_SetItem(kit[KIT_SOURCES], keys[KEY_FILENAME], source) < 0 ||
-        PyDict_SetItem(kit[KIT_BOX], keys[KEY_SESSION], Py_False) < 0) {
+    if (PyDict_SetItem(bound[B_SOURCES], keys[KEY_FILENAME], source) < 0 ||
+        PyDict_SetItem(bound[B_BOX], keys[KEY_SESSION], Py_False) < 0) {
         PyErr_Clear();
         return NULL;
     }

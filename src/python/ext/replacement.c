@@ -12,11 +12,11 @@ enum { REPLACEMENTS = 12 };
 static struct replacement {
     PyObject *function, *file; // the latter: where its code is
     bool is_method;
-    PyMethodDef def; // of which CPython keeps the address
+    PyMethodDef def; // CPython keeps its address
 } replacements[REPLACEMENTS];
 static unsigned used;
 
-// New; NULL and no exception: not there.
+// New; NULL without an exception where there is none.
 static PyObject *attribute(PyObject *object, const char *name)
 {
     PyObject *value = object ? PyObject_GetAttrString(object, name) : NULL;
@@ -42,8 +42,7 @@ static bool is_ours(PyObject *traceback, PyObject *file)
     return ours;
 }
 
-// The frames of our file that an exception has come through last are the first ones of its
-// traceback.
+// The first entries of a traceback are the frames of our file that the exception passed last.
 static void leave_out_frames(PyObject *file)
 {
     PyObject *type, *value, *traceback;
@@ -81,7 +80,7 @@ static PyObject *call(const struct replacement *s, PyObject *self, PyObject *arg
     return result;
 }
 
-// A function of C has no place for which one it is: so there is one for each.
+// A C function cannot tell which replacement it is, so each has a function of its own.
 #define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define X(n)                                                                                       \
     static PyObject *call_##n(PyObject *self, PyObject *args, PyObject *kwargs)                    \
@@ -105,12 +104,12 @@ PyObject *py_replacement(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "ssOO", &name, &doc, &function, &owner))
         return NULL;
     if (used == REPLACEMENTS) {
-        PyErr_SetString(PyExc_RuntimeError, "there are no more replacements");
+        PyErr_SetString(PyExc_RuntimeError, "all replacements are in use");
         return NULL;
     }
     struct replacement *s = &replacements[used];
     PyObject *file = file_of_code(attribute(function, "__code__"));
-    char *own_name = strdup(name), *own_doc = strdup(doc); // for ever, as the rest of it
+    char *own_name = strdup(name), *own_doc = strdup(doc); // never freed, as the rest of it
     if (!file || !own_name || !own_doc) {
         Py_XDECREF(file);
         free(own_name);

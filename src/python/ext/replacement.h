@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// replacement: functions of the standard library's C half that network.py replaces with its own.
-// What is put in their place is of C again: it looks like what was there, and no frame of ours is
-// in the traceback of an exception that comes out of it.
+// replacement: C functions that network.py puts in place of those of the standard library.  A
+// replacement looks like the function that it replaces, and its exceptions have no frame of ours in
+// their traceback.
 
 #ifndef CONSTRICTOR_PYTHON_REPLACEMENT_H
 #define CONSTRICTOR_PYTHON_REPLACEMENT_H
@@ -10,8 +10,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-// replacement(name, doc, function, owner): something to put as `name` into a module or a class, its
-// `owner`, that calls the function.  There are only so many of them in a process.
+// replacement(name, doc, function, owner): an object to put as `name` into `owner`, a module or a
+// class; it calls `function`.  A process can have REPLACEMENTS of them.
 PyObject *py_replacement(PyObject *self, PyObject *args);
 
 #endif

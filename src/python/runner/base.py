@@ -63,7 +63,7 @@ class Box:
     futures = 0             # `from __future__` in earlier runs of a session
     loop = None             # the event loop of a session
     undo = None             # the module undo
-    branched = False        # there are copies of this process: every run is shown to it
+    has_copies = False      # of this process: undo.py sees every run
     inputs = None           # In of a session: source by number, "" for one that is forgotten
     outputs = None          # Out: value by number
     on_interrupt = None     # what SIGINT does while code runs; None: it does so now

@@ -142,7 +142,7 @@ def wait_for(child):
 def apart(meta, source, handle, renew, heed, ignore):
     """One run; returns the payload to answer with. `heed` and `ignore` are what SIGINT does."""
     Box.session = True
-    inner = {key: value for key, value in meta.items() if key not in ("fresh", "mode", "branch")}
+    inner = {key: value for key, value in meta.items() if key not in ("fresh", "mode", "fork")}
     ends = posix.pipe2(posix.O_CLOEXEC)
     try:
         child = Child(make_child(ends, inner, source, handle, renew), ends[0])

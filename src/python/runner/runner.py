@@ -410,13 +410,13 @@ def handle(meta, source):
         return install(meta)
     if "warm" in meta:
         return warm(meta)
-    if "fresh" in meta and not Box.branched:
+    if "fresh" in meta and not Box.has_copies:
         return Box.rich.own("fresh").apart(meta, source, handle, renew, heed_interrupts, ignore_interrupts)
     if "policy" in meta:
         payload = Box.rich.own("policed").before(meta, source)
         if payload is not None:
             return payload          # a check, or nothing that can run
-    undoing = Box.branched or Box.undo and ("checkpoint" in meta or "op" in meta)
+    undoing = Box.has_copies or Box.undo and ("checkpoint" in meta or "op" in meta)
     if undoing:
         payload = Box.undo.before(meta)
         if payload is not None:
@@ -622,8 +622,8 @@ def figures():
         return None
 
 
-def kit():
-    """What plain.c calls in a box, bound now."""
+def plain_bindings():
+    """What plain.c uses in a box, looked up before user code can replace it."""
     return {"box": Box.__dict__, "modules": modules, "sys": sys.__dict__,
             "sources": Box.sources, "streams": Box.streams, "renewals": Box.renewals,
             "gettrace": gettrace, "settrace": settrace, "getprofile": getprofile, "setprofile": setprofile,

@@ -6,7 +6,7 @@ Copies lie in a hidden folder beside the scratch folder, on the same file system
 a link or a rename is enough where nothing has to be copied:
 
     .undo/s7/          a snapshot: one file for each different file, under a name of its own
-    .undo/b2/          the files of branch 2 while another branch has the scratch folder
+    .undo/f2/          the files of fork 2 while another fork has the scratch folder
 
 A file is the same as before when its inode, size and both times are. The kernel's clock for those
 goes in steps, so a file that was changed a moment ago is looked into instead. A snapshot holds
@@ -421,14 +421,14 @@ def restore(files):
     return Files(files.number, dict(reversed(fresh)))
 
 
-# ---- Branches ------------------------------------------------------------------------------------
+# ---- Forks ---------------------------------------------------------------------------------------
 
-def swap_out(branch, files):
+def swap_out(fork, files):
     """Puts the files of the scratch folder away; not one of them is copied. Returns those that are
     as the snapshot has them."""
     if is_frozen():
         return set()
-    away, clean = store(b"b%d/" % branch), set()
+    away, clean = store(b"f%d/" % fork), set()
     make_folder(away)
     for name in listdir(root()):
         entry = files.entries.get(name)
@@ -438,11 +438,11 @@ def swap_out(branch, files):
     return clean
 
 
-def swap_in(branch, files, clean):
+def swap_in(fork, files, clean):
     """The other way round. Returns the snapshot with the times that a rename sets."""
     if is_frozen():
         return files
-    away, entries, now = store(b"b%d/" % branch), dict(files.entries), time_ns()
+    away, entries, now = store(b"f%d/" % fork), dict(files.entries), time_ns()
     for name in listdir(away):
         whole = root() + b"/" + name
         rename(away + name, whole)
@@ -452,8 +452,8 @@ def swap_in(branch, files, clean):
     return Files(files.number, entries)
 
 
-def forget_branch(branch):
-    away = store(b"b%d" % branch)
+def forget_fork(fork):
+    away = store(b"f%d" % fork)
     try:
         wipe(away)
         rmdir(away)

@@ -15,8 +15,8 @@ is used up by going back to it; one with a name stays and can be gone back to ag
 go.
 
 A crash (os._exit, a signal, a mistake of an extension) wakes the youngest checkpoint of the same
-branch: the run is an error and the session is as it was before it. Without a checkpoint the branch
-is lost; the other branches of the box go on, and one of them says so.
+fork: the run is an error and the session is as it was before it. Without a checkpoint the fork
+is lost; the other forks of the box go on, and one of them says so.
 """
 
 import _constrictor as native
@@ -35,10 +35,10 @@ from safety import descriptors, open_files, read_proc
 import snapshot
 from snapshot import Files, Unavailable
 
-KEPT = 8                    # checkpoints of a branch, unless the gate says otherwise
+KEPT = 8                    # checkpoints of a fork, unless the gate says otherwise
 KEPT_MAX = 64
 NAME_MAX = 128              # characters
-BRANCHES_MAX = 64
+FORKS_MAX = 64
 CHECKPOINT, TIP = 1, 2      # enum branch_kind
 UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum branch_why
 NO_ANSWER = False           # another process will answer
@@ -54,7 +54,7 @@ class CheckpointError(Exception):
 
 class Here:
     """What this process knows of itself."""
-    branch = 0
+    fork = 0
     files = Files(0, {})    # the last snapshot: what a new one is compared with
     notice = None           # for the answer of this run
     dropped = 0             # checkpoints that made room in this run
@@ -70,7 +70,7 @@ Here = Here()
 # ---- The board -----------------------------------------------------------------------------------
 
 def load():
-    """points: checkpoints, oldest first; tips: branches that sleep; bases: snapshot by branch."""
+    """points: checkpoints, oldest first; tips: forks that sleep; bases: snapshot by fork."""
     data = native.board()
     board = marshal.loads(data) if data else {"serial": 0, "points": [], "tips": {}, "bases": {}}
     gone = [point for point in board["points"] if not native.alive(point["slot"])]
@@ -90,9 +90,9 @@ def next_serial(board):
     return board["serial"]
 
 
-def own_points(board, branch=None):
-    branch = Here.branch if branch is None else branch
-    return [point for point in board["points"] if point["branch"] == branch]
+def own_points(board, fork=None):
+    fork = Here.fork if fork is None else fork
+    return [point for point in board["points"] if point["fork"] == fork]
 
 
 def drop_point(board, point):
@@ -106,7 +106,7 @@ def collect(board):
     """Ends copies and removes snapshots that nobody can go back to."""
     while Here.ending:
         native.drop(Here.ending.pop())
-    board["bases"][Here.branch] = Here.files.number
+    board["bases"][Here.fork] = Here.files.number
     save(board)
     used = {point["files"] for point in board["points"]}
     snapshot.collect(used.union(board["bases"].values()))
@@ -223,8 +223,8 @@ def make_room(board, most, ever):
 
 class Parked:
     """What a process that goes to sleep has to find again."""
-    def __init__(self, kind, branch, serial, name=None, open_files=(), fresh=False):
-        self.kind, self.branch, self.serial, self.name = kind, branch, serial, name
+    def __init__(self, kind, fork, serial, name=None, open_files=(), fresh=False):
+        self.kind, self.fork, self.serial, self.name = kind, fork, serial, name
         self.open_files, self.fresh = open_files, fresh
         self.clean = ()
         try:
@@ -244,18 +244,18 @@ def begin():
         raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
     finally:
         Box.pid = getpid()
-    Box.branched = True
+    Box.has_copies = True
 
 
 def park(board, parked, keep, extra):
     """Makes the copy. Here: the copy's place on the board; in the copy, later: its answer."""
     try:
-        slot = native.park(parked.branch, parked.serial, parked.kind, keep)
+        slot = native.park(parked.fork, parked.serial, parked.kind, keep)
     except OSError as exc:
         raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
     if type(slot) is tuple:
         return wake_up(slot, parked)
-    return {"slot": slot, "branch": parked.branch, "serial": parked.serial, **extra}
+    return {"slot": slot, "fork": parked.fork, "serial": parked.serial, **extra}
 
 
 def prepare(board, meta):
@@ -273,9 +273,9 @@ def prepare(board, meta):
 
 
 def make_point(board, meta, name):
-    """A checkpoint of this branch. None, or in the copy an answer."""
+    """A checkpoint of this fork. None, or in the copy an answer."""
     files, size = prepare(board, meta)
-    parked = Parked(CHECKPOINT, Here.branch, next_serial(board), name, files)
+    parked = Parked(CHECKPOINT, Here.fork, next_serial(board), name, files)
     point = park(board, parked, name is not None,
                  {"name": name, "runs": Box.runs, "files": Here.files.number,
                   "size": size, "now": size, "cost": 0})
@@ -317,20 +317,20 @@ def bring_back_files(board, parked, why, previous):
     if parked.kind == CHECKPOINT:
         Here.files = snapshot.restore(Here.files)
         return
-    if why != SWITCHED:     # the branch that had the folder is no more
+    if why != SWITCHED:     # the fork that had the folder is no more
         snapshot.wipe(snapshot.root())
     if parked.fresh:
         parked.fresh = False
         Here.files = snapshot.restore(Here.files)
     else:
-        Here.files = snapshot.swap_in(parked.branch, Here.files, parked.clean)
+        Here.files = snapshot.swap_in(parked.fork, Here.files, parked.clean)
 
 
-def forget_branch(board, branch):
-    for point in own_points(board, branch):
+def forget_fork(board, fork):
+    for point in own_points(board, fork):
         drop_point(board, point)
-    board["bases"].pop(branch, None)
-    tip = board["tips"].pop(branch, None)
+    board["bases"].pop(fork, None)
+    tip = board["tips"].pop(fork, None)
     if tip is not None:
         native.drop(tip["slot"])
 
@@ -338,20 +338,20 @@ def forget_branch(board, branch):
 def take_place(board, parked, why, previous, consumed):
     """What the board has to say now that this process is the active one."""
     if parked.kind == TIP:
-        board["tips"].pop(parked.branch, None)
+        board["tips"].pop(parked.fork, None)
         if why != SWITCHED:
-            forget_branch(board, previous)
+            forget_fork(board, previous)
         return
-    for point in own_points(board, parked.branch):
+    for point in own_points(board, parked.fork):
         if point["serial"] > parked.serial or consumed and point["serial"] == parked.serial:
             drop_point(board, point)
 
 
 def wake_up(woken, parked):
-    """Makes this process the active one of its branch. Returns what it has to answer."""
+    """Makes this process the active one of its fork. Returns what it has to answer."""
     why, status, previous, asked, consumed = woken
     Box.pid = getpid()
-    Here.branch, Here.dropped, problem = parked.branch, 0, None
+    Here.fork, Here.dropped, problem = parked.fork, 0, None
     Here.faults = getrusage(RUSAGE_SELF).ru_minflt
     Here.ending = []        # those of the one that this is a copy of
     board = load()
@@ -364,7 +364,7 @@ def wake_up(woken, parked):
     collect(board)
     native.settled()
     if why == SWITCHED or not asked:
-        return NO_ANSWER    # the run that waits is for this branch: it is received again
+        return NO_ANSWER    # the run that waits is for this fork: it is received again
     if why == CRASHED:
         return tell_crash(status, parked, problem)
     if problem:
@@ -508,15 +508,15 @@ def undo(board, meta):
 
 
 def fork(board, meta):
-    branch = meta.get("new_branch")
-    if type(branch) is not int or not 0 <= branch < 1 << 32 or branch == Here.branch or \
-            branch in board["tips"]:
-        raise CheckpointError("new_branch is the number of a branch that does not exist yet")
-    if len(board["tips"]) + 1 >= BRANCHES_MAX:
-        raise CheckpointError(f"a session can have {BRANCHES_MAX} forks at one time: close one")
+    fork = meta.get("new_fork")
+    if type(fork) is not int or not 0 <= fork < 1 << 32 or fork == Here.fork or \
+            fork in board["tips"]:
+        raise CheckpointError("new_fork is the number of a fork that does not exist yet")
+    if len(board["tips"]) + 1 >= FORKS_MAX:
+        raise CheckpointError(f"a session can have {FORKS_MAX} forks at one time: close one")
     try:
         files, size = prepare(board, {"checkpoints_max": KEPT_MAX})
-        parked = Parked(TIP, branch, next_serial(board), open_files=files, fresh=True)
+        parked = Parked(TIP, fork, next_serial(board), open_files=files, fresh=True)
         tip = park(board, parked, False, {"cost": size})
     except Unavailable as exc:
         tidy(board)
@@ -525,49 +525,49 @@ def fork(board, meta):
                        told=notice("unavailable", reason=reason))
     if type(tip) is not dict:
         return tip
-    board["tips"][branch] = tip
-    board["bases"][branch] = Here.files.number
+    board["tips"][fork] = tip
+    board["bases"][fork] = Here.files.number
     collect(board)
     return success("made")
 
 
-def switch(board, branch):
-    """Lets another branch go on; returns when this one shall."""
-    tip = board["tips"].get(branch)
+def switch(board, fork):
+    """Lets another fork go on; returns when this one shall."""
+    tip = board["tips"].get(fork)
     if tip is None or not native.alive(tip["slot"]):
         raise CheckpointError("the interpreter of this session is gone, with its variables and "
                               "files: open a new session")
-    parked = Parked(TIP, Here.branch, next_serial(board), open_files=descriptors())
-    slot = native.reserve(Here.branch, parked.serial)
-    parked.clean = snapshot.swap_out(Here.branch, Here.files)
-    board["tips"].pop(branch)
-    board["tips"][Here.branch] = {"slot": slot, "branch": Here.branch, "serial": parked.serial,
+    parked = Parked(TIP, Here.fork, next_serial(board), open_files=descriptors())
+    slot = native.reserve(Here.fork, parked.serial)
+    parked.clean = snapshot.swap_out(Here.fork, Here.files)
+    board["tips"].pop(fork)
+    board["tips"][Here.fork] = {"slot": slot, "fork": Here.fork, "serial": parked.serial,
                                   "cost": sizes()[0]}
     save(board)
     try:
         woken = native.give_way(tip["slot"], SWITCHED, slot)
     except OSError:
         native.drop(slot)
-        board["tips"].pop(Here.branch)
-        Here.files = snapshot.swap_in(Here.branch, Here.files, parked.clean)
+        board["tips"].pop(Here.fork)
+        Here.files = snapshot.swap_in(Here.fork, Here.files, parked.clean)
         save(board)
         raise CheckpointError("the interpreter of this session was ended") from None
     return wake_up(woken, parked)
 
 
 def drop(board, meta):
-    branch = meta.get("branch", 0)
-    if branch == Here.branch:
+    fork = meta.get("fork", 0)
+    if fork == Here.fork:
         others = [tip for tip in board["tips"].values() if native.alive(tip["slot"])]
         if not others:
-            raise CheckpointError("this is the last branch of its box, which ends with its session")
-        forget_branch(board, branch)
+            raise CheckpointError("this is the last fork of its box, which ends with its session")
+        forget_fork(board, fork)
         collect(board)
         native.give_way(others[-1]["slot"], DROPPED, -1)
-    if branch not in board["tips"]:
-        raise CheckpointError("there is no such branch")
-    forget_branch(board, branch)
-    snapshot.forget_branch(branch)
+    if fork not in board["tips"]:
+        raise CheckpointError("there is no such fork")
+    forget_fork(board, fork)
+    snapshot.forget_fork(fork)
     collect(board)
     return success(None)
 
@@ -581,13 +581,13 @@ OPERATIONS = {"run": run, "checkpoint": checkpoint, "undo": undo, "fork": fork, 
 
 def operate(meta):
     board, op = load(), meta.get("op", "run")
-    if op == "drop":        # which a branch must not be woken for
+    if op == "drop":        # which a fork must not be woken for
         return drop(board, meta)
     if op not in OPERATIONS:
         raise CheckpointError("op is one of run, checkpoint, undo, fork, select, drop")
-    branch = meta.get("branch", 0)
-    if branch != Here.branch:
-        return switch(board, branch)
+    fork = meta.get("fork", 0)
+    if fork != Here.fork:
+        return switch(board, fork)
     return OPERATIONS[op](board, meta)
 
 

@@ -156,7 +156,7 @@ def main():
     }).encode()
     least = runner.rehearse_least
     if not cold and hasattr(constrictor, "bind_plain") and runner.can_be_plain():
-        constrictor.bind_plain(runner.kit())
+        constrictor.bind_plain(runner.plain_bindings())
         least = runner.Box.rehearse_plain = constrictor.rehearse_plain
     rehearsals = () if cold else (runner.rehearse, least)
     constrictor.ready(report)
