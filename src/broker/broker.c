@@ -5,6 +5,7 @@
 #include "broker/broker.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,11 +14,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "box/seal.h"
 #include "broker/conn.h"
 #include "broker/login.h"
 #include "broker/nbox.h"
 #include "broker/relay.h"
-#include "broker/seal.h"
 #include "broker/talk.h"
 
 enum { MESSAGES = 256, TICK_MS = 1000, PAUSE_MS = 100 };
@@ -251,6 +252,26 @@ static void close_all(struct broker *b)
     fd_close(&b->audit_file);
 }
 
+// What c-ares reads again later; Landlock follows a link to its file.
+static const char *const resolver_files[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",
+                                             NULL};
+
+static struct seal_plan make_seal_plan(struct broker *b, const struct keeper_facts *facts)
+{
+    struct seal_plan p = facts_seal_plan(facts, "broker", SLOT_BROKER);
+    p.keep[p.keep_count++] = &b->keeper;
+    if (b->network_file >= 0)
+        p.keep[p.keep_count++] = &b->network_file;
+    if (b->audit_file >= 0)
+        p.keep[p.keep_count++] = &b->audit_file;
+    p.ignored_signals[0] = SIGPIPE; // c-ares writes without MSG_NOSIGNAL
+    p.raises_files = true;
+    p.files = SEAL_FILES_TO_READ;
+    p.read_files = resolver_files;
+    p.filter = FILTER_BROKER;
+    return p;
+}
+
 int broker_main(int sock, const struct keeper_facts *facts)
 {
     static struct broker broker; // large
@@ -265,17 +286,18 @@ int broker_main(int sock, const struct keeper_facts *facts)
     TAILQ_INIT(&b->dead_conns);
     TAILQ_INIT(&b->keys);
     log_init((enum log_level)facts->config->log_level, "constrictor broker");
+    struct seal_plan plan = make_seal_plan(b, facts);
     int r = net_logins_read(&b->logins);
     if (r < 0)
         (void)err_set(&e, ERR_SYSTEM, -r, NULL, "read the logins of indexes");
     else
-        r = seal_identity(facts, &b->keeper, &b->network_file, &b->audit_file, &e);
+        r = seal_identity(&plan, &e);
     if (r >= 0)
         r = fd_set_nonblock(b->keeper, true);
     if (r >= 0)
         r = open_all(b, !slots_have_uids(&facts->caps->slots), &e);
     if (r >= 0)
-        r = seal_rest(facts, &e);
+        r = seal_reach(&plan, &e);
     if (r < 0)
         log_err(LOG_ERROR, &e);
     else

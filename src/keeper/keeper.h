@@ -10,38 +10,8 @@
 
 #include "base/err.h"
 #include "config/config.h"
-#include "keeper/caps.h"
-#include "keeper/environments.h"
-#include "keeper/interp.h"
+#include "keeper/facts.h"
 #include "wire/wire.h"
-
-enum { KEEPER_KEEP_MAX = 3 };
-
-enum keeper_state { KEEPER_WARMING, KEEPER_READY, KEEPER_FAILED };
-
-// What the gate inherits by the fork: facts, no powers.  Those of a gate that was started early
-// come later; gate.c brings its copy up to date.
-struct keeper_facts {
-    pid_t keeper;
-    const struct config *config;
-    const struct caps *caps;
-    enum keeper_state state;     // are there boxes?
-    const struct err *error;     // KEEPER_FAILED: why not
-    const struct interp *interp; // empty strings until it is known
-    const char *zygote_report;   // JSON; "" until the zygote is warm
-    int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
-    unsigned keep_count;
-    int network_file; // --network-file, open for reading, for the broker and for a gate; -1: there
-                      // is none
-    int audit_file;   // --audit-file, open for appending, for the broker; -1: there is none
-    int state_folder; // where artifacts are kept (keeper/state.h); -1: nowhere
-    const struct environments *environments; // keeper/environments.h; NULL: nobody asked for them
-    int environments_rows;                   // with environments: the same
-    int environments_note;                   // with environments: theirs, by its number in the gate
-    unsigned restarts;                       // how many gates were before this one
-    struct ledger *ledger;                   // what they wrote down; NULL: gates are not replaced
-    struct pulse *pulse;                     // wire/pulse.h; NULL: nobody watches
-};
 
 // When the gate is started.
 enum keeper_order {

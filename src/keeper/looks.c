@@ -10,102 +10,55 @@
 
 #include "keeper/looks.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <seccomp.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
-#include "base/sys.h"
-#include "box/creds.h"
+#include "box/seal.h"
 #include "keeper/locks.h"
 #include "keeper/procs.h"
 #include "keeper/sockets.h"
 
-enum { SOCK_FD = 3 };
-
 // ---- the seal -----------------------------------------------------------------------------------
 
-static int close_others(int *sock, struct err *e)
-{
-    if (dup2(*sock, SOCK_FD) < 0 || sys_close_range(SOCK_FD + 1, ~0U) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "keep the sampler's socket");
-    *sock = SOCK_FD;
-    return 0;
-}
-
-static int drop(const struct keeper_facts *facts, struct err *e)
-{
-    const struct slots *slots = &facts->caps->slots;
-    bool needs_owner = facts->caps->cgroups.look & SAMPLE_PROCESSES;
-    creds_drop_bounding();
-    if (slots_may_give(slots) && !needs_owner) {
-        uid_t uid = (uid_t)slots->uid_first + SLOT_SAMPLER;
-        if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);
-    }
-    if (creds_drop_effective() < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "drop the sampler's capabilities");
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno,
-                       "see 'constrictor doctor' for the exact cause and fix",
-                       "layer 'no_new_privs': set it for the sampler");
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    return getppid() == facts->keeper ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
-}
-
-// Everything that the C library calls for what is done here; open() is below.
-static const char *const calls[] = {
-    "read",          "readv",        "close",   "fstat",      "newfstatat",
-    "lseek",         "getdents64",   "brk",     "mmap",       "munmap",
-    "mremap",        "mprotect",     "madvise", "recvmsg",    "sendmsg",
-    "kcmp",          "futex",        "getpid",  "getppid",    "getrandom",
-    "clock_gettime", "rt_sigreturn", "exit",    "exit_group", "restart_syscall",
-};
-
-static int load_filter(struct err *e)
-{
-    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    int r = ctx ? 0 : -ENOMEM;
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(calls); i++) {
-        int nr = seccomp_syscall_resolve_name(calls[i]);
-        r = nr < 0 ? 0 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
-    }
-    if (r == 0) // for reading, and nothing is made
-        r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-                             SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
-    if (r == 0)
-        r = seccomp_load(ctx);
-    seccomp_release(ctx);
-    return r < 0 ? err_set(e, ERR_LAYER_MISSING, -r, NULL, "load the sampler's filter") : 0;
-}
+// Everything that the C library calls for what this process does.
+static const char *const calls[] = {"read",
+                                    "readv",
+                                    "close",
+                                    "fstat",
+                                    "newfstatat",
+                                    "lseek",
+                                    "getdents64",
+                                    "brk",
+                                    "mmap",
+                                    "munmap",
+                                    "mremap",
+                                    "mprotect",
+                                    "madvise",
+                                    "recvmsg",
+                                    "sendmsg",
+                                    "kcmp",
+                                    "futex",
+                                    "getpid",
+                                    "getppid",
+                                    "getrandom",
+                                    "clock_gettime",
+                                    "rt_sigreturn",
+                                    "exit",
+                                    "exit_group",
+                                    "restart_syscall",
+                                    NULL};
 
 static int seal(const struct keeper_facts *facts, int *sock, struct err *e)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
-    int r = close_others(sock, e);
-    if (r == 0)
-        r = drop(facts, e);
-#ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end
-    if (r == 0 && !(facts->caps->box_flags & BOX_WITHOUT_SECCOMP))
-        r = load_filter(e);
-    if (r == 0) {
-        (void)close(0);
-        (void)close(1);
-        (void)close(2);
-    }
-#else
-    (void)load_filter;
-#endif
-    return r;
+    struct seal_plan p = facts_seal_plan(facts, "sampler", SLOT_SAMPLER);
+    if (facts->caps->cgroups.look & SAMPLE_PROCESSES)
+        p.id = -1; // reading what processes hold takes the owner of their user namespace
+    p.keep[p.keep_count++] = sock;
+    p.ignored_signals[0] = SIGPIPE;
+    p.files = SEAL_FILES_ALL; // /proc of any process
+    p.calls = calls;
+    p.closes_standard = true;
+    return seal_process(&p, e);
 }
 
 // ---- looking ------------------------------------------------------------------------------------

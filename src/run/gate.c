@@ -7,108 +7,46 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/sys.h"
-#include "box/creds.h"
-#include "box/filter.h"
-#include "box/landlock.h"
+#include "box/seal.h"
 #include "run/network.h"
 #include "run/run.h"
 #include "wire/pulse.h"
 #include "json/dump.h"
 
-enum { GATE_LINK_FD = 3 };
-
-// Keeps the link and the descriptors of the plan, one behind the other; closes everything else the
-// keeper had open: cgroups, the zygote's socket, boxes.
-static int close_others(struct keeper_facts *facts, int *sock, struct err *e)
+// Keeps the link and the descriptors of the plan.
+static int seal(struct keeper_facts *facts, int *sock, struct err *e)
 {
-    int *fds[4 + KEEPER_KEEP_MAX] = {sock}, count = 1;
+    struct seal_plan p = facts_seal_plan(facts, "gate", SLOT_GATE);
+    _Static_assert(4 + KEEPER_KEEP_MAX <= SEAL_KEEP_MAX, "the descriptors of a gate");
+    p.keep[p.keep_count++] = sock;
     for (unsigned i = 0; i < facts->keep_count; i++)
-        fds[count++] = &facts->keep[i];
+        p.keep[p.keep_count++] = &facts->keep[i];
     if (facts->state_folder >= 0)
-        fds[count++] = &facts->state_folder;
+        p.keep[p.keep_count++] = &facts->state_folder;
     if (facts->environments && facts->environments_rows >= 0)
-        fds[count++] = &facts->environments_rows;
+        p.keep[p.keep_count++] = &facts->environments_rows;
     if (facts->environments && facts->environments_note >= 0)
-        fds[count++] = &facts->environments_note;
-    // First out of the way of each other, then to their places.
-    for (int i = 0; i < count; i++)
-        if ((*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, GATE_LINK_FD + count)) < 0)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "keep a descriptor");
-    for (int i = 0; i < count; i++)
-        if ((*fds[i] = dup3(*fds[i], GATE_LINK_FD + i, O_CLOEXEC)) < 0)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "dup3");
-    if (sys_close_range((unsigned)(GATE_LINK_FD + count), ~0U) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "close_range");
-    return 0;
-}
-
-// SECURITY: in this order, so that no step can be undone by a later one.
-static int drop(struct keeper_facts *facts, int *sock, struct err *e)
-{
-    const struct slots *slots = &facts->caps->slots;
-    sigset_t none;
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none,
-                      NULL); // the keeper blocks what it reads from a descriptor
-    // A limit of file sizes on this process is an error of a write, not the end of the server.
-    (void)signal(SIGXFSZ, SIG_IGN);
-    int r = close_others(facts, sock, e);
+        p.keep[p.keep_count++] = &facts->environments_note;
+    p.ignored_signals[0] = SIGXFSZ;
+    p.filter = FILTER_GATE;
+    p.files = SEAL_FILES_OF_FOLDERS;
+    int r = seal_identity(&p, e);
     if (r < 0)
         return r;
-    creds_drop_bounding(); // before the uid goes, and the right to do it with it
-    if (slots_may_give(slots)) {
-        uid_t uid = (uid_t)slots->uid_first + SLOT_GATE;
-        if (setgroups(0, NULL) < 0 || creds_become(uid) < 0)
-            return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", uid);
-    }
-    // A change between two ordinary uids keeps capabilities (systemd's AmbientCapabilities).
-    if (creds_drop_effective() < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "drop the gate's capabilities");
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno,
-                       "see 'constrictor doctor' for the exact cause and fix",
-                       "layer 'no_new_privs': set it for the gate");
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    // A change of uid clears the signal; without one there is nothing to set again.
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != facts->keeper)
-        return err_set(e, ERR_SYSTEM, 0, NULL, "the keeper is gone");
-#ifndef CONSTRICTOR_SANITIZED // sanitizers start a process of their own at the end, and read /proc
-    // What it needs is open, but for the files of the state folder.  An ordinary user's gate has
-    // that user's uid, but none of the files.
-    int rows = facts->environments ? facts->environments_rows : -1;
-    if (landlock_seal_both(facts->caps->landlock_abi, facts->state_folder, rows) < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno,
-                       "see 'constrictor doctor' for the exact cause and fix",
-                       "layer 'landlock': shut the gate in");
-    if (facts->caps->box_flags & BOX_WITHOUT_SECCOMP)
-        return 0; // the operator allowed that this kernel lacks it
-    struct filter filter;
-    r = filter_build(FILTER_GATE, &filter, e);
-    if (r < 0)
-        return r;
-    struct sock_fprog program = {.len = (unsigned short)filter.count, .filter = filter.code};
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
-        return err_set(e, ERR_LAYER_MISSING, errno, NULL, "load the gate's system call filter");
-#endif
-    return 0;
+    p.folder = facts->state_folder; // these have their new numbers now
+    p.other_folder = facts->environments ? facts->environments_rows : -1;
+    return seal_reach(&p, e);
 }
 
 // ---- what the keeper says later -----------------------------------------------------------------
@@ -200,9 +138,9 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
     *g = (struct gate){.own = *facts, .base_url = ""};
     g->facts = &g->own;
     log_init((enum log_level)facts->config->log_level, "constrictor gate");
-    int r = network_open(g, e); // reads a file that drop() closes
+    int r = network_open(g, e); // reads a file that seal() closes
     if (r == 0)
-        r = drop(&g->own, &sock, e);
+        r = seal(&g->own, &sock, e);
     if (r < 0)
         return r;
     g->base = loop_new(!slots_have_uids(&facts->caps->slots));
