@@ -29,8 +29,8 @@ serve: ## set up, build and start the server on 127.0.0.1:8000 (SERVE_ARGS are i
 	@$(MAKE) --no-print-directory all
 	@exec $(PROGRAM) serve $(SERVE_ARGS)
 
-test: ## set up, build and run every test
-	@tools/setup build test
+test: ## lint, set up, build and run every test
+	@tools/setup build test lint
 	@$(MAKE) --no-print-directory all
 	@tests/run
 
@@ -59,7 +59,7 @@ conformance: ## the official MCP conformance suite: no failure, no warning
 	@ninja -C $(BUILD) $(QUIET) constrictor-conformance
 	@tools/conformance $(BUILD)
 
-rows: ## docs/reference-servers.md, from the tests' names and what `make test` left in build/results
+rows: ## write docs/reference-servers.md from the tests' names and what `make test` left in build/results
 	@tools/rows
 
 mcpb: ## the bundle for desktop clients, in build/mcpb
@@ -73,11 +73,11 @@ uninstall: ## remove what install installed
 	@ninja -C $(BUILD) $(QUIET) uninstall
 	@for d in /children ''; do d='$(DESTDIR)$(PREFIX)/lib/constrictor'$$d; [ ! -d "$$d" ] || rmdir "$$d"; done
 
-format: ## rewrite the C sources with clang-format
+format: ## rewrite the C sources with clang-format 14
 	@tools/setup lint
 	@tools/lint --format
 
-lint: ## format, spelling, shell, forbidden calls, licence headers
+lint: ## what needs no build: format, includes, spelling, links, commands in documents, and more
 	@tools/setup lint
 	@tools/lint
 

@@ -36,7 +36,7 @@ LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 VERSIONS = (*LEGACY, MODERN)
 META = "io.modelcontextprotocol/"
 TASKS = META + "tasks"
-WAIT_S = 120  # how long a hang may last before it is called one
+WAIT_S = 600  # how long a hang may last before it is called one
 
 # What arrived: the message, and the method of the request that it answers (None: it is no answer).
 Received = collections.namedtuple("Received", "message method")

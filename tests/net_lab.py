@@ -59,7 +59,7 @@ route add blackhole 44.128.9.0/24
 NEWUSER, NEWNET, PDEATHSIG = 0x10000000, 0x40000000, 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 ROOT = os.geteuid() == 0
-WAIT_S = 60
+WAIT_S = 600
 
 
 # -- the processes of the laboratory
@@ -220,7 +220,7 @@ class Capture:
         for field in FIELDS:
             command += ["-e", field]
         env = {**os.environ, "HOME": str(self.lab.folder)}  # no settings of the caller
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, env=env)
         found, marked = [], False
         for line in done.stdout.splitlines():
             v4, v6, to4, to6, protocol, tcp, udp, name, text, icmp6, payload = line.split("\t")
@@ -453,7 +453,7 @@ class Lab:
 
 @contextlib.contextmanager
 def open_lab():
-    folder = tempfile.mkdtemp(prefix="constrictor-lab-", dir="/var/tmp")
+    folder = tempfile.mkdtemp(prefix="constrictor-lab-", dir=os.environ.get("TEST_FOLDER", "/var/tmp"))
     try:
         lab = Lab(folder)
         try:

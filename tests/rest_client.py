@@ -11,7 +11,7 @@ import json
 import re
 import urllib.parse
 
-WAIT_S = 120
+WAIT_S = 600
 
 
 class Answer:

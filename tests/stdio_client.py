@@ -8,6 +8,7 @@ import threading
 import time
 
 MODERN = "2026-07-28"
+WAIT_S = 600  # how long a hang may last before it is called one
 META = "io.modelcontextprotocol/"
 
 
@@ -59,7 +60,7 @@ class Client:
     def send(self, *messages):
         self.write(b"".join(json.dumps(m).encode() + b"\n" for m in messages))
 
-    def receive(self, guard=120):
+    def receive(self, guard=WAIT_S):
         line = self.lines.get(timeout=guard)
         assert line is not None, "the server ended"
         assert line.endswith(b"\n") and line.count(b"\n") == 1
@@ -70,7 +71,7 @@ class Client:
         self.all.append(message)
         return message
 
-    def answer(self, id, guard=120):
+    def answer(self, id, guard=WAIT_S):
         """The answer to `id`; notifications and other answers are kept in `all`."""
         deadline = time.monotonic() + guard
         while time.monotonic() < deadline:
@@ -79,7 +80,7 @@ class Client:
                 return message
         raise AssertionError(f"no answer to {id!r}")
 
-    def ask(self, message, guard=120):
+    def ask(self, message, guard=WAIT_S):
         self.send(message)
         return self.answer(message["id"], guard)
 
@@ -89,14 +90,14 @@ class Client:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return answer
 
-    def rest(self, guard=120):
+    def rest(self, guard=WAIT_S):
         """What comes until the end of stdout."""
         found = []
         while (line := self.lines.get(timeout=guard)) is not None:
             found.append(json.loads(line))
         return found
 
-    def end(self, guard=120):
+    def end(self, guard=WAIT_S):
         """Closes stdin; returns the exit status and the seconds until everything was gone."""
         began = time.monotonic()
         self.process.stdin.close()

@@ -33,7 +33,7 @@ class Server:
             assert line, process.stderr.read().decode()
         self.port = int(re.search(r":(\d+)/mcp$", line.split()[-1]).group(1))
 
-    def ask(self, method, path, body=None, headers=None, guard=120):
+    def ask(self, method, path, body=None, headers=None, guard=600):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=guard)
         with contextlib.closing(connection):
             connection.request(method, path, body, headers or {})
@@ -59,7 +59,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(60) == 0
+        assert self.process.wait(600) == 0
         return self.process.stderr.read().decode()
 
 

@@ -46,14 +46,14 @@ def test_doctor_json(cli):
 
 
 def test_self_test(cli):
-    result = cli.call("doctor", "--self-test", guard=240)
+    result = cli.call("doctor", "--self-test", guard=600)
     assert result.status == 0, result
     held, total = map(int, re.search(r"(\d+)\s*(?:/|of)\s*(\d+)", result.out).groups())
     assert held == total > 20, result
 
 
 def test_self_test_json(cli):
-    result = cli.call("doctor", "--self-test", "--json", guard=240)
+    result = cli.call("doctor", "--self-test", "--json", guard=600)
     assert result.status == 0, result
     assert isinstance(result.json, dict)
 

@@ -41,7 +41,7 @@ def ask(server, *questions):
     """[path, body or None] each, asked from inside of the server's own network."""
     command = ["nsenter", "--net", "-t", str(server.process.pid), sys.executable, "-c", ASK, str(server.port)]
     lines = "".join(json.dumps(question) + "\n" for question in questions)
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import wheel_lab
-from conftest import descendants, open_cli
+from conftest import FOLDER, descendants, open_cli
 from net_servers import Certificates
 from rest_client import serve
 
@@ -76,7 +76,7 @@ def elsewhere():
 
 @pytest.fixture(scope="module")
 def trusted(authority):
-    with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="constrictor-test-ca-") as file:
+    with tempfile.NamedTemporaryFile(dir=FOLDER, prefix="constrictor-test-ca-") as file:
         file.write(authority.pem(authority.authority))
         file.flush()
         os.chmod(file.name, 0o644)

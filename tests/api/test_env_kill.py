@@ -90,7 +90,7 @@ class Lab:
                 os.kill(pid, signal.SIGKILL)
                 killed = True
         if part == "keeper":
-            self.server.process.wait(60)
+            self.server.process.wait(600)
             thread.join(60)
             self.start()
         else:
@@ -163,7 +163,7 @@ def test_killed_at_any_moment_of_an_installation(cli, tools):
             kills[part] = kills.get(part, 0) + lab.round(round_, part, chance)
             lab.check()
         lab.server.process.kill()
-        lab.server.process.wait(60)
+        lab.server.process.wait(600)
         lab.start()
         listed = lab.check()
         lab.check_disk()

@@ -198,7 +198,7 @@ def test_environments_outlive_the_server(start):
     first = start()
     installed(first, "lab-good")
     first.process.send_signal(signal.SIGTERM)
-    first.process.wait(60)
+    first.process.wait(600)
     second = start()
     assert second.run("import lab_good; lab_good.VERSION")["result"] == "'2.0'"
 

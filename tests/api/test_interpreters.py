@@ -17,6 +17,7 @@ import tempfile
 import textwrap
 
 import pytest
+from conftest import FOLDER
 from rest_client import serve
 
 ASK = (
@@ -46,7 +47,7 @@ print('smoke')
 @functools.lru_cache(maxsize=None)
 def version(path):
     try:
-        done = subprocess.run([path, "-c", ASK], capture_output=True, timeout=120, cwd="/")
+        done = subprocess.run([path, "-c", ASK], capture_output=True, timeout=600, cwd="/")
         major, minor, *_ = json.loads(done.stdout)
         return major, minor
     except (OSError, ValueError, subprocess.TimeoutExpired):
@@ -204,7 +205,7 @@ MODULES = {
 @pytest.fixture(scope="module", params=NEW[:1] + NEW[-1:] if len(NEW) > 1 else NEW, ids=label)
 def venv(request):
     # Not below /tmp, which every box has for itself.
-    with tempfile.TemporaryDirectory(prefix="constrictor-venv-", dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="constrictor-venv-", dir=FOLDER) as folder:
         os.chmod(folder, 0o755)
         yield make_venv(request.param, folder)
 

@@ -21,7 +21,7 @@ MISTAKES = [
     ("forbidden", "src/base/err.c", "int x = atoi(text);\n", "'atoi' is not used"),
     ("length", "src/base/err.c", "//\n" * 800, "lines; look for its second noun"),
     ("shell", "tools/setup", "cd $unquoted\n", "SC2086"),
-    ("spelling", "README.md", "This is teh end.\n", "teh ==> the"),
+    ("spelling", "README.md", "This is t" "eh end.\n", "==> the"),
     ("python", "tests/conftest.py", "def broken(:\n", "invalid syntax"),
     ("licence", "src/base/planted.c", "int planted;\n", "no licence line"),
     ("blanks", "README.md", "blank \n", "blanks at the end"),

@@ -36,7 +36,7 @@ import http.client, json, sys
 host, port, asks = json.loads(sys.argv[1])
 found = []
 for method, path, body in asks:
-    link = http.client.HTTPConnection(host, port, timeout=120)
+    link = http.client.HTTPConnection(host, port, timeout=600)
     link.request(method, path, None if body is None else json.dumps(body),
                  {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"})
     answer = link.getresponse()

@@ -194,7 +194,7 @@ def test_sigterm_ends_the_run(cli):
     c.open()
     begin_endless(c, MARK)
     c.process.terminate()
-    c.process.wait(60)
+    c.process.wait(600)
     assert gone(MARK), "the run is still there"
 
 

@@ -181,7 +181,7 @@ def test_keeper_killed_leaves_nothing(lab, rest, tools):
         with contextlib.suppress(OSError):  # those of gate and broker are nobody's to see
             spaces.add(os.readlink(f"/proc/{pid}/ns/net"))
     os.kill(rest.process.pid, signal.SIGKILL)
-    rest.process.wait(60)
+    rest.process.wait(600)
     gone(tools, below)
     left = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import pytest
-from conftest import open_cli
+from conftest import FOLDER, open_cli
 from rest_client import serve
 
 TEXTS = {
@@ -173,7 +173,7 @@ def test_options_are_for_the_runner(api):
 @pytest.fixture(scope="module")
 def early(program):
     """A server whose interpreter imports random before the zygote can see what that wants done after a fork."""
-    with tempfile.TemporaryDirectory(prefix="constrictor-venv-", dir="/var/tmp") as folder, open_cli(program) as cli:
+    with tempfile.TemporaryDirectory(prefix="constrictor-venv-", dir=FOLDER) as folder, open_cli(program) as cli:
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True, capture_output=True)
         packages, = pathlib.Path(folder).glob("lib/python*/site-packages")
         (packages / "early.pth").write_text("import random\n")

@@ -75,7 +75,7 @@ def installations(lab):
 
 def stop(process):
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ class Server:
         self.url = line.split()[-1]
         self.port = int(re.search(r":(\d+)/mcp$", self.url).group(1))
 
-    def ask(self, method, path, body=None, guard=120, **headers):
+    def ask(self, method, path, body=None, guard=600, **headers):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=guard)
         with contextlib.closing(connection):
             headers = {k.replace("_", "-"): v for k, v in headers.items()}
@@ -44,7 +44,7 @@ class Server:
     def health(self, **headers):
         return json.loads(self.ask("GET", "/health", **headers).text)
 
-    def run(self, code, guard=120, **headers):
+    def run(self, code, guard=600, **headers):
         """One run by the stateless protocol."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -301,7 +301,7 @@ def test_what_runs_may_finish(serve, tools):
     stop(server)
     for path in ("/health", "/mcp", "/api/v1/sessions"):
         with pytest.raises(ConnectionRefusedError):     # whoever comes now is told at once, and does not wait
-            server.ask("GET", path, guard=30)
+            server.ask("GET", path)
     thread.join(timeout=60)
     assert answers and b"donedone" in answers[0].text
     assert server.process.wait(timeout=60) == 0
@@ -394,7 +394,7 @@ def test_a_key_that_is_taken_away_ends_what_it_has_open(cli, serve, tools):
         answer = server.ask("POST", "/mcp", json.dumps(start), Content_Type="application/json",
                             Accept="application/json, text/event-stream", **key)
         session = answer.getheader("Mcp-Session-Id")
-        connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=600)
         connection.request("GET", "/mcp", headers={
             "Accept": "text/event-stream", "Mcp-Session-Id": session,
             "MCP-Protocol-Version": "2025-06-18", **key})

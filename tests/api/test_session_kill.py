@@ -149,7 +149,7 @@ def kill_keeper(cli, tools, server, state):
     """All of its processes go with it; the next server takes its place."""
     pids = tools.descendants(server.process.pid)
     server.process.kill()
-    server.process.wait(60)
+    server.process.wait(600)
     assert tools.wait_until(lambda: not [pid for pid in pids if is_alive(pid)]), \
         tools.describe([pid for pid in pids if is_alive(pid)])
     server.process = start(cli, state, server.port).process

@@ -274,7 +274,7 @@ def server(cli, tmp_path):
     server = Server(cli, tmp_path)
     yield server
     server.process.terminate()
-    server.process.wait(60)
+    server.process.wait(600)
 
 
 def judge(found, plain, case):

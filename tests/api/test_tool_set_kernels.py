@@ -298,7 +298,7 @@ for code in ("print('Plot generated!')", "import matplotlib.pyplot as plt; plt.p
 sessions = requests.get("http://127.0.0.1:{api.port}/api/v1/sessions").json()
 print(seen, sessions["sessions"]["example-session"]["execution_count"])
 """
-    done = subprocess.run([CLIENTS, "-c", script], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([CLIENTS, "-c", script], capture_output=True, text=True, timeout=600)
     assert done.stdout.split("] ") == ["['text', 'image', 'error'", "3\n"], done
 
 
@@ -719,6 +719,6 @@ def test_K_26_debug_mode_and_ways_to_work_on_it(cli):
     assert client.sync("1")["texts"] == ["1"]
     process.terminate()
     assert "debug" in process.communicate(timeout=60)[1].decode()
-    targets = subprocess.run(["make", "-s", "help"], cwd=TOP, capture_output=True, text=True, timeout=240).stdout
+    targets = subprocess.run(["make", "-s", "help"], cwd=TOP, capture_output=True, text=True, timeout=600).stdout
     for target in ("serve", "test", "bench", "format", "lint", "fuzz"):
         assert re.search(rf"\b{target}\b", targets), target

@@ -55,7 +55,7 @@ def type_them(port, functions, typed):
     """What each of the commands printed."""
     script = functions + "".join(f"{command}printf '{MARK}'\n" for command, _ in typed)
     script = re.sub(r"localhost:\d+", f"localhost:{port}", script).replace("curl ", "curl -sS ")
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and not done.stderr, done
     return done.stdout.split(MARK)[:-1]
 

@@ -77,12 +77,12 @@ def warm(server, name):
 
 
 def wait_warm(server, name, count=1):
-    assert wait_until(lambda: warm(server, name)["boxes"] >= count, guard=30), server.get(f"/environments/{name}").json
+    assert wait_until(lambda: warm(server, name)["boxes"] >= count), server.get(f"/environments/{name}").json
     return name
 
 
 def wait_problem(server, name):
-    assert wait_until(lambda: "problem" in warm(server, name), guard=30), warm(server, name)
+    assert wait_until(lambda: "problem" in warm(server, name)), warm(server, name)
     return warm(server, name)["problem"]
 
 
@@ -129,7 +129,7 @@ def test_a_session_begins_in_such_a_box(server):
 def test_packages_of_a_call_are_an_environment_like_others(server):
     code = "import sys\nfound = 'kit_slow' in sys.modules\nimport kit_slow\nfound"
     assert server.run(code, packages=["lab-kit==1.1"])["result"] == "False"
-    assert wait_until(lambda: server.run(code, packages=["lab-kit==1.1"])["result"] == "True", guard=20)
+    assert wait_until(lambda: server.run(code, packages=["lab-kit==1.1"])["result"] == "True")
 
 
 def test_nothing_of_the_warm_up_is_to_be_seen(server):
@@ -314,8 +314,8 @@ def test_a_gate_that_is_killed_leaves_no_boxes(start):
             return warm(server, name)["boxes"] == 0
         except OSError:
             return False
-    assert wait_until(back, guard=20)
-    assert wait_until(lambda: len(descendants(server.process.pid)) < before, guard=20)
+    assert wait_until(back)
+    assert wait_until(lambda: len(descendants(server.process.pid)) < before)
     server.run("import kit_slow", environment=name)
     wait_warm(server, name)
     assert server.run(IS_WARM, environment=name)["result"] == "True"

@@ -51,10 +51,10 @@ def warm(server, module):
 @pytest.mark.parametrize("module, words", [("kit_thread", "processor"), ("kit_relay", "process"),
                                            ("kit_grows", "memory")])
 def test_a_box_that_works_while_it_waits_is_given_up(server, module, words):
-    assert wait_until(lambda: words in warm(server, module).get("problem", ""), guard=30), warm(server, module)
+    assert wait_until(lambda: words in warm(server, module).get("problem", "")), warm(server, module)
     assert warm(server, module)["boxes"] == 0
 
 
 def test_one_that_is_quiet_stays(server):
-    assert wait_until(lambda: warm(server, "kit_quiet")["boxes"] == 1, guard=30), warm(server, "kit_quiet")
+    assert wait_until(lambda: warm(server, "kit_quiet")["boxes"] == 1), warm(server, "kit_quiet")
     assert server.run("import sys; 'kit_quiet' in sys.modules", environment="kit-quiet")["result"] == "True"

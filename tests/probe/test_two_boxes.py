@@ -191,7 +191,7 @@ def outside():
             made = holder.stdout.readline()
             seeker = seek(made, name, holder.pid)
             done = subprocess.run(
-                [sys.executable, "-c", seeker], capture_output=True, text=True, timeout=60
+                [sys.executable, "-c", seeker], capture_output=True, text=True, timeout=600
             )
         finally:
             holder.send_signal(signal.SIGTERM)

@@ -40,7 +40,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-enum { THE_BOX = 77, WAIT_MS = 120000, MANY_ADDRESSES = 1000 };
+enum { THE_BOX = 77, WAIT_MS = 600000, MANY_ADDRESSES = 1000 };
 
 static struct config config;
 static struct caps caps; // large

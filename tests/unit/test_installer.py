@@ -217,7 +217,7 @@ class Words(unittest.TestCase):
 
 class Folders(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="installer-", dir="/var/tmp")
+        self.folder = tempfile.mkdtemp(prefix="installer-", dir=os.environ.get("TEST_FOLDER", "/var/tmp"))
         self.addCleanup(shutil.rmtree, self.folder, True)
 
     def open_wheel(self, made, **limits):
@@ -561,7 +561,7 @@ class Installing(Folders if LONG else object):
         self.assertFalse([path for path in self.lab.requests if "lab-good" in path])
 
     def test_source(self):
-        folder = tempfile.mkdtemp(prefix="installer-mark-", dir="/var/tmp")
+        folder = tempfile.mkdtemp(prefix="installer-mark-", dir=os.environ.get("TEST_FOLDER", "/var/tmp"))
         self.addCleanup(shutil.rmtree, folder, True)
         mark = os.path.join(folder, "mark")
         with lab_of.Lab() as lab:

@@ -25,7 +25,7 @@
 #include "keeper/keeper.h"
 #include "wire/frame.h"
 
-enum { GUARD_MS = 60000 };
+enum { GUARD_MS = 600000 };
 
 // ---- the broker ---------------------------------------------------------------------------------
 

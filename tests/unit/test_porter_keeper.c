@@ -19,7 +19,7 @@
 #include "porter/porter.h"
 #include "wire/frame.h"
 
-enum { GUARD_MS = 60000 };
+enum { GUARD_MS = 600000 };
 
 static struct config config;
 static struct draft draft;

@@ -19,7 +19,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-enum { WAIT_MS = 60000 };
+enum { WAIT_MS = 600000 };
 
 static struct draft draft;
 static struct config config;

@@ -85,7 +85,7 @@ class Checks:
                 print(f"#   {line}", flush=True)
         return good
 
-    def constrictor(self, *args, timeout=60):
+    def constrictor(self, *args, timeout=600):
         """Run the program; its JSON answer as a dict, with what a failed check wants to show."""
         started = time.monotonic()
         try:
