@@ -355,7 +355,7 @@ static int ask_script(const char *body)
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)setpgid(0, 0);
-        (void)alarm(5);
+        (void)alarm(300);
         int r = interp_ask(path, &in, &e);
         _exit(r == 0 ? ERR_CODE_MAX : (int)e.code);
     }
