@@ -16,7 +16,7 @@
 #include "check/check.h"
 #include "check/check_words.h"
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/load_source.h"
 #include "cli/network.h"
 #include "cli/run_packages.h"
 #include "config/code_policy.h"
@@ -26,7 +26,7 @@
 
 struct job {
     const struct config *config;
-    struct input input;
+    struct source_text input;
     struct gate gate;
     struct check *check; // done; NULL: it was not begun
     bool done;
@@ -117,7 +117,7 @@ int cmd_check(const struct config *c, int argc, char **argv)
     struct err e;
     int status = 0;
     (void)argc;
-    if (code_policy_check(c, &e) < 0 || input_load(c, argv[0], &job.input, &e) < 0)
+    if (code_policy_check(c, &e) < 0 || load_source(c, argv[0], &job.input, &e) < 0)
         return cli_fail(&e, c->json);
     one = *c;
     one.stock = 1;

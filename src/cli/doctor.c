@@ -13,7 +13,7 @@
 
 #include "box/filter.h"
 #include "cli/cli.h"
-#include "cli/once.h"
+#include "cli/single_run.h"
 #include "cli/selftest.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"
@@ -123,7 +123,7 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
     static struct caps probed;
     probed = d->caps;
     (void)caps_probe_deep(&probed);
-    struct once once = {
+    struct single_run single = {
         .config = &visit->box,
         .code = selftest_code,
         .code_length = strlen(selftest_code),
@@ -132,8 +132,8 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
         .network = json_false(), // what is looked at is the box that code has by default
     };
     json_t *answer = NULL;
-    if (once_run(&once, sock, facts, &d->error) == 0)
-        answer = take_answer(d, once.exec);
+    if (single_run(&single, sock, facts, &d->error) == 0)
+        answer = take_answer(d, single.exec);
     if (!answer) {
         d->caps = probed;
         return show_failure(d);

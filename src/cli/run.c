@@ -2,7 +2,7 @@
 //
 // run: `constrictor run`.  cmd_run() works in the first process: it reads the source with the
 // rights of the user, then hands over to the keeper; run_gate() is the gate's side, with one
-// client: this terminal.  What the code made is shown there (terminal.c) and saved (collector.c).
+// client: this terminal.  What the code made is shown there (terminal.c) and saved (saver.c).
 
 #include <errno.h>
 #include <jansson.h>
@@ -16,10 +16,10 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
-#include "cli/collector.h"
-#include "cli/input.h"
+#include "cli/saver.h"
+#include "cli/load_source.h"
 #include "cli/network.h"
-#include "cli/once.h"
+#include "cli/single_run.h"
 #include "cli/terminal.h"
 #include "keeper/keeper.h"
 #include "run/display.h"
@@ -34,11 +34,11 @@ struct job {
     size_t code_length;
     char *filename; // as tracebacks show it
     json_t *argv;
-    struct collector collector;
+    struct saver saver;
     struct terminal terminal;
 
     // In the gate.
-    struct once once;
+    struct single_run single;
     json_t *files;    // path -> what became of it; null: it is the script
     json_t *pictures; // entries for the object's "files"
     unsigned left;    // files that the code left behind
@@ -51,10 +51,10 @@ struct job {
 
 // ---- the source ---------------------------------------------------------------------------------
 
-static int load_source(struct job *job, const struct config *c, char **argv, struct err *e)
+static int read_source(struct job *job, const struct config *c, char **argv, struct err *e)
 {
-    struct input in;
-    int r = input_load(c, argv[0], &in, e);
+    struct source_text in;
+    int r = load_source(c, argv[0], &in, e);
     job->code = in.text;
     job->code_length = in.length;
     return r < 0 ? r : source_check(job->code, job->code_length, in.name, c->source_bytes, e);
@@ -128,20 +128,20 @@ static void warn_of_preloads(const struct keeper_facts *facts)
 // ---- files --------------------------------------------------------------------------------------
 
 // The only descriptor of the plan; gate_enter() has given it another number.
-static int collector_of(const struct job *job)
+static int saver_of(const struct job *job)
 {
-    return job->once.gate.own.keep_count ? job->once.gate.own.keep[0] : -1;
+    return job->single.gate.own.keep_count ? job->single.gate.own.keep[0] : -1;
 }
 
 // {"saved": place} or {"error": why}.
-static json_t *outcome(struct job *job, const struct collector_answer *a)
+static json_t *outcome(struct job *job, const struct saver_answer *a)
 {
-    char place[COLLECTOR_PLACE_MAX];
+    char place[SAVER_PATH_MAX];
     if (!a->ok) {
         job->unsaved++;
         return json_pack("{s:s}", "error", a->error);
     }
-    collector_place(job->config->out, a->saved, place);
+    saver_path(job->config->out, a->saved, place);
     size_t n = 0;
     _cleanup_free_ char *clean = utf8_clean(place, strlen(place), &n);
     return json_pack("{s:o}", "saved", json_stringn_nocheck(clean ? clean : "", clean ? n : 0));
@@ -160,7 +160,7 @@ static void begin_saving(struct job *job)
     job->left++;
     job->saving = job->config->out[0];
     if (job->saving)
-        collector_begin(collector_of(job), job->file, job->file_size);
+        saver_begin(saver_of(job), job->file, job->file_size);
 }
 
 // It is not the script after all: the bytes before `offset`, which were the same, are saved from
@@ -170,13 +170,13 @@ static void stop_comparing(struct job *job, uint64_t offset)
     job->comparing = false;
     begin_saving(job);
     if (job->saving)
-        collector_data(collector_of(job), job->code, (size_t)offset, 0);
+        saver_data(saver_of(job), job->code, (size_t)offset, 0);
 }
 
 static int on_file(struct exec *x, const struct scratch_file *file, struct err *e)
 {
-    struct once *once = x->request.argument;
-    struct job *job = once->argument;
+    struct single_run *single = x->request.argument;
+    struct job *job = single->argument;
     (void)e;
     snprintf(job->file, sizeof job->file, "%s", file->path);
     job->file_size = file->size;
@@ -190,14 +190,14 @@ static int on_file(struct exec *x, const struct scratch_file *file, struct err *
 static int on_file_data(struct exec *x, const void *data, size_t length, uint64_t offset,
                         struct err *e)
 {
-    struct once *once = x->request.argument;
-    struct job *job = once->argument;
+    struct single_run *single = x->request.argument;
+    struct job *job = single->argument;
     (void)e;
     if (job->comparing && memcmp(job->code + offset, data, length) != 0)
         stop_comparing(job, offset);
     if (job->saving)
-        collector_data(collector_of(job), data, length, offset);
-    // The collector has refused a file that is larger than everything it may save, and says so at
+        saver_data(saver_of(job), data, length, offset);
+    // The saver has refused a file that is larger than everything it may save, and says so at
     // the end.
     bool hopeless = job->file_size > job->config->scratch_bytes + DISPLAY_BYTES_MAX;
     return hopeless || (!job->comparing && !job->saving);
@@ -205,17 +205,17 @@ static int on_file_data(struct exec *x, const void *data, size_t length, uint64_
 
 static void on_file_end(struct exec *x, uint64_t size, const struct err *error)
 {
-    struct once *once = x->request.argument;
-    struct job *job = once->argument;
-    struct collector_answer a;
+    struct single_run *single = x->request.argument;
+    struct job *job = single->argument;
+    struct saver_answer a;
     if (job->comparing && !error && size < job->code_length) // it became shorter
         stop_comparing(job, size);
     if (job->comparing && !error) {
         (void)json_object_set_new(job->files, job->file, json_null());
     } else if (job->saving && error) {
-        collector_drop(collector_of(job));
+        saver_drop(saver_of(job));
     } else if (job->saving) {
-        collector_finish(collector_of(job), size, &a);
+        saver_finish(saver_of(job), size, &a);
         (void)json_object_set_new(job->files, job->file, outcome(job, &a));
     }
 }
@@ -245,14 +245,14 @@ static const struct {
 static void save_picture(struct job *job, size_t item, unsigned number, const char *mime_type,
                          const void *data, size_t size)
 {
-    struct collector_answer a;
+    struct saver_answer a;
     char name[32];
     const char *extension = "bin";
     for (size_t i = 0; i < ARRAY_LEN(extensions); i++)
         if (strcmp(mime_type, extensions[i].mime_type) == 0)
             extension = extensions[i].extension;
     snprintf(name, sizeof name, "image-%u.%s", number, extension);
-    collector_save_bytes(collector_of(job), name, data, size, &a);
+    saver_save_bytes(saver_of(job), name, data, size, &a);
     json_t *entry = json_pack("{s:s, s:I, s:s, s:I}", "path", name, "size", (json_int_t)size,
                               "mime_type", mime_type, "display", (json_int_t)item);
     json_t *more = outcome(job, &a);
@@ -327,8 +327,8 @@ static void print_display(struct job *job, json_t *o)
 
 static void print_error(const struct job *job)
 {
-    const struct result *res = &job->once.exec->result;
-    json_t *error = json_object_get(job->once.exec->run->result, "error");
+    const struct result *res = &job->single.exec->result;
+    json_t *error = json_object_get(job->single.exec->run->result, "error");
     const char *text = json_string_value(json_object_get(error, "text"));
     // `reported`: the code's own sys.excepthook has printed it already.
     if (text && !json_is_true(json_object_get(error, "reported"))) {
@@ -396,11 +396,11 @@ static int print_object(const struct job *job, json_t *o)
 
 static int finish(struct job *job)
 {
-    struct exec *x = job->once.exec;
+    struct exec *x = job->single.exec;
     int failed = 0;
     if (x->error.message[0])
         return cli_fail(&x->error, job->config->json);
-    if (job->once.interrupted && x->result.verdict == VERDICT_ERROR)
+    if (job->single.interrupted && x->result.verdict == VERDICT_ERROR)
         x->result.verdict = VERDICT_CANCELLED;
     if (!job->config->json)
         flush_output(x->run);
@@ -439,7 +439,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     job->files = json_object();
     job->pictures = json_array();
     // Field by field, for it is large, and all zeroes.
-    struct once *o = &job->once;
+    struct single_run *o = &job->single;
     o->config = job->config;
     o->code = job->code;
     o->code_length = job->code_length;
@@ -451,7 +451,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     o->argument = job;
     if (!job->config->json)
         warn_of_preloads(facts);
-    if (once_run(&job->once, sock, facts, &e) < 0)
+    if (single_run(&job->single, sock, facts, &e) < 0)
         return cli_fail(&e, job->config->json);
     return finish(job); // no tidying: the process ends here
 }
@@ -462,9 +462,9 @@ int cmd_run(const struct config *c, int argc, char **argv)
     struct err e;
     int status = 0;
     job.config = c;
-    if (network_check_config(c, c->json, &e) < 0 || load_source(&job, c, argv, &e) < 0 ||
+    if (network_check_config(c, c->json, &e) < 0 || read_source(&job, c, argv, &e) < 0 ||
         name_source(&job, c, argc, argv, &e) < 0 ||
-        (c->out[0] && collector_start(&job.collector, c, &e) < 0))
+        (c->out[0] && saver_start(&job.saver, c, &e) < 0))
         return cli_fail(&e, c->json);
     terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
                   &job.terminal);
@@ -473,10 +473,10 @@ int cmd_run(const struct config *c, int argc, char **argv)
         .config = c, .cold = true, .stock = 1, .gate = run_gate, .argument = &job};
     run_packages_add_to_plan(run_packages_needed(c, job.code, job.code_length), &plan);
     network_add_to_plan(&plan);
-    if (job.collector.pid)
-        plan.keep[plan.keep_count++] = job.collector.sock;
+    if (job.saver.pid)
+        plan.keep[plan.keep_count++] = job.saver.sock;
     int r = keeper_run(&plan, &status, &e);
-    collector_end(&job.collector, r < 0);
+    saver_end(&job.saver, r < 0);
     free(job.code);
     free(job.filename);
     json_decref(job.argv);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// once: see once.h.
+// single_run: see single_run.h.
 
-#include "cli/once.h"
+#include "cli/single_run.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 static void on_done(struct exec *x)
 {
-    struct once *o = x->request.argument;
+    struct single_run *o = x->request.argument;
     o->done = true;
     event_base_loopbreak(x->gate->base);
 }
@@ -20,7 +20,7 @@ enum { GRACE_S = 3 }; // for code to end after KeyboardInterrupt
 
 static void on_grace(evutil_socket_t fd, short what, void *argument)
 {
-    struct once *o = argument;
+    struct single_run *o = argument;
     (void)fd;
     (void)what;
     exec_cancel(o->exec);
@@ -29,7 +29,7 @@ static void on_grace(evutil_socket_t fd, short what, void *argument)
 // The first Ctrl-C is KeyboardInterrupt in the code; the second ends it, or the end of the grace.
 static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
-    struct once *o = argument;
+    struct single_run *o = argument;
     (void)what;
     const struct run *r = o->exec->run;
     if (sig == SIGINT && !o->interrupted && r && r->state >= RUN_SENDING) {
@@ -42,7 +42,7 @@ static void on_signal(evutil_socket_t sig, short what, void *argument)
     }
 }
 
-int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct err *e)
+int single_run(struct single_run *o, int sock, const struct keeper_facts *facts, struct err *e)
 {
     const struct config *c = o->config;
     json_t *packages = NULL;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// input: the source that a command is about: a file, the text behind -c, or stdin.  Read in the
+// load_source: the source that a command is about: a file, the text behind -c, or stdin.  Read in the
 // first process, with the rights of the user.  Called by cli/run.c and cli/check.c.
 
-#ifndef CONSTRICTOR_CLI_INPUT_H
-#define CONSTRICTOR_CLI_INPUT_H
+#ifndef CONSTRICTOR_CLI_LOAD_SOURCE_H
+#define CONSTRICTOR_CLI_LOAD_SOURCE_H
 
 #include <stddef.h>
 
 #include "base/err.h"
 #include "config/config.h"
 
-struct input {
+struct source_text {
     char *text; // the caller frees
     size_t length;
     const char *name; // for messages: "-c", "stdin", or the path; borrowed
@@ -19,6 +19,6 @@ struct input {
 
 // `operand` is the path or "-"; not looked at with -c.  Bytes of any kind; at most
 // config->source_bytes of them.
-int input_load(const struct config *c, const char *operand, struct input *ret, struct err *e);
+int load_source(const struct config *c, const char *operand, struct source_text *ret, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fail: how an error leaves the program.  Called by main() and the commands, in the first process
+// cli: how an error leaves the program.  Called by main() and the commands, in the first process
 // and in the gate.
 
 #include <errno.h>

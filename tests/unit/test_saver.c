@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of cli/collector: what the process writes for an honest gate, and what it does not do
+// Unit tests of cli/saver: what the process writes for an honest gate, and what it does not do
 // for one that was taken over.
 
 #include "unit.h"
@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "cli/collector.h"
+#include "cli/saver.h"
 
 struct place {
     char top[64]; // holds the folder of --out, and things beside it
     struct config *config;
-    struct collector collector;
+    struct saver saver;
 };
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
@@ -41,14 +41,14 @@ static void begin(struct place *p)
     snprintf(p->config->out, sizeof p->config->out, "%s/out", p->top);
     p->config->json = true; // quiet
     p->config->scratch_bytes = 64 << 20;
-    if (collector_start(&p->collector, p->config, &e) < 0)
+    if (saver_start(&p->saver, p->config, &e) < 0)
         fail_msg("%s", e.message);
 }
 
 static void end(struct place *p)
 {
-    fd_close(&p->collector.sock);
-    collector_end(&p->collector, false);
+    fd_close(&p->saver.sock);
+    saver_end(&p->saver, false);
     assert_int_equal(nftw(p->top, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
     free(p->config);
 }
@@ -78,21 +78,21 @@ static bool is_there(const struct place *p, const char *name)
     return lstat(at(p, name), &st) == 0;
 }
 
-static struct collector_answer save_text(const struct place *p, const char *path, const char *text)
+static struct saver_answer save_text(const struct place *p, const char *path, const char *text)
 {
-    struct collector_answer a;
-    collector_save_bytes(p->collector.sock, path, text, strlen(text), &a);
+    struct saver_answer a;
+    saver_save_bytes(p->saver.sock, path, text, strlen(text), &a);
     return a;
 }
 
 // A file of `size` bytes that begins with a text; the rest is 0.
-static struct collector_answer save_file(const struct place *p, const char *path, const char *text,
+static struct saver_answer save_file(const struct place *p, const char *path, const char *text,
                                          uint64_t size)
 {
-    struct collector_answer a;
-    collector_begin(p->collector.sock, path, size);
-    collector_data(p->collector.sock, text, strlen(text), 0);
-    collector_finish(p->collector.sock, size, &a);
+    struct saver_answer a;
+    saver_begin(p->saver.sock, path, size);
+    saver_data(p->saver.sock, text, strlen(text), 0);
+    saver_finish(p->saver.sock, size, &a);
     return a;
 }
 
@@ -102,7 +102,7 @@ static void files_and_bytes_arrive(void **state)
     struct place p;
     struct stat st;
     begin(&p);
-    struct collector_answer a = save_text(&p, "image-1.png", "picture");
+    struct saver_answer a = save_text(&p, "image-1.png", "picture");
     assert_true(a.ok);
     assert_string_equal(a.saved, "image-1.png");
     assert_int_equal(a.size, 7);
@@ -116,10 +116,10 @@ static void files_and_bytes_arrive(void **state)
     assert_true(save_text(&p, "empty", "").ok);
     assert_holds(&p, "out/empty", "");
     // One that became shorter, and one whose bytes come in another order.
-    collector_begin(p.collector.sock, "parts", 100);
-    collector_data(p.collector.sock, "def", 3, 3);
-    collector_data(p.collector.sock, "abc", 3, 0);
-    collector_finish(p.collector.sock, 5, &a);
+    saver_begin(p.saver.sock, "parts", 100);
+    saver_data(p.saver.sock, "def", 3, 3);
+    saver_data(p.saver.sock, "abc", 3, 0);
+    saver_finish(p.saver.sock, 5, &a);
     assert_true(a.ok && a.size == 5);
     assert_holds(&p, "out/parts", "abcde");
     end(&p);
@@ -136,7 +136,7 @@ static void what_is_there_stays(void **state)
     assert_int_equal(fclose(f), 0);
     assert_int_equal(symlink("../victim", at(&p, "out/plot.png")), 0);
     assert_int_equal(symlink("/nowhere/at/all", at(&p, "out/gone")), 0);
-    struct collector_answer a = save_text(&p, "plot.png", "theirs");
+    struct saver_answer a = save_text(&p, "plot.png", "theirs");
     assert_true(a.ok);
     assert_string_equal(a.saved, "plot-1.png");
     a = save_text(&p, "plot.png", "again");
@@ -155,7 +155,7 @@ static void no_folder_that_is_a_link(void **state)
     begin(&p);
     assert_int_equal(mkdir(at(&p, "elsewhere"), 0777), 0);
     assert_int_equal(symlink("../elsewhere", at(&p, "out/sub")), 0);
-    struct collector_answer a = save_text(&p, "sub/x", "theirs");
+    struct saver_answer a = save_text(&p, "sub/x", "theirs");
     assert_false(a.ok);
     assert_non_null(strstr(a.error, "link"));
     assert_false(is_there(&p, "elsewhere/x"));
@@ -186,7 +186,7 @@ static void no_path_that_leads_out(void **state)
     struct place p;
     begin(&p);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct collector_answer a = save_text(&p, bad[i], "theirs");
+        struct saver_answer a = save_text(&p, bad[i], "theirs");
         assert_false(a.ok);
         assert_true(a.error[0]);
     }
@@ -212,9 +212,9 @@ static void a_file_that_is_given_up(void **state)
     (void)state;
     struct place p;
     begin(&p);
-    collector_begin(p.collector.sock, "deep/x", 100);
-    collector_data(p.collector.sock, "abc", 3, 0);
-    collector_drop(p.collector.sock);
+    saver_begin(p.saver.sock, "deep/x", 100);
+    saver_data(p.saver.sock, "abc", 3, 0);
+    saver_drop(p.saver.sock);
     assert_true(save_text(&p, "y", "z").ok); // and it goes on
     assert_false(is_there(&p, "out/deep/x"));
     end(&p);
@@ -227,14 +227,14 @@ static void what_no_gate_sends(void **state)
     struct place p;
     for (int i = 0; i < 3; i++) {
         begin(&p);
-        collector_begin(p.collector.sock, "x", 2);
+        saver_begin(p.saver.sock, "x", 2);
         if (i == 0)
-            collector_data(p.collector.sock, "abc", 3, 0);
+            saver_data(p.saver.sock, "abc", 3, 0);
         else if (i == 1)
-            collector_data(p.collector.sock, "a", 1, UINT64_MAX);
+            saver_data(p.saver.sock, "a", 1, UINT64_MAX);
         else
-            unit_send_raw(p.collector.sock, "0123456789abcdef", 16, &p.collector.sock, 1);
-        collector_end(&p.collector, false); // returns: it has ended although our end is open
+            unit_send_raw(p.saver.sock, "0123456789abcdef", 16, &p.saver.sock, 1);
+        saver_end(&p.saver, false); // returns: it has ended although our end is open
         assert_false(is_there(&p, "out/x"));
         end(&p);
     }
@@ -251,7 +251,7 @@ static void holes_stay_holes_and_room_is_bounded(void **state)
     assert_int_equal(st.st_size, 40 << 20);
     assert_true(st.st_blocks * 512 < 1 << 20);
     // A second name for the same file: more in all than the scratch of a box holds.
-    struct collector_answer a = save_file(&p, "again", "begin", 40 << 20);
+    struct saver_answer a = save_file(&p, "again", "begin", 40 << 20);
     assert_false(a.ok);
     assert_non_null(strstr(a.error, "--scratch"));
     a = save_file(&p, "huge", "", 1ULL << 50);
@@ -266,12 +266,12 @@ static void a_bounded_number(void **state)
     struct place p;
     unsigned saved = 0;
     begin(&p);
-    for (unsigned i = 0; i < COLLECTOR_FILES_MAX + 10; i++) {
+    for (unsigned i = 0; i < SAVER_FILES_MAX + 10; i++) {
         char name[32];
         snprintf(name, sizeof name, "f%u", i);
         saved += save_text(&p, name, "x").ok;
     }
-    assert_int_equal(saved, COLLECTOR_FILES_MAX);
+    assert_int_equal(saved, SAVER_FILES_MAX);
     end(&p);
 }
 
@@ -286,19 +286,19 @@ static void half_a_file_is_removed(void **state)
     size_t length = 16 + SCRATCH_PATH_MAX + 1;
     length = (length + 7) / 8 * 8;
     snprintf(ask + 16, sizeof ask - 16, "half.png");
-    unit_send_raw(p.collector.sock, ask, length, NULL, 0);
-    unit_send_raw(p.collector.sock,
+    unit_send_raw(p.saver.sock, ask, length, NULL, 0);
+    unit_send_raw(p.saver.sock,
                   "\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                   "0123456789",
                   26, NULL, 0);
-    fd_close(&p.collector.sock);
-    collector_end(&p.collector, false);
+    fd_close(&p.saver.sock);
+    saver_end(&p.saver, false);
     assert_false(is_there(&p, "out/half.png"));
     end(&p);
 
     begin(&p);
-    unit_send_raw(p.collector.sock, "nonsense", 8, NULL, 0);
-    collector_end(&p.collector, false); // returns: it has ended although our end is open
+    unit_send_raw(p.saver.sock, "nonsense", 8, NULL, 0);
+    saver_end(&p.saver, false); // returns: it has ended although our end is open
     end(&p);
 }
 
@@ -306,14 +306,14 @@ static void folders_that_cannot_be(void **state)
 {
     (void)state;
     struct config *c = calloc(1, sizeof *c);
-    struct collector k;
+    struct saver k;
     struct err e = {0};
     assert_non_null(c);
     static const char *const bad[] = {"/proc/self/exe", "/var/tmp/constrictor-none/none/out",
                                       "/proc/self/fdinfo/x"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         snprintf(c->out, sizeof c->out, "%s", bad[i]);
-        assert_true(collector_start(&k, c, &e) < 0);
+        assert_true(saver_start(&k, c, &e) < 0);
         assert_int_equal(e.code, ERR_OUT_FOLDER);
         assert_non_null(strstr(e.message, bad[i]));
     }
@@ -335,5 +335,5 @@ int main(void)
         cmocka_unit_test(half_a_file_is_removed),
         cmocka_unit_test(folders_that_cannot_be),
     };
-    return cmocka_run_group_tests_name("collector", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("saver", tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// input: see input.h.
+// load_source: see load_source.h.
 
-#include "cli/input.h"
+#include "cli/load_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "run/source.h"
 
-static int read_all(int fd, uint64_t max, struct input *in, struct err *e)
+static int read_all(int fd, uint64_t max, struct source_text *in, struct err *e)
 {
     size_t room = 65536;
     in->text = malloc(room);
@@ -58,9 +58,9 @@ static int open_source(const char *path, struct err *e)
     return fd;
 }
 
-int input_load(const struct config *c, const char *operand, struct input *in, struct err *e)
+int load_source(const struct config *c, const char *operand, struct source_text *in, struct err *e)
 {
-    *in = (struct input){.name = "-c"};
+    *in = (struct source_text){.name = "-c"};
     if (c->code) {
         in->length = strlen(c->code);
         in->text = strdup(c->code);

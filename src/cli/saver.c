@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// collector: see collector.h.
+// saver: see saver.h.
 
-#include "cli/collector.h"
+#include "cli/saver.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,15 +51,15 @@ struct piece {
 };
 enum { PIECE_HEAD = offsetof(struct piece, bytes) };
 
-void collector_place(const char *folder, const char *saved, char ret[COLLECTOR_PLACE_MAX])
+void saver_path(const char *folder, const char *saved, char ret[SAVER_PATH_MAX])
 {
     size_t length = strlen(folder);
     while (length > 0 && folder[length - 1] == '/')
         length--;
-    snprintf(ret, COLLECTOR_PLACE_MAX, "%.*s/%s", (int)length, folder, saved);
+    snprintf(ret, SAVER_PATH_MAX, "%.*s/%s", (int)length, folder, saved);
 }
 
-// ---- in the collector ---------------------------------------------------------------------------
+// ---- in the saver ---------------------------------------------------------------------------
 
 struct work {
     const char *folder; // as the caller wrote it
@@ -71,13 +71,13 @@ struct work {
 
 // A file on its way.
 struct target {
-    char path[COLLECTOR_SAVED_MAX]; // as it will be
+    char path[SAVER_SAVED_MAX]; // as it will be
     int folder, fd;
-    char name[COLLECTOR_SAVED_MAX]; // in `folder`
+    char name[SAVER_SAVED_MAX]; // in `folder`
     bool taken, hidden;             // it is not called as the code called it, because ...
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(struct collector_answer *a, const char *fmt,
+__attribute__((format(printf, 2, 3))) static int refuse(struct saver_answer *a, const char *fmt,
                                                         ...)
 {
     va_list args;
@@ -90,7 +90,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct collector_answer 
 
 // SECURITY: the path is checked as if nobody had done it before.  `..`, an absolute path, a name
 // with an escape sequence for the terminal or a line's end: refused.
-static int check_path(const struct ask *ask, struct target *t, struct collector_answer *a)
+static int check_path(const struct ask *ask, struct target *t, struct saver_answer *a)
 {
     char path[SCRATCH_PATH_MAX + 1];
     struct err e = {0};
@@ -123,9 +123,9 @@ static int open_step(int folder, const char *name)
 }
 
 // Goes down to the folder of the file and makes what is missing on the way.
-static int open_folder(struct target *t, struct collector_answer *a)
+static int open_folder(struct target *t, struct saver_answer *a)
 {
-    char path[COLLECTOR_SAVED_MAX];
+    char path[SAVER_SAVED_MAX];
     snprintf(path, sizeof path, "%s", t->path);
     t->folder = fcntl(FOLDER_FD, F_DUPFD_CLOEXEC, FIRST_OTHER_FD);
     char *name = path;
@@ -159,9 +159,9 @@ static void number_name(const char *name, unsigned number, char *ret, size_t cap
 
 // SECURITY: O_EXCL: what is there is never written to, be it a file, or a link to one that somebody
 // left under the name that code was going to use.  The mode gives nobody a program to start.
-static int create(struct target *t, struct collector_answer *a)
+static int create(struct target *t, struct saver_answer *a)
 {
-    char name[COLLECTOR_SAVED_MAX];
+    char name[SAVER_SAVED_MAX];
     snprintf(name, sizeof name, "%s", t->name);
     for (unsigned i = 1; i <= NAMES_MAX; i++) {
         t->fd = openat(t->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -179,7 +179,7 @@ static int create(struct target *t, struct collector_answer *a)
     return refuse(a, "%d files of that name are there already", NAMES_MAX);
 }
 
-static int check_room(const struct work *w, uint64_t size, struct collector_answer *a)
+static int check_room(const struct work *w, uint64_t size, struct saver_answer *a)
 {
     char text[32];
     text_format_size(w->room, text, sizeof text);
@@ -217,9 +217,9 @@ static int64_t take_pieces(struct work *w, int to, uint64_t size)
     return r < 0 ? r : (int64_t)p->at;
 }
 
-static int save(struct work *w, const struct ask *ask, struct target *t, struct collector_answer *a)
+static int save(struct work *w, const struct ask *ask, struct target *t, struct saver_answer *a)
 {
-    int r = w->files >= COLLECTOR_FILES_MAX ? refuse(a, "these are too many files") : 0;
+    int r = w->files >= SAVER_FILES_MAX ? refuse(a, "these are too many files") : 0;
     if (r == 0)
         r = check_room(w, ask->size, a);
     if (r == 0)
@@ -254,15 +254,15 @@ static void format_size(uint64_t size, char *buf, size_t cap)
 }
 
 static void tell(const struct work *w, const struct ask *ask, const struct target *t,
-                 const struct collector_answer *a)
+                 const struct saver_answer *a)
 {
-    char size[32], name[SCRATCH_PATH_MAX + 1], place[COLLECTOR_PLACE_MAX];
+    char size[32], name[SCRATCH_PATH_MAX + 1], place[SAVER_PATH_MAX];
     char line[sizeof place + sizeof name + 128];
     if (w->quiet)
         return;
     snprintf(name, sizeof name, "%.*s", (int)strnlen(ask->path, sizeof name - 1), ask->path);
     format_size(a->size, size, sizeof size);
-    collector_place(w->folder, a->saved, place);
+    saver_path(w->folder, a->saved, place);
     if (!a->ok)
         snprintf(line, sizeof line, "could not save '%s': %s", name, a->error);
     else
@@ -281,7 +281,7 @@ static bool serve(struct work *w)
 {
     struct ask ask = {0};
     struct target t = {.folder = -1, .fd = -1};
-    struct collector_answer a = {0};
+    struct saver_answer a = {0};
     ssize_t n = fd_recv(SOCK_FD, &ask, sizeof ask, NULL, 0, NULL);
     if (n != (ssize_t)sizeof ask || ask.kind != ASK_FILE)
         return false;
@@ -299,7 +299,7 @@ static bool serve(struct work *w)
 
 // Keeps its two descriptors and nothing else; Ctrl-C is for the run, and what is saved is then
 // saved whole.
-static void become_collector(int sock, int folder, const struct config *c)
+static void become_saver(int sock, int folder, const struct config *c)
 {
     static struct work w; // large
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGXFSZ};
@@ -340,10 +340,10 @@ static int open_out(const char *path, struct err *e)
     return fd;
 }
 
-int collector_start(struct collector *k, const struct config *c, struct err *e)
+int saver_start(struct saver *k, const struct config *c, struct err *e)
 {
     int pair[2];
-    *k = (struct collector){.sock = -1};
+    *k = (struct saver){.sock = -1};
     _cleanup_close_ int folder = open_out(c->out, e);
     if (folder < 0)
         return folder;
@@ -353,9 +353,9 @@ int collector_start(struct collector *k, const struct config *c, struct err *e)
     (void)fflush(NULL);
     k->pid = fork();
     if (k->pid == 0)
-        become_collector(theirs, folder, c);
+        become_saver(theirs, folder, c);
     if (k->pid < 0) {
-        int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the collector");
+        int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the saver");
         k->pid = 0;
         (void)close(pair[0]);
         return r;
@@ -364,7 +364,7 @@ int collector_start(struct collector *k, const struct config *c, struct err *e)
     return 0;
 }
 
-void collector_end(struct collector *k, bool now)
+void saver_end(struct saver *k, bool now)
 {
     if (k->pid <= 0)
         return;
@@ -387,15 +387,15 @@ static int send_piece(int sock, enum kind kind, const void *data, size_t length,
     return fd_send(sock, &p, PIECE_HEAD + length, NULL, 0);
 }
 
-// That the collector is gone is seen in collector_finish().
-void collector_begin(int sock, const char *path, uint64_t size)
+// That the saver is gone is seen in saver_finish().
+void saver_begin(int sock, const char *path, uint64_t size)
 {
     struct ask ask = {.kind = ASK_FILE, .size = size};
     snprintf(ask.path, sizeof ask.path, "%s", path);
     (void)fd_send(sock, &ask, sizeof ask, NULL, 0);
 }
 
-void collector_data(int sock, const void *data, size_t length, uint64_t offset)
+void saver_data(int sock, const void *data, size_t length, uint64_t offset)
 {
     const char *bytes = data;
     int r = 0;
@@ -405,26 +405,26 @@ void collector_data(int sock, const void *data, size_t length, uint64_t offset)
     }
 }
 
-void collector_finish(int sock, uint64_t size, struct collector_answer *ret)
+void saver_finish(int sock, uint64_t size, struct saver_answer *ret)
 {
     int r = send_piece(sock, PIECE_END, NULL, 0, size);
     ssize_t n = r < 0 ? -1 : fd_recv(sock, ret, sizeof *ret, NULL, 0, NULL);
     if (n != (ssize_t)sizeof *ret) {
-        *ret = (struct collector_answer){0};
+        *ret = (struct saver_answer){0};
         snprintf(ret->error, sizeof ret->error, "the process that saves files is gone");
     }
     ret->saved[sizeof ret->saved - 1] = ret->error[sizeof ret->error - 1] = '\0';
 }
 
-void collector_drop(int sock)
+void saver_drop(int sock)
 {
     (void)send_piece(sock, PIECE_DROP, NULL, 0, 0);
 }
 
-void collector_save_bytes(int sock, const char *path, const void *data, size_t length,
-                          struct collector_answer *ret)
+void saver_save_bytes(int sock, const char *path, const void *data, size_t length,
+                          struct saver_answer *ret)
 {
-    collector_begin(sock, path, length);
-    collector_data(sock, data, length, 0);
-    collector_finish(sock, length, ret);
+    saver_begin(sock, path, length);
+    saver_data(sock, data, length, 0);
+    saver_finish(sock, length, ret);
 }

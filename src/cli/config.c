@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// show: `constrictor config`.  Prints the values in force as a configuration file, and the two
+// config: `constrictor config`.  Prints the values in force as a configuration file, and the two
 // committed files that are made from config.def: .env.example (--print env) and
 // docs/configuration.md (--print docs).  tests/unit/test_config.c fails when they are out of date.
 

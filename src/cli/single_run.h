@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// once: the gate of a command that has one piece of code run in one box: `run` and `doctor`.
+// single_run: the gate of a command that has one piece of code run in one box: `run` and `doctor`.
 // Called in the gate process, as the function of a keeper_plan; gives up every privilege first.
 
-#ifndef CONSTRICTOR_CLI_ONCE_H
-#define CONSTRICTOR_CLI_ONCE_H
+#ifndef CONSTRICTOR_CLI_SINGLE_RUN_H
+#define CONSTRICTOR_CLI_SINGLE_RUN_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "exec/exec.h"
 #include "run/gate.h"
 
-struct once {
+struct single_run {
     const struct config *config; // the limits of the run
     const char *code, *filename; // borrowed
     size_t code_length;
@@ -29,7 +29,7 @@ struct once {
     const struct exec_taker *taker;
     void *argument; // of the caller's
 
-    // Filled by once_run().
+    // Filled by single_run().
     struct gate gate;
     struct exec *exec; // done; its `error` is set when no box could be had
     bool done;
@@ -38,6 +38,6 @@ struct once {
 
 // Returns 0 when the run is over, or the error that kept the gate from starting it.  Nothing is
 // tidied up: the process is expected to end soon.
-int once_run(struct once *o, int sock, const struct keeper_facts *facts, struct err *e);
+int single_run(struct single_run *o, int sock, const struct keeper_facts *facts, struct err *e);
 
 #endif
