@@ -70,7 +70,7 @@ install: all ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet
 
 uninstall: ## remove what install installed
-	@ninja -C $(BUILD) $(QUIET) uninstall
+	@ninja -C $(BUILD) $(QUIET) uninstall >/dev/null
 	@for d in /children ''; do d='$(DESTDIR)$(PREFIX)/lib/constrictor'$$d; [ ! -d "$$d" ] || rmdir "$$d"; done
 
 format: ## rewrite the C sources with clang-format 14

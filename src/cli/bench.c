@@ -645,7 +645,7 @@ static int soak(struct bench *b)
     return ok ? cli_finish() : 1;
 }
 
-int cmd_bench(const struct config *c, int argc, char **argv)
+static int cmd_bench(const struct config *c, int argc, char **argv)
 {
     static struct bench b; // large, and there is one
     struct err e;
@@ -694,3 +694,12 @@ int cmd_bench(const struct config *c, int argc, char **argv)
     }
     return cli_finish();
 }
+
+const struct command command_bench = {
+    .name = "bench",
+    .section = SECTION_INSPECT,
+    .summary = "Measure latency, throughput and memory against a cold python3",
+    .usage = "bench [options]",
+    .bit = CONFIG_BENCH,
+    .function = cmd_bench,
+};

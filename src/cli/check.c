@@ -110,7 +110,7 @@ static int check_gate(int sock, const struct keeper_facts *facts, void *argument
     return print_answer(job); // no tidying: the process ends here
 }
 
-int cmd_check(const struct config *c, int argc, char **argv)
+static int cmd_check(const struct config *c, int argc, char **argv)
 {
     static struct job job;
     static struct config one;
@@ -133,3 +133,20 @@ int cmd_check(const struct config *c, int argc, char **argv)
     caps_explain(&one, &e);
     return cli_fail(&e, c->json);
 }
+
+const struct command command_check = {
+    .name = "check",
+    .section = SECTION_RUN,
+    .summary = "Check Python code for errors without running it",
+    .usage = "check [options] FILE\n"
+             "check [options] -c CODE\n"
+             "check [options] -",
+    .notes = "Reports syntax errors, forbidden imports, likely mistakes and advice.\n"
+             "Exit status: 0 when the code is valid, 1 when it is not; else\n"
+             "  64 bad option or value      65 source too large     66 unreadable source\n"
+             "  69 no isolation or no interpreter                   70 internal error",
+    .bit = CONFIG_CHECK,
+    .operands_min = 1,
+    .operands_max = 1,
+    .function = cmd_check,
+};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cli: how an error leaves the program.  Called by main() and the commands, in the first process
-// and in the gate.
+// cli: how errors and output leave the program.  Called by main() and the commands, in the first
+// process and in the gate.
 
 #include <errno.h>
 #include <jansson.h>
@@ -10,6 +10,41 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+
+#ifndef CONSTRICTOR_VERSION
+#define CONSTRICTOR_VERSION "0.0.0"
+#endif
+
+#define TEXT_OF(x) #x
+#define VALUE_OF(x) TEXT_OF(x)
+
+#if defined(__clang__)
+#define COMPILER                                                                                   \
+    "clang " VALUE_OF(__clang_major__) "." VALUE_OF(__clang_minor__) "." VALUE_OF(                 \
+        __clang_patchlevel__)
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+#if defined(__x86_64__)
+#define MACHINE "x86_64"
+#elif defined(__aarch64__)
+#define MACHINE "aarch64"
+#else
+#define MACHINE "unknown"
+#endif
+
+#if defined(__GLIBC__)
+#define LIBC "gnu"
+#else
+#define LIBC "musl"
+#endif
+
+void cli_print_version(FILE *out)
+{
+    fprintf(out,
+            "constrictor " CONSTRICTOR_VERSION " (" MACHINE "-linux-" LIBC ", " COMPILER ")\n");
+}
 
 static void print_text(const struct err *e)
 {
@@ -28,14 +63,14 @@ static void print_json(const struct err *e)
         return;
     }
     json_decref(object);
-    print_text(e); // no memory, or nobody reads stdout any more: stderr is better than silence
+    print_text(e); // no memory, or stdout is closed
 }
 
 int cli_fail(const struct err *e, bool json)
 {
     struct err clean = *e;
-    // SECURITY: names and values in the message come from files, the environment and the caller;
-    // control characters in them could drive the terminal, broken UTF-8 would break the JSON.
+    // SECURITY: the message quotes files, the environment and the caller.  Control characters in it
+    // could drive the terminal; broken UTF-8 would break the JSON.
     text_sanitize(clean.message);
     text_sanitize(clean.hint);
     (json ? print_json : print_text)(&clean);

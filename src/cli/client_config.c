@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// client_config: `constrictor client-config NAME`: the lines that enter this server into an MCP
-// client. The snippet goes to stdout and where it belongs to stderr, so that the output can be used
-// as a file.
+// client_config: `constrictor client-config NAME`: the settings that add this server to an MCP
+// client.  They go to stdout, and the file they belong in to stderr, so that the output can be
+// redirected into a file.
 
 #include <errno.h>
 #include <limits.h>
@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/serve.h"
+#include "cli/client_config.h"
 
 // clang-format off
 const struct client clients[] = {
@@ -58,7 +59,8 @@ json_t *client_snippet(const struct client *client, const char *program, const c
     return json_pack("{s:{s:o}}", client->servers, "constrictor", server);
 }
 
-int client_program(char *ret, size_t cap, struct err *e)
+// The absolute path of this program.
+static int find_program(char *ret, size_t cap, struct err *e)
 {
     ssize_t n = readlink("/proc/self/exe", ret, cap - 1);
     if (n < 0)
@@ -91,7 +93,7 @@ static int unknown(const char *name, struct err *e)
 {
     char known[256];
     const struct client *near = NULL;
-    unsigned best = 4; // further away it is no typo
+    unsigned best = 4; // beyond this it is no typo
     names(known, sizeof known);
     for (const struct client *c = clients; c->name; c++) {
         unsigned d = text_distance(name, c->name);
@@ -101,11 +103,11 @@ static int unknown(const char *name, struct err *e)
         }
     }
     int r =
-        err_set(e, ERR_USAGE, 0, NULL, "there is no client '%.80s'; known are: %s", name, known);
+        err_set(e, ERR_USAGE, 0, NULL, "unknown client '%.80s'; known clients: %s", name, known);
     if (near)
         err_hint(e, "did you mean '%s'?", near->name);
     else
-        err_hint(e, "most clients take the form that 'cursor' has");
+        err_hint(e, "try 'cursor': most clients use its form");
     return r;
 }
 
@@ -113,7 +115,7 @@ static int check_url(const char *url, struct err *e)
 {
     if (!url[0] || strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
         return 0;
-    return err_set(e, ERR_BAD_VALUE, 0, "such as http://127.0.0.1:8000/mcp",
+    return err_set(e, ERR_BAD_VALUE, 0, "write it as http://127.0.0.1:8000/mcp",
                    "url '%.200s' does not begin with http:// or https://", url);
 }
 
@@ -136,11 +138,11 @@ static int print_snippet(json_t *snippet)
         return cli_finish();
     }
     json_decref(snippet);
-    err_set(&e, ERR_SYSTEM, errno, NULL, "print the snippet");
+    err_set(&e, ERR_SYSTEM, errno, NULL, "print the settings");
     return cli_fail(&e, false);
 }
 
-int cmd_client_config(const struct config *c, int argc, char **argv)
+static int cmd_client_config(const struct config *c, int argc, char **argv)
 {
     char program[PATH_MAX], known[256];
     struct err e;
@@ -151,7 +153,7 @@ int cmd_client_config(const struct config *c, int argc, char **argv)
         err_set(&e, ERR_USAGE, 0, NULL, "'client-config' needs the name of a client: %s", known);
         return cli_fail(&e, false);
     }
-    if (check_url(c->url, &e) < 0 || client_program(program, sizeof program, &e) < 0)
+    if (check_url(c->url, &e) < 0 || find_program(program, sizeof program, &e) < 0)
         return cli_fail(&e, false);
     if (strcmp(argv[0], "list") == 0) {
         print_list();
@@ -161,7 +163,7 @@ int cmd_client_config(const struct config *c, int argc, char **argv)
         json_t *all = json_object();
         for (const struct client *one = clients; one->name; one++) {
             (void)json_object_set_new(all, one->name, client_snippet(one, program, url, with_key));
-            fprintf(stderr, "%s: into %s\n", one->name, file_of(one, url));
+            fprintf(stderr, "%s: put it into %s\n", one->name, file_of(one, url));
         }
         return print_snippet(all);
     }
@@ -170,6 +172,28 @@ int cmd_client_config(const struct config *c, int argc, char **argv)
         (void)unknown(argv[0], &e);
         return cli_fail(&e, false);
     }
-    fprintf(stderr, "for %s, into %s:\n", client->title, file_of(client, url));
+    fprintf(stderr, "for %s: put it into %s\n", client->title, file_of(client, url));
     return print_snippet(client_snippet(client, program, url, with_key));
 }
+
+static const char *client_word(size_t i)
+{
+    static const char *const others[] = {"all", "list", NULL};
+    size_t count = 0;
+    while (clients[count].name)
+        count++;
+    return i < count ? clients[i].name : i - count < ARRAY_LEN(others) ? others[i - count] : NULL;
+}
+
+const struct command command_client_config = {
+    .name = "client-config",
+    .section = SECTION_SERVE,
+    .summary = "Print the settings that add this server to an MCP client",
+    .usage = "client-config [--url URL] CLIENT|all|list",
+    .notes = "CLIENT is claude, vscode, cursor, gemini or lmstudio.\n"
+             "The settings go to stdout, and the file that they belong in to stderr.",
+    .bit = CONFIG_CLIENT,
+    .operands_max = 1,
+    .word = client_word,
+    .function = cmd_client_config,
+};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config: `constrictor config`.  Prints the values in force as a configuration file, and the two
-// committed files that are made from config.def: .env.example (--print env) and
-// docs/configuration.md (--print docs).  tests/unit/test_config.c fails when they are out of date.
+// config: `constrictor config`.  Prints the values in force as a configuration file, or one of the
+// texts made from the tables.  Two of these are committed: .env.example (--print env) and
+// docs/configuration.md (--print docs); tests/unit/test_config.c fails when they are out of date.
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cli/cli.h"
 #include "config/config.h"
 
@@ -23,7 +24,7 @@ static const char *quote_for(const char *value)
     return strchr(value, '"') ? "'" : "\"";
 }
 
-void show_print_values(FILE *out, const struct config *c)
+void config_print_values(FILE *out, const struct config *c)
 {
     enum { ORIGIN_COLUMN = 32 };
     static char value[TEXT_LIST_MAX * (TEXT_ITEM_MAX + 1)]; // the longest list
@@ -34,8 +35,8 @@ void show_print_values(FILE *out, const struct config *c)
             continue;
         config_format(c, key, value, sizeof value);
         config_format_origin(c, key, c->origins[key], origin);
-        // A key that is not set, or that a file cannot set, is printed as a comment, so that the
-        // output can be used as a file for --config.
+        // A key that is not set, or that a file cannot set, becomes a comment, so that the output
+        // is a valid file for --config.
         bool usable = value[0] && (o->from & 1U << CONFIG_FROM_FILE) && !o->secret;
         const char *quote = quote_for(value);
         int n = fprintf(out, "%s%s = %s%s%s", usable ? "" : "#", o->key, quote, value, quote);
@@ -43,16 +44,16 @@ void show_print_values(FILE *out, const struct config *c)
     }
 }
 
-void show_print_env(FILE *out)
+void config_print_env(FILE *out, const struct config *c)
 {
+    (void)c;
     char expected[CONFIG_DESCRIBE_MAX];
-    fputs(
-        "# Sample .env file of constrictor, made by `constrictor config --print env`.\n"
-        "# Copy it to .env in the folder you start constrictor in, and take off the '#' of what "
-        "you\n"
-        "# want to change.  Variables of the environment win over this file.  Keys marked 'not in\n"
-        "# .env' work only as options, in the environment or in a file given with --config.\n",
-        out);
+    fputs("# Sample .env file of constrictor, made by `constrictor config --print env`.\n"
+          "# Copy it to .env in the folder where you start constrictor, and remove the '#' before\n"
+          "# what you want to change.  Environment variables win over this file.  Keys marked\n"
+          "# 'not in .env' can be set only by an option, in the environment, or in the file of\n"
+          "# --config.\n",
+          out);
     for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
         const struct config_option *o = &config_options[i];
         if (!is_setting(o))
@@ -86,23 +87,37 @@ static void print_docs_row(FILE *out, const struct config_option *o)
     fprintf(out, " | %s |\n", o->help);
 }
 
-void show_print_docs(FILE *out)
+static void print_docs_group(FILE *out, enum config_group group)
 {
+    bool begun = false;
+    for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
+        if (config_options[i].group != group || !is_setting(&config_options[i]))
+            continue;
+        if (!begun)
+            fprintf(out,
+                    "\n## %s\n\n| key | default | value | environment | meaning |\n"
+                    "|---|---|---|---|---|\n",
+                    config_groups[group]);
+        begun = true;
+        print_docs_row(out, &config_options[i]);
+    }
+}
+
+void config_print_docs(FILE *out, const struct config *c)
+{
+    (void)c;
     fputs(
         "# Configuration\n"
         "\n"
         "This page is made by `constrictor config --print docs` from `src/config/config.def`.\n"
         "\n"
-        "Every key can be given as an option (`--memory 1G` or `--memory=1G`), as a variable of "
-        "the\n"
-        "environment, and as a line `memory = 1G` in the file named by `--config`; only "
-        "`api-key`, a\n"
-        "secret, is no option, since every user of the machine can read command lines.  A value "
-        "is taken\n"
-        "from the first of these places that has one:\n"
+        "Every key can be given as an option (`--memory 1G` or `--memory=1G`), as an environment\n"
+        "variable, and as a line `memory = 1G` in the file of `--config`.  `api-key` and\n"
+        "`index-proxy` are secrets and have no option, because every user of a machine can read\n"
+        "command lines.  A value is taken from the first of these places that has one:\n"
         "\n"
         "1. the command line\n"
-        "2. the environment; of several variables of one key the first in the table below\n"
+        "2. the environment; of several variables of one key the first in the tables below\n"
         "3. the file given with `--config` or `CONSTRICTOR_CONFIG`: lines `key = value`, comments "
         "with `#`\n"
         "4. the file `.env` in the current folder: lines `NAME=value` with the names of the\n"
@@ -110,13 +125,10 @@ void show_print_docs(FILE *out)
         "file\n"
         "5. the default\n"
         "\n"
-        "`constrictor config` prints the values in force and where each one came from.  Every "
-        "value\n"
-        "that is given is checked, also one that a stronger place overrides.  A value out of "
-        "bounds\n"
-        "stops the program with exit status 64 and a message that names the key, the value, the "
-        "place\n"
-        "and the bounds.\n"
+        "`constrictor config` prints the values in force and where each one comes from.  Every\n"
+        "value given is checked, even one that a stronger place overrides.  A value out of bounds\n"
+        "stops the program with exit status 64 and a message that names the key, the value, the\n"
+        "place and the bounds.\n"
         "\n"
         "How values are written:\n"
         "\n"
@@ -125,19 +137,16 @@ void show_print_docs(FILE *out)
         "a plain\n"
         "  number is bytes\n"
         "- duration: `500ms`, `2s`, `1.5m`, `1h`; a plain number is seconds\n"
-        "- list: `numpy,pandas`; the option may be repeated, and the parts add up\n"
-        "\n"
-        "| key | default | value | environment | meaning |\n"
-        "|---|---|---|---|---|\n",
+        "- list: `numpy,pandas`; the option may be repeated, and the parts add up\n",
         out);
-    for (size_t i = 0; i < CONFIG_KEY_MAX; i++)
-        if (is_setting(&config_options[i]))
-            print_docs_row(out, &config_options[i]);
-    fputs(
-        "\nA `.env` file is read from whatever folder the program is started in, and may have "
-        "been\n"
-        "written by somebody else.  It may therefore not set these keys; doing so is an error:\n\n",
-        out);
+    for (enum config_group group = GROUP_NONE + 1; group < GROUP_MAX; group++)
+        print_docs_group(out, group);
+    fputs("\n## Keys that a `.env` file cannot set\n"
+          "\n"
+          "A `.env` file is read from the folder in which the program is started, and a stranger "
+          "may\n"
+          "have written it.  Setting one of these keys there is therefore an error:\n\n",
+          out);
     for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
         const struct config_option *o = &config_options[i];
         if (is_setting(o) && !(o->from & 1U << CONFIG_FROM_DOTENV))
@@ -145,14 +154,27 @@ void show_print_docs(FILE *out)
     }
 }
 
-int cmd_config(const struct config *c, int argc, char **argv)
+// ---- the command --------------------------------------------------------------------------------
+
+static int cmd_config(const struct config *c, int argc, char **argv)
 {
+    // In the order of the choices of --print.
+    static void (*const printers[])(FILE * out, const struct config *c) = {
+        config_print_values,   config_print_env,     config_print_docs,     manual_print,
+        completion_print_bash, completion_print_zsh, completion_print_fish,
+    };
     (void)argc;
     (void)argv;
-    switch ((enum config_print)c->print) {
-    case CONFIG_PRINT_VALUES: show_print_values(stdout, c); break;
-    case CONFIG_PRINT_ENV: show_print_env(stdout); break;
-    case CONFIG_PRINT_DOCS: show_print_docs(stdout); break;
-    }
+    if ((size_t)c->print < ARRAY_LEN(printers))
+        printers[c->print](stdout, c);
     return cli_finish();
 }
+
+const struct command command_config = {
+    .name = "config",
+    .section = SECTION_INSPECT,
+    .summary = "Show the configuration in force and where each value comes from",
+    .usage = "config [options]",
+    .bit = CONFIG_SHOW,
+    .function = cmd_config,
+};

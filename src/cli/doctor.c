@@ -13,8 +13,8 @@
 
 #include "box/filter.h"
 #include "cli/cli.h"
-#include "cli/single_run.h"
 #include "cli/selftest.h"
+#include "cli/single_run.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"
 #include "run/result.h"
@@ -164,7 +164,7 @@ static void choose_limits(struct config *c)
         c->file_size_bytes = TEXT_MIB;
 }
 
-int cmd_doctor(const struct config *c, int argc, char **argv)
+static int cmd_doctor(const struct config *c, int argc, char **argv)
 {
     static struct visit visit; // large
     struct doctor *d = &visit.doctor;
@@ -200,3 +200,13 @@ int cmd_doctor(const struct config *c, int argc, char **argv)
     caps_close(&d->caps);
     return status;
 }
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .section = SECTION_INSPECT,
+    .summary = "Show which isolation layers work, and how to get the others",
+    .usage = "doctor [options]",
+    .notes = "Exit status: 0 when all mandatory layers are live and all probes held, else 1.",
+    .bit = CONFIG_DOCTOR,
+    .function = cmd_doctor,
+};

@@ -154,7 +154,7 @@ static int read_preload(struct env_command *ask, struct err *e)
     return 0;
 }
 
-int cmd_env(const struct config *c, int argc, char **argv)
+static int cmd_env(const struct config *c, int argc, char **argv)
 {
     struct env_command ask = {.config = c, .packages = json_array(), .fd = -1};
     struct err e;
@@ -174,3 +174,38 @@ int cmd_env(const struct config *c, int argc, char **argv)
         "another program, process %d, has the environments of this state folder", pid);
     return cli_fail(&e, c->json);
 }
+
+static const char *verb_word(size_t i)
+{
+    return i < VERB_MAX ? verbs[i].word : NULL;
+}
+
+const struct command command_env = {
+    .name = "env",
+    .section = SECTION_RUN,
+    .summary = "Create environments and install packages into them",
+    .usage = "env [options] list\n"
+             "env [options] create NAME [PACKAGES...]\n"
+             "env [options] install NAME PACKAGES...\n"
+             "env [options] uninstall NAME PACKAGES...\n"
+             "env [options] packages [NAME]\n"
+             "env [options] describe|reset|delete NAME\n"
+             "env [options] status NAME INSTALL\n"
+             "env [options] export NAME FILE\n"
+             "env [options] import FILE [NAME]",
+    .notes = "PACKAGES are pip requirements, such as 'pandas' or 'numpy>=2'.  The environment\n"
+             "'base' serves code that names no environment: it has the interpreter's packages\n"
+             "and those installed into it.\n"
+             "If a server uses the state folder, or with --url, the server does the work; the\n"
+             "command takes the server's key from CONSTRICTOR_API_KEY.\n"
+             "Exit status: 0 on success, 1 when an install failed and changed nothing; else\n"
+             "  64 bad option or value      69 no isolation, environment or server\n"
+             "  70 internal error",
+    .bit = CONFIG_ENV,
+    .operands_min = 1,
+    .operands_max = INT_MAX,
+    .mixed = true,
+    .wanted = "name an action, such as 'env list'",
+    .word = verb_word,
+    .function = cmd_env,
+};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// page: what a person sees at /.  Runs in the gate; called by its HTTP server.
-// The page needs nothing from elsewhere, has no script, and is made anew for each request.
+// page: see page.h.  The page loads nothing, has no script, and is made anew for each request.
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -9,7 +8,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/serve.h"
+#include "cli/client_config.h"
+#include "cli/page.h"
 #include "rest/rest.h"
 
 static const char style[] =
@@ -24,14 +24,15 @@ static const char style[] =
     "2a2c2a}"
     ".ok{color:#6cc58d}.no{color:#f0937f}a{color:#8ab4f8}}";
 
-// SECURITY: nothing is loaded, framed or run; of styles only the one above, by its hash.
+// SECURITY: the browser loads, frames and runs nothing; only the style above is allowed, by its
+// hash.
 void page_init(struct page *p)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
     char text[2 * EVP_MAX_MD_SIZE];
     unsigned length = 0;
     if (EVP_Digest(style, sizeof style - 1, hash, &length, EVP_sha256(), NULL) != 1)
-        length = 0; // the page is plain then
+        length = 0; // the page has no style then
     (void)EVP_EncodeBlock((unsigned char *)text, hash, (int)length);
     snprintf(p->policy, sizeof p->policy,
              "default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; "
@@ -41,7 +42,7 @@ void page_init(struct page *p)
 
 // ---- the page -----------------------------------------------------------------------------------
 
-// The one way text gets onto the page.
+// SECURITY: the only way that text gets onto the page; it escapes all markup.
 static void put(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -112,10 +113,10 @@ static void put_page(FILE *out, const struct page *p)
         put_row(out, "MCP, HTTP+SSE of 2024", p->base_url, "/sse");
     put_row(out, "REST", p->base_url, "/api/v1");
     put_row(out, "Health", p->base_url, "/health");
-    fputs("</table>\n<h2>Enter it into a client</h2>\n", out);
+    fputs("</table>\n<h2>Add it to a client</h2>\n", out);
     put_clients(out, p);
-    fputs("<p>A client on the same machine can start Constrictor itself: "
-          "<code>constrictor client-config</code> prints the lines for that.\n",
+    fputs("<p>A client on this machine can also start Constrictor itself: "
+          "<code>constrictor client-config</code> prints the settings.\n",
           out);
 }
 

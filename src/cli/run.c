@@ -16,9 +16,9 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
-#include "cli/saver.h"
 #include "cli/load_source.h"
 #include "cli/network.h"
+#include "cli/saver.h"
 #include "cli/single_run.h"
 #include "cli/terminal.h"
 #include "keeper/keeper.h"
@@ -456,7 +456,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     return finish(job); // no tidying: the process ends here
 }
 
-int cmd_run(const struct config *c, int argc, char **argv)
+static int cmd_run(const struct config *c, int argc, char **argv)
 {
     static struct job job;
     struct err e;
@@ -485,3 +485,25 @@ int cmd_run(const struct config *c, int argc, char **argv)
     caps_explain(c, &e);
     return cli_fail(&e, c->json);
 }
+
+const struct command command_run = {
+    .name = "run",
+    .section = SECTION_RUN,
+    .summary = "Run Python code once, in a fresh box",
+    .usage = "run [options] FILE [ARGS...]\n"
+             "run [options] -c CODE [ARGS...]\n"
+             "run [options] - [ARGS...]",
+    .notes = "A file can list the packages it needs in a '# /// script' block (PEP 723).\n"
+             "Exit status: that of the code (0, n after sys.exit(n), 1 after an exception,\n"
+             "128+n after signal n); else\n"
+             "  64 bad option or value      65 unusable source      66 unreadable source\n"
+             "  69 no isolation or no interpreter                   70 internal error\n"
+             "  73 cannot write to the folder of --out\n"
+             "  121 too many processes      122 disk full           123 too much output\n"
+             "  124 time limit              125 box lost            126 denied\n"
+             "  130 cancelled               137 out of memory",
+    .bit = CONFIG_RUN,
+    .operands_min = 1,
+    .operands_max = INT_MAX,
+    .function = cmd_run,
+};

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// serve: `constrictor serve` and `constrictor stdio`.  Each command opens what needs rights in the
-// first process, which becomes the keeper; its gate gives the rights up and serves.
-
-#include "cli/serve.h"
+// serve: `constrictor serve`.  The first process opens the listening socket and becomes the keeper;
+// serve_gate() is the gate's side.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,13 +20,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/client_config.h"
 #include "cli/network.h"
+#include "cli/page.h"
+#include "cli/server.h"
 #include "compat/kernels.h"
-#include "compat/sets.h"
-#include "config/code_policy.h"
 #include "env/envs.h"
-#include "env/restricted_package.h"
-#include "files/store.h"
 #include "http/door.h"
 #include "http/peer.h"
 #include "keeper/keeper.h"
@@ -37,7 +34,6 @@
 #include "mcp/server.h"
 #include "mcp/transport/http.h"
 #include "mcp/transport/sse.h"
-#include "mcp/transport/stdio.h"
 #include "net/policy.h"
 #include "porter/porter.h"
 #include "rest/files.h"
@@ -45,153 +41,15 @@
 #include "run/network.h"
 #include "session/session.h"
 
-// What both servers are made of; there is one in a gate.
-struct server {
-    const struct config *config;
-    struct gate gate;
-    struct mcp mcp;
-    struct event *terminate, *interrupt;
-    struct mcp_stdio *io; // stdio
-    struct http *http;    // serve
-    struct page page;     // serve
-    struct event *drain;  // serve: looks whether all is done
+struct http_server {
+    struct server server;
+    struct http *http;
+    struct page page;
+    struct event *drain; // looks whether all runs and exchanges are done
     int64_t drain_until_ms;
-    bool stopping, files_came, has_files;
+    bool files_came, has_files;
     unsigned network_generation;
 };
-
-// ---- both ---------------------------------------------------------------------------------------
-
-// Without it code runs all the same; its files have no links then.
-static void open_store(struct server *s)
-{
-    struct err e;
-    int folder = s->gate.facts->state_folder;
-    if (folder < 0)
-        return;
-    s->gate.store = store_open(s->config, s->gate.base, folder, &e);
-    if (!s->gate.store)
-        log_err(LOG_WARN, &e);
-}
-
-// The same: without them there is what the interpreter has.
-static void open_environments(struct server *s)
-{
-    struct err e;
-    if (s->gate.facts->environments && envs_open(&s->gate, &e) < 0)
-        log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message,
-                 err_code_name(e.code));
-    // So that the first who runs code does not wait for it.
-    if (code_policy_mode(s->config) == CODE_RESTRICTED ||
-        (code_policy_is_auto(s->config) && text_list_has(&s->config->tools, "restricted")))
-        restricted_package_begin(&s->gate);
-}
-
-static int enter(struct server *s, const struct config *c, int sock,
-                 const struct keeper_facts *facts, struct err *e)
-{
-    s->config = c;
-    int r = gate_enter(&s->gate, sock, facts, e);
-    if (r < 0)
-        return r;
-    s->gate.runs_max = c->runs;
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGHUP, SIG_IGN); // the keeper's business; a terminal tells both
-    r = sessions_open(&s->gate, c, e);
-    if (r < 0)
-        return r;
-    open_store(s);
-    open_environments(s);
-    compat_register_sets();
-    return mcp_open(&s->mcp, s->gate.base, &s->gate, c, e);
-}
-
-static void leave(struct server *s)
-{
-    mcp_close(&s->mcp);
-    envs_close(&s->gate);
-    sessions_close(&s->gate);
-    if (s->gate.store)
-        store_close(s->gate.store);
-}
-
-static int catch_signals(struct server *s, void (*on_signal)(evutil_socket_t, short, void *),
-                         struct err *e)
-{
-    s->terminate = evsignal_new(s->gate.base, SIGTERM, on_signal, s);
-    s->interrupt = evsignal_new(s->gate.base, SIGINT, on_signal, s);
-    if (!s->terminate || !s->interrupt || event_add(s->terminate, NULL) < 0 ||
-        event_add(s->interrupt, NULL) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "catch signals");
-    return 0;
-}
-
-static int run_keeper(const struct keeper_plan *plan)
-{
-    struct err e;
-    int status = 0;
-    if (keeper_run(plan, &status, &e) == 0)
-        return status;
-    caps_explain(plan->config, &e);
-    return cli_fail(&e, false);
-}
-
-// ---- stdio --------------------------------------------------------------------------------------
-
-static void on_stdio_end(void *argument)
-{
-    struct server *s = argument;
-    event_base_loopbreak(s->gate.base);
-}
-
-static void on_stdio_signal(evutil_socket_t sig, short what, void *argument)
-{
-    struct server *s = argument;
-    (void)sig;
-    (void)what;
-    if (s->stopping)
-        event_base_loopbreak(s->gate.base);
-    s->stopping = true;
-    mcp_stdio_stop(s->io);
-}
-
-static int stdio_gate(int sock, const struct keeper_facts *facts, void *argument)
-{
-    static struct server s;
-    struct err e;
-    if (enter(&s, argument, sock, facts, &e) < 0)
-        return cli_fail(&e, false);
-    s.io =
-        mcp_stdio_open(&s.mcp, s.gate.facts->keep[0], s.gate.facts->keep[1], on_stdio_end, &s, &e);
-    if (!s.io || catch_signals(&s, on_stdio_signal, &e) < 0)
-        return cli_fail(&e, false);
-    gate_dispatch(&s.gate);
-    mcp_stdio_close(s.io);
-    leave(&s);
-    return 0; // the rest goes with the process, the boxes with the keeper
-}
-
-int cmd_stdio(const struct config *c, int argc, char **argv)
-{
-    struct err e;
-    struct keeper_plan plan = {
-        .config = c,
-        .order = KEEPER_GATE_FIRST,
-        .watch_parent = true,
-        .state = true,
-        .porter = porter_main,
-        .keep_count = 2,
-        .gate = stdio_gate,
-        .argument = (void *)c,
-    };
-    (void)argc;
-    (void)argv;
-    network_add_to_plan(&plan);
-    if (network_check_config(c, false, &e) < 0 ||
-        mcp_stdio_take(&plan.keep[0], &plan.keep[1], &e) < 0)
-        return cli_fail(&e, false);
-    return run_keeper(&plan);
-}
 
 // ---- the listening socket -----------------------------------------------------------------------
 
@@ -292,37 +150,38 @@ static int find_url(struct listener *l, struct err *e)
 // Code that runs gets a while to end; then answers get a moment to leave.
 enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20, FILES_MS = 5000 };
 
-static void look_again(struct server *s)
+static void look_again(struct http_server *s)
 {
     struct timeval wait = {.tv_usec = DRAIN_LOOK_MS * 1000};
     if (event_add(s->drain, &wait) < 0)
-        event_base_loopbreak(s->gate.base);
+        event_base_loopbreak(s->server.gate.base);
 }
 
 static void on_drain(evutil_socket_t fd, short what, void *argument)
 {
-    struct server *s = argument;
+    struct http_server *s = argument;
     (void)fd;
     (void)what;
     int64_t now_ms = clock_ms();
-    if (s->gate.running == 0 && s->drain_until_ms > now_ms + LEAVE_MS)
+    if (s->server.gate.running == 0 && s->drain_until_ms > now_ms + LEAVE_MS)
         s->drain_until_ms = now_ms + LEAVE_MS;
-    if (now_ms >= s->drain_until_ms || (s->gate.running == 0 && http_exchanges(s->http) == 0))
-        event_base_loopbreak(s->gate.base);
+    if (now_ms >= s->drain_until_ms ||
+        (s->server.gate.running == 0 && http_exchanges(s->http) == 0))
+        event_base_loopbreak(s->server.gate.base);
     else
         look_again(s);
 }
 
-static void on_serve_signal(evutil_socket_t sig, short what, void *argument)
+static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
-    struct server *s = argument;
+    struct http_server *s = argument;
     (void)sig;
     (void)what;
-    if (s->stopping) {
-        event_base_loopbreak(s->gate.base);
+    if (s->server.stopping) {
+        event_base_loopbreak(s->server.gate.base);
         return;
     }
-    s->stopping = true;
+    s->server.stopping = true;
     s->drain_until_ms = clock_ms() + DRAIN_MS;
     http_stop(s->http);
     mcp_http_stop();
@@ -343,10 +202,10 @@ static bool knows(const char *owner, void *http)
 
 static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argument)
 {
-    struct server *s = argument;
+    struct http_server *s = argument;
     struct err e;
-    bool missing =
-        (s->config->api_key_file[0] && fds[0] < 0) || (s->config->oauth_keys[0] && fds[1] < 0);
+    bool missing = (s->server.config->api_key_file[0] && fds[0] < 0) ||
+                   (s->server.config->oauth_keys[0] && fds[1] < 0);
     s->files_came = true;
     if (http_reload(s->http, fds[0], fds[1], &e) < 0) {
         log_err(LOG_ERROR, &e); // what was in force stays
@@ -355,26 +214,26 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
     s->has_files = !missing;
     g->owners = http_owners(s->http);
     if (network_generation(g) != s->network_generation)
-        mcp_list_changed(&s->mcp, MCP_LIST_TOOLS, NULL); // their descriptions name hosts
+        mcp_list_changed(&s->server.mcp, MCP_LIST_TOOLS, NULL); // their descriptions name hosts
     s->network_generation = network_generation(g);
-    mcp_sessions_dismiss(&s->mcp, knows, s->http);
+    mcp_sessions_dismiss(&s->server.mcp, knows, s->http);
     sessions_dismiss(g, knows, s->http);
     log_line(LOG_WARN, "keys were read again");
 }
 
 // Where code can get to, unless its key has rules of its own.
-static void print_network(const struct server *s)
+static void print_network(const struct http_server *s)
 {
     char allowed[NETWORK_TEXT_MAX];
-    network_describe(&s->gate, "", NULL, allowed);
-    if (!net_is_on(s->config))
+    network_describe(&s->server.gate, "", NULL, allowed);
+    if (!net_is_on(s->server.config))
         printf("  code has no network; --allow-host gives it some\n");
     else
         printf("  code may reach %s%s\n", allowed[0] ? allowed : "nothing",
-               s->config->network_file[0] ? ", or what its key has in --network-file" : "");
+               s->server.config->network_file[0] ? ", or what its key has in --network-file" : "");
 }
 
-static void print_ready(const struct server *s)
+static void print_ready(const struct http_server *s)
 {
     const char *url = s->page.base_url;
     char mcp[BASE_URL_MAX + 8];
@@ -382,7 +241,7 @@ static void print_ready(const struct server *s)
     json_t *snippet = client_snippet(&clients[0], "", mcp, s->page.with_key);
     char *text = json_dumps(snippet, 0);
     printf("constrictor " CONSTRICTOR_VERSION " is ready\n  page  %s/\n  MCP   %s\n", url, mcp);
-    if (s->config->legacy_sse)
+    if (s->server.config->legacy_sse)
         printf("  SSE   %s/sse\n", url);
     print_network(s);
     printf("  for a client: %s\n  'constrictor client-config --url %s NAME' prints it for others; "
@@ -398,51 +257,53 @@ static void file_url(const struct gate *g, const struct artifact *a, char *buf, 
     rest_file_url(g->base_url, a, buf, cap);
 }
 
-static int open_server(struct server *s, const struct listener *l, struct err *e)
+static int open_server(struct http_server *s, const struct listener *l, struct err *e)
 {
-    const struct keeper_facts *f = s->gate.facts;
-    s->gate.base_url = l->url;
+    const struct keeper_facts *f = s->server.gate.facts;
+    s->server.gate.base_url = l->url;
     if (f->environments &&
         f->environments_note >= 0) // where others who want packages find this server
         (void)environments_write_note(f->environments_note, f->keeper, l->url);
-    s->gate.argument = s;
-    s->gate.on_state = on_state;
-    s->gate.on_files = on_files;
-    s->page = (struct page){.config = s->config,
-                            .gate = &s->gate,
-                            .mcp = &s->mcp,
+    s->server.gate.argument = s;
+    s->server.gate.on_state = on_state;
+    s->server.gate.on_files = on_files;
+    s->page = (struct page){.config = s->server.config,
+                            .gate = &s->server.gate,
+                            .mcp = &s->server.mcp,
                             .base_url = l->url,
                             .with_key = l->with_key};
     page_init(&s->page);
-    s->drain = evtimer_new(s->gate.base, on_drain, s);
-    s->http = http_open(s->gate.base, s->config, s->gate.facts->keep[0], page_routes(&s->page), e);
+    s->drain = evtimer_new(s->server.gate.base, on_drain, s);
+    s->http = http_open(s->server.gate.base, s->server.config, s->server.gate.facts->keep[0],
+                        page_routes(&s->page), e);
     if (!s->http)
         return -1;
     http_set_peers(s->http, f->keep + 1, f->keep_count - 1);
-    s->gate.owners = http_owners(s->http);
-    int r = mcp_http_open(&s->mcp, s->http, e);
-    if (r == 0 && s->config->legacy_sse)
-        r = mcp_sse_open(&s->mcp, s->http, e);
+    s->server.gate.owners = http_owners(s->http);
+    int r = mcp_http_open(&s->server.mcp, s->http, e);
+    if (r == 0 && s->server.config->legacy_sse)
+        r = mcp_sse_open(&s->server.mcp, s->http, e);
     if (r == 0)
-        r = rest_open(&s->gate, s->http, s->config, kernels_tables(s->config), e);
+        r = rest_open(&s->server.gate, s->http, s->server.config, kernels_tables(s->server.config),
+                      e);
     if (r == 0) {
-        s->gate.file_url = file_url;
-        rest_files_open(s->http, s->gate.store);
+        s->server.gate.file_url = file_url;
+        rest_files_open(s->http, s->server.gate.store);
     }
     if (r == 0)
-        r = catch_signals(s, on_serve_signal, e);
+        r = server_catch_signals(&s->server, on_signal, s, e);
     return r;
 }
 
 // SECURITY: a gate that replaces another has the keys of the program's start in its memory; it
 // serves nobody before the keeper has sent those that are in force now.
-static int await_files(struct server *s, struct err *e)
+static int await_files(struct http_server *s, struct err *e)
 {
     int64_t until_ms = clock_ms() + FILES_MS;
-    while (!s->files_came && clock_ms() < until_ms && !s->gate.link.lost) {
-        struct pollfd p = {.fd = s->gate.link.sock, .events = POLLIN};
+    while (!s->files_came && clock_ms() < until_ms && !s->server.gate.link.lost) {
+        struct pollfd p = {.fd = s->server.gate.link.sock, .events = POLLIN};
         (void)poll(&p, 1, DRAIN_LOOK_MS);
-        link_read(&s->gate.link);
+        link_read(&s->server.gate.link);
     }
     return s->has_files ? 0
                         : err_set(e, ERR_BAD_CONFIG_FILE, 0, "mend the file and start again",
@@ -451,20 +312,20 @@ static int await_files(struct server *s, struct err *e)
 
 static int serve_gate(int sock, const struct keeper_facts *facts, void *argument)
 {
-    static struct server s;
+    static struct http_server s;
     struct listener *l = argument;
     struct err e;
-    if (enter(&s, l->config, sock, facts, &e) < 0 || open_server(&s, l, &e) < 0)
+    if (server_enter(&s.server, l->config, sock, facts, &e) < 0 || open_server(&s, l, &e) < 0)
         return cli_fail(&e, false);
     if (facts->restarts == 0)
         print_ready(&s);
-    else if (await_files(&s, &e) < 0 || sessions_adopt(&s.gate, &e) < 0)
+    else if (await_files(&s, &e) < 0 || sessions_adopt(&s.server.gate, &e) < 0)
         return cli_fail(&e, false);
-    gate_dispatch(&s.gate);
+    gate_dispatch(&s.server.gate);
     mcp_sse_close();
     mcp_http_close();
     rest_close();
-    leave(&s);
+    server_leave(&s.server);
     http_close(s.http);
     return 0; // the rest goes with the process, the boxes with the keeper
 }
@@ -513,7 +374,7 @@ static int add_peers(struct keeper_plan *plan, struct err *e)
     return 0;
 }
 
-int cmd_serve(const struct config *c, int argc, char **argv)
+static int cmd_serve(const struct config *c, int argc, char **argv)
 {
     static struct listener l;
     int before;
@@ -542,9 +403,21 @@ int cmd_serve(const struct config *c, int argc, char **argv)
     network_add_to_plan(&plan);
     if (add_peers(&plan, &e) < 0)
         return cli_fail(&e, false);
-    int status = run_keeper(&plan);
+    int status = server_run(&plan);
     if (status && before >= 0)
         dprintf(before, "constrictor: the server ended with status %d; the log is in %s\n", status,
                 c->log_dir);
     return status;
 }
+
+const struct command command_serve = {
+    .name = "serve",
+    .section = SECTION_SERVE,
+    .summary = "Serve MCP and REST over HTTP, with a page for people",
+    .usage = "serve [options]",
+    .notes = "Clients send a key when CONSTRICTOR_API_KEY or --api-key-file sets one.\n"
+             "SIGTERM and Ctrl-C end the server: running code gets 5 seconds; a second signal\n"
+             "ends it at once.  SIGHUP reloads the files of keys and network rules.",
+    .bit = CONFIG_SERVE,
+    .function = cmd_serve,
+};

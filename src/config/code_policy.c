@@ -30,8 +30,7 @@ bool code_policy_is_auto(const struct config *c)
     return c->policy == POLICY_AUTO;
 }
 
-// Hosts that somebody allowed are there to be reached: where no tiers are named, the imports
-// follow.
+// Allowed hosts imply the tier "network", unless tiers are named.
 static bool has_network_tier(const struct config *c)
 {
     if (c->network == NETWORK_ON || text_list_has(&c->tiers, "network"))
@@ -53,7 +52,7 @@ bool code_policy_shuts_network(const struct config *c)
     return code_policy_mode(c) != CODE_OPEN && !has_network_tier(c);
 }
 
-// What a policy with a list of the call alone has is not said by tiers.
+// False for a policy whose only bound is the import list of the call: tiers do not apply to it.
 static bool lacks_tier(const struct config *c, const json_t *policy, const char *tier)
 {
     const char *mode = json_string_value(json_object_get(policy, "mode"));
@@ -80,56 +79,48 @@ static int choose_mode(const struct config *c, const char *asked, const json_t *
                        enum code_mode *ret, struct err *e)
 {
     enum code_mode least = code_policy_mode(c), mode = CODE_OPEN;
-    // A list is there to be applied.
+    // A list of imports needs at least "guarded" to have an effect.
     *ret = imports && least == CODE_OPEN ? CODE_GUARDED : least;
     if (!asked)
         return 0;
     while (mode < CODE_MODE_MAX && strcmp(asked, code_mode_names[mode]) != 0)
         mode++;
     if (mode == CODE_MODE_MAX)
-        return err_set(e, ERR_BAD_VALUE, 0, "write open, guarded or restricted",
-                       "there is no policy of that name");
+        return err_set(e, ERR_BAD_VALUE, 0, "write open, guarded or restricted", "unknown policy");
     if (mode < least)
         return err_set(e, ERR_BAD_VALUE, 0, "leave it out, or ask for a stricter one",
-                       "the policy '%s' is wider than this server's, which is '%s'", asked,
+                       "the policy '%s' is weaker than this server's policy '%s'", asked,
                        code_mode_names[least]);
     if (mode == CODE_OPEN && imports)
         return err_set(e, ERR_BAD_VALUE, 0,
                        "leave the policy out, or ask for guarded or restricted",
-                       "the policy 'open' allows every import, and 'allowed_imports' would do "
-                       "nothing");
+                       "the policy 'open' allows every import, so 'allowed_imports' would have "
+                       "no effect");
     *ret = mode;
     return 0;
 }
 
 static json_t *list_json(const struct text_list *list)
 {
-    json_t *array = json_array();
+    json_auto_t *array = json_array();
     int failed = !array;
     for (size_t i = 0; i < list->count; i++)
         failed |= json_array_append_new(array, json_string(list->items[i]));
-    if (!failed)
-        return array;
-    json_decref(array);
-    return NULL;
+    return failed ? NULL : TAKE_PTR(array);
 }
 
 static json_t *tiers_json(const struct config *c)
 {
     static const char *const names[] = {"basic", "data_science", "network", "filesystem"};
-    json_t *array = json_array();
-    int failed = !array;
+    struct text_list tiers = {0};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (code_policy_has_tier(c, names[i]))
-            failed |= json_array_append_new(array, json_string(names[i]));
-    if (!failed)
-        return array;
-    json_decref(array);
-    return NULL;
+            (void)text_list_add(&tiers, names[i]);
+    return list_json(&tiers);
 }
 
-// Is it the name of a module, "numpy" or "os.path", maybe with ".*" at its end?  Letters beyond
-// ASCII pass: what is an identifier is Python's to say.
+// Whether it is the name of a module, "numpy" or "os.path", possibly with ".*" at the end.
+// Characters beyond ASCII pass: Python decides whether they are identifiers.
 static bool is_module(const char *name, size_t length)
 {
     bool begins = true;
@@ -156,14 +147,14 @@ static int check_imports(const json_t *imports, struct err *e)
     if (!imports)
         return 0;
     if (!json_is_array(imports) || json_array_size(imports) > CODE_IMPORTS_MAX)
-        return err_set(e, ERR_BAD_VALUE, 0, hint, "'allowed_imports' is a list of at most %d names",
-                       CODE_IMPORTS_MAX);
+        return err_set(e, ERR_BAD_VALUE, 0, hint,
+                       "'allowed_imports' must be a list of at most %d names", CODE_IMPORTS_MAX);
     json_array_foreach (imports, i, item) {
         char shown[80];
         if (json_is_string(item) && is_module(json_string_value(item), json_string_length(item)))
             continue;
         snprintf(shown, sizeof shown, "%s",
-                 json_is_string(item) ? json_string_value(item) : "(no text)");
+                 json_is_string(item) ? json_string_value(item) : "(not a string)");
         text_sanitize(shown);
         return err_set(e, ERR_BAD_VALUE, 0, hint,
                        "'allowed_imports', entry %zu: '%s' is not the name of a module", i + 1,
@@ -174,12 +165,12 @@ static int check_imports(const json_t *imports, struct err *e)
 
 int code_policy_check(const struct config *c, struct err *e)
 {
-    // Whoever asked for that wall must not get another one without knowing.
+    // SECURITY: a caller that relies on containers must not silently get another wall.
     if (c->enable_container_mode)
         return err_set(e, ERR_BAD_VALUE, 0,
-                       "leave it out: every run has a box of its own, isolated by the kernel",
-                       "enable-container-mode (SANDBOX_ENABLE_CONTAINER_MODE): there is no backend "
-                       "for containers");
+                       "leave it out: every run has its own box, isolated by the kernel",
+                       "enable-container-mode (SANDBOX_ENABLE_CONTAINER_MODE) is not supported: "
+                       "there are no containers");
     for (size_t i = 0; i < c->allowed_imports.count; i++)
         if (!is_module(c->allowed_imports.items[i], strlen(c->allowed_imports.items[i])))
             return err_set(e, ERR_BAD_VALUE, 0, "give names of modules, such as math,os.path",
@@ -188,8 +179,8 @@ int code_policy_check(const struct config *c, struct err *e)
     return 0;
 }
 
-// What bounds the imports: the server's list, else its tiers.  A server that leaves everything open
-// has none but what the call itself says.
+// Sets the bound of the imports: the server's list, else its tiers.  On an open server only the
+// list of the call applies.
 static int set_ceiling(const struct config *c, json_t *policy, bool listed)
 {
     if (c->allowed_imports.count)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config: the table and what each type can do (parse, format, describe).  config_load.c reads the
+// config: the table, and how to parse, format and describe each type.  config_load.c reads the
 // sources and calls config_set().  Runs in the first process, before any fork, with the rights the
 // program was started with.
 
@@ -26,6 +26,22 @@ const struct config_option config_options[CONFIG_KEY_MAX] = {
 #undef OPTION
 };
 
+const char *const config_groups[GROUP_MAX] = {
+    [GROUP_NONE] = "",
+    [GROUP_GENERAL] = "General",
+    [GROUP_LIMITS] = "Limits",
+    [GROUP_BOXES] = "Boxes and interpreter",
+    [GROUP_NETWORK] = "Network of boxes",
+    [GROUP_POLICY] = "Import policy",
+    [GROUP_PACKAGES] = "Packages and environments",
+    [GROUP_SERVER] = "Server",
+    [GROUP_ACCESS] = "Access to the server",
+    [GROUP_MCP] = "MCP",
+    [GROUP_SESSIONS] = "Sessions and files",
+    [GROUP_LOGGING] = "Logging and configuration",
+    [GROUP_HELP] = "Help",
+};
+
 const struct config_set_default config_set_defaults[] = {
 #define SET_DEFAULT(set_, field_, value_) {set_, CONFIG_KEY_##field_, value_},
 #include "config/config_sets.def"
@@ -35,7 +51,7 @@ const struct config_set_default config_set_defaults[] = {
 
 /* ---- Types ---- */
 
-// A field outside its struct.
+// The value of one field, before it is stored.
 union value {
     uint64_t number;
     uint32_t small;
@@ -86,7 +102,8 @@ static int parse_int(const struct config_option *o, const char *s, union value *
     return 0;
 }
 
-// Where "on" and "off" are choices, whatever a flag may be written as is one of them.
+// Where "on" and "off" are choices, every spelling of a boolean (true, 1, no ...) means one of
+// them.
 static int parse_enum(const struct config_option *o, const char *s, union value *v)
 {
     bool flag;
@@ -163,7 +180,8 @@ static void format_code(const struct config_option *o, const void *field, char *
     snprintf(buf, cap, "-");
 }
 
-// `noun` begins the sentence of config_describe(); types with a unit print their bounds with it.
+// `noun` is the start of the text of config_describe(); types with a unit print bounds in that
+// unit.
 static const struct type {
     int (*parse)(const struct config_option *o, const char *s, union value *v);
     void (*format)(const struct config_option *o, const void *field, char *buf, size_t cap);
@@ -191,7 +209,7 @@ static const struct type {
     [CONFIG_INT] = {parse_int, format_int, NULL, sizeof(uint32_t), "a whole number",
                     "write digits only, such as 64"},
     [CONFIG_ENUM] = {parse_enum, format_enum, NULL, sizeof(int), "one of",
-                     "write one of these words"},
+                     "write one of the words listed"},
     [CONFIG_BOOL] = {parse_bool, format_bool, NULL, sizeof(bool), "true or false",
                      "write true or false"},
     [CONFIG_CODE] = {parse_code, format_code, NULL, sizeof(const char *), "a text", NULL},
@@ -273,7 +291,7 @@ void config_format_origin(const struct config *c, enum config_key key, struct co
 const struct config_option *config_nearest(const char *name, unsigned from, unsigned commands)
 {
     const struct config_option *best = NULL;
-    unsigned best_distance = (unsigned)(strnlen(name, 64) / 3 + 2); // further away it is no typo
+    unsigned best_distance = (unsigned)(strnlen(name, 64) / 3 + 2); // beyond this it is no typo
     for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
         const struct config_option *o = &config_options[i];
         if (!(o->from & from) || !(o->commands & commands))
@@ -296,13 +314,13 @@ static const struct config_env *origin_env(const struct config_option *o,
     return named ? &o->env[origin.env] : NULL;
 }
 
-// Lists grow while they come from one place: the flags, one variable, one file.
+// Values of a list add up when they come from one place: the options, one variable, one file.
 static bool same_place(struct config_origin a, struct config_origin b)
 {
     return a.source == b.source && a.env == b.env;
 }
 
-// Of two variables of one key, or two tool sets, the first in the table is the stronger one.
+// Of two variables of one key, or two tool sets, the first in the table is the stronger.
 static bool is_weaker(struct config_origin a, struct config_origin b)
 {
     return a.source < b.source || (a.source == b.source && (a.env > b.env || a.set > b.set));
@@ -324,7 +342,7 @@ static int bad_value(const struct config *c, enum config_key key, const char *te
     char from[CONFIG_DESCRIBE_MAX], expected[CONFIG_DESCRIBE_MAX];
     config_format_origin(c, key, origin, from);
     config_describe(o, env, expected);
-    // SECURITY: an address may have a password in it.
+    // SECURITY: an address may contain a password.
     bool secret = o->secret || (strstr(text, "://") && strchr(text, '@'));
     int r = err_set(e, ERR_BAD_VALUE, 0, o->hint ? o->hint : types[o->type].hint,
                     "%s '%.80s%s' from %s is not %s", o->key, secret ? "(secret)" : text,
@@ -365,7 +383,7 @@ void config_init_zeroed(struct config *c)
     for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++)
         if (config_options[key].fallback)
             (void)config_set(c, key, config_options[key].fallback, (struct config_origin){0},
-                             NULL); // the defaults are within their bounds; test_config checks it
+                             NULL); // defaults are within their bounds: test_config
 }
 
 static bool names_set(const struct text_list *list, const char *set)
@@ -383,6 +401,6 @@ void config_apply_sets(struct config *c)
         struct config_origin origin = {.source = CONFIG_FROM_SET, .set = i};
         if (names_set(&c->tools, d->set))
             (void)config_set(c, d->key, d->value, origin,
-                             NULL); // as good as a default: test_config
+                             NULL); // within its bounds: test_config
     }
 }

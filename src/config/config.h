@@ -4,9 +4,9 @@
 // config before the first fork; from then on all processes only read it.  It owns no memory.
 //
 // Where values come from, strongest first: command line, environment, the file given with --config,
-// the file .env in the current folder, the default of a tool set that is named, the default.  Every
-// value that is given is checked, also one that a stronger source overrides: a mistake must not
-// wait until the day the override goes away.
+// the file .env in the current folder, the default of a named tool set, the default.  Every value
+// given is checked, even one that a stronger source overrides: a mistake must show at once, not on
+// the day the override goes away.
 
 #ifndef CONSTRICTOR_CONFIG_CONFIG_H
 #define CONSTRICTOR_CONFIG_CONFIG_H
@@ -31,12 +31,13 @@ enum {
     CONFIG_CLIENT = 1 << 6,
     CONFIG_CHECK = 1 << 7,
     CONFIG_ENV = 1 << 8,
+    CONFIG_HELP = 1 << 9,
     CONFIG_MCP = CONFIG_SERVE | CONFIG_STDIO,
-    // Those that can change environments of packages.
+    // Commands that can change environments.
     CONFIG_ENVS = CONFIG_MCP | CONFIG_ENV | CONFIG_RUN | CONFIG_CHECK,
     CONFIG_BOXES = CONFIG_DOCTOR | CONFIG_BENCH | CONFIG_SHOW | CONFIG_ENVS,
     CONFIG_POLICED = CONFIG_RUN | CONFIG_CHECK | CONFIG_SHOW | CONFIG_MCP,
-    CONFIG_ALL = CONFIG_BOXES | CONFIG_CLIENT,
+    CONFIG_ALL = CONFIG_BOXES | CONFIG_CLIENT | CONFIG_HELP,
 };
 
 // Sources in order of strength.
@@ -50,8 +51,8 @@ enum config_source {
 };
 
 // Sets of sources, for the table.
-// SECURITY: .env is read from whatever folder the program is started in, for instance a repository
-// that somebody else wrote.  Keys that choose a program, a user id or a weaker wall are therefore
+// SECURITY: .env is read from the folder the program is started in, which may be a repository that
+// an attacker wrote.  Keys that choose a program, a user id or a weaker wall are therefore
 // CONFIG_TRUSTED: setting them in .env is an error.
 enum {
     CONFIG_FLAG_ONLY = 1 << CONFIG_FROM_FLAG,
@@ -72,6 +73,26 @@ enum config_type {
     CONFIG_CODE, // text of any length, borrowed from argv; ends the options
     CONFIG_TYPE_MAX
 };
+
+// Headings for options, in the order in which they are printed.
+enum config_group {
+    GROUP_NONE,
+    GROUP_GENERAL,
+    GROUP_LIMITS,
+    GROUP_BOXES,
+    GROUP_NETWORK,
+    GROUP_POLICY,
+    GROUP_PACKAGES,
+    GROUP_SERVER,
+    GROUP_ACCESS,
+    GROUP_MCP,
+    GROUP_SESSIONS,
+    GROUP_LOGGING,
+    GROUP_HELP,
+    GROUP_MAX
+};
+
+extern const char *const config_groups[GROUP_MAX]; // the headings
 
 enum config_key {
 #define OPTION(TYPE, field, ...) CONFIG_KEY_##field,
@@ -105,8 +126,6 @@ struct config {
     struct config_origin origins[CONFIG_KEY_MAX];
 };
 
-enum config_print { CONFIG_PRINT_VALUES, CONFIG_PRINT_ENV, CONFIG_PRINT_DOCS }; // config.print
-
 struct config_env {
     const char *name;
     uint64_t factor;  // 0: written as the key's own type; else a plain number times this
@@ -119,20 +138,22 @@ struct config_option {
     size_t offset;
     const char *key, *fallback;
     uint64_t min, max;
-    char letter;         // short flag, or 0
-    unsigned from;       // set of 1 << enum config_source
-    unsigned commands;   // set of CONFIG_RUN ...
+    char letter;       // short flag, or 0
+    unsigned from;     // set of 1 << enum config_source
+    unsigned commands; // set of CONFIG_RUN ...
+    unsigned common;   // the same: commands whose --help shows it
+    enum config_group group;
     const char *choices; // "a|b|c" for CONFIG_ENUM; words of a CONFIG_LIST, or NULL: any
     bool secret;         // SECURITY: never printed, neither as a value nor in an error
-    const char *value;   // how --help calls the value
+    const char *value;   // name of the value in --help
     const char *help;
-    const char *hint; // for a bad value; NULL: the type's
+    const char *hint; // for a bad value; NULL: the hint of the type
     struct config_env env[CONFIG_ENV_MAX];
 };
 
 extern const struct config_option config_options[CONFIG_KEY_MAX];
 
-// Defaults that go with a tool set; ends with a row without a set.
+// Defaults of tool sets; ends with a row without a set.
 struct config_set_default {
     const char *set;
     enum config_key key;
@@ -143,34 +164,35 @@ extern const struct config_set_default config_set_defaults[];
 
 // Defaults only.
 void config_init(struct config *c);
-// The same for one that is all zeroes, as what is static is: it is large.
+// The same for a struct that is all zeroes already, such as a static one: it is large.
 void config_init_zeroed(struct config *c);
 
-// Reads all sources into an initialised `c`.  `command` is the bit of the command; *argc and *argv
-// are what stands behind its name and become what is left after the options.  After `-c CODE`,
-// (*argv)[0] is "-c", so that for `run` the rest is the code's sys.argv.  With --help the other
-// sources are not read, so that a bad environment cannot hide the help.  c->json is meaningful even
-// on failure.
+// Reads all sources into an initialised `c`.  `command` is the bit of the command.  *argc and *argv
+// are the words after its name, and become the words after the options.  After `-c CODE`,
+// (*argv)[0] is "-c", so that for `run` the rest is the code's sys.argv.  With --help or --help-all
+// the other sources are not read, so that a bad environment cannot hide the help.  c->json is valid
+// even on failure.
 int config_load(struct config *c, unsigned command, int *argc, char ***argv, struct err *e);
 
-// Sets one key from text; weaker than what is there already, it is checked but not stored.
+// Sets one key from text.  A value from a weaker source than the present one is checked but not
+// stored.
 int config_set(struct config *c, enum config_key key, const char *text, struct config_origin origin,
                struct err *e);
 
-// One source each; config_load() calls them.  Public for the tests.
+// Each reads one source.  Called by config_load(); public for the tests.
 int config_read_flags(struct config *c, unsigned command, int *argc, char ***argv, struct err *e);
 int config_read_environment(struct config *c, struct err *e);
 int config_read_file(struct config *c, const char *path, struct err *e);
 int config_read_dotenv(struct config *c, const char *path, struct err *e);
-void config_apply_sets(struct config *c); // what the tool sets in c->tools bring along
+void config_apply_sets(struct config *c); // the defaults of the tool sets in c->tools
 
 enum { CONFIG_DESCRIBE_MAX = 256 };
 
-// "a size between 16M and 1T"; with a variable of another server "a number of MiB between ...".
+// "a size between 16M and 1T"; for a variable of another server "a number of MiB between ...".
 void config_describe(const struct config_option *o, const struct config_env *env,
                      char buf[CONFIG_DESCRIBE_MAX]);
 
-// The value as it could be written in a file; a secret is "(set)" or "".  `cap` should be above
+// The value as a file would hold it; a secret is "(set)" or "".  `cap` should be above
 // CONFIG_TEXT_MAX.
 void config_format(const struct config *c, enum config_key key, char *buf, size_t cap);
 
@@ -178,8 +200,8 @@ void config_format(const struct config *c, enum config_key key, char *buf, size_
 void config_format_origin(const struct config *c, enum config_key key, struct config_origin origin,
                           char buf[CONFIG_DESCRIBE_MAX]);
 
-// The key nearest to a misspelt `name` among those with one of the bits in `from` and in
-// `commands`, or NULL.
+// The key nearest to a misspelt `name`, among those with a bit of `from` and a bit of `commands`,
+// or NULL.
 const struct config_option *config_nearest(const char *name, unsigned from, unsigned commands);
 
 #endif

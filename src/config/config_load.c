@@ -16,11 +16,11 @@
 #include "base/file.h"
 #include "base/log.h"
 
-enum { CONFIG_FILE_MAX = 64 * 1024 }; // the longest sensible file has some 20 short lines
+enum { CONFIG_FILE_MAX = 64 * 1024 };
 
 /* ---- Command line ---- */
 
-// The arguments that are still to be read.
+// The arguments not read yet.
 struct args {
     unsigned command;
     int left;
@@ -35,7 +35,7 @@ static char *take_arg(struct args *a)
     return *a->next++;
 }
 
-// The key whose flag is `name` (of length `len`) or `letter`; CONFIG_KEY_MAX when there is none.
+// The key whose option is `name` (of length `len`) or `letter`, else CONFIG_KEY_MAX.
 static enum config_key find_flag(unsigned commands, const char *name, size_t len, char letter)
 {
     for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
@@ -63,23 +63,23 @@ static int unknown_flag(const struct args *a, const char *arg, size_t len, struc
         memcpy(name, arg + 2, len - 2);
     const struct config_option *near =
         name[0] ? config_nearest(name, CONFIG_FLAG_ONLY, a->command) : NULL;
-    int r = err_set(e, ERR_UNKNOWN_OPTION, 0, "see '--help' for the options of this command",
-                    "there is no option '%.*s%s' here", (int)(len > 80 ? 80 : len), arg,
-                    len > 80 ? "..." : "");
+    int r =
+        err_set(e, ERR_UNKNOWN_OPTION, 0, "'--help-all' lists the options of this command",
+                "unknown option '%.*s%s'", (int)(len > 80 ? 80 : len), arg, len > 80 ? "..." : "");
     const struct config_option *secret = find_secret(name);
     if (secret)
         err_hint(e,
-                 "--%s would show the secret to every user of this machine: set the environment "
-                 "variable %s, or name a file with --%s-file",
-                 secret->key, secret->env[0].name, secret->key);
+                 "a command line shows the secret to every user of this machine: set the "
+                 "environment variable %s, or name a file with --%s-file",
+                 secret->env[0].name, secret->key);
     else if (name[0] && find_flag(~0U, name, len - 2, 0) != CONFIG_KEY_MAX)
-        err_hint(e, "--%s belongs to another command; see 'constrictor --help'", name);
+        err_hint(e, "--%s is an option of other commands; see 'constrictor --help'", name);
     else if (near)
-        err_hint(e, "did you mean --%s? See '--help' for the options of this command", near->key);
+        err_hint(e, "did you mean --%s? '--help-all' lists the options of this command", near->key);
     return r;
 }
 
-// Splits `arg` into an option and the value joined to it ("--key=value", "-cCODE"), NULL if none.
+// Splits `arg` into an option and the value joined to it ("--key=value", "-cCODE"; else NULL).
 static enum config_key split_flag(const struct args *a, const char *arg, const char **ret_value,
                                   struct err *e)
 {
@@ -87,7 +87,7 @@ static enum config_key split_flag(const struct args *a, const char *arg, const c
     size_t len = is_long ? strcspn(arg, "=") : 2;
     enum config_key key = is_long ? find_flag(a->command, arg + 2, len - 2, 0)
                                   : find_flag(a->command, NULL, 0, arg[1]);
-    // "-hx" is not "-h": a letter without a value stands alone.
+    // "-hx" is not "-h": nothing may be joined to an option without a value.
     bool joined_to_bool =
         key != CONFIG_KEY_MAX && !is_long && arg[2] && config_options[key].type == CONFIG_BOOL;
     if (key == CONFIG_KEY_MAX || joined_to_bool) {
@@ -119,7 +119,7 @@ static bool is_flag(const char *arg)
     return arg[0] == '-' && arg[1] != '\0';
 }
 
-// After a mistake in one option, a --json further on still says how the mistake is to be reported.
+// A --json behind a bad option still decides how the mistake is reported.
 static bool json_follows(const struct args *a)
 {
     for (int i = 0; i < a->left && strcmp(a->next[i], "--") != 0; i++)
@@ -141,7 +141,7 @@ static int read_flags(struct config *c, struct args *a, struct err *e)
         if (r < 0)
             return r;
         if (config_options[key].type == CONFIG_CODE) {
-            // The argument that held the code is behind us; its place becomes sys.argv[0].
+            // The argument that held the code has been read; it becomes sys.argv[0].
             *--a->next = code_name;
             a->left++;
             return 0;
@@ -192,7 +192,7 @@ static char *trim(char *s)
     return s;
 }
 
-// Takes off quotes, or what follows a blank and '#'.  NULL when a quote is not closed or when
+// Removes quotes, or a comment (a blank and '#').  NULL when a quote is not closed, or when
 // something other than a comment follows it.
 static char *unquote(char *s)
 {
@@ -222,7 +222,7 @@ struct line {
     char *value; // NULL: no '='
 };
 
-// What one kind of file does with a line that is not blank and not a comment.
+// Handles a line that is not blank and not a comment.
 typedef int line_fn(struct config *c, struct line *line, struct err *e);
 
 static int for_each_line(struct config *c, const char *path, char *text, line_fn *fn, struct err *e)
@@ -261,14 +261,15 @@ static int read_lines(struct config *c, const char *path, line_fn *fn, struct er
                        n == -EFBIG ? "a configuration file has at most 64 KiB" : NULL,
                        "read the configuration file '%.300s'", path);
     if (strlen(text) != (size_t)n)
-        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "it has to be plain text",
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "a configuration file is plain text",
                        "the configuration file '%.300s' contains a NUL byte", path);
     return for_each_line(c, path, text, fn, e);
 }
 
 static int bad_quote(const struct line *line, struct err *e)
 {
-    return err_set(e, ERR_BAD_CONFIG_FILE, 0, "put the whole value between two quotes of one kind",
+    return err_set(e, ERR_BAD_CONFIG_FILE, 0,
+                   "put the whole value between two quotes of the same kind",
                    "line %u of '%.300s': the quotes around the value of %.64s do not match",
                    line->number, line->path, line->name);
 }
@@ -290,7 +291,7 @@ static int file_line(struct config *c, struct line *line, struct err *e)
     if (key == CONFIG_KEY_MAX) {
         const struct config_option *near = config_nearest(line->name, 1U << CONFIG_FROM_FILE, ~0U);
         int r = err_set(e, ERR_BAD_CONFIG_FILE, 0, "'constrictor config' prints all keys",
-                        "line %u of '%.300s': there is no key '%.64s'", line->number, line->path,
+                        "line %u of '%.300s': unknown key '%.64s'", line->number, line->path,
                         line->name);
         if (near)
             err_hint(e, "did you mean '%s'? 'constrictor config' prints all keys", near->key);
@@ -308,7 +309,7 @@ int config_read_file(struct config *c, const char *path, struct err *e)
     return read_lines(c, path, file_line, e);
 }
 
-// The first key from `key` on that has this variable: some decide more than one.
+// The first key, from `key` on, that reads this variable; some variables set several keys.
 static enum config_key find_variable(enum config_key key, const char *name, unsigned *ret_env)
 {
     for (; key < CONFIG_KEY_MAX; key++) {
@@ -323,7 +324,7 @@ static enum config_key find_variable(enum config_key key, const char *name, unsi
     return CONFIG_KEY_MAX;
 }
 
-// Several programs share one .env, so a line that is not about us is none of our business.
+// Several programs share one .env, so lines with other names are ignored.
 static int dotenv_line(struct config *c, struct line *line, struct err *e)
 {
     static const char prefix[] = "export ";
@@ -336,8 +337,8 @@ static int dotenv_line(struct config *c, struct line *line, struct err *e)
     if (!(config_options[key].from & 1U << CONFIG_FROM_DOTENV))
         return err_set(
             e, ERR_BAD_CONFIG_FILE, 0,
-            "give it as an option or in the environment: a .env file may be somebody else's",
-            "line %u of '.env': %s may not be set there", line->number, line->name);
+            "use an option or an environment variable: a stranger may have written the .env file",
+            "line %u of '.env': %s cannot be set there", line->number, line->name);
     const char *value = unquote(line->value);
     if (!value)
         return bad_quote(line, e);
@@ -350,7 +351,7 @@ static int dotenv_line(struct config *c, struct line *line, struct err *e)
 int config_read_dotenv(struct config *c, const char *path, struct err *e)
 {
     struct stat st;
-    // Often it does not exist, and some people call a folder like this (a virtual environment).
+    // It need not exist, and it may be a folder (some virtual environments are called .env).
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
     return read_lines(c, path, dotenv_line, e);
@@ -361,12 +362,12 @@ int config_read_dotenv(struct config *c, const char *path, struct err *e)
 int config_load(struct config *c, unsigned command, int *argc, char ***argv, struct err *e)
 {
     int r = config_read_flags(c, command, argc, argv, e);
-    if (r < 0 || c->help)
+    if (r < 0 || c->help || c->help_all)
         return r;
     r = config_read_environment(c, e);
     if (r < 0)
         return r;
-    // The file comes after the environment because CONSTRICTOR_CONFIG may name it.
+    // After the environment, because CONSTRICTOR_CONFIG may name the file.
     if (c->config_file[0]) {
         r = config_read_file(c, c->config_file, e);
         if (r < 0)

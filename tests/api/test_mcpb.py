@@ -69,7 +69,7 @@ def test_the_registry_entry_is_well_formed_and_of_this_version():
 def test_the_settings_of_the_manifest_are_options_of_the_program(cli):
     manifest = json.loads((TOP / "dist" / "mcpb" / "manifest.json").read_text())
     args = manifest["server"]["mcp_config"]["args"]
-    known = cli.call("stdio", "--help").out
+    known = cli.call("stdio", "--help-all").out
     for word in args:
         if word.startswith("--"):
             assert re.search(rf"{word}\b", known), word

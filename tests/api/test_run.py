@@ -518,28 +518,6 @@ def test_error_after_await(cli):
 # --- the command itself ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "args",
-    [["--help"], ["help", "run"], ["run", "--help"], ["doctor", "--help"], ["bench", "--help"]],
-)
-def test_help(cli, args):
-    result = cli.call(*args)
-    assert result.status == 0
-    assert "constrictor" in result.out
-    assert result.err == ""
-
-
-OPTIONS = """
-    python preload wall cpu memory processes scratch inodes files file-size output source stock
-    uid-base allow-degraded log-level config json
-""".split()
-
-
-def test_help_lists_every_option(cli):
-    text = cli.call("run", "--help").out
-    assert [option for option in OPTIONS if f"--{option}" not in text] == []
-
-
 def test_version(cli):
     result = cli.call("--version")
     assert result.status == 0

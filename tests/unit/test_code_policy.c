@@ -70,7 +70,7 @@ static void test_open(void **state)
     // A list is there to be applied, and an open server bounds it by nothing.
     check(NULL, "[\"os\"]", false, "{'allowed_imports':['os'],'mode':'guarded'}");
     check(NULL, "[]", false, "{'allowed_imports':[],'mode':'guarded'}");
-    check_refused("open", "[\"os\"]", "would do nothing");
+    check_refused("open", "[\"os\"]", "no effect");
 }
 
 static void test_configured(void **state)
@@ -80,10 +80,10 @@ static void test_configured(void **state)
     check(NULL, NULL, false, "{'mode':'guarded','tiers':['basic']}");
     check(NULL, "[\"os\"]", false, "{'allowed_imports':['os'],'mode':'guarded','tiers':['basic']}");
     check("restricted", NULL, false, "{'mode':'restricted','tiers':['basic']}");
-    check_refused("open", NULL, "wider");
+    check_refused("open", NULL, "weaker");
     set(CONFIG_KEY_policy, "restricted");
-    check_refused("guarded", NULL, "wider");
-    check_refused("lax", NULL, "no policy");
+    check_refused("guarded", NULL, "weaker");
+    check_refused("lax", NULL, "unknown policy");
 }
 
 static void test_tiers(void **state)

@@ -61,7 +61,7 @@ static char *values_text(void)
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
-    show_print_values(out, &config);
+    config_print_values(out, &config);
     assert_int_equal(fclose(out), 0);
     return text;
 }
