@@ -133,6 +133,7 @@ const struct field execute_rows[] = {
      .help = "environment of packages; the default 'base' has the interpreter's packages and those "
              "that you installed without naming an environment. A session keeps the environment "
              "that it was opened with",
+     .tool_help = "create_python_env makes others.",
      .into = INTO_ENVIRONMENT},
     {.name = "packages",
      .on = RUNS,

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "exec/execute.h"
 #include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/shape.h"
@@ -28,7 +29,9 @@ enum {
 
 static int adapt_execute(const struct mcp *m, json_t *input_schema)
 {
-    return bounds_adapt(m->config, input_schema, true);
+    json_t *timeout = json_object_get(json_object_get(input_schema, "properties"), "timeout");
+    return json_object_set_new(timeout, "default",
+                               bounds_seconds(bounds_timeout_ms(m->config, false)));
 }
 
 // ---- what several tools take --------------------------------------------------------------------
@@ -91,16 +94,6 @@ int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer)
 
 // ---- execute_python -----------------------------------------------------------------------------
 
-static json_t *make_argv(json_t *arguments)
-{
-    json_t *argv = json_array(), *item;
-    size_t i;
-    (void)json_array_append_new(argv, json_string("<code>"));
-    json_array_foreach (json_object_get(arguments, "args"), i, item)
-        (void)json_array_append(argv, item);
-    return argv;
-}
-
 // The session that the arguments name, when it is open.
 static struct session *open_session_of(const struct mcp_call *c, json_t *arguments)
 {
@@ -119,47 +112,39 @@ static uint64_t wall_ms_of(const struct mcp_call *c, json_t *arguments)
     return bounds_milliseconds(arguments, "timeout", fallback_ms);
 }
 
+// Fills in a request from the arguments.  -1: the call was answered; the caller clears it in any
+// case.
+static int read_request(struct mcp_call *c, json_t *arguments, struct exec_request *ret)
+{
+    struct err e;
+    if (!c->mcp->gate)
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
+    else if (execute_read(c->mcp->gate, c->owner, arguments, EXECUTE_TOOL, ret, &e) < 0)
+        tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
+    else
+        return 0;
+    return -1;
+}
+
 static void execute(struct mcp_call *c)
 {
     const struct config *config = c->mcp->config;
-    json_t *arguments = tool_arguments(c), *code = json_object_get(arguments, "code");
-    json_t *files = json_object_get(arguments, "files"),
-           *variables = json_object_get(arguments, "variables");
+    json_t *arguments = tool_arguments(c);
     const struct session *s = open_session_of(c, arguments);
-    uint64_t wall_ms = wall_ms_of(c, arguments);
     struct session_plan fresh;
-    json_t *network, *packages;
-    const char *environment;
-    if (tool_packages(c, arguments, &environment, &packages) < 0)
-        return;
-    if (tool_network(c, arguments, &network) < 0) {
-        json_decref(packages);
+    struct job_plan plan = {.arguments = arguments,
+                            .background = json_is_true(json_object_get(arguments, "background"))};
+    struct exec_request *q = &plan.request;
+    if (read_request(c, arguments, q) < 0) {
+        exec_request_clear(q);
         return;
     }
     tool_session_plan(c->mcp, arguments, &fresh);
-    struct job_plan plan = {.arguments = arguments,
-                            .background = json_is_true(json_object_get(arguments, "background")),
-                            .request = {
-                                .code = json_string_value(code),
-                                .code_length = json_string_length(code),
-                                .argv = make_argv(arguments),
-                                .session = json_string_value(json_object_get(arguments, "session")),
-                                .plan = &fresh,
-                                .files = files ? json_incref(files) : NULL,
-                                .variables = variables ? json_incref(variables) : NULL,
-                                .network = network,
-                                .environment = environment,
-                                .packages = packages,
-                                .policy = json_string_value(json_object_get(arguments, "policy")),
-                                .allowed_imports = json_object_get(arguments, "allowed_imports"),
-                                .limits = fresh.limits,
-                                .wall_ms = wall_ms,
-                                .cpu_ms = bounds_milliseconds(
-                                    arguments, "cpu_seconds",
-                                    bounds_larger(s ? s->plan.cpu_ms : config->cpu_ms, wall_ms)),
-                                .output_bytes = s ? s->plan.output_bytes : config->output_bytes,
-                                .collect = true,
-                            }};
+    q->plan = &fresh;
+    q->wall_ms = wall_ms_of(c, arguments);
+    if (!q->cpu_ms)
+        q->cpu_ms = bounds_larger(s ? s->plan.cpu_ms : config->cpu_ms, q->wall_ms);
+    q->output_bytes = s ? s->plan.output_bytes : config->output_bytes;
     job_start(c, &plan);
 }
 
@@ -269,18 +254,10 @@ static bool memory_fits(struct mcp_call *c, json_t *arguments)
 
 static void execute_python(struct mcp_call *c, json_t *arguments)
 {
-    struct err e;
-    json_t *code = json_object_get(arguments, "code"), *layer = NULL;
-    if (source_check(json_string_value(code), json_string_length(code), "code",
-                     c->mcp->config->source_bytes, &e) < 0)
-        tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
-    else if ((json_object_get(arguments, "session") && !tool_string(c, arguments, "session")) ||
-             tool_check_luggage(c, arguments) < 0 || !memory_fits(c, arguments) ||
-             tool_network(c, arguments, &layer) < 0)
-        return;
-    else
-        tool_ask_consent(c, code, layer, consented);
-    json_decref(layer);
+    // Read for its errors, before a person is asked; execute() reads it again.
+    _cleanup_(exec_request_clear) struct exec_request checked = {0};
+    if (read_request(c, arguments, &checked) == 0 && memory_fits(c, arguments))
+        tool_ask_consent(c, json_object_get(arguments, "code"), checked.network, consented);
 }
 
 static bool is_long(const struct mcp_call *c, json_t *arguments)
@@ -319,7 +296,7 @@ const struct mcp_tool run_tools[] = {
             "background=true and fetch the result with check_run. get_sandbox_info tells limits "
             "and "
             "preloaded modules.",
-        .input_schema = execute_input,
+        .input = {execute_rows, EXECUTE_TOOL},
         .output_schema = tool_run_output,
         .hints = TOOL_NETWORK, // else it changes nothing outside its own box
         .task = TOOL_TASK_LONG,

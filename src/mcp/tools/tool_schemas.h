@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_schemas: what the tools of tool_run.c take and give, as JSON schemas.  Bounds that the
-// configuration decides are put in by tool_run.c.
+// tool_schemas: what the tools of tool_run.c take and give, as JSON schemas; but execute_python takes
+// what exec/execute.h says.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_SCHEMAS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_SCHEMAS_H
@@ -11,35 +11,6 @@
 // clang-format off
 
 // ---- taken --------------------------------------------------------------------------------------
-
-static const char execute_input[] =
-    "{\"type\": \"object\", \"properties\": {"
-    "\"code\": {\"type\": \"string\", \"description\": \"Python source to run. The value of the last "
-        "expression is returned as the result; print() goes to stdout; matplotlib figures and "
-        "display(value) come back as images and tables.\"}, "
-    SESSION_ARGUMENT("Handle of open_session, or any name: the same name is the same session, and its "
-        "first use opens it. Variables, imports and files then stay from call to call. Without it: a "
-        "fresh interpreter.") ", "
-    FILES_ARGUMENT ", "
-    VARIABLES_ARGUMENT ", "
-    ENVIRONMENT_ARGUMENT("Environment of packages: one that create_python_env made. Without it: base, which has what the "
-        "interpreter has and what you installed without naming an environment. A session has what it was opened with.") ", "
-    PACKAGES_ARGUMENT("Packages that the code needs, such as \\\"pandas matplotlib>=3\\\" or a list: the environment for "
-        "exactly this set is made the first time and found again later; instead of environment.") ", "
-    NETWORK_ARGUMENT("What the code may reach:") ", "
-    POLICY_ARGUMENTS ", "
-    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time in "
-        "seconds. Ask for more than 50 only together with background=true, because most clients give "
-        "up after 60.\"}, "
-    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory in MiB, files in "
-        "/mnt/data included. A session has what it was opened with.\"}, "
-    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Processor time in "
-        "seconds, all processes together; not less than the timeout unless it is given.\"}, "
-    "\"args\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", "
-        "\"maxLength\": 32768}, \"description\": \"Arguments for the code: sys.argv[1:].\"}, "
-    "\"background\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Return at once with "
-        "an execution_id; fetch output and result with check_run.\"}"
-    "}, \"required\": [\"code\"], \"additionalProperties\": false}";
 
 static const char check_input[] =
     "{\"type\": \"object\", \"properties\": {"

@@ -7,6 +7,7 @@
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOLS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOLS_H
 
+#include "exec/fields.h"
 #include "mcp/protocol/mcp.h"
 
 enum tool_hint {
@@ -28,6 +29,7 @@ enum tool_task {
 struct mcp_tool {
     const char *name, *title, *description;
     const char *input_schema;  // JSON text: root object, no root combinators, no $ref
+    struct fields input;       // in place of it, when it has rows: a table
     const char *output_schema; // the same, or NULL
     unsigned hints;
     enum tool_task task;

@@ -200,7 +200,8 @@ int variants_add(struct tool_entry *entry, const struct mcp *m, const struct mcp
                        VARIANTS_MAX, tool->name);
     struct tool_variant *v = &entry->variants[entry->count++];
     v->tool = tool;
-    v->input = json_loads(tool->input_schema, 0, NULL);
+    v->input = tool->input.rows ? fields_tool_schema(tool->input, m->config)
+                                : json_loads(tool->input_schema, 0, NULL);
     if (!v->input || (tool->adapt && tool->adapt(m, v->input) < 0) ||
         (entry->count == 1 ? begin(entry, v) : join(entry, v, set)) < 0)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the schemas of tool '%s'", tool->name);
