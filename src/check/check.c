@@ -51,7 +51,7 @@ struct checker {
     size_t length;
     int exit_status;
     bool has_exit;
-    struct event *timer;
+    struct timer timer;
     TAILQ_ENTRY(checker) list; // least lately used first
 };
 
@@ -98,8 +98,7 @@ void check_free(struct check *c)
         stop_waiting(c);
     }
     json_decref(c->policy);
-    if (c->soon)
-        event_free(c->soon);
+    timer_stop(&c->soon);
     json_decref(c->answer);
     free(c->source);
     free(c->meta);
@@ -116,30 +115,25 @@ static void finish(struct check *c, json_t *answer)
     c->on_done(c);
 }
 
-static void on_soon(evutil_socket_t fd, short what, void *argument)
+static void on_soon(void *argument)
 {
     struct check *c = argument;
-    (void)fd;
-    (void)what;
-    event_free(TAKE_PTR(c->soon));
     finish(c, TAKE_PTR(c->answer));
 }
 
 // Not from within check_start(): the caller does not have it yet.
 static bool finish_soon(struct check *c)
 {
-    struct timeval now = {0};
-    c->soon = evtimer_new(c->gate->base, on_soon, c);
-    return c->soon && event_add(c->soon, &now) == 0;
+    return timer_set(&c->soon, c->gate->base, 0, on_soon, c);
 }
 
 // ---- the box ------------------------------------------------------------------------------------
 
+static void on_timer(void *argument);
+
 static bool set_timer(struct checker *k, uint64_t ms)
 {
-    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
-                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    return event_add(k->timer, &when) == 0;
+    return timer_set(&k->timer, k->all->gate->base, ms, on_timer, k);
 }
 
 static void forget_work(struct checker *k)
@@ -169,8 +163,7 @@ static void checker_free(struct checker *k)
     struct checks *all = k->all;
     link_cancel(&all->gate->link, &k->order);
     drop_box(k);
-    if (k->timer)
-        event_free(k->timer);
+    timer_stop(&k->timer);
     TAILQ_REMOVE(&all->checkers, k, list);
     all->count--;
     free(k);
@@ -181,7 +174,7 @@ static void release(struct checker *k, enum wire_end end)
     if (k->releasing || !k->box)
         return;
     k->releasing = true;
-    (void)event_del(k->timer);
+    timer_stop(&k->timer);
     (void)link_release(&k->all->gate->link, k->box->id, end, false);
 }
 
@@ -233,7 +226,7 @@ static void on_ended(struct live_box *b, const struct wire_ended *m)
         answer = check_crashed(k->source ? k->source : "", k->length, why,
                                c->gate->facts->interp ? c->gate->facts->interp->version : "");
     drop_box(k);
-    (void)event_del(k->timer);
+    timer_stop(&k->timer);
     go_on(k); // may free it
     if (c)
         finish(c, answer);
@@ -262,7 +255,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     if (c)
         c->checker = NULL;
     k->busy_us += (uint64_t)(clock_us() - k->begin_us);
-    (void)event_del(k->timer);
+    timer_stop(&k->timer);
     json_t *report = c ? run_parse_result(data, length) : NULL;
     json_t *answer = c ? check_take(report) : NULL;
     if (c && !answer) {
@@ -313,12 +306,10 @@ static void refuse_all(struct checker *k, const struct err *e)
 }
 
 // Too long at one source, or without any, or without a box.
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
     struct checker *k = argument;
     struct err e;
-    (void)fd;
-    (void)what;
     if (!k->box) {
         err_set(&e, ERR_BUSY, ETIMEDOUT, "try again, or send fewer runs at once",
                 "no box was free in time");
@@ -362,7 +353,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
         k->box->direct = true;
         link_hold(&g->link, k->box);
         live_listen(k->box, &user, k);
-        (void)event_del(k->timer);
+        timer_stop(&k->timer);
         go_on(k);
         return;
     }
@@ -471,15 +462,11 @@ static struct checker *checker_of(struct checks *all, const char *owner, struct 
         return NULL;
     }
     k = calloc(1, sizeof *k);
-    if (k) {
-        *k = (struct checker){.all = all};
-        k->timer = evtimer_new(all->gate->base, on_timer, k);
-    }
-    if (!k || !k->timer) {
-        free(k);
+    if (!k) {
         err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "check the code");
         return NULL;
     }
+    k->all = all;
     snprintf(k->owner, sizeof k->owner, "%s", owner);
     TAILQ_INIT(&k->waiting);
     TAILQ_INSERT_TAIL(&all->checkers, k, list);

@@ -21,6 +21,7 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
+#include "base/timer.h"
 
 struct gate;
 struct checker; // check.c: a box and those who wait for it
@@ -53,7 +54,7 @@ struct check {
     size_t length, meta_length;
     unsigned char key[32];
     bool again; // it has been tried before, in a box that was not fresh
-    struct event *soon;
+    struct timer soon;
     TAILQ_ENTRY(check) list;
 };
 

@@ -181,8 +181,8 @@ static bool open_side(struct plan *p, const char *boxes)
                               .python = p->python,
                               .stock = p->stock,
                               .options = {"--index-url", p->index, "--warm-boxes", boxes,
-                                          "--warm-memory", "2G", "--sessions", "4000",
-                                          "--memory", "1G"}};
+                                          "--warm-memory", "2G", "--sessions", "4000", "--memory",
+                                          "1G"}};
     p->port = bench_free_port();
     p->server = (struct bench_server){.pid = -1, .fd = -1, .errors = -1};
     if (!note(p, bench_server_start_ours(&p->server, &ours, p->port, p->why, sizeof p->why)))

@@ -53,7 +53,7 @@ struct exec_work {
     size_t change_count, change; // `change`: the next one that is collected
     json_t *files;
     uint64_t omitted;
-    uint64_t odd;    // links, pipes, names that cannot be shown: never announced
+    uint64_t odd;         // links, pipes, names that cannot be shown: never announced
     uint32_t fork_number; // EXEC_FORK
     char fork[SESSION_ID_SIZE];
     enum session_end previous; // what became of the session that had this name before
@@ -637,7 +637,7 @@ void exec_cancel(struct exec *x)
             log_line(LOG_ERROR, "no memory to end a run that waits for packages");
         return;
     }
-    if (!x->run || x->soon)
+    if (!x->run || timer_is_set(&x->soon))
         return;
     end_taking(x, 0, &e);
     stop_op(x);
@@ -655,8 +655,7 @@ void exec_free(struct exec *x)
 {
     if (!x)
         return;
-    if (x->soon)
-        event_free(x->soon);
+    timer_stop(&x->soon);
     exec_free_packages(x);
     run_free(x->run);
     network_run_free(x->network);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/timer.h"
 #include "files/store.h"
 #include "run/result.h"
 #include "run/run.h"
@@ -112,7 +113,7 @@ struct exec {
     // The rest is exec.c's.
     struct exec_work *work;
     struct exec_packages *packages; // exec_packages.c: they are waited for
-    struct event *soon;
+    struct timer soon;
 };
 int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data);
 

@@ -12,10 +12,10 @@
 #include "exec/exec.h"
 
 struct exec_meta {
-    json_t *policy;      // NULL: everything is open
-    json_t *layers;      // folders of packages; NULL: none
-    uint32_t fork_number;     // EXEC_FORK
-    json_t *transformer; // of restricted_package_path(); NULL: none
+    json_t *policy;       // NULL: everything is open
+    json_t *layers;       // folders of packages; NULL: none
+    uint32_t fork_number; // EXEC_FORK
+    json_t *transformer;  // of restricted_package_path(); NULL: none
 };
 
 // New, freed with free(); NULL: memory is out.

@@ -260,20 +260,15 @@ static int read_metadata(struct exec *x)
 
 // ---- the end without a run ----------------------------------------------------------------------
 
-static void on_soon(evutil_socket_t fd, short what, void *argument)
+static void on_soon(void *argument)
 {
     struct exec *x = argument;
-    (void)fd;
-    (void)what;
-    event_free(TAKE_PTR(x->soon));
     x->request.on_done(x);
 }
 
 bool exec_end_soon(struct exec *x)
 {
-    struct timeval now = {0};
-    x->soon = evtimer_new(x->gate->base, on_soon, x);
-    return x->soon && event_add(x->soon, &now) == 0;
+    return timer_set(&x->soon, x->gate->base, 0, on_soon, x);
 }
 
 // ---- for exec.c ---------------------------------------------------------------------------------

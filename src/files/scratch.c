@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "files/scratch_path.h"
 #include "run/gate.h"
 #include "run/live.h"
@@ -32,7 +33,7 @@ struct scratch_op {
     enum frame_file_op first, awaited;
     uint32_t tag;
     char *path; // NULL: LIST
-    struct event *timer;
+    struct timer timer;
     uint64_t timed_at;               // `at` when the timer was set
     const char *data;                // WRITE: borrowed
     const struct scratch_sink *sink; // READ
@@ -51,8 +52,7 @@ static void op_free(struct scratch_op *op)
 {
     if (!op)
         return;
-    if (op->timer)
-        event_free(op->timer);
+    timer_stop(&op->timer);
     scratch_list_clear(&op->found);
     free(op->path);
     free(op);
@@ -88,14 +88,15 @@ static void fail(struct scratch_op *op, int errnum)
 }
 
 // A removal in several goes has one time limit for all of them; bytes of a file must keep the pace.
+static void on_timer(void *argument);
+
 static int set_timer(struct scratch_op *op, enum frame_file_op what)
 {
-    static const struct timeval limit = {.tv_sec = SCRATCH_TIMEOUT_MS / 1000};
-    if (what == op->awaited && event_pending(op->timer, EV_TIMEOUT, NULL) &&
-        op->at - op->timed_at < SCRATCH_PACE)
+    if (what == op->awaited && timer_is_set(&op->timer) && op->at - op->timed_at < SCRATCH_PACE)
         return 0;
     op->timed_at = op->at;
-    return event_add(op->timer, &limit) < 0 ? -ENOMEM : 0;
+    return timer_set(&op->timer, op->box->gate->base, SCRATCH_TIMEOUT_MS, on_timer, op) ? 0
+                                                                                        : -ENOMEM;
 }
 
 static int ask_for(struct scratch_op *op, enum frame_file_op what, size_t length)
@@ -171,11 +172,9 @@ void scratch_fail_all(struct live_box *b)
     (void)live_guard_end(&g);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
     struct scratch_op *op = argument;
-    (void)fd;
-    (void)what;
     ask_abort(op);
     fail(op, ETIMEDOUT);
 }
@@ -392,7 +391,6 @@ static void op_init(struct scratch_op *op, struct live_box *b, const char *path)
     op->box = b;
     op->tag = b->next_tag++;
     op->path = path ? strdup(path) : NULL;
-    op->timer = evtimer_new(b->gate->base, on_timer, op);
 }
 
 // `plan` has what is special about the operation; `length` bytes are asked for or brought by the
@@ -410,7 +408,7 @@ static struct scratch_op *begin(struct live_box *b, const struct scratch_op *pla
         *op = *plan;
         op_init(op, b, path);
     }
-    if (!op || !op->timer || (path && !op->path) || ask_for(op, op->first, length) < 0) {
+    if (!op || (path && !op->path) || ask_for(op, op->first, length) < 0) {
         op_free(op);
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "begin a file operation");
         return NULL;

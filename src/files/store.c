@@ -25,6 +25,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/timer.h"
 #include "base/utf8.h"
 #include "files/catalogue.h"
 #include "files/dbfolder.h"
@@ -53,7 +54,8 @@ struct store {
     int folder;
     TAILQ_HEAD(, store_copy) copies;
     unsigned copy_count;
-    struct event *sweep;
+    struct event_base *base;
+    struct timer sweep;
     int64_t noted_ms; // when the operator was last told of a failure
 };
 
@@ -120,17 +122,18 @@ static void doomed_spare(struct doomed *d)
 
 // ---- sweeping -----------------------------------------------------------------------------------
 
+static void on_sweep(void *argument);
+
 static void plan_sweep(struct store *s, int64_t least_ms)
 {
     int64_t due_ms = catalogue_first_due(s->catalogue);
     if (due_ms < 0) {
-        (void)event_del(s->sweep);
+        timer_stop(&s->sweep);
         return;
     }
     int64_t wait_ms = due_ms - now_ms();
     wait_ms = wait_ms < least_ms ? least_ms : wait_ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : wait_ms;
-    struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
-    (void)event_add(s->sweep, &wait);
+    (void)timer_set(&s->sweep, s->base, (uint64_t)wait_ms, on_sweep, s);
 }
 
 // Removes rows and, when they are gone for good, their files.  Returns how many, or -1.
@@ -157,12 +160,10 @@ static int drop_rows(struct store *s, const struct catalogue_row *rows, size_t c
     return r < 0 ? -1 : (int)count;
 }
 
-static void on_sweep(evutil_socket_t fd, short what, void *argument)
+static void on_sweep(void *argument)
 {
     struct store *s = argument;
     struct err e;
-    (void)fd;
-    (void)what;
     struct catalogue_row *rows = calloc(CATALOGUE_BATCH, sizeof *rows);
     int r = -1;
     if (rows) {
@@ -230,9 +231,9 @@ struct store *store_open(const struct config *c, struct event_base *base, int fo
         TAILQ_INIT(&s->copies);
         s->config = c;
         s->folder = folder;
-        s->sweep = evtimer_new(base, on_sweep, s);
+        s->base = base;
     }
-    if (!s || !s->sweep) {
+    if (!s) {
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the store of artifacts");
         store_close(s);
         return NULL;
@@ -258,8 +259,7 @@ void store_close(struct store *s)
         return;
     while (!TAILQ_EMPTY(&s->copies))
         store_cancel(TAILQ_FIRST(&s->copies));
-    if (s->sweep)
-        event_free(s->sweep);
+    timer_stop(&s->sweep);
     catalogue_close(s->catalogue);
     free(s);
 }
@@ -395,7 +395,7 @@ static int finish_file(struct store *s, struct artifact *a, int fd, struct err *
     if (r < 0) {
         remove_file(s, a->token, STATE_PIECE_PREFIX);
         remove_file(s, a->token, STATE_FILE_PREFIX);
-    } else if (!evtimer_pending(s->sweep, NULL)) {
+    } else if (!timer_is_set(&s->sweep)) {
         plan_sweep(s, SWEEP_MIN_MS);
     }
     return r;

@@ -12,6 +12,7 @@
 #include <event2/http.h>
 #include <sys/queue.h>
 
+#include "base/timer.h"
 #include "http/door.h"
 #include "http/head.h"
 #include "http/http.h"
@@ -45,7 +46,7 @@ struct http {
     struct door *door;
     struct evhttp *evhttp;
     struct evhttp_bound_socket *bound;
-    struct event *accept_again;
+    struct timer accept_again;
     const struct http_route *tables[ROUTE_TABLES_MAX];
     unsigned table_count;
     http_methods_of methods_of;    // NULL: the routes know

@@ -111,19 +111,16 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
 
 // ---- the server ---------------------------------------------------------------------------------
 
-static void on_accept_again(evutil_socket_t fd, short what, void *argument)
+static void on_accept_again(void *argument)
 {
     struct http *h = argument;
-    (void)fd;
-    (void)what;
     if (h->bound)
         (void)evconnlistener_enable(evhttp_bound_socket_get_listener(h->bound));
 }
 
 void http_pause(struct http *h, unsigned ms)
 {
-    struct timeval pause = {.tv_usec = ms * 1000};
-    if (h->bound && evtimer_add(h->accept_again, &pause) == 0)
+    if (h->bound && timer_set(&h->accept_again, h->base, ms, on_accept_again, h))
         (void)evconnlistener_disable(evhttp_bound_socket_get_listener(h->bound));
 }
 
@@ -200,8 +197,7 @@ static int start(struct http *h, int socket, struct err *e)
 {
     struct evconnlistener *listener = NULL;
     h->evhttp = evhttp_new(h->base);
-    h->accept_again = evtimer_new(h->base, on_accept_again, h);
-    if (evutil_make_socket_nonblocking(socket) == 0 && h->evhttp && h->accept_again)
+    if (evutil_make_socket_nonblocking(socket) == 0 && h->evhttp)
         listener = evconnlistener_new(h->base, NULL, NULL,
                                       LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, socket);
     if (listener && !(h->bound = evhttp_bind_listener(h->evhttp, listener)))
@@ -374,8 +370,7 @@ void http_close(struct http *h)
     }
     if (h->evhttp)
         evhttp_free(h->evhttp);
-    if (h->accept_again)
-        event_free(h->accept_again);
+    timer_stop(&h->accept_again);
     for (unsigned i = 0; h->own_peers && i < h->peer_count; i++)
         fd_close(&h->peers[i]);
     door_close(h->door);

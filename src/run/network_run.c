@@ -49,7 +49,7 @@ struct network_run {
     enum wait wait;
     void (*then)(void *argument);
     void *argument;
-    struct event *timer;
+    struct timer timer;
     TAILQ_ENTRY(network_run) list; // all->waiting, when wait is not WAIT_NOTHING
 };
 
@@ -61,8 +61,7 @@ static void stop_waiting(struct network_run *u)
         TAILQ_REMOVE(&u->all->waiting, u, list);
     u->wait = WAIT_NOTHING;
     u->then = NULL;
-    if (u->timer)
-        (void)event_del(u->timer);
+    timer_stop(&u->timer);
 }
 
 // It came, or it will not.
@@ -102,11 +101,9 @@ static void give_up(struct network_run *u)
         wake(u);
 }
 
-static void on_overdue(evutil_socket_t fd, short what, void *argument)
+static void on_overdue(void *argument)
 {
     struct network_run *u = argument;
-    (void)fd;
-    (void)what;
     if (u->wait == WAIT_REPORT)
         give_up(u);
     else
@@ -115,12 +112,8 @@ static void on_overdue(evutil_socket_t fd, short what, void *argument)
 
 static bool wait_for(struct network_run *u, enum wait wait, void (*then)(void *), void *argument)
 {
-    struct timeval most = {.tv_sec = NETWORK_WAIT_MS / 1000,
-                           .tv_usec = NETWORK_WAIT_MS % 1000 * 1000};
     stop_waiting(u);
-    if (!u->timer)
-        u->timer = evtimer_new(u->all->gate->base, on_overdue, u);
-    if (!u->timer || event_add(u->timer, &most) < 0)
+    if (!timer_set(&u->timer, u->all->gate->base, NETWORK_WAIT_MS, on_overdue, u))
         return false;
     u->wait = wait;
     u->then = then;
@@ -343,8 +336,7 @@ void network_run_free(struct network_run *u)
     struct slot *s = u->all ? slot_of(u->all, u->box) : NULL;
     if (s && s->waiting == u)
         give_up(u);
-    if (u->timer)
-        event_free(u->timer);
+    timer_stop(&u->timer);
     json_decref(u->layers);
     json_decref(u->shown);
     json_decref(u->report);

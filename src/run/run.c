@@ -36,20 +36,9 @@ static const struct session_ops *session_of(const struct run *r)
     return r->gate->session_ops;
 }
 
-static void stop_timer(struct run *r)
+static bool set_timer(struct run *r, uint64_t ms, void (*call)(void *argument))
 {
-    if (r->timer)
-        event_free(r->timer);
-    r->timer = NULL;
-}
-
-static bool set_timer(struct run *r, uint64_t ms, event_callback_fn call)
-{
-    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
-                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    stop_timer(r);
-    r->timer = evtimer_new(r->gate->base, call, r);
-    return r->timer && event_add(r->timer, &when) == 0;
+    return timer_set(&r->timer, r->gate->base, ms, call, r);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -87,7 +76,7 @@ static void settled(void *argument)
 static void done(struct run *r)
 {
     r->t_end_us = (uint64_t)clock_us();
-    stop_timer(r);
+    timer_stop(&r->timer);
     r->state = RUN_SETTLING;
     bool waits = network_await(r->request.network, settled, r);
     drop_box(r);
@@ -102,7 +91,7 @@ static void release(struct run *r, enum wire_end end)
         return;
     r->state = RUN_ENDING;
     r->end = end;
-    stop_timer(r);
+    timer_stop(&r->timer);
     network_settle(r->request.network); // before the box is gone
     bool wait = r->request.wait_reaped || end != END_DONE;
     if (link_release(&r->gate->link, r->box->id, end, wait) < 0)
@@ -117,23 +106,19 @@ static void watch(struct run *r)
     r->watched = true;
 }
 
-static void on_grace(evutil_socket_t fd, short what, void *argument)
+static void on_grace(void *argument)
 {
     struct run *r = argument;
-    (void)fd;
-    (void)what;
     release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
 }
 
 // One that comes with the code may be there before the code listens, which then would lose the
 // session for nothing.  Later ones are not said twice: the code may be busy with what it does about
 // the first.
-static void on_early(evutil_socket_t fd, short what, void *argument)
+static void on_early(void *argument)
 {
     struct run *r = argument;
     uint64_t grace_ms = r->gate->facts->config->grace_ms;
-    (void)fd;
-    (void)what;
     (void)link_interrupt(&r->gate->link, r->box->id);
     if (!set_timer(r, grace_ms > EARLY_MS ? grace_ms - EARLY_MS : 1, on_grace))
         release(r, r->soft);
@@ -160,10 +145,8 @@ void run_stop(struct run *r, enum wire_end end)
 
 // ---- what the box says --------------------------------------------------------------------------
 
-static void on_overdue(evutil_socket_t fd, short what, void *argument)
+static void on_overdue(void *argument)
 {
-    (void)fd;
-    (void)what;
     release(argument, END_CANCELLED);
 }
 
@@ -185,7 +168,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
         release(r, END_PROTOCOL);
         return;
     }
-    stop_timer(r);
+    timer_stop(&r->timer);
     r->state = RUN_HOLDING;
     network_settle(r->request.network); // while the box ends, or its files are looked at
     if (r->request.on_answer && r->request.on_answer(r, flags)) {
@@ -311,19 +294,15 @@ static void on_sent(struct live_box *b)
         r->state = RUN_RUNNING;
 }
 
-static void on_wall(evutil_socket_t fd, short what, void *argument)
+static void on_wall(void *argument)
 {
-    (void)fd;
-    (void)what;
     run_stop(argument, END_WALL);
 }
 
 // Most runs in a session are over before their CPU time could be; those that are not are told of.
-static void on_not_short(evutil_socket_t fd, short what, void *argument)
+static void on_not_short(void *argument)
 {
     struct run *r = argument;
-    (void)fd;
-    (void)what;
     watch(r);
     if (!set_timer(r, r->request.wall_ms - SHORT_MS, on_wall))
         release(r, END_CANCELLED);
@@ -357,10 +336,8 @@ static void give_up(struct run *r)
     done(r);
 }
 
-static void on_given_up(evutil_socket_t fd, short what, void *argument)
+static void on_given_up(void *argument)
 {
-    (void)fd;
-    (void)what;
     give_up(argument);
 }
 
@@ -420,7 +397,7 @@ static void begin(struct run *r, struct live_box *b)
     r->box = b;
     r->t_box_us = (uint64_t)clock_us();
     r->state = RUN_PREPARING;
-    stop_timer(r);
+    timer_stop(&r->timer);
     live_listen(b, &run_user, r);
     if (r->request.network && network_enter(r->request.network, b->id, on_granted, r))
         return; // its code must not be there before its rules are
@@ -437,7 +414,7 @@ void run_enter(struct run *r, struct live_box *b)
 static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
     struct run *r = (struct run *)((char *)o - offsetof(struct run, box_request));
-    stop_timer(r);
+    timer_stop(&r->timer);
     if (!fds) {
         err_set(&r->error, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
         done(r);
@@ -467,10 +444,8 @@ static const struct live_user run_user = {
 
 // ---- what waits for a box -----------------------------------------------------------------------
 
-static void fail_soon(evutil_socket_t fd, short what, void *argument)
+static void fail_soon(void *argument)
 {
-    (void)fd;
-    (void)what;
     done(argument);
 }
 
@@ -548,11 +523,9 @@ void run_send_deferred(struct gate *g)
     }
 }
 
-static void on_wait(evutil_socket_t fd, short what, void *argument)
+static void on_wait(void *argument)
 {
     struct run *r = argument;
-    (void)fd;
-    (void)what;
     leave_queue(r);
     err_set(&r->error, ERR_BUSY, ETIMEDOUT, "run it again, or send fewer runs at once",
             r->request.session ? "the session was busy with other runs for too long"
@@ -661,7 +634,7 @@ void run_free(struct run *r)
         if (r->box && !r->request.session)
             link_let_go(&r->gate->link, r->box->id);
     }
-    stop_timer(r);
+    timer_stop(&r->timer);
     drop_box(r);
     for (int i = 0; i < RUN_STREAMS; i++)
         if (r->output[i])

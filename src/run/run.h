@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/timer.h"
 #include "run/gate.h"
 #include "run/live.h"
 #include "run/network.h"
@@ -112,7 +113,7 @@ struct run {
     bool metered;           // ended.usage has the CPU time already
     struct admitted *place; // NULL: it was refused, or is done
     TAILQ_ENTRY(run) list;
-    struct event *timer;
+    struct timer timer;
     struct evbuffer *output[RUN_STREAMS];
     uint64_t output_total[RUN_STREAMS], output_kept;
     bool output_cut;    // what comes is not kept any more

@@ -131,10 +131,8 @@ int64_t session_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void on_expiry(evutil_socket_t fd, short what, void *argument)
+static void on_expiry(void *argument)
 {
-    (void)fd;
-    (void)what;
     session_close(argument, SESSION_EXPIRED);
 }
 
@@ -145,24 +143,22 @@ void session_leave_idle(struct session *s)
     s->is_idle_listed = false;
     TAILQ_REMOVE(&s->all->idle, s, idle_list);
     TAILQ_REMOVE(&s->tenant->idle, s, tenant_idle);
-    (void)event_del(s->expiry);
+    timer_stop(&s->expiry);
 }
 
 // How long it may stay from now on.  With --session-sweep its end waits for the next of those
 // moments.
-static struct timeval idle_time(const struct session *s)
+static uint64_t idle_ms(const struct session *s)
 {
     uint64_t ms = s->plan.idle_ms, every_ms = s->all->config->session_sweep_ms;
     uint64_t over_ms = every_ms ? ((uint64_t)clock_ms() + ms) % every_ms : 0;
     if (over_ms)
         ms += every_ms - over_ms;
-    return (struct timeval){.tv_sec = (time_t)(ms / 1000),
-                            .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    return ms;
 }
 
 void session_become_idle(struct session *s)
 {
-    struct timeval wait = idle_time(s);
     if (s->state == SESSION_ENDING)
         return;
     s->state = SESSION_IDLE;
@@ -172,7 +168,7 @@ void session_become_idle(struct session *s)
         TAILQ_INSERT_TAIL(&s->all->idle, s, idle_list);
         TAILQ_INSERT_TAIL(&s->tenant->idle, s, tenant_idle);
     }
-    (void)event_add(s->expiry, &wait);
+    (void)timer_set(&s->expiry, s->all->gate->base, idle_ms(s), on_expiry, s);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -182,10 +178,8 @@ void session_free(struct session *s)
     ledger_free(s);
     if (s->tenant) // it was never in the tables
         tenant_free_unused(s->all, s->tenant);
-    if (s->expiry)
-        event_free(s->expiry);
-    if (s->warm)
-        event_free(s->warm);
+    timer_stop(&s->expiry);
+    timer_stop(&s->warm);
     json_decref(s->plan.network);
     scratch_list_clear(&s->files);
     json_decref(s->file_ids);
@@ -265,9 +259,8 @@ struct session *session_new(struct sessions *all, const char *owner,
         .all = all, .plan = *plan, .created_ms = session_now_ms(), .used_ms = session_now_ms()};
     snprintf(s->owner, sizeof s->owner, "%s", owner);
     (void)json_incref(s->plan.network);
-    s->expiry = evtimer_new(all->gate->base, on_expiry, s);
     s->tenant = tenant_of(all, owner, true);
-    if (!s->expiry || !s->tenant) {
+    if (!s->tenant) {
         session_free(s);
         return NULL;
     }
@@ -373,12 +366,10 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
     return b;
 }
 
-static void on_warm(evutil_socket_t fd, short what, void *argument)
+static void on_warm(void *argument)
 {
     struct session *s = argument;
     void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
-    (void)fd;
-    (void)what;
     s->on_open = NULL;
     if (on_open)
         on_open(s, NULL, s->open_argument); // may close it
@@ -387,14 +378,12 @@ static void on_warm(evutil_socket_t fd, short what, void *argument)
 // Not on_open from here: the caller does not have its session yet.
 static int settle_warm(struct session_box *h, struct session *s)
 {
-    struct timeval now = {0};
     s->had_path = true;
     session_box_rest(h);
     session_become_idle(s);
     if (!s->on_open)
         return 0;
-    s->warm = evtimer_new(h->all->gate->base, on_warm, s);
-    return s->warm && event_add(s->warm, &now) == 0 ? 0 : -1;
+    return timer_set(&s->warm, h->all->gate->base, 0, on_warm, s) ? 0 : -1;
 }
 
 struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,

@@ -16,6 +16,7 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
+#include "base/timer.h"
 #include "config/config.h"
 #include "files/scratch.h"
 #include "run/live.h"
@@ -93,8 +94,8 @@ struct session {
     unsigned files_writes;       // exec.c: box->writes at that time
     json_t *file_ids; // compat/kernels.c: what a caller calls its files, by name; or NULL
     // session.c
-    struct event *expiry;
-    struct event *warm; // it has a box already, and on_open comes with this
+    struct timer expiry;
+    struct timer warm; // it has a box already, and on_open comes with this
     struct ledger_entry *entry;
     void (*on_open)(struct session *s, const struct err *error, void *argument);
     void *open_argument;

@@ -54,8 +54,7 @@ void session_box_free(struct session_box *h)
         TAILQ_REMOVE(&h->mates, s, mates);
         session_free(s);
     }
-    if (h->timer)
-        event_free(h->timer);
+    timer_stop(&h->timer);
     link_cancel(&h->all->gate->link, &h->box_request);
     if (h->box) {
         network_forget(h->all->gate, h->box->id);
@@ -270,8 +269,7 @@ static void drained(struct session_box *h)
     struct session *s;
     h->draining = false;
     scratch_cancel(TAKE_PTR(h->asked));
-    if (h->timer)
-        (void)event_del(h->timer);
+    timer_stop(&h->timer);
     session_box_rest(h);
     TAILQ_FOREACH (s, &h->mates, mates)
         ledger_touch(s, false);
@@ -322,31 +320,24 @@ static const struct live_user drain_user = {
     .on_garbage = on_idle_garbage,
 };
 
-static void on_drain_over(evutil_socket_t fd, short what, void *argument)
+static void on_drain_over(void *argument)
 {
     struct session_box *h = argument;
-    (void)fd;
-    (void)what;
     (void)link_release(&h->all->gate->link, h->box->id, END_CANCELLED, true);
 }
 
 void session_box_drain(struct session_box *h)
 {
-    uint64_t ms = h->all->config->grace_ms;
-    struct timeval grace = {.tv_sec = (time_t)(ms / 1000),
-                            .tv_usec = (suseconds_t)(ms % 1000) * 1000};
     struct session *s;
     h->draining = true;
     TAILQ_FOREACH (s, &h->mates, mates)
         ledger_touch(s, true); // the next gate must know, too
     live_listen(h->box, &drain_user, h);
-    if (!h->timer)
-        h->timer = evtimer_new(h->all->gate->base, on_drain_over, h);
     (void)link_interrupt(&h->all->gate->link, h->box->id);
     if (!h->asked)
         h->asked = scratch_busy(h->box, on_drain_busy, h, NULL); // NULL: then without it
-    if (!h->timer || event_add(h->timer, &grace) < 0)
-        on_drain_over(-1, 0, h);
+    if (!timer_set(&h->timer, h->all->gate->base, h->all->config->grace_ms, on_drain_over, h))
+        on_drain_over(h);
 }
 
 // A fork in a box that goes on is dropped by a run of its own, behind those that wait.

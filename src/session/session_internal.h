@@ -46,7 +46,7 @@ struct session_box {
     uint32_t active;          // the fork that ran last, or runs; UINT32_MAX: not known
     bool away;                // the box is not known to have got to that fork yet
     bool draining, ending;    // draining: an orphan's code is in the box
-    struct event *timer;      // draining: the end of its grace
+    struct timer timer;       // draining: the end of its grace
     struct scratch_op *asked; // draining: whether there is any
 };
 
