@@ -638,4 +638,24 @@ static inline int broker_teardown(void **state)
     return 0;
 }
 
+// ---- a server outside ---------------------------------------------------------------------------
+
+#define LOCAL "a-127-0-0-1.ok.test"
+
+static uint16_t port;
+static int listener;
+
+static int begin(void **state)
+{
+    broker_setup(state);
+    listener = listen_outside(&port);
+    return 0;
+}
+
+static int finish(void **state)
+{
+    fd_close(&listener);
+    return broker_teardown(state);
+}
+
 #endif

@@ -8,24 +8,6 @@
 
 #include "broker_process.h"
 
-#define LOCAL "a-127-0-0-1.ok.test"
-
-static uint16_t port;
-static int listener;
-
-static int begin(void **state)
-{
-    broker_setup(state);
-    listener = listen_outside(&port);
-    return 0;
-}
-
-static int finish(void **state)
-{
-    fd_close(&listener);
-    return broker_teardown(state);
-}
-
 static void listen_by_asking(const char *name)
 {
     char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];

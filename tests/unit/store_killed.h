@@ -8,6 +8,8 @@
 
 #include "unit.h"
 
+#include "moved_clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -30,7 +32,6 @@
 
 // ---- the world, as the tests want it ------------------------------------------------------------
 
-static int64_t ahead_s;
 static unsigned ticks, crash_at; // 0: never
 static int write_errno;          // what writing the bytes of a copy fails with
 
@@ -39,15 +40,6 @@ static inline void tick(void)
 {
     if (crash_at && ++ticks == crash_at)
         (void)kill(getpid(), SIGKILL);
-}
-
-int __real_clock_gettime(clockid_t id, struct timespec *t);
-int __wrap_clock_gettime(clockid_t id, struct timespec *t);
-int __wrap_clock_gettime(clockid_t id, struct timespec *t)
-{
-    int r = __real_clock_gettime(id, t);
-    t->tv_sec += ahead_s;
-    return r;
 }
 
 int __real_event_add(struct event *ev, const struct timeval *wait);

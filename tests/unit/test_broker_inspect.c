@@ -6,24 +6,7 @@
 
 #include "client_hello.h"
 
-#define LOCAL "a-127-0-0-1.ok.test"
-
-static uint16_t port;
-static int listener;
 static char rule[300];
-
-static int begin(void **state)
-{
-    broker_setup(state);
-    listener = listen_outside(&port);
-    return 0;
-}
-
-static int finish(void **state)
-{
-    fd_close(&listener);
-    return broker_teardown(state);
-}
 
 static int reach(int *ret_far)
 {

@@ -4,7 +4,7 @@
 // boxes, in a child; the test plays the gate and a broker that answers whoever connects to port 80
 // with its own pid.
 
-#include "unit.h"
+#include "keeper_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -571,35 +571,17 @@ static int begin(void **state)
     return 0;
 }
 
-// The status of the gate, or -1: no boxes can be made here.
 static int keep(int (*gate)(int, const struct keeper_facts *, void *),
                 int (*broker)(int, const struct keeper_facts *), void *argument, bool reload)
 {
-    int status;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        struct err e;
-        struct keeper_plan plan = {.config = &config,
-                                   .order = KEEPER_WARM_FIRST,
-                                   .gate = gate,
-                                   .argument = argument,
-                                   .broker = broker,
-                                   .reload = reload};
-        plan.files[WIRE_FILES_MAX - 1] = config.network_file;
-        if (keeper_run(&plan, &status, &e) == 0)
-            _exit(status);
-        fprintf(stderr, "%s\n", e.message);
-        _exit(e.code == ERR_LAYER_MISSING || e.code == ERR_BOX_SETUP ? 78 : 79);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 78) {
-        const char *must = getenv("MUST_WORK");
-        assert_false(must && must[0] == '1');
-        skip();
-    }
-    return WEXITSTATUS(status);
+    struct keeper_plan plan = {.config = &config,
+                               .order = KEEPER_WARM_FIRST,
+                               .gate = gate,
+                               .argument = argument,
+                               .broker = broker,
+                               .reload = reload};
+    plan.files[WIRE_FILES_MAX - 1] = config.network_file;
+    return keeper_child(&plan);
 }
 
 static void a_box_with_network_reaches_the_broker_and_nobody_else(void **state)

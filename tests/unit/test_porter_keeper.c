@@ -4,6 +4,7 @@
 // the real porter, a zygote and real boxes, in a child; the test plays the gate.
 
 #include "bundles.h"
+#include "keeper_child.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -252,29 +253,12 @@ static int end(void **state)
 
 static int keep(int (*gate)(int, const struct keeper_facts *, void *))
 {
-    int status;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        struct err e;
-        struct keeper_plan plan = {.config = &config,
-                                   .order = KEEPER_WARM_FIRST,
-                                   .gate = gate,
-                                   .state = true,
-                                   .porter = porter_main};
-        if (keeper_run(&plan, &status, &e) == 0)
-            _exit(status);
-        fprintf(stderr, "%s\n", e.message);
-        _exit(e.code == ERR_LAYER_MISSING || e.code == ERR_BOX_SETUP ? 78 : 79);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 78) {
-        const char *must = getenv("MUST_WORK");
-        assert_false(must && must[0] == '1');
-        skip();
-    }
-    return WEXITSTATUS(status);
+    struct keeper_plan plan = {.config = &config,
+                               .order = KEEPER_WARM_FIRST,
+                               .gate = gate,
+                               .state = true,
+                               .porter = porter_main};
+    return keeper_child(&plan);
 }
 
 static void a_box_reads_a_layer_that_it_was_told_of(void **state)

@@ -4,21 +4,11 @@
 // be moved on, and long timers fire soon, so that an hour passes in a moment.
 
 #include "mcp_client.h"
+#include "moved_clock.h"
 
 #include <time.h>
 
 #include "mcp/protocol/tasks.h"
-
-static int64_t ahead_s;
-
-int __real_clock_gettime(clockid_t id, struct timespec *t);
-int __wrap_clock_gettime(clockid_t id, struct timespec *t);
-int __wrap_clock_gettime(clockid_t id, struct timespec *t)
-{
-    int r = __real_clock_gettime(id, t);
-    t->tv_sec += ahead_s;
-    return r;
-}
 
 int __real_event_add(struct event *ev, const struct timeval *wait);
 int __wrap_event_add(struct event *ev, const struct timeval *wait);
