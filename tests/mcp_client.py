@@ -731,8 +731,8 @@ def check_all():
 
 
 @contextlib.contextmanager
-def several(connect, cli):
-    """A function that makes connections; they are closed and judged in the end."""
+def several(cli):
+    """Yields connect() for this server's flags; its connections are closed and judged at the end."""
     made = []
 
     def make(*flags, **options):
@@ -743,3 +743,28 @@ def several(connect, cli):
     for connection in made:
         connection.close()
         check_received(connection)
+
+
+def connect(cli, *flags, version=LEGACY[-1], **options):
+    """A connection over stdio that is open; its `tools` are those of the server, by name."""
+    c = Stdio(cli, *flags, version=version, **options)
+    c.open()
+    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
+    return c
+
+
+def use(c, tool, /, **arguments):
+    """The structured result of a tool that works; it is valid by the schema that the tool declares."""
+    answer = c.call(tool, **arguments)
+    assert not answer.get("isError"), text(answer)
+    found = answer["structuredContent"]
+    jsonschema.Draft202012Validator(c.tools[tool]["outputSchema"]).validate(found)
+    return found
+
+
+def refused(c, tool, /, **arguments):
+    """The text and the code of a tool error."""
+    answer = c.call(tool, **arguments)
+    assert answer.get("isError"), answer
+    said = text(answer)
+    return said, re.search(r"^code: (\w+)$", said, re.M)[1]

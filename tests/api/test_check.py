@@ -16,18 +16,11 @@ import time
 import jsonschema
 import pytest
 from conftest import TOP, descendants, open_cli
-from mcp_client import LEGACY, MODERN, Stdio, text
+from mcp_client import LEGACY, MODERN, connect, text
 from rest_client import serve
 
 RESTRICTED = TOP / "build" / "venv" / "bin" / "python"  # has RestrictedPython
 BOTH = (LEGACY[-1], MODERN)
-
-
-def connect(cli, *flags, version=LEGACY[-1], **options):
-    c = Stdio(cli, *flags, version=version, **options)
-    c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
-    return c
 
 
 def validate(c, code, **arguments):

@@ -14,7 +14,7 @@ import zlib
 
 import pytest
 from conftest import TOP, open_cli
-from mcp_client import LEGACY, MODERN, Stdio, check_received, text
+from mcp_client import LEGACY, MODERN, check_received, connect, text
 
 DATA = pathlib.Path(os.environ.get("CONSTRICTOR_DATA", TOP / "build/venv-data")) / "bin/python"
 
@@ -54,13 +54,6 @@ def size_of(data):
 
 def blocks(answer, kind):
     return [block for block in answer["content"] if block["type"] == kind]
-
-
-def connect(cli, *flags, version):
-    c = Stdio(cli, *flags, version=version)
-    c.open()
-    c.tools = {tool["name"]: tool for tool in c.result("tools/list")["tools"]}
-    return c
 
 
 @pytest.fixture(scope="module", params=(LEGACY[0], LEGACY[-1], MODERN))

@@ -7,13 +7,12 @@ tool declares, and each connection ends with the schema oracle.
 
 import base64
 import json
-import re
 import urllib.parse
 
 import jsonschema
 import pytest
 from conftest import open_cli, wait_until
-from mcp_client import LEGACY, MODERN, Http, Server, Stdio, check_received, several, text
+from mcp_client import LEGACY, MODERN, Http, Server, check_received, connect, refused, several, text, use
 
 BOTH = (LEGACY[-1], MODERN)
 TEMPLATE = "sandbox://{session}/{path}"
@@ -21,13 +20,6 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
     "rkJggg=="
 )
-
-
-def connect(cli, *flags, version=LEGACY[-1], **options):
-    c = Stdio(cli, *flags, version=version, **options)
-    c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
-    return c
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -40,7 +32,7 @@ def c(request, program):
 
 @pytest.fixture
 def fresh(cli):
-    with several(connect, cli) as make:
+    with several(cli) as make:
         yield make
 
 
@@ -50,14 +42,6 @@ def server(program):
         yield Server(cli)
 
 
-def use(c, tool, /, **arguments):
-    answer = c.call(tool, **arguments)
-    assert not answer.get("isError"), text(answer)
-    found = answer["structuredContent"]
-    jsonschema.Draft202012Validator(c.tools[tool]["outputSchema"]).validate(found)
-    return found
-
-
 def run(c, code, **arguments):
     answer = c.python(code, **arguments)
     assert "structuredContent" in answer, text(answer)
@@ -65,13 +49,6 @@ def run(c, code, **arguments):
     jsonschema.Draft202012Validator(c.tools["execute_python"]["outputSchema"]).validate(found)
     assert found["verdict"] == "ok", text(answer)
     return {**found, "said": text(answer), "content": answer["content"]}
-
-
-def refused(c, tool, /, **arguments):
-    answer = c.call(tool, **arguments)
-    assert answer.get("isError"), answer
-    said = text(answer)
-    return said, re.search(r"^code: (\w+)$", said, re.M)[1]
 
 
 def resource(c, uri):

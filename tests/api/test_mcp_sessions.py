@@ -12,7 +12,20 @@ import threading
 import jsonschema
 import pytest
 from conftest import open_cli, wait_until
-from mcp_client import LEGACY, MODERN, Http, Server, Stdio, alive, check_received, marked, several, text
+from mcp_client import (
+    LEGACY,
+    MODERN,
+    Http,
+    Server,
+    alive,
+    check_received,
+    connect,
+    marked,
+    refused,
+    several,
+    text,
+    use,
+)
 
 BOTH = (LEGACY[-1], MODERN)
 HANDLE = re.compile(r"^ses_[A-Za-z0-9_-]{23}$")
@@ -27,13 +40,6 @@ while True:
 """
 
 
-def connect(cli, *flags, version=LEGACY[-1], **options):
-    c = Stdio(cli, *flags, version=version, **options)
-    c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
-    return c
-
-
 @pytest.fixture(scope="module", params=BOTH)
 def c(request, program):
     with open_cli(program) as cli:
@@ -44,17 +50,8 @@ def c(request, program):
 
 @pytest.fixture
 def fresh(cli):
-    with several(connect, cli) as make:
+    with several(cli) as make:
         yield make
-
-
-def use(c, tool, /, **arguments):
-    """The structured result of a tool that works."""
-    answer = c.call(tool, **arguments)
-    assert not answer.get("isError"), text(answer)
-    found = answer["structuredContent"]
-    jsonschema.Draft202012Validator(c.tools[tool]["outputSchema"]).validate(found)
-    return found
 
 
 def run(c, code, **arguments):
@@ -64,14 +61,6 @@ def run(c, code, **arguments):
     found = answer["structuredContent"]
     jsonschema.Draft202012Validator(c.tools["execute_python"]["outputSchema"]).validate(found)
     return {**found, "said": text(answer)}
-
-
-def refused(c, tool, /, **arguments):
-    """The text and the code of a tool error."""
-    answer = c.call(tool, **arguments)
-    assert answer.get("isError"), answer
-    said = text(answer)
-    return said, re.search(r"^code: (\w+)$", said, re.M)[1]
 
 
 # ---- state that stays ----------------------------------------------------------------------------

@@ -20,10 +20,10 @@ from mcp_client import (
     VERSIONS,
     Http,
     Server,
-    Stdio,
     alive,
     check_received,
     check_schema,
+    connect,
     marked,
     text,
     several,
@@ -33,13 +33,6 @@ BOTH = (LEGACY[-1], MODERN)
 SMALL = ("--processes", "16", "--scratch", "4M", "--output", "256K", "--text-budget", "2000")
 ID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 CAN = {"elicitation": {}}
-
-
-def connect(cli, *flags, version=LEGACY[-1], **options):
-    c = Stdio(cli, *flags, version=version, **options)
-    c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
-    return c
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -61,7 +54,7 @@ def small(program):
 
 @pytest.fixture
 def fresh(cli):
-    with several(connect, cli) as make:
+    with several(cli) as make:
         yield make
 
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of parts of src/rest that need no server: keys of calls that are repeated, the form of
-// a stream, and problem details.
+// Unit tests of rest/keys: calls that are repeated with the same Idempotency-Key.
 
 #include "unit.h"
 
@@ -10,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/problem.h"
 #include "rest/keys.h"
-#include "rest/lines.h"
-#include "rest/route.h"
 
 // ---- keys ---------------------------------------------------------------------------------------
 
@@ -131,83 +127,12 @@ static void test_what_keys_hold_is_bounded(void **state)
     keys_free(k);
 }
 
-// ---- streams ------------------------------------------------------------------------------------
-
-static void test_the_form_of_a_stream(void **state)
-{
-    static const struct {
-        const char *accept;
-        bool events;
-    } rows[] = {
-        {"", false},
-        {"*/*", false},
-        {"text/*", false},
-        {"text/event-stream", true},
-        {"TEXT/EVENT-STREAM;q=0.1", true},
-        {"text/event-streams", false},
-        {"text/event-stream;q=0", false},
-        {"text/event-stream; q=0.000", false},
-        {"text/event-stream;charset=utf-8; q=0.5, application/x-ndjson;q=0.4", true},
-        {"text/event-stream;q=0.5, application/x-ndjson;q=0.55", false},
-        {"application/x-ndjson, text/event-stream", false},
-        {"text/event-stream;q=", true},
-        {";;;,,,q=1", false},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (lines_wants_events(rows[i].accept) != rows[i].events)
-            fail_msg("%s", rows[i].accept);
-}
-
-// ---- problems -----------------------------------------------------------------------------------
-
-static void test_problems(void **state)
-{
-    (void)state;
-    json_t *body = problem_error("session_not_found", "no 'x'", "open it");
-    assert_true(problem_dress(body, 404, "/api/v1/a b/\xc3\xa9%\"\n"));
-    json_t *expected =
-        json_pack("{s:{s:s, s:s, s:s}, s:s, s:s, s:i, s:s, s:s, s:s, s:s}", "error", "code",
-                  "session_not_found", "message", "no 'x'", "hint", "open it", "type",
-                  PROBLEM_PREFIX "session_not_found", "title", "Session not found", "status", 404,
-                  "detail", "no 'x'", "code", "session_not_found", "hint", "open it", "instance",
-                  "/api/v1/a%20b/%C3%A9%25%22%0A");
-    assert_true(json_equal(body, expected));
-    json_decref(expected);
-    json_decref(body);
-    // What is there stays, and what is no error is none.
-    body = json_pack("{s:s, s:{s:s, s:s}}", "status", "mine", "error", "code", "a", "message", "m");
-    assert_true(problem_dress(body, 500, NULL));
-    assert_string_equal(json_string_value(json_object_get(body, "status")), "mine");
-    assert_null(json_object_get(body, "instance"));
-    assert_null(json_object_get(body, "hint"));
-    json_decref(body);
-    body = json_object();
-    assert_false(problem_dress(body, 500, "/api/"));
-    json_decref(body);
-    assert_false(problem_dress(NULL, 500, "/api/"));
-    assert_true(problem_is_for("/api/v1/x") && problem_is_for("/api"));
-    assert_false(problem_is_for("/apix") || problem_is_for("/mcp") || problem_is_for(""));
-}
-
-static void test_methods_of_a_path(void **state)
-{
-    (void)state;
-    assert_int_equal(route_methods("/api/v1/execute", 15), HTTP_POST);
-    assert_int_equal(route_methods("/api/v1/sessions", 16), HTTP_GET | HTTP_HEAD | HTTP_POST);
-    assert_int_equal(route_methods("/api/v1/nothing", 15), 0);
-    assert_int_equal(route_methods("", 0), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_are_read),
         cmocka_unit_test(test_a_key_and_its_states),
         cmocka_unit_test(test_what_keys_hold_is_bounded),
-        cmocka_unit_test(test_the_form_of_a_stream),
-        cmocka_unit_test(test_problems),
-        cmocka_unit_test(test_methods_of_a_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
