@@ -2,8 +2,8 @@
 //
 // branch: copies of the user process that sleep until they are needed: checkpoints of a session, to
 // which `undo` goes back, and the branches that `fork_session` makes.  Called by
-// src/python/_constrictor.c in the user process (what to keep and when is src/python/undo.py's
-// business) and by box/init.c in pid 1.
+// src/python/ext/_constrictor.c in the user process (what to keep and when is
+// src/python/runner/undo.py's business) and by box/init.c in pid 1.
 //
 // A session that never asks for any of this has none of it.  The first time, the user process moves
 // out of the memory that it shares with init, into a copy of itself, because init would else keep
