@@ -175,7 +175,7 @@ class Hostile(unittest.TestCase):
         things the time for it can be over before. True: everything."""
         analysis = answer["analysis"]
         if not analysis["complete"]:
-            self.assertRegex(analysis["incomplete"], r"^the time for it was over at line \d{4,}$")
+            self.assertRegex(analysis["incomplete"], r"^the analysis ran out of time at line \d{4,}$")
         return analysis["complete"]
 
     def test_100000_lines(self):

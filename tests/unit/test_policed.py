@@ -89,7 +89,7 @@ class CheckCases(Runs):
         out = self.go("print(1)", policy={"mode": "nonsense"})
         self.assertEqual((out.exit_code, out.phase, out.stdout), (1, "security_check", ""))
         self.assertEqual(out.error["code"], "bad_policy")
-        self.assertIn("policy.mode is one of open, guarded, restricted", out.error["message"])
+        self.assertIn("policy.mode must be one of open, guarded, restricted", out.error["message"])
 
 
 class ScanCases(Runs):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""advice: what a check says about single places of a source: calls, imports, handlers, loops.
+"""advice: what a check says about single statements: calls, imports, handlers, loops.
 
 Functions that take the Walk of walk.py and a node, and report a violation of the policy or give
-advice. Used in the user process of a box; nothing of the source is executed.
+advice. Used in the user process of a box; the source is not executed.
 """
 
 import _ast
@@ -13,17 +13,17 @@ from policy import covers
 
 NAME_MAX = 100              # characters of a name in an answer
 Name, Constant, Attribute, Call = _ast.Name, _ast.Constant, _ast.Attribute, _ast.Call
-# What nobody can call or look into: the compiler warns about it.
+# Values that cannot be called: the compiler warns about such a call.
 LITERALS = frozenset((Constant, _ast.Tuple, _ast.List, _ast.Dict, _ast.Set, _ast.ListComp,
                       _ast.SetComp, _ast.DictComp, _ast.GeneratorExp, _ast.JoinedStr,
                       _ast.FormattedValue, _ast.Lambda))
 MUTABLE = frozenset((_ast.List, _ast.Dict, _ast.Set, _ast.ListComp, _ast.SetComp, _ast.DictComp))
 MAKERS = frozenset(("list", "dict", "set", "bytearray", "defaultdict", "deque", "Counter"))
-# Names of functions and methods that are looked at when they are called.
+# Functions and methods whose calls are checked.
 NOTABLE = frozenset(("eval", "exec", "input", "open", "__import__", "import_module", "exit", "quit",
                      "_exit", "write_text", "write_bytes", "system", "popen"))
 ENDS = frozenset(("exit", "quit", "_exit"))
-# Packages that are of no use without a network.
+# Modules that need a network.
 NETWORK = frozenset("""socket ssl requests httpx urllib3 aiohttp websocket websockets smtplib ftplib
     imaplib poplib telnetlib nntplib xmlrpc paramiko grpc pymongo psycopg2 redis urllib.request
     http.client http.server""".split())
@@ -39,23 +39,23 @@ def judge_import(walk, node, module, names):
             refuse_import(walk, node, target)
     if not policy.network and (module in NETWORK or covers(NETWORK, module) or any(
             [f"{module}.{name}" in NETWORK for name in names])):
-        walk.advise("network-off", node, f"'{clip(module, NAME_MAX)}' needs a network, and there "
-                    "is none for this code: it will see connections fail")
+        walk.advise("network-off", node, f"'{clip(module, NAME_MAX)}' needs a network, which "
+                    "this code does not have: its connections will fail")
 
 
 def refuse_import(walk, node, target):
     target = clip(target, NAME_MAX)
     if walk.soft_imports:
-        # It is caught: the run goes on without the module, so the whole code need not be refused.
+        # The code handles the error and can go on without the module, so it is not refused.
         walk.advise("import-denied", node, f"Import '{target}' is not allowed and will raise an "
-                    f"ImportError, which is handled here; {walk.policy.hint(target)}")
+                    f"ImportError, which the code handles; {walk.policy.hint(target)}")
     else:
         walk.violate("import", target, node, f"Import '{target}' is not allowed",
                      walk.policy.hint(target))
 
 
 def first_text(node):
-    """The first argument, where it is a constant text."""
+    """The first argument, if it is a constant string; else None."""
     first = node.args[0] if node.args else None
     return first.value if type(first) is Constant and type(first.value) is str else None
 
@@ -66,7 +66,7 @@ def judge_call(walk, node, name):
     plain, policy = type(node.func) is Name, walk.policy
     if plain and name in policy.denied_calls:
         walk.violate("call", name, node, f"Function '{name}' is not allowed",
-                     "this policy names it as denied: do without it")
+                     "the policy denies it by name: do without it")
     if name in ("__import__", "import_module"):
         target = first_text(node)
         if target and not target.startswith("."):
@@ -74,11 +74,11 @@ def judge_call(walk, node, name):
     elif name in ENDS:
         walk.leave()
     elif plain and name in ("eval", "exec"):
-        walk.advise("eval", node, f"{name}() runs text that this check has not seen; "
-                    "for plain values use ast.literal_eval()")
+        walk.advise("eval", node, f"{name}() runs code that this check cannot see; "
+                    "to read plain values use ast.literal_eval()")
     elif plain and name == "input":
         walk.advise("input", node, "input() fails here: code runs without a terminal; "
-                    "put values into the code, or pass them as variables")
+                    "write values into the code, or pass them as variables")
     elif plain and name == "open":
         judge_path(walk, node, first_text(node), mode_of(node))
     elif name in ("write_text", "write_bytes") and not plain:
@@ -96,11 +96,11 @@ def mode_of(node):
 
 
 def judge_path(walk, node, path, mode):
-    """Only constant, absolute paths: all else is below the scratch folder, or unknown."""
+    """Only absolute, constant paths: other paths are below the scratch folder, or unknown."""
     if path and path.startswith("/") and not WRITES.isdisjoint(mode) and \
             not path.startswith((*Box.folders, "/dev/")):
-        walk.advise("write-outside", node, f"'{clip(path, NAME_MAX)}' cannot be written: code can "
-                    f"write below {Box.scratch}, its working directory, and /tmp")
+        walk.advise("write-outside", node, f"'{clip(path, NAME_MAX)}' cannot be written: write "
+                    f"below {Box.scratch}, the working directory, or /tmp")
 
 
 # ---- Definitions, handlers, loops ---------------------------------------------------------------
@@ -108,8 +108,8 @@ def judge_path(walk, node, path, mode):
 def judge_default(walk, node, value):
     kind = type(value)
     if kind in MUTABLE or (kind is Call and type(value.func) is Name and value.func.id in MAKERS):
-        walk.advise("mutable-default", value, f"a default of {clip(node.name, NAME_MAX)}() is made "
-                    "once and shared by all calls: use None and make it in the function")
+        walk.advise("mutable-default", value, f"a default value of {clip(node.name, NAME_MAX)}() is "
+                    "created once and shared by all calls: use None and create it in the function")
 
 
 def judge_handlers(walk, node):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check: is a source fine? Syntax, policy, analysis, advice, without executing anything of it.
+"""check: syntax, policy, analysis and advice for a source, without executing it.
 
-Called by policed.py in the user process of a box: the parser of CPython can be crashed, and then it
-is a box that ends. Whatever is said here is advice, the isolation of the box does not depend on it.
+Called by policed.py in the user process of a box: a crash of CPython's parser ends only a box. The
+answer is advice; the isolation of the box does not depend on it.
 
 The syntax tree is made once and walked once (walk.py). The compiler finds errors that the parser
-does not see, such as a `return` outside of a function, and gives warnings; but compiling takes as
-long as all the rest. So the walk notes where the compiler might have something to say ("doubt"),
-and only then it is asked. A test compares that with asking always.
+does not see, such as a `return` outside a function, and gives warnings; but compiling takes as long
+as everything else. So the walk sets `doubt` where the compiler may object, and only then the
+compiler runs. A test compares the result with compiling always.
 """
 
 import sys
@@ -25,13 +25,13 @@ FILENAME = "<code>"
 AROUND = 2                  # lines of context before and after an error
 BIG_LINES, BIG_BYTES = 20_000, 1 << 20      # above that a tree is made part by part
 PART = 4000                 # lines of a part
-LONG_LINE = 300             # characters above which something may be nested too deeply to compile
+LONG_LINE = 300             # characters above which code may be nested too deeply to compile
 LONG_STATEMENT = 1000       # the same for a statement of several lines
-MAGICS_MAX = 100            # commands of notebooks that are left out
+MAGICS_MAX = 100            # notebook commands that are left out
 WARNINGS_MAX = 20
-MODULES_MAX = 20            # that are looked for
-SECONDS = 6.0               # after that the analysis of a long source is broken off
-SOON = 4.0                  # of a source that takes longer the compiler is asked before all else
+MODULES_MAX = 20            # modules that are searched for
+SECONDS = 6.0               # after that the analysis of a long source stops
+SOON = 4.0                  # a source that will take longer is compiled first
 LATER = "else", "elif", "except", "finally", ")", "]", "}", "case"      # no statement begins so
 NULL = "source code cannot contain null bytes"
 FLAGS = TOP_LEVEL_AWAIT
@@ -41,7 +41,7 @@ STDLIB = frozenset(getattr(sys, "stdlib_module_names", ())) | frozenset(sys.buil
 # ---- Syntax -------------------------------------------------------------------------------------
 
 def to_lines(source):
-    """As the compiler counts them: not at form feeds, nor at U+2028."""
+    """Lines as the compiler counts them: not split at form feeds or U+2028."""
     text = source.decode("utf-8", "replace")
     if text[:1] == "\ufeff":
         text = text[1:]
@@ -58,7 +58,7 @@ class Text:
     def __init__(self, source):
         text, lines = to_lines(source)
         self.source, self.lines, self.is_ascii = source, lines, text.isascii()
-        self.characters = len(source.decode("utf-8", "replace"))    # as they came, not as the compiler counts
+        self.characters = len(source.decode("utf-8", "replace"))    # as sent, before line ends are normalised
         self.longest = len(max(lines, key=len))
         self.has_long_strings = has_long_strings(text, lines)
 
@@ -68,7 +68,7 @@ class Text:
 
 
 def window(line, offset):
-    """A piece of a line around a place in it, and how much was left out before the piece."""
+    """A part of a line around an offset, and the number of characters left out before it."""
     if len(line) <= LINE_MAX:
         return line, 0
     begin = max(0, min(offset - LINE_MAX // 2, len(line) - LINE_MAX))
@@ -76,13 +76,13 @@ def window(line, offset):
 
 
 def marks(piece, begin, end):
-    """A line of carets below the piece; tabs stay, so that it fits in any editor."""
+    """A line of carets to show below the piece; keeps tabs, so that it lines up in any editor."""
     blank = "".join(["\t" if sign == "\t" else " " for sign in piece[:begin]])
     return blank + " " * (begin - len(blank)) + "^" * max(1, min(end, len(piece)) - begin)
 
 
 def describe_syntax(exc, lines):
-    """The error of a SyntaxError, with its surroundings."""
+    """A SyntaxError as an object of the answer, with the lines around it."""
     line = exc.lineno if type(exc.lineno) is int else 1
     line = max(1, min(line, len(lines)))
     text = lines[line - 1]
@@ -110,10 +110,10 @@ def describe_syntax(exc, lines):
 
 
 def too_deep(exc):
-    """For a parser or compiler that gives up."""
+    """The error object for a parser or compiler that gives up."""
     return {"type": type(exc).__name__, "line": None, "offset": None, "end_offset": None,
             "text": "", "caret": "", "context": "", "lines": [],
-            "message": "the code is nested too deeply, or too large, for the compiler: "
+            "message": "the code is too large or nested too deeply for the compiler: "
                        "split long expressions and chains into several statements"}
 
 
@@ -126,12 +126,11 @@ def null_byte(source, lines):
 
 
 class Refused(Exception):
-    """The source is wrong; the argument is the error of the answer."""
+    """The source is invalid; the argument is the error object."""
 
 
 def parse(text, walk):
-    """The tree of a source, and what it was made from. Needless commands of notebooks are left out,
-    as in a run."""
+    """(tree, source it was made from). Leaves out needless notebook commands, as a run does."""
     source = text.source
     for _ in range(MAGICS_MAX):
         try:
@@ -144,15 +143,15 @@ def parse(text, walk):
                 "rule": "magic", "line": exc.lineno, "column": 1,
                 "message": f"'{clip(magic, 60)}' is left out: {NEEDLESS[name_of(magic)]}"})
         except (RecursionError, MemoryError):
-            return None, source         # trees take more of both than the compiler itself does
+            return None, source         # a tree needs more of both than the compiler does
         except ValueError as exc:       # null bytes, before 3.12
             raise Refused(describe_syntax(SyntaxError(str(exc)), text.lines)) from None
-    raise Refused(describe_syntax(SyntaxError("too many commands of notebooks"), text.lines))
+    raise Refused(describe_syntax(SyntaxError("too many notebook commands"), text.lines))
 
 
 def without_magic(source, exc, lines):
-    """(the source without the line of the error, that line) if it is a needless command; else
-    (None, None), and other commands get a message that says what to write instead."""
+    """(source without the line of the error, that line) if it is a needless command; else (None, None),
+    and the message for another command says what to write instead."""
     number = exc.lineno
     if type(number) is not int or not 1 <= number <= len(lines) or \
             not (b"%" in source or b"!" in source or b"?" in source):
@@ -176,7 +175,7 @@ def ask_compiler(source, text):
 
 
 def is_long(text, tree):
-    """May a statement be nested so deeply that the compiler gives up, although the parser did not?"""
+    """May a statement be nested too deeply for the compiler, although the parser accepts it?"""
     for node in tree.body:
         first, last = node.lineno, node.end_lineno
         if last > first and not hasattr(node, "body") and \
@@ -188,8 +187,8 @@ def is_long(text, tree):
 # ---- Analysis -----------------------------------------------------------------------------------
 
 def parts(lines):
-    """(first line, last line) of parts that begin with a statement at the margin; of long sources
-    only. Whether a part is complete is seen when it is parsed."""
+    """(first line, last line) of the parts of a long source, each beginning at the left margin.
+    Parsing shows whether a part is complete."""
     begin, count = 0, len(lines)
     while begin < count:
         end = begin + PART
@@ -201,7 +200,7 @@ def parts(lines):
 
 
 class Compiler:
-    """Asked about a whole source, once at most: it takes as long as all the rest."""
+    """Compiles a whole source, at most once: that takes as long as everything else."""
 
     def __init__(self, text, is_asked=False):
         self.text, self.is_asked = text, is_asked
@@ -213,19 +212,19 @@ class Compiler:
 
 
 def walk_parts(text, walk, compiler):
-    """Feeds a long source part by part, so that the tree of the whole is never there. None, or why
-    the analysis is not complete."""
+    """Feeds a long source part by part, so that the whole tree never exists. Returns None, or why the
+    analysis is incomplete."""
     start, begin, lines = perf_counter(), None, text.lines
     for first, last in parts(lines):
         begin = first if begin is None else begin
         try:
-            # Empty lines in place of those before it: the parser's warnings have a line.
+            # Empty lines before the part keep the line numbers of the parser's warnings right.
             part = "\n" * begin + "\n".join(lines[begin:last]) + "\n"
             tree = compile(part, FILENAME, "exec", FLAGS | ONLY_AST, True)
         except SyntaxError:
             compiler.ask()              # is it wrong, or does it end within a statement?
             if last - begin > 8 * PART:
-                return f"the statement at line {begin + 1} is too long to be analysed"
+                return f"the statement at line {begin + 1} is too long to analyse"
             continue                    # together with the next one
         except (RecursionError, MemoryError, ValueError):
             return f"nested too deeply after line {begin + 1}"
@@ -235,16 +234,16 @@ def walk_parts(text, walk, compiler):
         tree = begin = None
         seconds = perf_counter() - start
         if seconds * len(lines) > SOON * last:
-            compiler.ask()              # it takes long: first of all, is it valid?
+            compiler.ask()              # it takes long: find out first whether it is valid
         if perf_counter() - start > SECONDS:
-            return f"the time for it was over at line {last}"
+            return f"the analysis ran out of time at line {last}"
     if begin is None:
         return None
-    return f"the statement at line {begin + 1} is too long to be analysed"
+    return f"the statement at line {begin + 1} is too long to analyse"
 
 
 def has_long_strings(text, lines):
-    """May a string go over several lines? Most docstrings do not."""
+    """May a string span several lines? Most docstrings do not."""
     if "\\\n" in text or "'\"\"\"'" in text or "\"'''\"" in text:
         return True
     for quotes in '"""', "'''":
@@ -254,10 +253,10 @@ def has_long_strings(text, lines):
 
 
 def count_lines(lines, strings):
-    """(all, blank, comment, code): a line within a string is code, whatever it looks like."""
+    """(all, blank, comment, code). Lines within a string are code."""
     bare = [line.strip() for line in lines]
     if bare and not bare[-1]:
-        bare.pop()          # what follows the last line break is no line
+        bare.pop()          # no line follows the last line break
     for first, last in strings or ():
         bare[first:last] = ["x"] * (last - first)
     blank = bare.count("")
@@ -272,7 +271,7 @@ def grade(total, highest):
 
 
 def look_for_modules(walk):
-    """Advice about imports that will fail because nobody installed the module."""
+    """Advice about imports of modules that are not installed."""
     seen = set()
     for item in walk.found["imports"]:
         top = item["module"].partition(".")[0]
@@ -288,8 +287,8 @@ def look_for_modules(walk):
         if missing:
             walk.list("recommendations", {
                 "rule": "not-installed", "line": item["line"], "column": 1,
-                "message": f"there is no module '{top}' in this environment: install it first, or "
-                           "do without it"})
+                "message": f"the module '{top}' is not installed in this environment: install "
+                           "it first, or do without it"})
 
 
 def analyse(walk, text, complete):
@@ -316,7 +315,7 @@ def analyse(walk, text, complete):
 
 
 def count_characters(lines, walk, analysis):
-    """Columns of a tree count bytes of UTF-8; those of an answer count characters."""
+    """Converts columns from bytes of UTF-8, as in a tree, to characters."""
     unbound = analysis.get("names", {}).get("unbound", ())
     for item in (*walk.found["violations"], *walk.found["recommendations"], *unbound):
         if item["column"] > 1 and 0 < item["line"] <= len(lines):
@@ -327,7 +326,7 @@ def count_characters(lines, walk, analysis):
 # ---- The whole ----------------------------------------------------------------------------------
 
 def note_warnings(caught, walk):
-    """Each once: the parser may have looked twice."""
+    """Lists each warning once: the parser may have read the source twice."""
     said = {(item.lineno, f"{item.category.__name__}: {item.message}") for item in caught}
     for line, message in sorted(said)[:WARNINGS_MAX]:
         walk.list("recommendations", {"rule": "warning", "line": line, "column": 1,
@@ -335,14 +334,14 @@ def note_warnings(caught, walk):
 
 
 def examine(text, walk):
-    """Parses, walks, in doubt compiles: (why there is no whole analysis, or None; the tree)."""
+    """Parses, walks, and compiles if in doubt. Returns (None or why the analysis is incomplete, tree)."""
     source = text.source
     if b"\0" in source:
         raise Refused(null_byte(source, text.lines))
     if text.is_big:
         compiler = Compiler(text)
         if not text.is_ascii:
-            compiler.ask()              # it reads bytes, and parts are read as text
+            compiler.ask()              # the compiler reads bytes, but parts are read as text
         incomplete = walk_parts(text, walk, compiler)
         if incomplete or walk.doubt or text.longest > LONG_LINE or b"__debug__" in source:
             compiler.ask()
@@ -350,7 +349,7 @@ def examine(text, walk):
     tree, source = parse(text, walk)
     if tree is None:
         ask_compiler(source, text)
-        return "the code is nested too deeply to be analysed", None
+        return "the code is nested too deeply to analyse", None
     walk.feed(tree)
     if b"global_enum" in source:
         walk.dynamic = walk.dynamic or "global_enum is used"
@@ -359,25 +358,25 @@ def examine(text, walk):
     return None, tree
 
 
-class Kept:
+class Unsettled:
     tree = None
-    collects = False        # it was so before
+    collects = False        # the garbage collector was on before the check
 
 
-Kept = Kept()
+Unsettled = Unsettled()
 
 
 def settle():
-    """What is left to do of a check, once its answer is out. Before that no collection may come: it would
-    look at all of the tree."""
-    Kept.tree = None
-    if Kept.collects:
-        Kept.collects = False
+    """Frees the tree of a check when its answer has been sent. Until then the garbage collector stays off: it
+    would visit the whole tree."""
+    Unsettled.tree = None
+    if Unsettled.collects:
+        Unsettled.collects = False
         gc_enable()
 
 
 def check(source, policy=None, lint=False):
-    """What is to be said about a source; a dict that JSON can carry."""
+    """Checks a source; returns a dict for JSON."""
     if type(source) is str:
         source = source.encode("utf-8", "surrogatepass")
     policy = policy if isinstance(policy, Policy) else Policy(policy)
@@ -385,7 +384,7 @@ def check(source, policy=None, lint=False):
     walk = Walk(policy, text.has_long_strings)
     error = complete = tree = None
     collects = gc_is_enabled()
-    gc_disable()            # a tree is thousands of new objects, and none of them is garbage
+    gc_disable()            # a tree has thousands of new objects, none of them garbage
     try:
         with need("warnings", "catch_warnings")(record=True) as caught:
             need("warnings", "simplefilter")("always")
@@ -407,8 +406,8 @@ def check(source, policy=None, lint=False):
                         "code_lines": code, "character_count": text.characters,
                         "byte_count": len(source)}
     finally:
-        # Whoever waits for the answer does not wait until the tree is taken apart: see settle().
-        Kept.tree, Kept.collects = tree, Kept.collects or collects
+        # The tree is freed after the answer: see settle().
+        Unsettled.tree, Unsettled.collects = tree, Unsettled.collects or collects
     if not text.is_ascii:
         count_characters(text.lines, walk, analysis)
     answer = {"valid": error is None and not walk.found["violations"], "error": error,
@@ -421,7 +420,7 @@ def check(source, policy=None, lint=False):
 
 
 def judge(source, policy):
-    """The violations alone, before a run; none where the source is wrong: the run will tell."""
+    """Only the violations, before a run; none if the source is invalid: the run reports that."""
     text, walk = Text(source), Walk(policy, False)
     try:
         with need("warnings", "catch_warnings")():
@@ -438,6 +437,6 @@ def judge(source, policy):
 
 
 def judge_restricted(source, tree, walk):
-    """What the transformation of restricted mode refuses; it changes the tree, so it comes last."""
+    """Lists what restricted mode refuses. Comes last: it changes the tree."""
     for entry in Box.rich.own("restricted").violations(source, tree, walk.policy):
         walk.list("violations", entry)

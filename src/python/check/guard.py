@@ -2,19 +2,18 @@
 """guard: refuses imports that the policy of a run does not allow, while the code runs.
 
 policed.py switches it on in the user process of a box, before user code. ADVICE, NOT A WALL: it
-lives in the interpreter that user code lives in. It catches what code does by habit or by mistake,
-says so in an ImportError with the way out in it, and writes an event down; the kernel's wall does
-not know of it.
+shares the interpreter with user code. It catches imports made by habit or by mistake, raises an
+ImportError that says what to do instead, and records an event. The kernel's wall does not depend on it.
 
-Only imports that user code makes itself are judged, by the frame that makes them; what a permitted
-module needs inside is its own affair. Three places see imports:
-  builtins.__import__       every statement, also for modules that are loaded already
-  importlib.import_module   the same by function
-  a finder, first in line   what else goes through importlib's machinery
-C code imports in the name of the frame that called it: datetime.strptime() needs _strptime. That is
-let through, but for modules that give the box away, which pickle would import for anybody.
+Only imports by user code itself are judged, by the frame that makes them; a permitted module may
+import what it needs. Imports are seen in three functions:
+  builtins.__import__       every statement, also for modules that are already loaded
+  importlib.import_module   imports by function
+  a finder, the first one   all other uses of importlib's machinery
+C code imports on behalf of the frame that called it: datetime.strptime() needs _strptime. That is
+allowed, except for sensitive modules, which pickle would import for any caller.
 
-Builtins that a policy denies by name are there, and say no. Only code in __main__ has them so.
+A builtin that a policy denies by name still exists, but calling it raises an error, in __main__ only.
 """
 
 import builtins
@@ -25,23 +24,23 @@ from base import __builtins__           # first: functions look builtins up ther
 from base import Box, HERE, LINE_MAX, clip, is_own_file
 from policy import SENSITIVE
 
-EVENTS_MAX = 100            # different ones
-FRAMES_MAX = 50             # that are looked at to see who imports
+EVENTS_MAX = 100            # different events
+FRAMES_MAX = 50             # frames searched for the one that imports
 MODULE = type(sys)
 real_import = builtins.__import__
 
 
 class BlockedError(RuntimeError):
-    """Code did what its policy does not let it do."""
+    """Code did what its policy does not allow."""
 
 
 BlockedError.__module__ = "builtins"
 
 
 class Guard:
-    policy = None           # of this run; None: everything is let through
+    policy = None           # of this run; None: every import is allowed
     events = {}             # (kind, target, line, layer) -> event
-    passing = 0             # imports under way that were judged
+    passing = 0             # imports in progress that were judged
     installed = False
     narrow = {}             # name -> Narrow
 
@@ -52,7 +51,7 @@ Guard = Guard()
 # ---- Events -------------------------------------------------------------------------------------
 
 def note(kind, target, line, layer, hint):
-    """Writes down what was refused; the same again is counted."""
+    """Records a refusal; a repeated one is only counted."""
     key = kind, clip(target, LINE_MAX), line, layer
     event = Guard.events.get(key)
     if event is not None:
@@ -77,11 +76,11 @@ def user_line(frame):
     return None
 
 
-# ---- Who imports? -------------------------------------------------------------------------------
+# ---- The importing frame ------------------------------------------------------------------------
 
 def importer(frame):
-    """The frame of user code that an import is from; None if a library makes it. Texts that were
-    given to exec() belong to whoever gave them."""
+    """The frame of user code that imports; None if a library imports. Code in exec() belongs to the
+    caller of exec()."""
     for _ in range(FRAMES_MAX):
         if frame is None:
             return None
@@ -110,8 +109,8 @@ def judge(module, names, frame):
 # ---- A package of which only parts are allowed --------------------------------------------------
 
 class Narrow(MODULE):
-    """Stands for a package that is not allowed in the place of its allowed modules:
-    `import os.path` binds os, which would else be all of os."""
+    """Replaces a package that is not allowed but has allowed modules: `import os.path` binds os, which
+    would otherwise be all of os."""
 
     def __getattr__(self, name):
         if name.startswith("__") or Guard.policy is None:
@@ -127,10 +126,10 @@ class Narrow(MODULE):
 
 
 def narrow(name):
-    """The package with what is allowed of it, as far as that is loaded."""
+    """The package with those of its allowed modules that are loaded."""
     if name not in Guard.narrow:
         Guard.narrow[name] = Narrow(name)
-    stand_in, prefix = Guard.narrow[name], name + "."
+    package, prefix = Guard.narrow[name], name + "."
     for entry in Guard.policy.allowed:
         if not entry.startswith(prefix):
             continue
@@ -138,14 +137,14 @@ def narrow(name):
         full = prefix + below
         if full in modules:
             value = modules[full] if Guard.policy.allows(full) else narrow(full)
-            stand_in.__dict__[below] = value
-    return stand_in
+            package.__dict__[below] = value
+    return package
 
 
-# ---- The three places ---------------------------------------------------------------------------
+# ---- The three functions ------------------------------------------------------------------------
 
 def is_from_c(fromlist):
-    """Only C code passes an empty list: it imports what it needs itself."""
+    """Only C code passes an empty list, for its own imports."""
     return type(fromlist) is list and not fromlist
 
 
@@ -176,7 +175,7 @@ def pass_on(name, globals, locals, fromlist):
 
 
 class Finder:
-    """Finds nothing; refuses what user code asks importlib's machinery for."""
+    """Finds nothing; refuses what user code may not import through importlib."""
 
     def find_spec(self, name, path=None, target=None):
         policy = Guard.policy
@@ -192,7 +191,7 @@ class Finder:
             machinery = "importlib" in code.co_filename
             if not machinery and not code.co_filename.startswith("<") and \
                     not code.co_filename.startswith(HERE):
-                return None             # a library wants it
+                return None             # a library imports it
             by_machinery |= machinery and (code.co_name == "_gcd_import" or
                                            "_bootstrap" not in code.co_filename)
             frame = frame.f_back
@@ -213,7 +212,7 @@ def make_import_module(real):
 
 
 def install():
-    """Once; without a policy it lets everything through."""
+    """Takes effect once; without a policy it allows every import."""
     if Guard.installed:
         return
     Guard.installed = True
@@ -228,7 +227,7 @@ def install():
 
 def refusing(name):
     def refused(*args, **kwargs):
-        hint = "this policy names it as denied: do without it"
+        hint = "the policy denies it by name: do without it"
         note("call", name, user_line(getframe(1)), "python", hint)
         raise BlockedError(f"'{name}' is not allowed by the policy of this run: {hint}") from None
     refused.__name__ = refused.__qualname__ = name
@@ -236,7 +235,7 @@ def refusing(name):
 
 
 def deny_calls(namespace, names):
-    """Import statements go through __import__, which guards itself."""
+    """Not __import__, which guards itself: import statements use it."""
     made = dict(vars(builtins))
     made.update([(name, refusing(name)) for name in names if name in made and name != "__import__"])
     namespace["__builtins__"] = made
@@ -247,7 +246,7 @@ def begin(policy):
 
 
 def end():
-    """What was refused in this run."""
+    """Ends the run; returns its events."""
     events = list(Guard.events.values())
     Guard.policy, Guard.events = None, {}
     return events

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lint: what ruff says about a source, where the environment has ruff and the call asks for it.
+"""lint: findings of ruff about a source, if the environment has ruff and the call asks for it.
 
-Called by check.py in the user process of a box; ruff reads the source and executes nothing of it.
+Called by check.py in the user process of a box; ruff reads the source and does not execute it.
 """
 
 import sys
@@ -16,13 +16,13 @@ ARGUMENTS = ("check --isolated --no-cache --quiet --output-format=json "
 
 
 def find_ruff():
-    """Beside the interpreter, where environments have it, or on PATH; None: nowhere."""
+    """Beside the interpreter, where environments have it, or on PATH; None if there is none."""
     which = need("shutil", "which")
     return which("ruff", path=sys.executable.rpartition("/")[0]) or which("ruff")
 
 
 def lint(source):
-    """A list of {code, line, column, message}, or an object that says why there is none."""
+    """A list of {code, line, column, message}, or an object with the reason why there is none."""
     program = find_ruff()
     if program is None:
         return {"available": False, "reason": "ruff is not installed in this environment: "
@@ -37,6 +37,6 @@ def lint(source):
 
 
 def entry_of(item):
-    place = item.get("location") or {}
-    return {"code": clip(str(item.get("code") or "syntax"), LINE_MAX), "line": place.get("row"),
-            "column": place.get("column"), "message": clip(str(item.get("message")), LINE_MAX)}
+    where = item.get("location") or {}
+    return {"code": clip(str(item.get("code") or "syntax"), LINE_MAX), "line": where.get("row"),
+            "column": where.get("column"), "message": clip(str(item.get("message")), LINE_MAX)}

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""policed: runs under a policy, and checks: what runner.py calls when a run's meta has "policy".
+"""policed: runs under a policy, and checks. runner.py calls it when a run's meta has "policy".
 
-In the user process of a box. A run without a policy never comes here. ADVICE, NOT A WALL: see
-policy.py.
+In the user process of a box. ADVICE, NOT A WALL: see policy.py.
 
     {"op": "check", "policy": {...}, "lint": false}     nothing runs; the report has "check": {...}
     {"policy": {"mode": "open" | "guarded" | "restricted", "tiers": [...], ...}}        a run
     both with "transformer": [folder] where the interpreter itself has no RestrictedPython
-In mode guarded a source that surely imports what it may not is refused before it runs, as phase
-"security_check"; what only shows later is refused then. In mode restricted it is transformed as
-well.
+In mode guarded, code whose import statements break the policy is refused before it runs, in phase
+"security_check"; imports that show only later are refused while it runs. Mode restricted also
+transforms the code.
 """
 
 import builtins
@@ -23,27 +22,27 @@ from guard import Guard, begin, deny_calls, end, install, note
 from policy import BadPolicy, Policy
 from source import recoded, to_steps
 
-REASON_MAX = 2000           # characters of a message made of several violations
-PRACTICE = 4                # checks in a zygote
+REASON_MAX = 2000           # characters of a message about several violations
+PRACTICE = 4                # checks that a zygote does ahead of time
 SHOWN = 5                   # violations in such a message
 LISTED = 100                # violations in an answer
-READ_ONLY = ("files cannot be written in this run: its policy has no tier 'filesystem' "
-             "(--enable-filesystem); the caller can bring files along, and code can print")
+READ_ONLY = ("this run cannot write files: its policy lacks the tier 'filesystem' "
+             "(--enable-filesystem); print results, or upload files with the call")
 
 
 class PolicyError(SyntaxError):
-    """The source has something that its policy does not allow; nothing of it has run."""
+    """The code does what its policy does not allow; none of it has run."""
 
 
 class Refused:
-    items = ()              # violations of the source of this run
+    items = ()              # violations in the code of this run
 
 
 class Last:
-    asked = policy = None   # of a check: the next one mostly has the same
+    asked = policy = None   # of the last check: the next check mostly asks for the same
 
 
-PolicyError.__module__ = "builtins"     # no name of ours in a traceback
+PolicyError.__module__ = "builtins"     # keeps our module names out of tracebacks
 
 encoder = make_encoder(None, None, quote, None, ":", ",", False, False, False)
 
@@ -61,7 +60,7 @@ def failure(message, code):
 
 
 def answer_check(meta, source, policy):
-    Box.session = meta.get("mode") == "session"         # else it was the last of this box
+    Box.session = meta.get("mode") == "session"         # else this box does nothing more
     if b"coding" in source:
         source = recoded(source, "<stdin>" if "from_file" in meta else "<code>")[1]
     found = check(source, policy, meta.get("lint") is True)
@@ -75,13 +74,13 @@ def answer_check(meta, source, policy):
 
 
 def finish_check():
-    """When the answer is out."""
+    """Called when the answer has been sent."""
     Box.afterwards = None
     settle()
 
 
 def practise():
-    """In a warm zygote: CPython adapts its code to what it does, which else every box would do."""
+    """In a warm zygote: lets CPython specialise this code once, instead of in every box."""
     with open(HERE + "check.py", "rb") as file:
         source = file.read()
     for _ in range(PRACTICE):
@@ -90,7 +89,7 @@ def practise():
 
 
 def compile_judged(source, filename):
-    """In place of source.to_steps(): what the policy surely refuses is refused now."""
+    """Used instead of source.to_steps(): refuses code that certainly breaks the policy."""
     policy = Guard.policy
     if policy.mode == "restricted":
         return Box.rich.own("restricted").to_steps(source, filename, policy)
@@ -101,7 +100,7 @@ def compile_judged(source, filename):
 
 
 def refuse(refused, filename):
-    """Raises the error for violations that were found before anything ran."""
+    """Raises the error for violations that were found before the run."""
     Refused.items = refused[:LISTED]
     for item in refused:
         note(item["kind"], item["target"], item["line"], item["layer"], item["hint"])
@@ -121,7 +120,7 @@ def policy_of_check(asked):
 
 
 def before(meta, source):
-    """Called before a run. None: it goes on; else what is to be answered."""
+    """Called before a run. Returns None if the run goes on, else the answer."""
     is_check = meta.get("op") == "check"
     try:
         policy = policy_of_check(meta["policy"]) if is_check else Policy(meta["policy"])
@@ -146,7 +145,7 @@ def before(meta, source):
 
 
 def note_write(policy, error):
-    """An error of code that wanted to write where the kernel lets nobody write."""
+    """Records an event where code tried to write to the read-only file system."""
     files = policy.tiers is not None and "filesystem" in policy.tiers
     if policy.mode == "open" or files or error.get("errno") != EROFS:
         return
@@ -155,7 +154,7 @@ def note_write(policy, error):
 
 
 def after(answer):
-    """Called when the run is over, with its answer, or None where there is none."""
+    """Called after the run with its answer, which may be None."""
     policy, error = Guard.policy, answer and answer.get("error")
     if policy is not None and error:
         note_write(policy, error)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""policy: which modules code may import, and how a refusal is told.
+"""policy: which modules code may import, and the texts of refusals.
 
 Used by check.py before a run and by guard.py and restricted.py during one, in the user process of a
-box. ADVICE, NOT A WALL: user code lives in the same interpreter and can get around every line of
-this. What keeps it in is the kernel's wall around the box, which does not depend on any of it. A
-policy tells honest code early, and in words, what it cannot have.
+box. ADVICE, NOT A WALL: user code shares the interpreter and can get around every line of this. The
+kernel's wall around the box keeps code in, and does not depend on any of it. A policy tells honest
+code early, and in words, what it cannot use.
 
 How the parts of a policy combine:
-  tiers             the modules of these tiers, together; without the key: basic
-  override          the server's own list (SANDBOX_ALLOWED_IMPORTS), in place of all tiers
-  allowed_imports   the call's own list; together with tiers or an override it only narrows them,
-                    and what they do not have is refused nevertheless; alone it is the whole list
-  denied_imports    refused whatever the others say, and in mode open too
-  denied_calls      builtins and functions that are refused by name, before a run and during it
-  scan              the name of a list of SCANS, which is denied as by the two before
+  tiers             the modules of these tiers together; without the key: basic
+  override          the server's own list (SANDBOX_ALLOWED_IMPORTS), instead of all tiers
+  allowed_imports   the call's own list; with tiers or an override it can only narrow them; alone it
+                    is the whole list
+  denied_imports    refused in any case, also in mode open
+  denied_calls      builtins and functions that are refused by name, before and during a run
+  scan              the name of a list of SCANS, which adds to the two before
 An entry stands for a module and all below it: `xml.etree` permits `xml.etree.ElementTree`, and
 neither `import xml` nor `xml.sax`.
 """
@@ -26,11 +26,11 @@ from base import Box, LINE_MAX, clip, is_own_file
 
 MODES = "open", "guarded", "restricted"
 ENTRIES_MAX = 1000          # modules in a list of a call
-ADVICE = ("a policy is advice on top of the isolation of the box: the kernel keeps code in, "
+ADVICE = ("a policy is advice on top of the isolation of the box: the kernel confines code, "
           "whatever Python tricks it uses")
 
-# The tiers. "documented" is what the reference server's document lists and "shipped" what its code
-# has beside that; "ours" are companions without which those are of little use.
+# The tiers. "documented": listed in the reference server's document; "shipped": also in its code;
+# "ours": modules that those are of little use without.
 TIERS = {
     "basic": {
         "documented": """math random statistics decimal fractions collections itertools
@@ -63,8 +63,8 @@ TIERS = {
     },
 }
 
-# Lists of what code may not use although its tiers would let it. "checker" is what the second
-# reference server looks for before it runs anything.
+# Lists of what code may not use although its tiers allow it. "checker": what the second reference
+# server refuses before a run.
 SCANS = {
     "checker": {
         "calls": """open __import__ eval exec compile getattr setattr globals locals input
@@ -74,7 +74,7 @@ SCANS = {
     },
 }
 
-# Modules that hand out what no tier gives; C code that imports for user code gets the others.
+# Modules that give access to what no tier allows. C code that imports for user code may import others.
 SENSITIVE = frozenset("""os posix sys builtins subprocess importlib imp ctypes _ctypes cffi
     socket _socket shutil pty signal runpy code codeop gc inspect pickle marshal
     multiprocessing threading _thread resource platform _posixsubprocess""".split())
@@ -84,11 +84,11 @@ KEYS = frozenset("""mode tiers override allowed_imports denied_imports denied_ca
 
 
 class BadPolicy(ValueError):
-    """The gate sent a policy that is none; nothing runs."""
+    """The gate sent an invalid policy; nothing runs."""
 
 
 def tier_modules(tier):
-    """All modules of a tier, the documented ones first."""
+    """All modules of a tier, documented ones first."""
     table = TIERS[tier]
     return [*table["documented"], *table["shipped"], *table["ours"]]
 
@@ -99,7 +99,7 @@ def tiers_of(module):
 
 
 def covers(entries, module):
-    """Is the module, or a package that it is in, among the entries?"""
+    """Do the entries contain the module or a package that it is in?"""
     while module:
         if module in entries:
             return True
@@ -114,7 +114,7 @@ def name_list(policy, key):
     if value is None:
         return None
     if type(value) is not list or len(value) > ENTRIES_MAX:
-        raise BadPolicy(f"policy.{key} is a list of at most {ENTRIES_MAX} names")
+        raise BadPolicy(f"policy.{key} must be a list of at most {ENTRIES_MAX} names")
     entries = []
     for entry in value:
         if type(entry) is not str:
@@ -123,31 +123,31 @@ def name_list(policy, key):
         if entry.endswith(".*"):
             entry = entry[:-2]
         if not entry or not all([part.isidentifier() for part in entry.split(".")]):
-            raise BadPolicy(f"policy.{key}: '{clip(entry, 60)}' is not the name of a module")
+            raise BadPolicy(f"policy.{key}: '{clip(entry, 60)}' is not a module name")
         entries.append(entry)
     return entries
 
 
 class Policy:
-    """A policy as it was asked for, and its decisions."""
+    """A policy, and its decisions."""
 
     def __init__(self, asked=None):
         asked = {} if asked is None else asked
         if type(asked) is not dict:
-            raise BadPolicy("policy is an object")
+            raise BadPolicy("policy must be an object")
         unknown = [key for key in asked if key not in KEYS]
         if unknown:
-            raise BadPolicy(f"policy.{clip(unknown[0], 60)} is unknown; known are "
+            raise BadPolicy(f"policy.{clip(unknown[0], 60)} is unknown; use one of "
                             f"{', '.join(sorted(KEYS))}")
         self.mode = asked.get("mode", "open")
         if self.mode not in MODES:
-            raise BadPolicy(f"policy.mode is one of {', '.join(MODES)}")
+            raise BadPolicy(f"policy.mode must be one of {', '.join(MODES)}")
         self.network = bool(asked.get("network"))
         self.generators = asked.get("generators") is not False
-        self.names = frozenset(name_list(asked, "names") or ())     # variables that are there
+        self.names = frozenset(name_list(asked, "names") or ())     # variables that the call passes
         self.denied_imports = frozenset(name_list(asked, "denied_imports") or ())
         self.denied_calls = frozenset(name_list(asked, "denied_calls") or ())
-        self.profiles = asked.get("profiles") is True       # asked for in the summary
+        self.profiles = asked.get("profiles") is True       # wanted in the summary
         self.add_scan(asked.get("scan"))
         self.tiers = name_list(asked, "tiers")
         self.listed = name_list(asked, "allowed_imports")
@@ -158,19 +158,19 @@ class Policy:
                                 f"{', '.join(TIERS)}")
         self.combine()
         self.known = {}             # module -> whether it is allowed
-        # Nothing that an import could violate: the static check need not look.
+        # False: no import can break the policy, so the static check skips imports.
         self.judges = self.allowed is not None or bool(self.denied_imports)
 
     def add_scan(self, name):
         if name is None:
             return
         if type(name) is not str or name not in SCANS:
-            raise BadPolicy(f"policy.scan is one of {', '.join(SCANS)}")
+            raise BadPolicy(f"policy.scan must be one of {', '.join(SCANS)}")
         self.denied_imports = self.denied_imports.union(SCANS[name]["modules"])
         self.denied_calls = self.denied_calls.union(SCANS[name]["calls"])
 
     def combine(self):
-        """self.allowed: the entries, or None for every module; self.ceiling: bounds of the call."""
+        """self.allowed: the entries, None for every module; self.ceiling: the limit of allowed_imports."""
         ceiling = self.override
         if ceiling is None and (self.tiers is not None or self.listed is None):
             self.tiers = self.tiers if self.tiers is not None else ["basic"]
@@ -184,7 +184,7 @@ class Policy:
             self.allowed = frozenset(self.listed)
         else:
             within = [name for name in self.listed if covers(self.ceiling, name)]
-            # A list with `urllib` and a tier with `urllib.parse` have the latter in common.
+            # `urllib` in the list and `urllib.parse` in a tier have the latter in common.
             within += [name for name in self.ceiling if covers(frozenset(self.listed), name)]
             self.allowed = frozenset(within)
 
@@ -193,11 +193,11 @@ class Policy:
         if answer is None:
             answer = self.known[module] = not covers(self.denied_imports, module) and (
                 self.allowed is None or covers(self.allowed, module))
-        # Not remembered: files come and go.
+        # Not cached: files come and go.
         return answer or self.is_own(module) and not covers(self.denied_imports, module)
 
     def is_own(self, module):
-        """A module that the code itself brought along; where it is transformed there is none."""
+        """Is the module one of the code's own files? Transformed code has none."""
         if self.mode == "restricted":
             return False
         top = module.partition(".")[0]
@@ -214,12 +214,12 @@ class Policy:
         return False
 
     def below(self, module):
-        """Is there an allowed module below this one, which itself is not?"""
+        """Is a module below this one allowed?"""
         prefix = module + "."
         return any([entry.startswith(prefix) for entry in self.allowed or ()])
 
     def refused(self, module, names=()):
-        """The modules that an import statement may not have: `from module import names`."""
+        """The modules that `from module import names` may not import."""
         if self.allows(module):
             return [f"{module}.{name}" for name in names
                     if covers(self.denied_imports, f"{module}.{name}")]
@@ -230,9 +230,9 @@ class Policy:
     # ---- words
 
     def describe(self):
-        """Of what the allowed modules are made, in a few words."""
+        """What the allowed modules are, in a few words."""
         if self.allowed is None:
-            return "every module but those that it names" if self.denied_imports else "every module"
+            return "every module except those that it denies" if self.denied_imports else "every module"
         if self.listed is not None:
             return "allowed_imports" + ("" if self.ceiling is None else
                                         " within the server's list" if self.override is not None
@@ -244,20 +244,20 @@ class Policy:
     def hint(self, module):
         """What to do about a refused module."""
         if covers(self.denied_imports, module):
-            return "this policy names it as denied: do without it, or use another policy"
+            return "the policy denies it by name: do without it, or use another policy"
         if self.listed is not None and self.ceiling is not None and covers(
                 frozenset(self.listed), module):
-            return ("allowed_imports has it, but this server does not allow it at all: ask its "
+            return ("allowed_imports contains it, but this server never allows it: ask its "
                     f"operator{self.tier_hint(module, ' to enable the tier ')}")
         if self.listed is not None and (self.ceiling is None or covers(self.ceiling, module)):
             return "add it to allowed_imports of the call"
         found = self.tier_hint(module, "")
         if self.override is None and found:
-            return f"the tier {found} allows it: enable that, or do without it"
+            return f"the tier {found} allows it: enable that tier, or do without it"
         if self.override is not None:
-            return "the server's list (SANDBOX_ALLOWED_IMPORTS) does not have it: do without it"
-        return ("no tier allows it: do without it, or have it named in allowed_imports where the "
-                "server has no tiers")
+            return "it is not in the server's list (SANDBOX_ALLOWED_IMPORTS): do without it"
+        return ("no tier allows it: do without it, or name it in allowed_imports on a server "
+                "without tiers")
 
     def tier_hint(self, module, words):
         found = [tier for tier in tiers_of(module) if tier not in (self.tiers or ())]
@@ -270,7 +270,7 @@ class Policy:
                 f"({self.describe()}); {self.hint(module)}")
 
     def summary(self):
-        """For answers: what was applied."""
+        """For answers: the policy that was applied."""
         said = {"mode": self.mode, "advice": ADVICE}
         if self.mode != "open" and self.tiers is not None:
             said["tiers"] = self.tiers

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""restricted: runs code that RestrictedPython has transformed, with builtins and guards of ours.
+"""restricted: runs code that RestrictedPython has transformed, with our builtins and guards.
 
-Called by policed.py in the user process of a box. ADVICE, NOT A WALL: a transformed program still
-runs in a whole interpreter, and sandboxes of this kind have been left again and again. What it is
-good for: code sees early and in words what it cannot have. What keeps code in is the kernel's wall
-around the box; tests/unit/test_policed.py has the known ways out of this layer.
+Called by policed.py in the user process of a box. ADVICE, NOT A WALL: transformed code still runs in
+a whole interpreter, and sandboxes of this kind have been escaped again and again. It tells code
+early, and in words, what it cannot use. The kernel's wall around the box keeps code in;
+tests/unit/test_policed.py lists the known escapes from this mode.
 
-RestrictedPython as it comes cannot run ordinary programs. transform.py allows what is harmless
-beyond that; here are the functions that transformed code calls, and its builtins. Names that begin
-with an underscore cannot be bound by such code, so the guards are simply builtins of it.
+RestrictedPython alone cannot run ordinary programs. transform.py also allows what is harmless; this
+file has the functions that transformed code calls, and its builtins. Such code cannot bind names
+that begin with an underscore, so the guards are builtins with such names.
 """
 
-import _operator as operator            # builtin: there may be no path to look for others
+import _operator as operator            # compiled in: sys.path may be empty
 import builtins
 import sys
 from _string import formatter_field_name_split as field_name_split, formatter_parser
@@ -30,7 +30,7 @@ MISSING = ("RestrictedPython is not installed in this interpreter: "
 LAYER = "restricted"
 MODULE, SUPER, TYPE = type(sys), super, type
 NO_DEFAULT = object()
-# What leads to the insides by its attributes.
+# Types with attributes that lead into the interpreter.
 INNER = (MODULE, TYPE, type(lambda: 0), type(getframe()), type(getframe().f_code),
          type((lambda: (yield))()), type(len), type([].append))
 real_import, real_open, real_print = builtins.__import__, builtins.open, builtins.print
@@ -38,7 +38,7 @@ FINDERS, HOOKS = tuple(sys.meta_path), tuple(sys.path_hooks)
 
 
 class Foundations:
-    """Classes of others that own classes may be derived from, with nothing in them worth hiding."""
+    """Harmless foreign base classes: a class derived from them is still the code's own."""
     NAMES = ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")
 
     def __contains__(self, cls):
@@ -47,8 +47,8 @@ class Foundations:
 
 FOUNDATIONS = Foundations()
 
-# What can be had by these names although they begin with an underscore: harmless texts, and what
-# named tuples have.
+# Names that are allowed although they begin with an underscore: harmless texts, and those of named
+# tuples.
 PLAIN_NAMES = frozenset(("__name__", "__qualname__", "__doc__", "_asdict", "_fields", "_make",
                          "_replace"))
 CLASS_NAMES = frozenset(("__slots__", "__hash__"))      # that class bodies may bind
@@ -61,12 +61,12 @@ METHODS = frozenset(f"__{name}__" for name in """init post_init repr str bytes l
     iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor
     format sizeof copy deepcopy init_subclass set_name get set delete await aiter anext aenter
     aexit""".split())
-# Attributes that lead from objects to the interpreter; all with an underscore are refused anyway.
+# Attributes that lead into the interpreter; those with an underscore are refused anyway.
 INSIDES = frozenset("""tb_frame tb_next f_back f_builtins f_code f_generator f_globals
     f_locals f_trace co_code gi_frame gi_code gi_yieldfrom cr_await cr_frame cr_code
     cr_origin ag_await ag_frame ag_code mro func_globals func_code subprocess_exec
     subprocess_shell""".split())
-# What of permitted modules would undo the transformation: by bytecode or by evaluating texts.
+# Parts of permitted modules that would undo the transformation, by bytecode or by evaluating strings.
 DENIED = {
     "operator": ("attrgetter", "methodcaller"),
     "string": ("Formatter",),
@@ -82,19 +82,19 @@ DENIED = {
            "BufferedRandom", "BufferedRWPair"),
 }
 FORMATS = {"format": str.format, "format_map": str.format_map}
-NO_FORMAT = "a format string can reach any attribute: use an f-string, or name only arguments in it"
-# Builtins that are there, and those that are refused with a word about what to do.
+NO_FORMAT = "a format string can reach any attribute: use an f-string, or refer to arguments only"
+# Builtins that are available, and those that are refused with a hint.
 SAFE = """None True False Ellipsis NotImplemented __build_class__ __debug__ abs all any
     ascii bin bool bytearray bytes callable chr classmethod complex dict display divmod
     enumerate filter float format frozenset hash hex id int isinstance issubclass iter len
     list map max min next object oct ord pow property range repr reversed round set slice
     sorted staticmethod str sum super tuple zip aiter anext""".split()
 REFUSED = {
-    "eval": "there is no way to run text here; parse values with json.loads()",
-    "exec": "there is no way to run text here; write the code out",
-    "compile": "there is no way to run text here; write the code out",
-    "open": "files need the tier 'filesystem'; for texts in memory use io.StringIO",
-    "input": "code runs without a terminal; put values into the code, or pass them as variables",
+    "eval": "code cannot be run from strings; parse values with json.loads()",
+    "exec": "code cannot be run from strings; write the code out",
+    "compile": "code cannot be run from strings; write the code out",
+    "open": "files need the tier 'filesystem'; for text in memory use io.StringIO",
+    "input": "code runs without a terminal; write values into the code, or pass them as variables",
     "globals": "use variables, or a dict of your own",
     "locals": "use variables, or a dict of your own",
     "vars": "use the attributes by name",
@@ -108,16 +108,16 @@ REFUSED = {
 class State:
     policy = None
     builtins = None         # of transformed code
-    own_classes = []        # weak references to classes that it made
-    plain = {}              # class -> is there nothing of others in it?
-    module = None           # transform, once it is there
+    own_classes = []        # weak references to classes of that code
+    plain = {}              # class -> is it made of own classes only?
+    module = None           # the module transform, once loaded
 
 
 State = State()
 
 
 def block(kind, target, hint, error=BlockedError):
-    """Raises the error for a blocked operation, and writes the event down."""
+    """Records an event for a blocked operation, and raises the error."""
     target = clip(target, LINE_MAX)
     note(kind, target, user_line(getframe(2)), LAYER, hint)
     raise error(f"'{target}' is not available in restricted mode: {hint}") from None
@@ -126,37 +126,37 @@ def block(kind, target, hint, error=BlockedError):
 # ---- Attributes ---------------------------------------------------------------------------------
 
 def check_attribute(value, name):
-    """Refuses names that lead out, before anything is looked up."""
+    """Refuses names that lead into the interpreter, before any lookup."""
     if TYPE(name) is not str:
-        block("attribute", TYPE(name).__name__, "names of attributes are exact strings", TypeError)
+        block("attribute", TYPE(name).__name__, "attribute names must be plain strings", TypeError)
     if name[:1] == "_" and name != "_":
         if is_private(name) and is_own(value):
             return
         if name in PLAIN_NAMES or name == "__init__" or (name in METHODS and
                                                          TYPE(value) is SUPER):
             return
-        block("attribute", name, "attributes that begin with an underscore cannot be used, but those "
-              "of your own classes", AttributeError)
+        block("attribute", name, "only attributes of your own classes may begin with an "
+              "underscore", AttributeError)
     if name in INSIDES or name.endswith("__roles__"):
-        block("attribute", name, "frames, code and tracebacks cannot be seen", AttributeError)
+        block("attribute", name, "frames, code objects and tracebacks cannot be read", AttributeError)
     if name in FORMATS and value is not str and TYPE(value) is not str and (
             isinstance(value, str) or isinstance(value, TYPE) and issubclass(value, str)):
         block("attribute", f"str.{name}", NO_FORMAT, AttributeError)
     if name == "register" and isinstance(value, TYPE) and (
             issubclass(value, TYPE) or type(value) is not TYPE):
-        block("attribute", name, "virtual subclasses cannot be made: derive a class", AttributeError)
+        block("attribute", name, "virtual subclasses are not allowed: derive a class", AttributeError)
     if name in ("get_field", "vformat", "get_value", "format_field") and "string" in modules and \
             is_formatter(value):
         block("attribute", f"string.Formatter.{name}", "use an f-string", AttributeError)
 
 
 def is_private(name):
-    """_x, but not __x__: what a class keeps for itself."""
+    """Is it a private name of a class: _x, but not __x__?"""
     return name[:1] == "_" and name[1:2] not in ("", "_")
 
 
 def is_own(value):
-    """Is it an instance of a class of the code's own, or such a class, with nothing of others in it?"""
+    """Is it one of the code's own classes, or an instance of one, without foreign bases?"""
     kind = value if isinstance(value, TYPE) else TYPE(value)
     found = State.plain.get(kind)
     if found is None:
@@ -168,7 +168,7 @@ def is_own(value):
 
 
 def guard_private(value, name):
-    """The object whose attribute _x is bound or deleted."""
+    """Checks the object of which an attribute _x is bound or deleted."""
     check_attribute(value, name)
     return guard_write(value)
 
@@ -180,7 +180,7 @@ def matched(value, *patterns):
             continue
         if any([issubclass(kind, cls) for kind in INNER]):
             block("attribute", f"case {cls.__name__}(...)",
-                  "a pattern that reads attributes needs a class of data, not one of everything", TypeError)
+                  "a pattern that reads attributes needs a specific data class", TypeError)
         for name in [*names, *getattr(cls, "__match_args__", ())]:
             if name in FORMATS and (issubclass(cls, str) or issubclass(str, cls)):
                 block("attribute", f"str.{name}", NO_FORMAT, AttributeError)
@@ -190,7 +190,7 @@ def matched(value, *patterns):
 # ---- str.format ---------------------------------------------------------------------------------
 
 def is_plain_format(text):
-    """Does a format string take its arguments, and items of them, but no attributes?"""
+    """Does a format string use its arguments and their items, but no attributes?"""
     todo = [text]
     try:
         while todo:
@@ -200,7 +200,7 @@ def is_plain_format(text):
                 if below:
                     todo.append(below)      # {:{width}}
     except ValueError:
-        pass                # str.format() says it better, of the first mistake that there is
+        pass                # str.format() reports the mistake better
     return True
 
 
@@ -223,39 +223,39 @@ def is_formatter(value):
 
 
 def check_found(value, name, found):
-    """Refuses what an attribute turned out to be: a module that is not allowed, or a way out."""
+    """Refuses the value of an attribute if it is a module that is not allowed, or leads out."""
     if TYPE(value) is MODULE:
-        if not is_permitted(value):     # however it came here
+        if not is_permitted(value):     # however the code got it
             block("import", value.__name__, State.policy.hint(value.__name__), AttributeError)
         if name in DENIED.get(value.__name__, ()):
-            block("attribute", f"{value.__name__}.{name}", "it would undo the restrictions",
+            block("attribute", f"{value.__name__}.{name}", "it would bypass the restrictions",
                   AttributeError)
         if isinstance(found, MODULE) and not is_permitted(found):
             block("import", found.__name__, State.policy.hint(found.__name__), AttributeError)
     elif isinstance(found, MODULE) and not is_permitted(found):
         block("import", found.__name__, State.policy.hint(found.__name__), AttributeError)
-    return stand_in(found)
+    return without_metaclass(found)
 
 
 def is_metaclass(value):
     return issubclass(TYPE(value), TYPE) and value is not Kind and issubclass(value, TYPE)
 
 
-def stand_in(found):
-    """ABCMeta and its kind, called as type(name, bases, names), would make classes with any names in them: how they
-    are compared with others, or what a match statement reads of them. So nobody gets them to call."""
+def without_metaclass(found):
+    """Hides metaclasses such as ABCMeta: called as type(name, bases, names), they would make classes that define any
+    name, for example how instances are compared, or what a match statement reads."""
     return Kind if is_metaclass(found) else found
 
 
 def metaclass(value, name):
-    """What stands behind `metaclass=` in a class statement."""
+    """The value of `metaclass=` in a class statement."""
     if value is not Kind:
-        block("builtin", "metaclass", "metaclasses are ABCMeta and EnumMeta, as they are imported", TypeError)
+        block("builtin", "metaclass", "the metaclass can be ABCMeta or EnumMeta, by its imported name", TypeError)
     return real_import("abc").ABCMeta if name == "ABCMeta" else real_import("enum").EnumMeta
 
 
 class Parts:
-    """What `from module import ...` takes its names from where one of them is not what the module has."""
+    """What `from module import ...` takes its names from if one of them has to be replaced."""
 
 
 def is_permitted(module):
@@ -281,12 +281,12 @@ def has_attribute(value, name):
 
 
 def guard_write(value):
-    """The object, if transformed code may change it; modules and classes of others it may not."""
+    """Returns the object if transformed code may change it: no module and no foreign class."""
     kind = TYPE(value)
     if issubclass(kind, MODULE):
         block("write", value.__name__, "modules cannot be changed", TypeError)
     if issubclass(kind, TYPE) and not any([item() is value for item in State.own_classes]):
-        block("write", value.__name__, "classes of others cannot be changed: derive your own",
+        block("write", value.__name__, "only your own classes can be changed: derive one",
               TypeError)
     return value
 
@@ -308,7 +308,7 @@ def class_text(value, name):
 
 
 def own_class(cls):
-    """Decorates every class of transformed code: these it may change."""
+    """Decorator of every class of transformed code, which may change these."""
     State.own_classes = [item for item in State.own_classes if item() is not None]
     State.own_classes.append(ref(cls))
     State.plain.pop(cls, None)
@@ -353,7 +353,7 @@ def apply(function, *args, **kwargs):
 
 
 def unpack(value, spec, iterate):
-    """The items of a sequence, whose own items are unpacked as the spec says."""
+    """The items of a sequence; their own items are unpacked as the spec says."""
     items = list(iterate(value))
     if len(items) >= spec["min_len"]:
         for index, below in spec["childs"]:
@@ -369,11 +369,11 @@ def unpack_each(values, spec, iterate):
 # ---- Builtins -----------------------------------------------------------------------------------
 
 class KindMeta(TYPE):
-    """Lets `type` be what isinstance() wants, and nothing that makes classes."""
+    """Lets `type` work with isinstance(), but not make classes."""
 
     def __call__(cls, *args):
         if len(args) != 1:
-            block("builtin", "type", "classes are made with a class statement", TypeError)
+            block("builtin", "type", "use a class statement to make a class", TypeError)
         kind = TYPE(args[0])
         return Kind if issubclass(kind, TYPE) else kind         # type(int) could make classes
 
@@ -408,10 +408,11 @@ def import_restricted(name, globals=None, locals=None, fromlist=(), level=0):
         if found is not NO_DEFAULT and is_metaclass(found):
             swapped = True
         if found is not NO_DEFAULT and not (isinstance(found, MODULE) and is_permitted(found)):
-            check_found(module, item, found)        # else it is a part that may be imported: from os import path
+            check_found(module, item, found)        # else it is an allowed submodule: from os import path
     if swapped:
         parts = Parts()
-        parts.__dict__.update({item: stand_in(getattr(module, item)) for item in names if hasattr(module, item)})
+        parts.__dict__.update({item: without_metaclass(getattr(module, item))
+                               for item in names if hasattr(module, item)})
         return parts
     top = name if names else name.partition(".")[0]
     return module if policy.allows(top) else narrow(top)
@@ -469,13 +470,13 @@ def names_of_ours():
 
 
 def load():
-    """The module transform, made of our RestrictedPython, or None where there is none.
+    """The module transform with our RestrictedPython, or None where there is none.
 
-    Looked for in the server's own layer and in what the interpreter has, never in the folder of user code or in
-    its packages, by the finders that the zygote had; whatever was imported under that name before is put aside: a
-    package of the caller's that is called so must not be what transforms its code. Nothing is left in sys.modules."""
+    SECURITY: a package of the caller with that name must not transform the caller's code. So RestrictedPython is
+    looked for in the server's restricted package and in the interpreter only, with the zygote's finders; modules
+    already imported under that name are put aside. Nothing is left in sys.modules."""
     if "transform" in Box.rich.Own:
-        return Box.rich.own("transform")    # made in the zygote
+        return Box.rich.own("transform")    # loaded in the zygote
     hidden = {name: modules.pop(name) for name in names_of_ours()}
     before = sys.path, sys.meta_path, sys.path_hooks, sys.path_importer_cache
     sys.path, sys.path_importer_cache = [*Box.transformer, *(Box.path or sys.path)], {}
@@ -499,10 +500,10 @@ def transform():
 
 
 def begin(policy):
-    """Before a run. None, or why there can be none."""
+    """Called before a run. Returns None, or why it cannot run."""
     if transform() is None:
         return MISSING
-    State.policy, State.plain = policy, {}      # classes of earlier runs of a session are its own still
+    State.policy, State.plain = policy, {}      # own classes of earlier runs stay own
     State.builtins = make_builtins(policy)
     Box.main.__dict__["__builtins__"] = State.builtins
     return None
@@ -515,7 +516,7 @@ def end():
 
 
 def violations(source, tree, policy):
-    """For check.py: what the transformation refuses; the tree is spoilt."""
+    """For check.py: what the transformation refuses. Changes the tree."""
     module = transform()
     if module is None:
         return [{"kind": "setup", "target": "RestrictedPython", "line": 1, "column": 1,
@@ -526,8 +527,8 @@ def violations(source, tree, policy):
 
 
 def refused_calls(tree, policy):
-    """Calls of builtins that are refused when they run, which a check tells before. Not those that the code may
-    mean otherwise: of a name that it binds, or where it may handle the error."""
+    """Calls of builtins that would be refused at run time. Leaves out names that the code binds itself, and calls
+    whose error it may handle."""
     found, bound, todo = [], set(), [tree]
     while todo:
         node = todo.pop()
@@ -536,7 +537,7 @@ def refused_calls(tree, policy):
             found.append(node.func)
         if kind == "Name" and TYPE(node.ctx).__name__ != "Load":
             bound.add(node.id)
-        # of functions and classes, arguments, imports, handlers and patterns
+        # names of functions, classes, arguments, imports, handlers and patterns
         bound.update([getattr(node, field, None) for field in ("name", "asname", "arg", "rest")
                       if TYPE(getattr(node, field, None)) is str])
         for field in node._fields:
@@ -552,7 +553,7 @@ def refused_calls(tree, policy):
 
 
 def to_steps(source, filename, policy):
-    """As source.to_steps(), transformed; what the transformation refuses never runs."""
+    """Like source.to_steps(), but transformed; code that the transformation refuses never runs."""
     return plain_steps(source, filename, lambda text, name: transformed(text, name, policy))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scope: the names of a module, a class body or a function, and small helpers, for walk.py.
 
-Used in the user process of a box; nothing of the source is executed.
+Used in the user process of a box; the source is not executed.
 """
 
 import _ast
@@ -19,21 +19,21 @@ class Scope:
 
     def __init__(self, kind, parent, name="", known=(), is_async=False):
         self.kind, self.parent, self.name, self.is_async = kind, parent, name, is_async
-        # Names of a class body are not seen from the functions in it: theirs is what is around it.
+        # Functions in a class body do not see its names, but those of the scope around it.
         self.owner = self if kind != CLASS else parent.owner
-        self.maybe = set(known)         # names that may be bound by now
-        self.order = list(known)        # the same as ever bound, the first first
-        # A class body reads what it has not from around it, at once.
+        self.maybe = set(known)         # names that may be bound at this point
+        self.order = list(known)        # all names ever bound, in order
+        # A class body reads other names from the scope around it, at once.
         self.pending = {} if kind != CLASS else self.owner.pending      # name -> (line, column)
         self.late = {}                  # the same for reads that happen later
-        # Declared global; declared nonlocal; declared nonlocal by functions within; deleted. Most have none,
-        # and there are many functions: a set is made when there is something to put into it.
+        # Declared global; declared nonlocal; declared nonlocal by inner functions; deleted. Mostly empty, so
+        # sets are made on demand.
         self.globals = self.outer = self.reached = self.deleted = NONE
         self.depth = self.loops = 0
 
 
 def note(scope, which, names):
-    """Adds names to one of the sets."""
+    """Adds names to one of these sets."""
     if not getattr(scope, which):
         setattr(scope, which, set())
     getattr(scope, which).update(names)
@@ -60,7 +60,7 @@ def push_children(node, stack):
 
 
 def gather_targets(target, names, rest):
-    """Names that a comprehension binds; the rest, x[i] and x.y, is walked."""
+    """Collects the names that a comprehension binds; other targets, x[i] and x.y, go to `rest`."""
     todo = [target]
     while todo:
         node = todo.pop()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """statements: what each kind of statement does with names, for walk.py.
 
-A table, WALKERS, of functions that take the Walk and the statement. Used in the user process of a
-box; nothing of the source is executed.
+WALKERS is a table of functions that take the Walk and the statement. Used in the user process of a
+box; the source is not executed.
 """
 
 import _ast
@@ -15,7 +15,7 @@ from scope import CLASS, FUNCTION, MODULE, Scope, delete, note
 
 NAME_MAX = 100              # characters of a name in an answer
 NAMES_MAX = 50              # names of one `from x import a, b, c` in an answer
-CHAIN = 50                  # elif after elif, from which on the compiler is asked whether it can
+CHAIN = 50                  # branches of elif above which the compiler has to try
 CATCHES = frozenset(("NameError", "UnboundLocalError", "Exception", "BaseException"))
 LAZY_ANNOTATIONS = sys.version_info >= (3, 14)
 WARNS_OF_FINALLY = sys.version_info >= (3, 14)
@@ -23,7 +23,7 @@ TYPE_PARAMETERS = sys.version_info >= (3, 12)
 Name, Constant, Tuple = _ast.Name, _ast.Constant, _ast.Tuple
 
 
-# ---- Simple ones --------------------------------------------------------------------------------
+# ---- Simple statements --------------------------------------------------------------------------
 
 def walk_expr(walk, node):
     if type(node.value) is not Constant or walk.track:
@@ -61,7 +61,7 @@ def walk_ann_assign(walk, node):
 
 
 def annotations(walk, nodes):
-    """What they name may be bound later; from 3.14 on, or in the future, nobody looks."""
+    """Their names may be bound later. From 3.14 on, or with __future__, they are not evaluated."""
     nodes = [node for node in nodes if node is not None]
     if nodes and not LAZY_ANNOTATIONS and not walk.future:
         walk.expr(nodes, late=True)
@@ -111,9 +111,9 @@ def walk_nonlocal(walk, node):
 
 
 def walk_unknown(walk, node):
-    """A statement of a later version: its names count as bound, its parts are not looked at."""
+    """A statement of a later Python: its names count as bound, its parts are not walked."""
     walk.doubt = True
-    walk.dynamic = walk.dynamic or f"{type(node).__name__} is not known to this check"
+    walk.dynamic = walk.dynamic or f"this check does not know {type(node).__name__}"
 
 
 # ---- Imports ------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def walk_if(walk, node):
         walk.expr([node.test])
         walk.nested(node.body)
         if type(node.test) is Constant and not node.test.value:
-            walk.forgive(before)        # if False: what is never run
+            walk.forgive(before)        # if False: never runs
         if len(node.orelse) != 1 or type(node.orelse[0]) is not _ast.If:
             break
         node, chain = node.orelse[0], chain + 1         # elif: a tree as deep as the chain is long
@@ -178,7 +178,7 @@ def walk_while(walk, node):
     before, is_known = len(walk.scope.pending), type(test) is Constant
     walk.loop(node, [test], node.body, node.orelse, is_endless=is_known and bool(test.value))
     if is_known and not test.value:
-        walk.forgive(before)            # what is never run
+        walk.forgive(before)            # never runs
 
 
 def walk_with(walk, node):
@@ -196,7 +196,7 @@ def walk_with(walk, node):
 
 
 def caught_names(handlers):
-    """The last parts of what handlers catch; None among them: everything."""
+    """The last parts of the names of caught exceptions; None among them: everything."""
     names = set()
     for handler in handlers:
         kinds = handler.type.elts if type(handler.type) is Tuple else [handler.type]
@@ -211,7 +211,7 @@ def walk_try(walk, node):
     caught = caught_names(node.handlers) if node.handlers else ()
     imports = walk.soft_imports
     if caught and (None in caught or not IMPORT_CATCHES.isdisjoint(caught)):
-        walk.soft_imports = True        # the code knows what to do without the module
+        walk.soft_imports = True        # the code handles a missing module
     walk.nested(node.body)
     walk.soft_imports = imports
     if caught and (None in caught or not CATCHES.isdisjoint(caught)):
@@ -255,7 +255,7 @@ def walk_match(walk, node):
 # ---- Definitions --------------------------------------------------------------------------------
 
 def type_parameters(walk, node):
-    """def f[T](): rather bound for all than not at all."""
+    """def f[T](): T counts as bound everywhere."""
     for parameter in getattr(node, "type_params", ()):
         walk.doubt = True
         walk.bind(parameter.name)
@@ -265,7 +265,7 @@ def type_parameters(walk, node):
 
 
 def qualified(walk, name):
-    """As __qualname__ has it, within a bound."""
+    """The __qualname__, clipped."""
     is_inner = walk.scope.owner.kind == FUNCTION
     if not is_inner and not walk.class_names:
         return clip(name, 2 * NAME_MAX)

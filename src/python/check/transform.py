@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transform: how restricted mode changes a syntax tree: RestrictedPython, and what it lacks.
+"""transform: how restricted mode changes a syntax tree: RestrictedPython with additions.
 
 Imported by restricted.py, in the user process of a box, where RestrictedPython is installed.
-Refused there and harmless with our guards, so allowed here: x.y += 1 and x[i] += 1, annotations,
-nonlocal, match, async, methods such as __repr__ and __enter__, `if __name__ == "__main__"`, classes
-with any metaclass that their bases have, print as a plain function; names such as _helper, and
-self._x where the class is the code's own, which is seen when it runs. Unpacking and loops stay as they
-are: there is nothing to guard in them. Refused stays all that leads to the insides of the interpreter,
-and whatever neither knows.
+Harmless with our guards, so allowed here: x.y += 1 and x[i] += 1, annotations, nonlocal, match, async,
+methods such as __repr__ and __enter__, `if __name__ == "__main__"`, classes with the metaclass of
+their bases, print as a plain function, names such as _helper, and self._x in the code's own classes,
+which is checked at run time. Unpacking and loops stay as they are: they need no guard. Everything
+that leads into the interpreter stays refused, and so does unknown syntax.
 """
 
 import _ast
@@ -23,17 +22,17 @@ Name, Load, Store, Constant, Call = _ast.Name, _ast.Load, _ast.Store, _ast.Const
 ABSTRACT = "ABCMeta", "EnumMeta", "EnumType"
 CLASS_TEXTS = "__name__", "__qualname__"
 HINTS = {
-    "attribute": "attributes that lead to the insides of objects cannot be used in restricted mode",
+    "attribute": "restricted mode does not allow attributes that lead into the interpreter",
     "name": "choose a name that does not begin with an underscore",
-    "*": "name what you need: from math import pi, sqrt",
-    "syntax": "write it without this statement; restricted mode knows a part of Python only",
-    "builtin": "there is no way to run text here; write the code out",
+    "*": "import by name: from math import pi, sqrt",
+    "syntax": "write it without this statement; restricted mode allows only a part of Python",
+    "builtin": "code cannot be run from strings; write the code out",
 }
 
 
-def call(name, args, place):
+def call(name, args, at):
     node = Call(func=Name(name, Load()), args=args, keywords=[])
-    copy_locations(node, place)
+    copy_locations(node, at)
     return node
 
 
@@ -70,11 +69,11 @@ class Transformer(RestrictingNodeTransformer):
     # ---- names
 
     def check_name(self, node, name, allow_magic_methods=False):
-        # Names of guards end with an underscore, and cannot be bound.
+        # Names of guards end with an underscore and cannot be bound.
         if name in ("print", "printed", "_") or name and is_private(name) and name[-1] != "_":
             return
         if self.classes and (name in CLASS_NAMES or name in METHODS):
-            return          # also __rmul__ = __mul__
+            return          # such as __rmul__ = __mul__
         if allow_magic_methods and name in METHODS and node.col_offset != 0:
             return
         super().check_name(node, name, allow_magic_methods)
@@ -94,7 +93,7 @@ class Transformer(RestrictingNodeTransformer):
         name = node.attr = self.mangle(node.attr)
         if name in CLASS_TEXTS and type(node.ctx) is Load and type(node.value) is _ast.Attribute and \
                 node.value.attr == "__class__":
-            # self.__class__.__name__, which many write: a text, and the class itself is not shown.
+            # self.__class__.__name__ is common: gives the text without the class.
             return call("_class_text_", [self.visit(node.value.value), Constant(name)], node)
         if is_private(name) and name not in PLAIN_NAMES:
             node = self.node_contents_visit(node)
@@ -107,11 +106,11 @@ class Transformer(RestrictingNodeTransformer):
             node = self.node_contents_visit(node)
             return call("_getattr_", [node.value, Constant(name)], node)
         if name in INSIDES:
-            self.refuse("attribute", name, node, f'"{name}" leads to the insides of an object')
+            self.refuse("attribute", name, node, f'"{name}" leads into the interpreter')
         return super().visit_Attribute(node)
 
     def mangle(self, name):
-        """As the compiler does it with __name in a class, which it cannot do with a text."""
+        """Mangles __name in a class as the compiler does, which does not mangle strings."""
         own = self.classes[-1].lstrip("_") if self.classes else ""
         return f"_{own}{name}" if own and name[:2] == "__" and name[-2:] != "__" else name
 
@@ -141,7 +140,7 @@ class Transformer(RestrictingNodeTransformer):
         return statement
 
     def visit_index(self, index):
-        """What stands in brackets, as an expression."""
+        """The index in brackets, as an expression."""
         if type(index).__name__ == "Index":             # until 3.8
             index = index.value
         if type(index) is _ast.Slice:
@@ -189,7 +188,7 @@ class Transformer(RestrictingNodeTransformer):
         self.classes.pop()
         for item in node.keywords:
             if item.arg == "metaclass":
-                # Under its name there is only a stand-in, which makes no classes: see restricted.stand_in().
+                # Its name gives Kind, which makes no classes: see restricted.without_metaclass().
                 item.value = call("_metaclass_", [item.value, Constant(names["metaclass"])], item.value)
         mark = Name("_own_class_", Load())
         copy_locations(mark, node)
@@ -212,11 +211,11 @@ class Transformer(RestrictingNodeTransformer):
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
-    # ---- match: patterns stay as they are, so that what they name is only checked
+    # ---- match: patterns are checked but not changed
     #
-    # A class with patterns in it reads attributes of whatever is an instance of it, and nothing guards that
-    # as _getattr_ does: `case object(gi_frame=f)`. So such a class must be none that modules, functions or
-    # frames are instances of, which is seen when it runs.
+    # SECURITY: a class pattern reads attributes of any instance of the class without _getattr_:
+    # `case object(gi_frame=f)`. So modules, functions and frames must not be instances of the class, which is
+    # checked at run time.
 
     def visit_Match(self, node):
         classes = []
@@ -254,7 +253,7 @@ class Transformer(RestrictingNodeTransformer):
 
 
 def copy_expr(node):
-    """A name, or attributes of one: what stands for a class in a pattern."""
+    """A copy of the class in a pattern: a name, or attributes of one."""
     if type(node) is _ast.Attribute:
         made = _ast.Attribute(copy_expr(node.value), node.attr, Load())
     else:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """visitor: the pass over expressions and functions, for walk.py.
 
-The tree comes from foreign text, so expressions are walked with a stack of our own, whatever their
-depth. Statements are walked by recursion: CPython bounds their indentation by 100, and chains of
-elif are a loop here. The names of attributes are those of walk.py.
+SECURITY: the tree comes from foreign code, so expressions of any depth are walked with an explicit
+stack. Statements are walked by recursion: CPython allows 100 levels of indentation, and chains of elif
+are a loop here. walk.py has the attributes of `self`. This is the hot loop of a check: a node is
+dispatched on its type, the most frequent types first, and bound names and constants skip the stack.
 """
 
 import _ast
@@ -29,11 +30,11 @@ COMPREHENSIONS = frozenset((ListComp, SetComp, DictComp, GeneratorExp))
 SEQUENCES = frozenset((Tuple, List, Set))
 UNUSUAL = frozenset((NamedExpr, Yield, YieldFrom, Await, Starred))      # in a comprehension
 IDENTITY = frozenset((_ast.Is, _ast.IsNot))
-SINGLE = frozenset((type(None), bool, type(...)))       # of which there is one each
+SINGLE = frozenset((type(None), bool, type(...)))       # constants that `is` may compare
 
 
 def is_odd_identity(node):
-    """`x is 1`, of which the compiler warns."""
+    """`x is 1`: the compiler warns of it."""
     if not any([type(item) in IDENTITY for item in node.ops]):
         return False
     return any([type(item) is Constant and type(item.value) not in SINGLE or type(item) is Tuple
@@ -41,7 +42,7 @@ def is_odd_identity(node):
 
 
 class Visitor:
-    """The hot half of Walk."""
+    """The base class of Walk, with what is called for every node."""
 
     # ---- names
 
@@ -52,7 +53,7 @@ class Visitor:
             scope.order.append(name)
 
     def miss(self, node, late=False):
-        """A name is read that nothing has bound yet in this scope."""
+        """Notes that a name is read before this scope binds it."""
         scope, name = self.scope, node.id
         if scope.kind == CLASS and name in scope.owner.maybe:
             return
@@ -62,7 +63,7 @@ class Visitor:
             scope.pending[name] = node.lineno + self.offset, node.col_offset + 1
 
     def forgive(self, before, names=None):
-        """Takes pending names back that came since there were `before` of them."""
+        """Removes the pending names added since there were `before` of them."""
         pending = self.scope.pending
         if len(pending) > before:
             for name in list(islice(reversed(pending), len(pending) - before)):
@@ -72,11 +73,11 @@ class Visitor:
     # ---- expressions
 
     def expr(self, stack, hidden=None, late=False):
-        """Walks expressions; the last one first, in the order of evaluation. `hidden` are names of
-        the comprehensions and lambdas around them."""
+        """Walks expressions in the order of evaluation, the last on the stack first. `hidden`: names of the
+        comprehensions and lambdas around them."""
         later, before, mark = None, len(self.scope.pending), len(self.scope.order)
         maybe, pending, pop, push = self.scope.maybe, self.scope.pending, stack.pop, stack.append
-        leaf = None if self.track else Constant         # what needs no look at all
+        leaf = None if self.track else Constant         # a type that can be skipped
         while stack:
             node = pop()
             kind = type(node)
@@ -97,7 +98,7 @@ class Visitor:
                 else:
                     self.remove(node)
             elif kind is Call:
-                # Names that are bound, and constants, are most of all: they do not go on the stack.
+                # Most arguments are bound names and constants: they do not go on the stack.
                 func, items = node.func, node.args
                 kind = type(func)
                 if kind is Name:
@@ -140,7 +141,7 @@ class Visitor:
                 if type(node.value) in LITERALS:
                     self.doubt = True
             elif kind in SEQUENCES:
-                # A star in a display is fine; anywhere else the compiler may object.
+                # A star is valid in a display; elsewhere the compiler may object.
                 stack += [item.value if type(item) is Starred and type(item.ctx) is Load else item
                           for item in reversed(node.elts) if type(item) is not leaf]
             elif kind is JoinedStr:
@@ -167,15 +168,15 @@ class Visitor:
             else:
                 self.other(node, stack)
         if later:
-            for stack, names, is_late in later:         # which grows meanwhile
+            for stack, names, is_late in later:         # grows in the loop
                 self.expr_within(stack, names, is_late or late, later)
-            # What these have bound, they may have bound before the rest of the expression read it.
+            # Names that these bind may be bound before the rest of the expression reads them.
             if len(self.scope.order) > mark:
                 self.forgive(before, frozenset(self.scope.order[mark:]))
 
     def expr_within(self, stack, names, late, later):
-        """The same for what is inside of a comprehension or lambda, without recursion into more of
-        them: those are put at the end of `later`."""
+        """Like expr() inside a comprehension or lambda; inner ones go to the end of `later`, without
+        recursion."""
         scope = self.scope
         maybe, pending = scope.maybe, scope.pending
         while stack:
@@ -238,7 +239,7 @@ class Visitor:
         later.append(([node.body], set(names).union(hidden or ()), True))
 
     def comprehension(self, node, kind, stack, later, hidden, late):
-        """The first iterable is evaluated here, all the rest inside."""
+        """The first iterable is evaluated here, everything else inside."""
         inner, targets = [], set(hidden or ())
         if kind is DictComp:
             inner += [node.value, node.key]
@@ -255,11 +256,11 @@ class Visitor:
         later.append((inner, targets, late or kind is GeneratorExp))
 
     def arguments(self, args, stack):
-        """Defaults, which are evaluated where the function is made."""
+        """Defaults, which are evaluated where the function is defined."""
         stack += [value for value in (*args.kw_defaults, *args.defaults) if value is not None]
 
     def leave(self):
-        """Something that ends every loop of this function."""
+        """Notes an exit from every loop of this function."""
         self.endless[:] = [True] * len(self.endless)
 
     # ---- statements
@@ -285,7 +286,7 @@ class Visitor:
         scope.depth -= 1
 
     def run_body(self, node, scope, name):
-        """The body of a function, some time after its parent's."""
+        """Walks the body of a function, after that of its parent."""
         self.scope, self.decisions, self.endless, self.class_names = scope, 1, [], []
         self.soft_imports = False
         self.block(node.body)
@@ -298,6 +299,6 @@ class Visitor:
         self.class_names = []
         self.block(tree.body)
         self.total += self.decisions
-        for node, scope, name in self.bodies:           # which grows meanwhile
+        for node, scope, name in self.bodies:           # grows in the loop
             self.run_body(node, scope, name)
         self.bodies.clear()

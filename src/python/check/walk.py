@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """walk: one pass over the syntax tree of a source, for check.py: names, complexity, advice.
 
-Called in the user process of a box; nothing of the source is executed. The tree comes from foreign
-text, so expressions are walked with a stack of our own, whatever their depth. Statements are
-walked by recursion: CPython bounds their indentation by 100, and chains of elif are a loop here.
+Called in the user process of a box; the source is not executed. visitor.py has the hot half.
 
-How names are followed: each function, class body and the module is a Scope. Its statements are
-gone through in the order in which they run. A name that is read and was bound by nothing before is
-"pending"; what becomes of it is seen when all bindings are known. It shall never cry wolf, so
-  1. branches are not told apart: what any of them binds counts as bound from there on;
-  2. what a loop binds counts as bound in all of the loop;
+How names are followed: each function, class body and the module is a Scope. Its statements are walked
+in the order in which they run. A name that is read before anything binds it is "pending"; it is
+decided when all bindings are known. There must be no false reports, so
+  1. branches are not told apart: a name that any branch binds counts as bound from there on;
+  2. a name that a loop binds counts as bound in the whole loop;
   3. bodies of functions, lambdas and generators run later: any binding outside of them counts;
-  4. a `try` that catches NameError may read what it likes;
-  5. del counts only where it surely happens; where names come out of nowhere (exec, globals(),
-     `import *`) there is no report at all.
+  4. a `try` that catches NameError may read any name;
+  5. `del` counts only where it certainly runs; where names can appear unseen (exec, globals(),
+     `import *`) nothing is reported.
 """
 
 import _ast
@@ -32,20 +30,19 @@ LISTED = {"functions": 200, "classes": 100, "imports": 200, "violations": 100,
 NAMES_MAX = 100             # names in an answer
 SAME_RULE_MAX = 10          # recommendations of one kind
 
-# What a module has without binding it, and what class bodies and methods have.
+# Names that modules, class bodies and methods have without binding them.
 GIVEN = frozenset("""__name__ __file__ __doc__ __builtins__ __spec__ __loader__ __package__
     __annotations__ __debug__ __class__ __module__ __qualname__ __path__ __dict__ __cached__
     __conditional_annotations__ __classdict__ display exit quit copyright credits license help
     In Out _ __ ___ _i _ii _iii _ih _oh get_ipython WindowsError""".split())
 DYNAMIC = frozenset(("exec", "globals", "locals", "vars", "dir", "__builtins__", "execfile"))
 
-# What is looked at in Python, too seldom for C.
 IfExp, NamedExpr, Await, Yield, YieldFrom, Starred = (
     _ast.IfExp, _ast.NamedExpr, _ast.Await, _ast.Yield, _ast.YieldFrom, _ast.Starred)
 
 
 def is_bound(name, scope):
-    """Ever, anywhere in it."""
+    """Is the name ever bound in the scope?"""
     return name in scope.maybe or name in scope.deleted
 
 
@@ -54,9 +51,9 @@ def first_of(item):
 
 
 class Walk(Visitor):
-    """The pass. feed() takes the trees of a source's parts, finish() says what was found."""
+    """The pass. feed() takes the trees of the parts of a source, finish() returns the findings."""
 
-    # Methods as well: their first argument is the Walk.
+    # Methods from other files: their first argument is the Walk.
     judge_call, judge_loop, judge_default = judge_call, judge_loop, judge_default
     unknown, qualified = walk_unknown, qualified
 
@@ -73,17 +70,17 @@ class Walk(Visitor):
         self.omitted = {}
         self.rules = {}                 # rule -> how often
         self.strings = [] if has_long_strings else None         # first and last lines
-        self.track = False              # a string of this statement may be such
+        self.track = False              # this statement may contain such a string
         self.forced = set()             # names that functions declare global
         self.dynamic = None             # why names cannot be followed
         self.future = False             # from __future__ import annotations
-        self.doubt = False              # the compiler may have more to say
-        self.endless = []               # of the loops around: is there an end to it?
+        self.doubt = False              # the compiler may object
+        self.endless = []               # for each loop around: does it have an exit?
         self.walkers = WALKERS
         self.class_names = []
         self.soft_imports = False       # within a try that catches ImportError
 
-    # ---- what was found
+    # ---- findings
 
     def list(self, key, entry):
         if len(self.found[key]) < LISTED[key]:
@@ -104,7 +101,7 @@ class Walk(Visitor):
             "column": node.col_offset + 1, "reason": reason, "hint": hint, "layer": "python"})
 
     def list_function(self, node, name):
-        """When its body was walked."""
+        """Called when its body has been walked."""
         args = node.args
         self.list("functions", {
             "name": clip(name, NAME_MAX), "line": node.lineno + self.offset,
@@ -113,7 +110,7 @@ class Walk(Visitor):
             (args.vararg is not None) + (args.kwarg is not None),
             "complexity": self.decisions, "async": self.scope.is_async})
 
-    # ---- what is rare enough
+    # ---- rare nodes
 
     def remove(self, node):
         scope, name = self.scope, node.id
@@ -128,7 +125,7 @@ class Walk(Visitor):
             self.decisions += 1
             stack += (node.orelse, node.body, node.test)
         elif kind is NamedExpr:
-            stack += (node.target, node.value)          # the value first
+            stack += (node.target, node.value)          # the value is walked first
         elif kind is Await:
             self.doubt |= not self.scope.is_async and self.scope.kind != MODULE
             stack.append(node.value)
@@ -164,19 +161,19 @@ class Walk(Visitor):
     # ---- the end
 
     def finish(self):
-        """(the first names that are read before anything binds them, how many there are); None where
-        it cannot be told."""
+        """(the first names that are read before anything binds them, number of all); None where names
+        cannot be followed."""
         module, found = self.module, []
         for scope in reversed(self.scopes):
             self.close(scope, found)
         given, names = vars(builtins), self.policy.names
-        for places in module.pending, module.late:
-            for name, place in places.items():
+        for reads in module.pending, module.late:
+            for name, at in reads.items():
                 if name in DYNAMIC:
                     self.dynamic = self.dynamic or f"{name} is used"
                 if name not in given and name not in GIVEN and name not in self.forced and \
-                        name not in names and not (places is module.late and is_bound(name, module)):
-                    found.append((place, name, module))
+                        name not in names and not (reads is module.late and is_bound(name, module)):
+                    found.append((at, name, module))
         if self.dynamic is not None:
             return None
         found.sort(key=first_of)
@@ -184,28 +181,28 @@ class Walk(Visitor):
 
     @staticmethod
     def close(scope, found):
-        """A function: what it has not itself, it has from around it."""
+        """Resolves a function: names that it does not bind come from the scope around it."""
         if scope.kind != FUNCTION:
             return
         outer = scope.parent.owner
         up = outer.late
         while outer is not None and scope.outer:
-            note(outer, "reached", scope.outer)         # bound from within, at any time
+            note(outer, "reached", scope.outer)         # an inner function can bind them at any time
             outer = outer.parent and outer.parent.owner
         maybe, deleted, reached = scope.maybe, scope.deleted, scope.reached
-        elsewhere = scope.globals.union(scope.outer) if scope.globals or scope.outer else ()
-        for places in scope.pending, scope.late:
-            for name, place in places.items():
+        not_own = scope.globals.union(scope.outer) if scope.globals or scope.outer else ()
+        for reads in scope.pending, scope.late:
+            for name, at in reads.items():
                 if name in reached:
                     continue
-                if name in elsewhere or name not in maybe and name not in deleted:
+                if name in not_own or name not in maybe and name not in deleted:
                     if name not in up:
-                        up[name] = place
-                elif places is scope.pending:
-                    found.append((place, name, scope))
+                        up[name] = at
+                elif reads is scope.pending:
+                    found.append((at, name, scope))
 
     @staticmethod
-    def describe(place, name, scope):
+    def describe(at, name, scope):
         where = f"in {scope.name}()" if scope.kind == FUNCTION else "at the top level"
         if not is_bound(name, scope):
             kind, text = "undefined", "is not defined anywhere"
@@ -213,5 +210,5 @@ class Walk(Visitor):
             kind, text = "deleted", f"is used {where} after it was deleted"
         else:
             kind, text = "unassigned", f"is used {where} before it is assigned"
-        return {"name": clip(name, NAME_MAX), "line": place[0], "column": place[1], "kind": kind,
+        return {"name": clip(name, NAME_MAX), "line": at[0], "column": at[1], "kind": kind,
                 "message": clip(f"'{name}' {text}", 3 * NAME_MAX)}
