@@ -38,14 +38,14 @@ class Locks(unittest.TestCase):
     def test_what_is_left_open_is_refused(self):
         good = f"--hash=sha256:{A}"
         for text, word in {"one==1": "line 1", f"\none {good}": "line 2", f"one>=1 {good}": "one version",
-                           f"one==1.* {good}": "one version", f"one==1 --hash=md5:{A}": "no hash", f"-e . {good}": "option",
+                           f"one==1.* {good}": "one version", f"one==1 --hash=md5:{A}": "no sha256 hash", f"-e . {good}": "option",
                            f"--hash=sha256:{A}": "", "": "no package", f"one==1,==1 {good}": "one version",
                            "[[packages]]\nname = 3\n": "", "lock-version = 1\n": "no list", "[[packages": "TOML",
                            '[[packages]]\nname = "one"\nversion = "1"\n': "no file"}.items():
             with self.subTest(text):
                 self.refused(text, word)
         self.refused(f"one==1 {good}\n" * 101, "at most")
-        self.refused(None, "not a text")
+        self.refused(None, "not a string")
 
     def test_what_was_found_is_compared(self):
         def item(sha256):

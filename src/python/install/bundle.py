@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bundle: the file in which an unpacked wheel leaves the installing box, for the porter to read.
+"""bundle: writes the file in which an unpacked wheel leaves the installing box; the porter reads it.
 
     "CBUN1\\n", entries, u32le 0, u32le number of entries, u64le total bytes
     entry: u32le length of path, u32le flags (1: executable), u64le size, path, `size` bytes
@@ -14,7 +14,7 @@ import struct
 HEAD = b"CBUN1\n"
 ENTRY = struct.Struct("<IIQ")
 EXECUTABLE = 1
-PATH_MAX, PART_MAX, DEPTH_MAX = 400, 255, 32         # as src/porter/bundle.h has them
+PATH_MAX, PART_MAX, DEPTH_MAX = 400, 255, 32         # as in src/porter/bundle.h
 PIECE = 1 << 20
 
 
@@ -32,7 +32,7 @@ def flaw_of(path):
     if "\\" in path or path[1:2] == ":" and path[0].isalpha():
         return "it is a path of another system"
     if any(sign < " " or "\x7f" <= sign <= "\x9f" for sign in path):
-        return "it has control characters in it"
+        return "it contains control characters"
     if len(raw) > PATH_MAX:
         return f"it is longer than {PATH_MAX} bytes"
     if any(len(part) > PART_MAX for part in raw.split(b"/")):
@@ -50,7 +50,7 @@ class Part:
         self.file = open(path, "xb")
 
     def begin(self, path, size, executable=False):
-        """The `size` bytes have to follow with write()."""
+        """The caller then passes `size` bytes to write()."""
         raw = path.encode()
         self.file.write(ENTRY.pack(len(raw), EXECUTABLE if executable else 0, size) + raw)
         self.entries += 1
@@ -71,7 +71,7 @@ class Part:
 
 
 def append(target, path):
-    """The kernel copies, where it can; then the part is gone."""
+    """Appends a part, with sendfile() where possible, and removes it."""
     with open(path, "rb") as source:
         left = os.fstat(source.fileno()).st_size
         while left:
@@ -92,7 +92,7 @@ def finish(path, parts, temporary):
     """parts: [(path, entries, bytes)]; temporary: a path in the same file system."""
     with open(temporary, "xb") as target:
         target.write(HEAD)
-        target.flush()                  # the kernel writes behind the buffer's back
+        target.flush()                  # sendfile() bypasses the buffer
         for part, _, _ in parts:
             append(target, part)
             target.flush()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """diagnosis: why a resolver found no answer, as a code, a sentence and a hint.
 
-In the user process of an installing box. What the tools say differs from version to version, so the index
-is asked about each requirement: does the package exist, a version that fits, one that is not yanked, old
-enough, with a wheel for this Python? Only when all of that is so, the requirements contradict each other.
+In the user process of an installing box. The output of the tools differs from version to version, so this
+asks the index about each requirement: does the package exist, with a version that fits, is not yanked, is old
+enough and has a wheel for this Python? Only if all that is so, the requirements contradict each other.
 """
 
 import difflib
@@ -19,9 +19,9 @@ from requirement import NAME, normal
 from version import Version, fits, read_clauses
 from wheel import FILENAME
 
-ASKED_MAX = 20              # projects that are looked at
+ASKED_MAX = 20              # projects that are looked up
 SHOWN = 8                   # versions in a hint
-# What people write, because they import it under that name.
+# Import names that people write instead of package names.
 ALIASES = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "pil": "pillow", "yaml": "pyyaml",
            "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
            "skimage": "scikit-image", "crypto": "pycryptodome", "docx": "python-docx", "pptx": "python-pptx",
@@ -34,11 +34,13 @@ KNOWN = """numpy pandas matplotlib scipy scikit-learn requests seaborn polars py
     python-dateutil pytz tzdata dask duckdb altair bokeh shapely geopandas folium ipython jupyter notebook
     cryptography paramiko psycopg2-binary pymongo redis boto3 tabulate jinja2 markupsafe attrs black ruff mypy
     reportlab pypdf python-docx python-pptx pymupdf wordcloud faker""".split()
-# What pip and uv say about files that they looked into.
+# What pip and uv print about files that they read.
 WORDS = (
-    ("hash_mismatch", r"DO NOT MATCH THE HASHES|[Hh]ash mismatch", "a file is not the one that the index announced: its "
-     "hash differs", "the file was changed on its way or on the index: do not trust it; try again, or another index"),
-    ("bad_wheel", r"Wheel '(?P<name>[^']{1,100})' located at \S+ is invalid|(?P<who>\S{1,100}) has an invalid wheel|"
+    ("hash_mismatch", r"DO NOT MATCH THE HASHES|[Hh]ash mismatch",
+     "the hash of a file differs from the one that the index announced",
+     "the file was changed on its way or on the index: do not trust it; try again, or use another index"),
+    ("bad_wheel", r"Wheel '(?P<name>[^']{1,100})' located at \S+ is invalid|"
+     r"(?P<package>\S{1,100}) has an invalid wheel|"
      r"Failed to (?:read|extract|unpack)[^\n]*\.whl|invalid (?:Z|z)ip|has inconsistent (?:name|version)|"
      r"Metadata field \w+ was|inconsistent metadata|\.dist-info director", "a wheel is broken",
      "ask for another version of the package, and tell its authors"),
@@ -46,7 +48,7 @@ WORDS = (
      r"[Ee]xceeded \d+ redirects|[Tt]oo many redirects|HTTP error 404 while getting|404 Client Error|"
      r"\.whl(?:\.metadata)?[^\n]*\n[^\n]*(?:\b404\b|Not Found)|"
      r"status client error \(404 Not Found\) for url \(\S+\.whl",
-     "the index does not have a file that it lists, or does not give it", "the index may be changing just now: try again"),
+     "the index lists a file but does not deliver it", "the index may be changing: try again"),
 )
 CHATTER = "Collecting ", "Downloading ", "Using cached ", "Looking in ", "Obtaining dependency information", "━"
 NO_ROOM = "No space left on device", "os error 28", "Disk quota exceeded"
@@ -56,7 +58,7 @@ BUILD = "Failed to build", "Failed building", "build backend", "subprocess-exite
 
 
 def version_of(filename, key):
-    """The version in the name of a wheel or a source archive of that project; None: it has none."""
+    """The version in the file name of a wheel or source archive of that project, or None."""
     if filename.endswith(".whl"):
         found = FILENAME.fullmatch(filename)
         text = found["version"] if found and normal(found["name"]) == key else None
@@ -72,17 +74,17 @@ def version_of(filename, key):
 
 
 class Sources:
-    """Everywhere that packages come from."""
+    """The indexes and the wheelhouse."""
 
-    def __init__(self, job):
-        request, self.known = job.request, {}
+    def __init__(self, install):
+        request, self.known = install.request, {}
         urls = [] if request.get("offline") else [*(request.get("extra_index_urls") or ()),
-                                                  request.get("index_url") or job.default_index()]
-        self.indexes = [Index(url, job.timeout, request.get("login_hosts")) for url in filter(None, urls)]
+                                                  request.get("index_url") or install.default_index()]
+        self.indexes = [Index(url, install.timeout, request.get("login_hosts")) for url in filter(None, urls)]
         self.folder = request.get("find_links")
 
     def files(self, key):
-        """All files of a project; None: nobody knows it."""
+        """All files of a project; None if no source knows the project."""
         if key not in self.known:
             found = [files for index in self.indexes for files in [index.files(key)] if files is not None]
             if self.folder:
@@ -101,11 +103,11 @@ class Sources:
 
 
 class Diagnosis:
-    def __init__(self, job, said):
+    def __init__(self, install, said):
         # The last package that pip began with, for complaints that name none.
         self.last = (re.findall(r"^ *Collecting ([A-Za-z0-9][A-Za-z0-9._=<>!~-]*)", said, re.MULTILINE) or [None])[-1]
         said = "\n".join(line for line in said.splitlines() if not line.lstrip().startswith(CHATTER))
-        self.job, self.said, self.sources = job, said, Sources(job)
+        self.install, self.said, self.sources = install, said, Sources(install)
         self.fitting = tags.tags()
 
     def fail(self, code, requirement, message, hint=None):
@@ -113,20 +115,20 @@ class Diagnosis:
 
     def similar(self, key):
         """Did you mean ...?"""
-        others = {requirement.key for requirement in self.job.requirements} - {key}
+        others = {requirement.key for requirement in self.install.requirements} - {key}
         names = self.sources.names() if self.sources.indexes or self.sources.folder else set()
         if key in ALIASES:
-            return f"did you mean {ALIASES[key]}? It is imported as {key}, and has another name on the index"
+            return f"did you mean {ALIASES[key]}? It is imported as {key} but has another name on the index"
         close = difflib.get_close_matches(key, {*others, *names, *KNOWN} - {key}, 3, 0.8)
-        return f"did you mean {' or '.join(close)}?" if close else "check the spelling on the index's own page"
+        return f"did you mean {' or '.join(close)}?" if close else "check the spelling on the web page of the index"
 
     def look_at(self, requirement, clauses, key):
-        """Raises Failure where this requirement alone cannot be met."""
+        """Raises Failure if this requirement alone cannot be met."""
         files = self.sources.files(key)
-        offline = " offline" if self.job.request.get("offline") else ""
+        offline = self.install.request.get("offline")
         if files is None:
-            self.fail("package_not_found", requirement, f"there is no package {key} on the index{offline}" if not
-                      offline else f"there is no package {key} in the wheelhouse, and the server is offline",
+            where = "in the wheelhouse, and the server is offline" if offline else "on the index"
+            self.fail("package_not_found", requirement, f"there is no package {key} {where}",
                       self.similar(key))
         found = {}
         for item in files:
@@ -136,22 +138,23 @@ class Diagnosis:
         right = {version: items for version, items in found.items() if fits(clauses, version)}
         if not right:
             newest = ", ".join(version.text for version in sorted(found, reverse=True)[:SHOWN])
-            self.fail("version_not_found", requirement, f"no version of {key} is {written(clauses) or 'there'}",
-                      f"the index has {newest}" if newest else "the index lists the package without any file")
+            self.fail("version_not_found", requirement,
+                      f"there is no version of {key}" + (f" that is {written(clauses)}" if clauses else ""),
+                      f"the index has {newest}" if newest else "the index lists no file of the package")
         pinned = any(operator in ("==", "===") and "*" not in wanted for operator, wanted in clauses)
         right = self.without(right, lambda item: item["yanked"] and not pinned, "yanked_only", requirement,
                              f"every version of {key} that fits was withdrawn by its authors (yanked)",
-                             "ask for another version; one that is pinned with == is taken even so")
-        if self.job.request.get("min_age_days"):
+                             "ask for another version, or pin this one with ==")
+        if self.install.request.get("min_age_days"):
             from resolver import moment
-            days = self.job.request["min_age_days"]
+            days = self.install.request["min_age_days"]
             limit = moment(days)
             right = self.without(right, lambda item: not item["upload_time"] or item["upload_time"] > limit,
                                  "too_young", requirement,
-                                 f"every version of {key} that fits is younger than {days} days, or the index "
-                                 "does not say when it was released",
-                                 "ask for an older version; the age is a setting of the server (min-release-age)")
-        if not self.job.request.get("source_builds"):
+                                 f"every version of {key} that fits is younger than {days} days or has no "
+                                 "release date",
+                                 "ask for an older version; the server sets the age (min-release-age)")
+        if not self.install.request.get("source_builds"):
             self.without(right, lambda item: not self.is_usable(item), "no_wheel", requirement,
                          f"{key} {' '.join(written(clauses).split())} has no wheel for CPython {sys.version_info[0]}."
                          f"{sys.version_info[1]} on {tags.platforms()[-1].partition('_')[2]}".replace("  ", " "),
@@ -178,7 +181,7 @@ class Diagnosis:
         return fits(clauses, Version("%d.%d.%d" % sys.version_info[:3]))
 
     def which_pythons(self, right, found):
-        """What there is instead."""
+        """What exists instead."""
         items = [item for items in right.values() for item in items]
         needs = sorted({clean(item["requires_python"], 60) for item in items if self.is_loadable(item)})
         seen = [match for match in (FILENAME.fullmatch(item["filename"]) for item in items) if match]
@@ -192,31 +195,31 @@ class Diagnosis:
         elif pythons:
             text = "it has wheels for " + ", ".join(sorted(pythons, key=age_of)[-SHOWN:])
         elif seen:
-            places = sorted({place for match in seen for place in match["platform"].split(".")})
-            text = "it has wheels for other machines only: " + ", ".join(places[:SHOWN])
+            machines = sorted({machine for match in seen for machine in match["platform"].split(".")})
+            text = "it has wheels for other machines only: " + ", ".join(machines[:SHOWN])
         else:
-            text = "it has source code only, which this server does not build (source-builds)"
+            text = "it has source code only, and this server does not build from source (source-builds)"
         return text + (f"; {max(usable).text} has a wheel that fits" if usable else "")
 
     # ---- All together ---------------------------------------------------------------------------
 
     def explain(self):
-        """Always raises."""
+        """Raises the Failure."""
         said = self.said
         if any(word in said for word in NO_ROOM):
-            raise Failure("disk_full", "there is no room left for resolving", hint="ask the operator for more "
-                          "room for installing (install-disk)", says=said)
+            raise Failure("disk_full", "there is no disk space left for resolving",
+                          hint="ask the operator for more disk space (install-disk)", says=said)
         for code, pattern, message, hint in WORDS:
             found = re.search(pattern, said)
             if found:
                 raise Failure(code, message, self.named(found), hint, said)
-        if self.job.request.get("offline") and not self.job.request.get("find_links"):
+        if self.install.request.get("offline") and not self.install.request.get("find_links"):
             raise Failure("index_unreachable", "the server is offline and has no wheelhouse folder", hint="import "
-                          "an environment that was exported elsewhere, or set find-links", says=said)
+                          "an environment that another server exported, or set find-links", says=said)
         self.check_reach()
         requirement = None
         try:
-            mine = [item for item in self.job.requirements if not item.url]
+            mine = [item for item in self.install.requirements if not item.url]
             for requirement in mine[:ASKED_MAX] if self.sources.indexes or self.sources.folder else ():
                 if requirement.marker is None:
                     self.look_at(requirement, requirement.clauses, requirement.key)
@@ -225,13 +228,13 @@ class Diagnosis:
         except Failure as failure:
             failure.says, failure.requirement = failure.says or said, failure.requirement or str(requirement)
             raise
-        if self.job.request.get("source_builds") and any(word in said for word in BUILD):
+        if self.install.request.get("source_builds") and any(word in said for word in BUILD):
             raise Failure("build_failed", "a package could not be built from its source", hint="ask for a version "
                           "that has wheels", says=said)
         self.conflict()
 
     def check_reach(self):
-        """Files at a host that the broker keeps from this box: the tool saw nothing but a closed door."""
+        """Finds files on a host that the broker denies: the tool only saw a failed connection."""
         own = {urllib.parse.urlsplit(index.url).netloc for index in self.sources.indexes}
         for url in re.findall(r"error sending request for url \((https?://[^\s)]{1,1000})\)", self.said):
             host = urllib.parse.urlsplit(url).netloc
@@ -240,23 +243,23 @@ class Diagnosis:
                               "reached", self.named(None), ELSEWHERE, self.said)
 
     def named(self, found):
-        """Which package a complaint is about."""
+        """The package that an error is about."""
         groups = found.groupdict() if found else {}
-        named = groups.get("name") or groups.get("who") or self.last
+        named = groups.get("name") or groups.get("package") or self.last
         if not named:
             files = [FILENAME.search(word) for word in re.findall(r"/([^/\s]{1,300}\.whl)", self.said)]
             named = next((f"{normal(file['name'])}=={file['version']}" for file in files if file), None)
         return named or " ".join(map(str, self.spoken_of(self.said)))
 
     def spoken_of(self, text):
-        """Of what was asked, whatever the text names; what is new comes first. All, if it names none."""
+        """The requirements that the text names, new ones first; all if it names none."""
         words = set(map(normal, re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]", text)))
-        have = {normal(str(item.get("name"))) for item in self.job.request.get("current") or ()}
-        asked = [item for item in (*self.job.requirements, *self.job.constraints) if item.key in words]
-        return sorted(dict.fromkeys(asked), key=lambda item: item.key in have) or self.job.requirements
+        have = {normal(str(item.get("name"))) for item in self.install.request.get("current") or ()}
+        asked = [item for item in (*self.install.requirements, *self.install.constraints) if item.key in words]
+        return sorted(dict.fromkeys(asked), key=lambda item: item.key in have) or self.install.requirements
 
     def others(self, mine):
-        """Packages that the resolver complains about, and nobody asked for."""
+        """Packages that the resolver complains about and that were not requested."""
         found = re.findall(r"(?:Because |because |and |version of |requirement )([A-Za-z0-9][A-Za-z0-9._-]*)"
                            r"(?:[=<>~!][^ ]*)? (?:was not found|has no |there are no|\(from)", self.said)
         found += re.findall(r"there (?:is|are) no versions? of ([A-Za-z0-9][A-Za-z0-9._-]*)", self.said)
@@ -268,9 +271,9 @@ class Diagnosis:
         if not re.search(r"[Nn]o solution found|unsatisfiable|conflict|ResolutionImpossible|"
                          r"Could not find a version|No matching distribution", said):
             if any(word in said for word in NO_WAY):
-                raise Failure("index_unreachable", "the index did not answer as it should", self.named(None),
+                raise Failure("index_unreachable", "the index did not answer properly", self.named(None),
                               "try again", said)
-            raise Failure("internal", "the resolver failed", self.named(None), "see resolver_says", said)
+            raise Failure("internal", "the resolver failed", self.named(None), "resolver_says has its output", said)
         reason = said[max(0, said.find("ERROR: ")):]
         names = [str(item) for item in self.spoken_of(reason)]
         first = " and ".join(names[:4])

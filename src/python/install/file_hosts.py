@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""file_hosts: hosts that an index keeps its files at, when they are not its own.
+"""file_hosts: finds the hosts where an index keeps its files, if they are not the index itself.
 
-In the user process of an installing box, after a resolver failed. The gate is told their names, and may let the next
-box reach them; this one cannot be trusted with that, and has no say in it.
+In the user process of an installing box, after a resolver failed. The answer names them, and the gate may let the
+next box reach them. SECURITY: the gate decides; this box cannot be trusted.
 """
 
 import ipaddress
@@ -11,7 +11,8 @@ import urllib.parse
 
 from failure import Failure
 
-HOST = re.compile(r"(?=.{4,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+", re.ASCII)
+HOST = re.compile(r"(?=.{4,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+",
+                  re.ASCII)
 PROJECTS_MAX, FILES_MAX, HOSTS_MAX = 8, 500, 8
 
 
@@ -24,7 +25,7 @@ def is_name(host):
 
 
 def host_of(url):
-    """Of an https address on its own port, else None."""
+    """The host of an https address on port 443, else None."""
     try:
         parts = urllib.parse.urlsplit(url)
         host = (parts.hostname or "").lower()
@@ -33,14 +34,14 @@ def host_of(url):
         return None
 
 
-def hosts(job):
-    """Those that pages of the index name and this box cannot reach."""
-    reached = job.request.get("hosts")
+def hosts(install):
+    """Hosts that pages of the index name and this box cannot reach."""
+    reached = install.request.get("hosts")
     if type(reached) is not list:
         return []
     from diagnosis import Sources
-    found, sources = {}, Sources(job)
-    for requirement in [item for item in job.requirements if not item.url][:PROJECTS_MAX]:
+    found, sources = {}, Sources(install)
+    for requirement in [item for item in install.requirements if not item.url][:PROJECTS_MAX]:
         try:
             files = sources.files(requirement.key) or ()
         except Failure:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""given_lock: a lock that somebody brings: a pylock.toml (PEP 751), or a requirements file with a hash for each package.
+"""given_lock: reads a lock of the caller: a pylock.toml (PEP 751), or a requirements file with hashes.
 
-In the user process of an installing box. Only names, versions and hashes are taken out of it: where files come from is
-the server's decision, and what came is compared with the hashes. What it leaves open is refused with the line.
+In the user process of an installing box. Only names, versions and hashes are used: the server decides where files
+come from, and compares them with the hashes. An entry without a version or a hash is refused, with its line.
 """
 
 import re
@@ -22,7 +22,7 @@ def bad(what, line=None):
 
 
 def logical_lines(text):
-    """(number of the first, text) of lines that '\\' joins, without comments."""
+    """(number of the first line, text) of lines joined by '\\', without comments."""
     begin, parts = None, []
     for number, line in enumerate(text.splitlines(), 1):
         line = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -44,15 +44,15 @@ def of_requirements(text):
         hashes = set(HASH.findall(line))
         plain = ANY_HASH.sub("", line).strip()
         if plain.startswith("-"):
-            bad(f"{plain.split()[0]} is an option, and options are not taken here", number)
+            bad(f"{plain.split()[0]} is an option, and options are not accepted", number)
         try:
             wanted = parse(plain)
         except Failure as failure:
             bad(failure.message, number)
         if len(wanted.clauses) != 1 or wanted.clauses[0][0] != "==" or wanted.clauses[0][1].endswith(".*"):
-            bad(f"{plain!r} does not say one version with '=='", number)
+            bad(f"{plain!r} does not name one version with '=='", number)
         if not hashes:
-            bad(f"{plain!r} has no hash of the kind sha256", number)
+            bad(f"{plain!r} has no sha256 hash", number)
         found.append((wanted, hashes))
     return found
 
@@ -63,7 +63,7 @@ def of_toml(text):
     except Exception as exc:
         bad(f"it is not TOML: {exc}")
     if type(packages) is not list or not all(type(item) is dict for item in packages):
-        bad("it has no list of packages")
+        bad("it contains no list of packages")
     found = []
     for item in packages:
         name, version = item.get("name"), item.get("version")
@@ -73,9 +73,9 @@ def of_toml(text):
             marker = f" ; {item['marker']}" if item.get("marker") else ""
             wanted = parse(f"{name}=={version}{marker}")
         except (AttributeError, TypeError, KeyError):
-            bad(f"the package {name!r} is not described as PEP 751 has it")
+            bad(f"the package {name!r} is not described as in PEP 751")
         if not hashes:
-            bad(f"the package {name!r} has no file with a hash of the kind sha256")
+            bad(f"the package {name!r} has no file with a sha256 hash")
         found.append((wanted, hashes))
     return found
 
@@ -83,7 +83,7 @@ def of_toml(text):
 def read(text):
     """(requirements, {key: hashes that its file may have})."""
     if type(text) is not str:
-        bad("it is not a text")
+        bad("it is not a string")
     is_toml = re.search(r"^\s*(?:lock-version\s*=|\[\[?packages)", text, re.MULTILINE)
     found = of_toml(text) if is_toml else of_requirements(text)
     if not found:
@@ -97,13 +97,13 @@ def read(text):
 
 
 def check(found, hashes):
-    """Is what the resolver found what the lock names?"""
+    """Raises Failure unless the resolver found exactly what the lock names."""
     for wanted in found:
         allowed = hashes.get(normal(wanted.key))
         if allowed is None:
-            raise Failure("conflict", f"{wanted.key} is needed and not in the lock", wanted.key,
-                          "make the lock anew, with all that its packages need")
+            raise Failure("conflict", f"{wanted.key} is needed but not in the lock", wanted.key,
+                          "create the lock again, with all dependencies")
         if wanted.sha256 not in allowed:
-            raise Failure("hash_mismatch", f"no file of {wanted.key} {wanted.version} that fits here has a hash of "
-                          "the lock", f"{wanted.key}=={wanted.version}",
+            raise Failure("hash_mismatch", f"no file of {wanted.key} {wanted.version} that fits this Python and "
+                          "machine has a hash of the lock", f"{wanted.key}=={wanted.version}",
                           "the lock is for another Python or machine, or the index has other files")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""index: asks a package index (PEP 503 HTML, PEP 691 JSON) for the files of a project, and fetches files.
+"""index: asks a package index (PEP 503 HTML, PEP 691 JSON) for the files of a project, and downloads files.
 
 In the user process of an installing box, which reaches the index through the broker and nothing else.
-The resolver asks the index by itself; this is for explaining why it failed, for release dates where the
-resolver is pip, and for the wheels themselves. Whatever the index says is hostile: bounded and checked.
+The resolver has its own client; this one explains why it failed, finds release dates where the resolver is
+pip, and downloads wheels. SECURITY: answers of the index are hostile: bounded and checked.
 """
 
 import base64
@@ -24,7 +24,7 @@ from failure import Failure, clean
 from index_login import is_safe, lead
 
 PAGE_MAX = 64 << 20         # bytes of an answer
-ROOT_MAX = 1 << 20          # bytes of the list of all projects that are worth reading
+ROOT_MAX = 1 << 20          # bytes of a list of all projects; a longer one is not used
 FILES_MAX = 100_000
 REDIRECTS_MAX = 5
 PIECE = 1 << 18
@@ -35,7 +35,7 @@ AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bund
 
 
 def authorities():
-    """The file of certificates that this machine trusts, or None."""
+    """The file with the certificates that this machine trusts, or None."""
     paths = ssl.get_default_verify_paths()
     return next((path for path in (paths.cafile, paths.openssl_cafile, *AUTHORITIES)
                  if path and os.path.isfile(path)), None)
@@ -49,7 +49,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, request, file, code, message, headers, url):
         url = lead(url, self.login_hosts)
-        # SECURITY: who asked for a safe connection does not get another.
+        # SECURITY: a redirect must not lead from https to http.
         if not url.startswith(("https:", "http:")) or \
                 is_safe(request.full_url, self.login_hosts) and not is_safe(url, self.login_hosts):
             raise Failure("index_bad_answer", f"the index wants to lead from {clean(request.full_url, 200)} to "
@@ -57,12 +57,12 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(request, file, code, message, headers, url)
 
 
-REFUSED = re.compile(r"\[(?:[a-z_]*not_allowed|denied)\]")      # by the broker, with its reason
-ELSEWHERE = "the index leads to a host that is not its own: the operator has to name it with --index-host"
+REFUSED = re.compile(r"\[(?:[a-z_]*not_allowed|denied)\]")      # a denial by the broker, with its reason
+ELSEWHERE = "the index uses another host for its files: the operator has to name it with --index-host"
 
 
 def reason_of(exc):
-    """Why it was, in a few words."""
+    """The cause of an exception, in a few words."""
     reason = getattr(exc, "reason", exc)
     if isinstance(reason, (socket.timeout, TimeoutError)):
         return "no answer in time"
@@ -87,7 +87,7 @@ class Links(html.parser.HTMLParser):
 
 
 class Index:
-    """url: of the simple API. timeout: seconds for a connection, and for each read. login_hosts: see index_login.py."""
+    """url: address of the simple API. timeout: seconds to connect, and for each read. login_hosts: index_login.py."""
 
     def __init__(self, url, timeout, login_hosts=()):
         self.login_hosts = tuple(login_hosts or ())
@@ -95,14 +95,14 @@ class Index:
         self.login = urllib.parse.unquote(login) if at else None
         self.url, self.timeout = url.replace(f"{login}@", "", 1).rstrip("/") if at else url.rstrip("/"), timeout
         handlers = [urllib.request.ProxyHandler({}), Redirects(self.login_hosts)]
-        if url.startswith("https:") or self.login_hosts:     # which may lead to https
+        if url.startswith("https:") or self.login_hosts:     # may redirect to https
             handlers.append(urllib.request.HTTPSHandler(
                 context=ssl.create_default_context(cafile=authorities())))
         self.opener = urllib.request.build_opener(*handlers)
         self.opener.addheaders = [("User-Agent", "constrictor")]
 
     def open(self, url, accept="*/*"):
-        """Raises Failure for anything but an answer; 404 is None."""
+        """The answer; None for 404. Raises Failure for errors."""
         url = lead(url, self.login_hosts)
         try:
             request = urllib.request.Request(url, headers={"Accept": accept})
@@ -114,15 +114,15 @@ class Index:
             if exc.code in (404, 410):
                 return None
             if exc.code < 400:
-                raise Failure("index_bad_answer", f"the index leads from {clean(url, 200)} in circles, or to where "
-                              "nobody may go", hint="is index-url the address of a simple API?") from None
+                raise Failure("index_bad_answer", f"the index redirects {clean(url, 200)} in a circle, or to an "
+                              "address that is not allowed", hint="is index-url the address of a simple API?") from None
             if exc.code == 401 or exc.code == 403 and urllib.parse.urlsplit(url).netloc in self.login_hosts:
                 raise Failure("index_unauthorized", f"the index answered {exc.code} {clean(exc.reason, 100)} for "
-                              f"{clean(url, 200)}", hint="it wants another user or password, or does not have this for "
-                              "that user: the operator gives them with --index-credentials") from None
+                              f"{clean(url, 200)}", hint="the user or password is wrong, or the user has no access: "
+                              "the operator sets them with --index-credentials") from None
             raise Failure("index_unreachable" if exc.code >= 500 or exc.code == 429 else "index_bad_answer",
                           f"the index answered {exc.code} {clean(exc.reason, 100)} for {clean(url, 200)}",
-                          hint="the index does not have this for everybody" if exc.code == 403 else
+                          hint="the index denies access to this" if exc.code == 403 else
                           "try again later") from None
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise self.unreachable(exc, url) from None
@@ -131,7 +131,7 @@ class Index:
         host = urllib.parse.urlsplit(url).netloc
         return Failure("index_unreachable", f"the index at {clean(host, 100)} cannot be reached: {reason_of(exc)}",
                        hint=ELSEWHERE if REFUSED.search(str(exc)) else
-                       "is the index up, is its address right (index-url), and may the server reach it?")
+                       "check that the index is up, its address (index-url) is right, and the server may reach it")
 
     def page(self, path, most):
         """(content type, bytes, address) or None."""
@@ -158,12 +158,12 @@ class Index:
         return answer.headers.get_content_type(), b"".join(pieces), answer.geturl()
 
     def bad_answer(self, why):
-        return Failure("index_bad_answer", f"the index at {clean(self.url, 200)} gave an answer that no index gives: "
-                       f"{why}", hint="is index-url the address of a simple API, and not of a web page or a "
-                                      "login? It often ends with /simple")
+        return Failure("index_bad_answer", f"the index at {clean(self.url, 200)} gave an invalid answer: {why}",
+                       hint="index-url must be the address of a simple API, not of a web page or a login; it often "
+                            "ends with /simple")
 
     def names(self):
-        """Of all projects, where the index is small enough to say; else nothing."""
+        """The names of all projects, if the index is small enough to list them; else none."""
         try:
             kind, data, _ = self.page("", ROOT_MAX)
             if kind.endswith("json"):
@@ -212,17 +212,18 @@ class Index:
                 "upload_time": item.get("data-upload-time"), "size": None}
 
     def fetch(self, url, path, most, deadline, report, announced=None):
-        """One file; returns (size, SHA-256). The caller compares."""
+        """Downloads a file; returns (size, SHA-256), which the caller compares."""
         def too_much(size):
             if announced and announced <= most:
-                raise Failure("index_bad_answer", f"{clean(url, 200)} has {size} bytes: the index announced {announced}",
+                raise Failure("index_bad_answer",
+                              f"{clean(url, 200)} has {size} bytes: the index announced {announced}",
                               hint="the file was changed on its way or on the index: do not trust it")
             raise Failure("too_large", f"{clean(url, 200)} has {size} bytes: at most {most} are allowed",
                           hint="ask for another version, or the operator for a higher limit (install-bytes)")
         answer = self.open(url)
         if answer is None:
-            raise Failure("index_bad_answer", f"the index does not have the file {clean(url, 200)} that it "
-                          "lists", hint="the index may be changing just now: try again")
+            raise Failure("index_bad_answer", f"the index lists the file {clean(url, 200)} but does not have it",
+                          hint="the index may be changing: try again")
         size, hasher = 0, hashlib.sha256()
         try:
             with answer, open(path, "xb") as target:
@@ -245,7 +246,7 @@ class Index:
         except (http.client.HTTPException, socket.timeout, ConnectionError, ssl.SSLError, ValueError) as exc:
             raise self.unreachable(exc, url) from None
         if answer.headers.get_content_type() == "text/html" and not is_zip(path):
-            raise self.bad_answer(f"a web page in place of {clean(url, 200)}")
+            raise self.bad_answer(f"a web page instead of {clean(url, 200)}")
         return size, hasher.hexdigest()
 
 

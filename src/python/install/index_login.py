@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""index_login: indexes that want a user and a password, which this box does not have.
+"""index_login: addresses of indexes that need a user and a password, which this box does not have.
 
-In the user process of an installing box. The box asks such an index in plain HTTP on its own port; the broker makes
-TLS of it, checks the certificate and adds the login (broker/login.h). So an https address of that host and port has
-to be asked as an http one, and is no less safe; addresses of other hosts stay what they are, and get no login.
+In the user process of an installing box. The box sends plain HTTP to the port of such an index; the broker turns it
+into TLS, checks the certificate and adds the login (broker/login.h). So an https address of that host and port is
+requested as http, without loss of safety; addresses of other hosts stay as they are, without login.
 """
 
 import urllib.parse
 
 
 def lead(url, login_hosts):
-    """The address that leads there from here. login_hosts: ["host:port"]."""
+    """The address to request from this box. login_hosts: ["host:port"]."""
     if not login_hosts or not url.startswith("https://"):
         return url
     parts = urllib.parse.urlsplit(url)

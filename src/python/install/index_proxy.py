@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""index_proxy: leads uv and pip to indexes that have a login (index_login.py), whatever links their pages have.
+"""index_proxy: a proxy on loopback for uv and pip, for indexes with a login (index_login.py).
 
-In an installing box, in a process of its own. Such an index is asked in plain HTTP, but its pages and redirections
-name its files by https addresses, which the tools would ask. So they are given an address on loopback, and what is
-answered there is the index's own answer, with addresses of that very host made into ones on loopback. Nothing is
-secret here: the login is added by the broker, outside of the box.
+In an installing box, in a process of its own. Such an index is requested in plain HTTP, but its pages and redirects
+name its files by https addresses, which the tools would follow. So the tools get an address on loopback; the proxy
+passes on the index's answers with addresses of that host changed to loopback. Nothing here is secret: the broker
+adds the login, outside the box.
 """
 
 import contextlib
@@ -20,7 +20,8 @@ PAGE_MAX = 64 << 20
 PIECE = 1 << 18
 AT_ONCE = 16                # requests; each has a thread
 PASSED_UP = "Accept", "Range", "If-Range", "If-None-Match", "If-Modified-Since", "User-Agent"
-PASSED_DOWN = "Content-Type", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified", "Cache-Control", "WWW-Authenticate"
+PASSED_DOWN = ("Content-Type", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified", "Cache-Control",
+               "WWW-Authenticate")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -98,7 +99,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class IndexProxy:
-    """hosts: ["host:port"] as in index_login.py; nothing is started when there are none."""
+    """hosts: ["host:port"] as in index_login.py; without any, no process is started."""
 
     def __init__(self, hosts, patience):
         self.servers, self.process = [Server(host, patience) for host in dict.fromkeys(hosts or ())], None
@@ -123,13 +124,13 @@ class IndexProxy:
             self.process = None
 
     def local(self, url):
-        """The address on loopback for an index's."""
+        """The address on loopback for an address of the index."""
         parts = urllib.parse.urlsplit(url)
         found = self.locals.get(f"{parts.scheme}://{parts.netloc}")
         return found + url[len(f"{parts.scheme}://{parts.netloc}"):] if found else url
 
     def back(self, text):
-        """The index's addresses in a text that has those on loopback."""
+        """Replaces addresses on loopback in a text by those of the index."""
         for address, local in self.locals.items():
             text = re.sub(re.escape(local) + r"(?!\d)", lambda _, address=address: address, text)
         return text

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""installer: an installation, from requirements to one bundle for each wheel that the server does not have.
+"""installer: one install, from requirements to a bundle for each wheel that the server lacks.
 
-Called by runner.py in the user process of an installing box, in place of a run: uid 1000, a read-only tree,
-network only to the index. It resolves (resolver.py), fetches (download.py), looks over and unpacks
-(wheel.py), compiles (pyc.py) and writes bundles (bundle.py) into the working directory. No code of a package
-runs, unless source builds were allowed, and then here. Progress goes to stdout, a line of JSON per step.
+runner.py calls it instead of a run, in the user process of an installing box: uid 1000, a read-only tree,
+network only to the index. It resolves (resolver.py), downloads (download.py), checks and unpacks (wheel.py),
+compiles (pyc.py) and writes bundles (bundle.py) into the working directory. No code of a package runs, unless
+source builds are allowed: then it runs here. Progress goes to stdout, one line of JSON for each step.
 """
 
 import errno
@@ -25,12 +25,12 @@ from requirement import NAME, normal, parse_all
 from wheel import Wheel
 from workers import Task, Workers
 
-FOLDER = ".install"         # in the working directory; gone in the end
+FOLDER = ".install"         # in the working directory; removed at the end
 LIMITS = {"bytes": 4 << 30, "files": 200_000, "packages": 200}
-SECONDS = 600               # for the whole; the box has a limit of its own
+SECONDS = 600               # for the whole install; the box has a limit of its own
 COMPILE_SECONDS = 120       # for one task
-TASK_WEIGHT = 40 << 20      # what one task unpacks; see weight_of()
-COMPILING = 30              # a byte of source takes as long as so many others
+TASK_WEIGHT = 40 << 20      # share of one unpacking task; see weight_of()
+COMPILING = 30              # a byte of source takes as long as this many other bytes
 PROGRESS_S = 0.1
 STATES = "resolving", "downloading", "unpacking", "bundling"
 WARNINGS_MAX = 50
@@ -43,7 +43,7 @@ class Progress:
     def tell(self, state, done=0, total=0, count=0, text=""):
         now = time.monotonic()
         if STATES.index(state) < STATES.index(self.state or state):
-            return                      # what comes late from an earlier step
+            return                      # late news of an earlier step
         if state == self.state and now - self.said < PROGRESS_S:
             return
         self.said, self.state = now, state
@@ -57,13 +57,13 @@ def weight_of(entry):
 
 
 def unpack(wheel, entries, path, compiles, report):
-    """In a child."""
+    """Runs in a child."""
     compiler = pyc.Compiler(COMPILE_SECONDS / 2) if compiles else lambda path, source: None
     return wheel.unpack(entries, path, compiler, report)
 
 
 class Package:
-    """One file of the lock on its way to a bundle."""
+    """One file of the lock, until it is a bundle."""
 
     def __init__(self, wanted):
         self.wanted, self.wheel, self.path, self.size = wanted, None, None, wanted.size
@@ -85,7 +85,7 @@ class Installer:
             raise Failure("internal", "the request is not an object")
         self.request, self.progress, self.warnings = request, Progress(), []
         self.limits = {**LIMITS, **{key: int(value) for key, value in (request.get("limits") or {}).items() if value}}
-        self.jobs = max(1, min(int(request.get("jobs") or 2), 16))
+        self.parallel = max(1, min(int(request.get("jobs") or 2), 16))
         self.known = set(request.get("known") or ())
         self.deadline = time.monotonic() + float(request.get("timeout") or SECONDS)
         self.home = os.getcwd()
@@ -93,7 +93,7 @@ class Installer:
         self.packages, self.counts, self.used = [], {"net": 0, "cpu": 0}, 0
         self.phases, self.since = {}, time.monotonic()
         self.proxy = None
-        self.locked = None              # {key: hashes}: exactly this is wanted
+        self.locked = None              # {key: hashes}: install exactly these
 
     # ---- Before ---------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Installer:
         gone = set()
         for name in self.request.get("remove") or ():
             if type(name) is not str or len(name) > 200 or not NAME.fullmatch(name):
-                raise Failure("bad_requirement", f"{clean(repr(name), 100)} is not the name of a package",
+                raise Failure("bad_requirement", f"{clean(repr(name), 100)} is not a package name",
                               clean(repr(name), 100))
             gone.add(normal(name))
         wanted = parse_all(self.request.get("requirements") or [], urls)
@@ -126,11 +126,11 @@ class Installer:
                  for kind in ("allow", "deny")}
         if any(fnmatch.fnmatchcase(key, glob) for glob in globs["deny"]):
             raise Failure("denied_package", f"the package {key} is not allowed on this server", requirement,
-                          "the operator has it on the deny list")
+                          "the operator's deny list names it")
         if globs["allow"] and not any(fnmatch.fnmatchcase(key, glob) for glob in globs["allow"]):
-            raise Failure("denied_package", f"the package {key} is not among those allowed on this server",
-                          requirement, "the operator's allow list has to name every package, those that "
-                          "others need as well")
+            raise Failure("denied_package", f"the package {key} is not on this server's allow list",
+                          requirement, "the operator's allow list has to name every package, also those that "
+                          "others need")
 
     # ---- The answer -----------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class Installer:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.mkdir(self.folder, 0o700)
         try:
-            return self.install(requirements, constraints)
+            return self.install_all(requirements, constraints)
         except BaseException:
             for package in self.packages:
                 if package.bundle:
@@ -156,20 +156,20 @@ class Installer:
         if self.proxy:
             self.proxy.close()
 
-    def install(self, requirements, constraints):
-        job = resolver.Job(self.request, requirements, constraints, self.folder, self.deadline)
+    def install_all(self, requirements, constraints):
+        install = resolver.Install(self.request, requirements, constraints, self.folder, self.deadline)
         if self.request.get("login_hosts") and not self.request.get("offline"):
             from index_proxy import IndexProxy
-            self.proxy = job.proxy = IndexProxy(self.request["login_hosts"], job.timeout)
-        job.hashes = self.locked or {}
+            self.proxy = install.proxy = IndexProxy(self.request["login_hosts"], install.timeout)
+        install.hashes = self.locked or {}
         tool = resolver.find(self.request.get("resolver"))
         self.progress.tell("resolving", 0, len(requirements), 0, f"{tool.version}: " + " ".join(map(str, requirements)))
-        job.meanwhile = lambda: __import__("download")      # which takes as long as many a resolution
+        install.meanwhile = lambda: __import__("download")      # importing it takes long
         known = tags.tags()
         try:
-            found, self.warnings = tool.resolve(job, lambda match: tags.rank(match, known))
+            found, self.warnings = tool.resolve(install, lambda match: tags.rank(match, known))
         except resolver.Unresolved as exc:
-            self.explain(job, str(exc))
+            self.explain(install, str(exc))
         for wanted in found if self.proxy else ():
             wanted.url = wanted.url and self.proxy.back(wanted.url)
         self.check_direct(found, requirements)
@@ -180,54 +180,55 @@ class Installer:
         self.check_all()
         self.check_markers(requirements)
         self.keep_built()
-        self.fetch_all(job, tool)
+        self.fetch_all(install, tool)
         return self.answer(tool.version)
 
     @staticmethod
-    def explain(job, said):
-        """Always raises Failure."""
+    def explain(install, said):
+        """Raises a Failure that explains why the resolver found no answer."""
         from diagnosis import Diagnosis
         from file_hosts import hosts
         try:
-            Diagnosis(job, said).explain()
+            Diagnosis(install, said).explain()
         except Failure as failure:
-            failure.hosts = hosts(job)
+            failure.hosts = hosts(install)
             raise
 
     @staticmethod
     def check_direct(found, requirements):
-        """A hash in an address holds, whatever the tool made of it."""
+        """The hash in an address must match, whatever the resolver did with it."""
         said = {item.key: item.url.partition("#sha256=")[2] for item in requirements if item.url}
         for wanted in found:
             digest = said.get(wanted.key)
             if digest and wanted.sha256 and wanted.sha256 != digest:
-                raise Failure("hash_mismatch", f"the file of {wanted.key} does not have the SHA-256 that its address "
-                              "names", wanted.key, "do not trust it; compare the hash with its author's")
+                raise Failure("hash_mismatch", f"the SHA-256 of the file of {wanted.key} differs from the one in its "
+                              "address", wanted.key, "do not trust it; compare the hash with its author's")
             wanted.sha256 = wanted.sha256 or digest or None
 
     def check_all(self):
         if len(self.packages) > self.limits["packages"]:
             raise Failure("too_many_packages", f"{len(self.packages)} packages would be installed: at most "
-                          f"{self.limits['packages']} are allowed", hint="ask for less, or the operator for more")
+                          f"{self.limits['packages']} are allowed",
+                          hint="install fewer packages, or ask the operator for a higher limit")
         for package in self.packages:
             wanted = package.wanted
             self.check_name(wanted.key, f"{wanted.key}=={wanted.version}")
             if wanted.key in self.gone:
                 self.warn(f"{wanted.key} stays: another package needs it")
             if not wanted.sha256:
-                self.warn(f"the index gives no SHA-256 of {wanted.filename}: it is as it came")
+                self.warn(f"the index gives no SHA-256 of {wanted.filename}: the file was not verified")
             elif wanted.is_wheel and not wanted.sha256.isalnum():
-                raise Failure("index_bad_answer", f"the hash of {clean(wanted.filename)} is none")
+                raise Failure("index_bad_answer", f"the hash of {clean(wanted.filename)} is not a hash")
 
     def check_markers(self, requirements):
-        """Who asks for what is not for this machine should not believe that it is there."""
+        """Warns of requirements that were left out because their marker is false here."""
         found = {package.wanted.key for package in self.packages}
         for item in requirements:
             if item.marker and item.key not in found:
-                self.warn(f"{item} was left out: its marker does not hold for this Python")
+                self.warn(f"{item} was left out: its marker is false for this Python")
 
     def keep_built(self):
-        """A wheel that was built here before is not built again for the same version."""
+        """Reuses a wheel that was built here before for the same version."""
         have = {(normal(str(item.get("name"))), item.get("version")): item.get("wheel")
                 for item in self.request.get("current") or ()}
         for package in self.packages:
@@ -247,20 +248,20 @@ class Installer:
 
     # ---- Fetching and unpacking -----------------------------------------------------------------
 
-    def fetch_all(self, job, tool):
-        self.job, self.tool = job, tool
+    def fetch_all(self, install, tool):
+        self.install, self.tool = install, tool
         self.todo = [package for package in self.packages if package.sha256 not in self.known]
         self.done = {"net": 0, "cpu": 0, "bundles": 0}
-        self.workers = Workers({"net": self.jobs, "cpu": self.jobs}, self.deadline, self.count)
-        # The largest first, where sizes are known: it is what the end has to wait for.
+        self.workers = Workers({"net": self.parallel, "cpu": self.parallel}, self.deadline, self.count)
+        # The largest first, where sizes are known: it takes longest.
         for package in sorted(self.todo, key=lambda package: -(package.size or 0)):
-            self.workers.add(Task("net", __import__("download").bring, (job, package.wanted, self.limits["bytes"]),
+            self.workers.add(Task("net", __import__("download").bring, (install, package.wanted, self.limits["bytes"]),
                                lambda result, package=package: self.arrived(package, *result)))
         self.workers.run()
         self.phase("fetching_and_unpacking")
 
     def count(self, kind, count, text=""):
-        """Tells how far it is. Unpacking begins before the last download has ended."""
+        """Reports progress. Unpacking begins before the last download has ended."""
         self.counts[kind] += count
         total = len(self.todo)
         if self.done["net"] < total:
@@ -282,11 +283,11 @@ class Installer:
         self.open_wheel(package, package.wanted.filename)
 
     def build(self, package, report):
-        """In a child. SECURITY: this runs code of the package, in this box, because the operator allowed it."""
+        """Runs in a child. SECURITY: this runs code of the package, in this box; the operator allowed it."""
         out = os.path.join(self.folder, f"built-{package.sha256}")
         source = os.path.join(self.folder, os.path.basename(package.wanted.filename))
         os.rename(package.path, source)
-        status, said = self.job.run(*self.tool.build(self.job, source, out), "build")
+        status, said = self.install.run(*self.tool.build(self.install, source, out), "build")
         wheels = [name for name in os.listdir(out) if name.endswith(".whl")] if os.path.isdir(out) else []
         if status or len(wheels) != 1:
             raise Failure("build_failed", f"{package.wanted.key} {package.wanted.version} could not be built",
@@ -316,7 +317,7 @@ class Installer:
             self.unpack_part(package, number, entries, True)
 
     def share_out(self, entries):
-        """Pieces of about the same weight, so that a large wheel keeps all processors busy."""
+        """Tasks of about the same weight, so that a large wheel uses all processors."""
         tasks, weight = [], TASK_WEIGHT
         for entry in entries:
             if weight >= TASK_WEIGHT:
@@ -330,7 +331,7 @@ class Installer:
         path = os.path.join(self.folder, f"{package.sha256}.{number}.{'part' if compiles else 'plain'}")
         self.workers.add(Task("cpu", unpack, (package.wheel, entries, path, compiles),
                            lambda result: self.unpacked(package, number, *result),
-                           # The compiler crashed, or found no end: then without it.
+                           # If the compiler crashes or hangs, unpack without it.
                            (lambda: self.unpack_part(package, number, entries, False)) if compiles else None,
                            COMPILE_SECONDS if compiles else 0))
 
@@ -357,23 +358,23 @@ class Installer:
 
 
 def main(request):
-    """The answer to a request, whatever happens."""
+    """The answer to a request; raises nothing."""
     try:
         return Installer(request).run()
     except Failure as failure:
         return failure.to_answer()
     except KeyboardInterrupt:
-        return Failure("cancelled", "the installation was interrupted").to_answer()
+        return Failure("cancelled", "the install was interrupted").to_answer()
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Failure("disk_full", "there is no room left for installing",
-                           hint="ask the operator for more room (install-disk)").to_answer()
+            return Failure("disk_full", "there is no disk space left for the install",
+                           hint="ask the operator for more disk space (install-disk)").to_answer()
         return Failure("internal", f"{type(exc).__name__}: {exc}").to_answer()
     except Exception as exc:
         return Failure("internal", f"{type(exc).__name__}: {exc}").to_answer()
 
 
 def payload(meta):
-    """For runner.py: the report of this "run"."""
+    """For runner.py: the payload with the answer."""
     answer = main(meta.get("install"))
     return json.dumps({"exit_code": 0 if answer["ok"] else 1, "phase": "install", "install": answer}).encode()

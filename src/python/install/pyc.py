@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pyc: compiles the sources of a package, because the layers that they end up in are read-only.
+"""pyc: compiles the sources of a package, because installed wheels are read-only.
 
-In a child of an installing box: the compiler can be crashed by what it reads. Unchecked: the interpreter
-that imports a layer does not look at sources, which never change there.
+In a child of an installing box: hostile source can crash the compiler. The files are marked unchecked: an
+interpreter that imports them need not look at the sources, which never change.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ import warnings
 
 from bundle import flaw_of
 
-SOURCE_MAX = 4 << 20        # bytes; larger ones are tables, and take minutes
+SOURCE_MAX = 4 << 20        # bytes; larger sources are tables and take minutes
 SKIPPED = {"tests", "test", "testing_data"}     # half of the code of many packages, seldom imported
 UNCHECKED = (1).to_bytes(4, "little")
 
@@ -34,7 +34,7 @@ class Compiler:
             code = compile(source, path, "exec", dont_inherit=True, optimize=0)
             data = marshal.dumps(code)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, UnicodeError):
-            return None                 # of another Python, or a template: no failure
+            return None                 # for another Python, or a template: not a failure
         return target, b"".join((importlib.util.MAGIC_NUMBER, UNCHECKED, importlib.util.source_hash(source),
                                  data))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """pylock: reads a pylock.toml as uv writes it.
 
-In the user process of an installing box. tomllib does it from CPython 3.11 on; before that the reader
-below knows exactly as much of TOML as such a file has: tables, arrays of tables, inline tables, arrays,
-strings, numbers, booleans, times. Anything else is an error.
+In the user process of an installing box. From CPython 3.11 on tomllib reads it; before that the reader below
+knows as much of TOML as such a file needs: tables, arrays of tables, inline tables, arrays, strings, numbers,
+booleans, times. Anything else is an error.
 """
 
 import re
@@ -71,7 +71,7 @@ class Reader:
         word = found.group()
         if word in ("true", "false"):
             return word == "true"
-        return int(word) if word.isdigit() else word       # a time stays a text
+        return int(word) if word.isdigit() else word       # a time stays a string
 
     def items(self, depth, end, read):
         found = []
@@ -125,5 +125,5 @@ def loads(text):
 
 
 def as_text(value):
-    """A time, which tomllib reads and the reader above does not, as a text."""
+    """A time as a string: tomllib parses times, the reader above does not."""
     return value if value is None or type(value) is str else value.isoformat()

@@ -32,7 +32,7 @@ SCHEMES = re.compile(r"(?:git|hg|svn|bzr)\+|[a-z]{2,10}://|file:", re.IGNORECASE
 
 
 def normal(name):
-    """The one spelling of a name that indexes use."""
+    """The spelling of a name that indexes use."""
     return re.sub("[-_.]+", "-", name).lower()
 
 
@@ -42,7 +42,7 @@ class Requirement:
         self.extras, self.clauses, self.url, self.marker = extras, clauses, url, marker
 
     def __str__(self):
-        """For a requirements file: from the parts, so that nothing else can be in it."""
+        """For a requirements file: written from the parts, so that it contains nothing else."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         wanted = f" @ {self.url}" if self.url else ",".join(map("".join, self.clauses))
         return f"{self.name}{extras}{wanted}" + (f" ; {self.marker}" if self.marker else "")
@@ -65,7 +65,7 @@ class Reader:
             self.at += 1
 
     def take(self, pattern):
-        """What matches here, and the spaces after it; None: nothing does."""
+        """Takes a match at this point and the spaces after it, or returns None."""
         found = pattern.match(self.text, self.at)
         if found is None:
             return None
@@ -89,19 +89,19 @@ class Reader:
     def name(self):
         rest = self.text[self.at:]
         if rest.startswith("-"):
-            self.fail(f"{clean(rest.split(' ')[0], 40)!r} is an option, and options are not taken here",
-                      "indexes, constraints and the like are settings of the server")
+            self.fail(f"{clean(rest.split(' ')[0], 40)!r} is an option, and options are not accepted",
+                      "the server sets indexes, constraints and the like")
         if SCHEMES.match(rest):
-            self.fail("it is an address of its own", "addresses are taken only as \"name @ https://...\" "
-                      "and only where the server allows them; else ask for the package by its name")
+            self.fail("it is an address", "write \"name @ https://...\" where the server allows "
+                      "addresses; else ask for the package by its name")
         if rest[:1] in ("/", ".", "~"):
-            self.fail("it is a path", "packages come from the index by their names; local wheels belong "
-                      "into the server's wheelhouse folder")
+            self.fail("it is a path", "ask for packages by name; local wheels belong in the server's "
+                      "wheelhouse folder")
         found = self.take(NAME)
         if found is None:
-            self.fail(f"a name has to begin with a letter or a digit, not with {rest[:1]!r}")
+            self.fail(f"a name must begin with a letter or a digit, not with {rest[:1]!r}")
         if self.text[self.at:self.at + 1] in ("/", ":"):
-            self.fail("it is a path or an address", "packages come from the index by their names")
+            self.fail("it is a path or an address", "ask for packages by name")
         return found.group()
 
     def extras(self):
@@ -168,8 +168,8 @@ class Reader:
         found = self.take(WORD)
         if found is None or found.group() not in VARIABLES:
             what = found.group() if found else self.rest()
-            self.fail(f"after ';' comes a marker such as python_version < '3.12', not {what!r}",
-                      "one requirement holds one package; shell commands are never executed")
+            self.fail(f"a marker such as python_version < '3.12' must follow ';', not {what!r}",
+                      "write one package per requirement; shell commands are never run")
         return found.group(), True
 
     def comparison(self, depth):
@@ -183,7 +183,7 @@ class Reader:
         left, left_varies = self.operand()
         operator = self.sign(*OPERATORS, "not in ", "in ")
         if operator is None:
-            self.fail(f"{self.rest()!r} compares nothing")
+            self.fail(f"{self.rest()!r} compares nothing: an operator is missing")
         right, right_varies = self.operand()
         if left_varies == right_varies:
             self.fail("a marker compares a variable with a string")
@@ -237,7 +237,7 @@ def parse(text, allow_urls=False):
     requirement = reader.one()
     if reader.at < len(text):
         reader.fail(f"{reader.rest()!r} is left over" + (
-            ": options are not taken here" if text[reader.at] == "-" else ""))
+            ": options are not accepted" if text[reader.at] == "-" else ""))
     return requirement
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resolver: finds out which wheels satisfy all requirements at once, by asking uv, or else pip.
+"""resolver: finds the wheels that satisfy all requirements together, with uv, or else pip.
 
-In the user process of an installing box. The tools get argument lists and files, never a shell; an
-environment of their own making, no configuration of anybody, and a folder of the box for all they write.
-What they answer is read as data: a lock with addresses and hashes; wheels are fetched by download.py.
+In the user process of an installing box. The tools get argument lists and files, never a shell; a new
+environment, no configuration files, and a folder of the box for what they write. Their answer is read as
+data: a lock with addresses and hashes; download.py downloads the wheels.
 """
 
 import glob
@@ -24,18 +24,18 @@ from wheel import FILENAME
 
 RETRIES = 1
 REPORT_MAX = 64 << 20       # bytes of a lock or report
-WORDS_MAX = 1 << 20         # bytes of what a tool says
-PIP_LEAST = 22, 2           # the first that reports instead of installing
+WORDS_MAX = 1 << 20         # bytes of a tool's output
+PIP_LEAST = 22, 2           # the first version with --report
 AGE_ROUNDS = 5
 BUNDLED = "/usr/share/python-wheels", "/usr/lib/python3/wheels"
 
 
 class Unresolved(Exception):
-    """The tool found no answer; diagnosis.py says why."""
+    """The tool found no answer; diagnosis.py finds out why."""
 
 
 class Wanted:
-    """A file that belongs to the answer."""
+    """A file of the answer."""
 
     def __init__(self, name, version, filename, url=None, path=None, sha256=None, size=None,
                  uploaded=None, direct=False):
@@ -48,20 +48,20 @@ class Wanted:
         return self.filename.endswith(".whl")
 
 
-class Job:
-    """What every resolver needs to know of the request."""
+class Install:
+    """What every resolver needs to know about the install."""
 
     def __init__(self, request, requirements, constraints, folder, deadline):
         self.request, self.requirements, self.constraints = request, requirements, constraints
         self.folder, self.deadline = folder, deadline
         self.meanwhile = None           # called once while a tool works
         self.proxy = None               # of indexes with a login: index_proxy.py
-        self.hashes = {}                # of a lock: {key: those that its file may have}
+        self.hashes = {}                # of a lock: {key: allowed hashes}
         self.helper = ()                # the command whose help names the default index
         self.timeout = max(1, int(request.get("http_timeout") or 15))
 
     def default_index(self):
-        """Where the tool goes when nobody says where; its own help knows."""
+        """The index that the tool uses by default, from its own help."""
         said = subprocess.run([*self.helper, "--help"], stdin=subprocess.DEVNULL, capture_output=True,
                               timeout=30, env=self.environment({}), cwd=self.folder).stdout
         found = re.search(r"https://[A-Za-z0-9./-]+/simple", said.decode("utf-8", "replace"))
@@ -77,7 +77,7 @@ class Job:
         return self.proxy.local(url) if self.proxy else url
 
     def index_options(self):
-        """The options that say where packages come from, which both tools share."""
+        """The options for where packages come from, the same for both tools."""
         request, options = self.request, []
         if request.get("offline"):
             options += ["--no-index"]
@@ -101,10 +101,10 @@ class Job:
         return {**found, **more}
 
     def run(self, arguments, more, name):
-        """Returns (exit status, what it said)."""
+        """Returns (exit status, end of the output)."""
         said = os.path.join(self.folder, f"{name}.log")
         with open(said, "wb") as log:
-            # uv prints its lock there as well as writing it.
+            # uv also prints its lock.
             out = subprocess.DEVNULL if name == "uv" else log
             process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=log,
                                        env=self.environment(more), cwd=self.folder)
@@ -114,7 +114,7 @@ class Job:
                     meanwhile()
                 status = process.wait(max(0.1, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                raise Failure("timeout", f"{name} did not find an answer in time",
+                raise Failure("timeout", f"{name} found no answer in time",
                               " ".join(map(str, self.requirements))[:300],
                               hint="the index may be slow: try again, or pin versions",
                               says=tail_of(said)) from None
@@ -141,9 +141,10 @@ def read_bounded(path):
 
 
 def warnings_in(said):
-    """Lines that speak of yanked releases, and of extras that a package does not have."""
+    """Lines about yanked releases and missing extras."""
     return [clean(re.sub(r"^(warning|WARNING):\s*", "", line.strip()), 300)
-            for line in said.splitlines() if re.search(r"yanked|(have|provide) (an|the) extra ", line, re.IGNORECASE)][:20]
+            for line in said.splitlines()
+            if re.search(r"yanked|(have|provide) (an|the) extra ", line, re.IGNORECASE)][:20]
 
 
 def base_of(url):
@@ -159,52 +160,52 @@ class Uv:
                               timeout=20, env={"PATH": os.defpath, "HOME": "/nonexistent"}).stdout
         self.version = " ".join(said.decode("utf-8", "replace").split()[:2]) or "uv"
 
-    def build(self, job, source, folder):
-        """Makes a wheel of a source archive; runs the package's own code."""
+    def build(self, install, source, folder):
+        """Builds a wheel from a source archive; runs code of the package."""
         return [self.program, "build", "--wheel", "--no-config", "--no-progress", "--color", "never", "--python",
-                sys.executable, "--out-dir", folder, *job.index_options(), source], {
-                    "UV_CACHE_DIR": os.path.join(job.folder, "cache"), "UV_PYTHON_DOWNLOADS": "never"}
+                sys.executable, "--out-dir", folder, *install.index_options(), source], {
+                    "UV_CACHE_DIR": os.path.join(install.folder, "cache"), "UV_PYTHON_DOWNLOADS": "never"}
 
-    def resolve(self, job, rank):
-        lock = os.path.join(job.folder, "pylock.toml")
-        job.helper = self.program, "pip", "compile"
-        seed(lock, [] if job.request.get("upgrade") else job.request.get("current") or [])
+    def resolve(self, install, rank):
+        lock = os.path.join(install.folder, "pylock.toml")
+        install.helper = self.program, "pip", "compile"
+        seed(lock, [] if install.request.get("upgrade") else install.request.get("current") or [])
         arguments = [self.program, "pip", "compile", "--format", "pylock.toml", "--no-config",
                      "--no-progress", "--color", "never", "--python", sys.executable, "--output-file", lock,
-                     *job.index_options(), job.write("requirements.txt", map(str, job.requirements))]
-        if job.constraints:
-            arguments += ["--constraints", job.write("constraints.txt", map(str, job.constraints))]
-        if job.request.get("offline"):
+                     *install.index_options(), install.write("requirements.txt", map(str, install.requirements))]
+        if install.constraints:
+            arguments += ["--constraints", install.write("constraints.txt", map(str, install.constraints))]
+        if install.request.get("offline"):
             arguments += ["--offline"]
-        if not job.request.get("source_builds"):
+        if not install.request.get("source_builds"):
             arguments += ["--only-binary", ":all:"]
-        if job.request.get("lock"):
+        if install.request.get("lock"):
             arguments += ["--no-deps"]
-        if job.request.get("min_age_days"):
-            arguments += ["--exclude-newer", moment(job.request["min_age_days"])]
-        status, said = job.run(arguments, {
-            "UV_CACHE_DIR": job.request.get("cache") or os.path.join(job.folder, "cache"),
-            "UV_HTTP_TIMEOUT": str(job.timeout), "UV_HTTP_RETRIES": str(RETRIES),
+        if install.request.get("min_age_days"):
+            arguments += ["--exclude-newer", moment(install.request["min_age_days"])]
+        status, said = install.run(arguments, {
+            "UV_CACHE_DIR": install.request.get("cache") or os.path.join(install.folder, "cache"),
+            "UV_HTTP_TIMEOUT": str(install.timeout), "UV_HTTP_RETRIES": str(RETRIES),
             "UV_PYTHON_DOWNLOADS": "never", "UV_NO_SYSTEM_CONFIG": "1"}, "uv")
         if status:
             raise Unresolved(said)
         try:
             packages = loads(read_bounded(lock)).get("packages") or []
-            found = [self.choose(job, package, rank) for package in packages]
+            found = [self.choose(install, package, rank) for package in packages]
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise Failure("internal", f"uv's lock cannot be read: {clean(exc, 200)}") from None
         return found, warnings_in(said)
 
-    def choose(self, job, package, rank):
-        """Of the wheels of a package, the one that the environment has, or the best."""
+    def choose(self, install, package, rank):
+        """The wheel of a package that the environment already has, else the best one."""
         name, version = package["name"], package.get("version")
         if "archive" in package:
-            return self.wanted(job, name, version, package["archive"], True)
-        current = {item.get("wheel") for item in job.request.get("current") or ()}
-        current |= job.hashes.get(normal(name)) or set()
+            return self.wanted(install, name, version, package["archive"], True)
+        current = {item.get("wheel") for item in install.request.get("current") or ()}
+        current |= install.hashes.get(normal(name)) or set()
         best = None
         for item in package.get("wheels") or ():
-            wanted = self.wanted(job, name, version, item)
+            wanted = self.wanted(install, name, version, item)
             found = FILENAME.fullmatch(wanted.filename)
             order = rank(found) if found else None
             if order is None:
@@ -215,20 +216,20 @@ class Uv:
                 best = key, wanted
         if best:
             return best[1]
-        if job.request.get("source_builds") and "sdist" in package:
-            return self.wanted(job, name, version, package["sdist"])
+        if install.request.get("source_builds") and "sdist" in package:
+            return self.wanted(install, name, version, package["sdist"])
         raise Failure("no_wheel", f"there is no wheel of {clean(name, 100)} {clean(version, 50)} for this "
                       "Python and machine", name)
 
     @staticmethod
-    def wanted(job, name, version, item, direct=False):
+    def wanted(install, name, version, item, direct=False):
         url, path = item.get("url"), item.get("path")
         if path is not None:
-            path, url = os.path.normpath(os.path.join(job.folder, path)), None
+            path, url = os.path.normpath(os.path.join(install.folder, path)), None
         elif url.startswith("file:"):
             path, url = urllib.parse.unquote(urllib.parse.urlsplit(url).path), None
         filename = item.get("name") or (os.path.basename(path) if path else base_of(url))
-        if version is None:             # of an archive: only its name says it
+        if version is None:             # an archive: its name has the version
             found = FILENAME.fullmatch(filename)
             version = found["version"] if found else "0"
         return Wanted(name, version, filename, url, path, (item.get("hashes") or {}).get("sha256"),
@@ -236,7 +237,7 @@ class Uv:
 
 
 def seed(lock, current):
-    """uv keeps to the versions of a lock that is there already, where it can."""
+    """Writes a lock with the current versions: uv keeps them where it can."""
     lines = ['lock-version = "1.0"', 'created-by = "constrictor"']
     for item in current:
         if re.fullmatch(r"[A-Za-z0-9._-]{1,100}", str(item.get("name"))) and \
@@ -259,53 +260,53 @@ class Pip:
     def __init__(self, command, version):
         self.command, self.version = command, f"pip {version}"
 
-    def build(self, job, source, folder):
+    def build(self, install, source, folder):
         return [*self.command, "wheel", "--no-deps", "--isolated", "--no-input", "--quiet", "--no-cache-dir",
-                "--disable-pip-version-check", "--wheel-dir", folder, *job.index_options(), *self.trusted(job),
+                "--disable-pip-version-check", "--wheel-dir", folder, *install.index_options(), *self.trusted(install),
                 source], {"PIP_CONFIG_FILE": os.devnull}
 
-    def resolve(self, job, rank):
-        """pip knows no preferences: first with what the environment has as constraints, then without."""
-        job.helper = *self.command, "install"
-        current = [] if job.request.get("upgrade") else [
-            f"{item['name']}=={item['version']}" for item in job.request.get("current") or ()]
-        constraints = list(map(str, job.constraints))
+    def resolve(self, install, rank):
+        """Tries first with the current versions as constraints, then without: pip has no preferences."""
+        install.helper = *self.command, "install"
+        current = [] if install.request.get("upgrade") else [
+            f"{item['name']}=={item['version']}" for item in install.request.get("current") or ()]
+        constraints = list(map(str, install.constraints))
         try:
             if not current:
                 raise Unresolved()
-            found = self.ask(job, constraints + current)
+            found = self.ask(install, constraints + current)
         except Unresolved:
-            found = self.ask(job, constraints)
-        for _ in range(AGE_ROUNDS if job.request.get("min_age_days") else 0):
-            young = too_young(job, found[0])
+            found = self.ask(install, constraints)
+        for _ in range(AGE_ROUNDS if install.request.get("min_age_days") else 0):
+            young = too_young(install, found[0])
             if not young:
                 break
-            constraints += young        # all young releases of these packages, and once more
-            found = self.ask(job, constraints)
+            constraints += young        # exclude all young releases of these packages, and try again
+            found = self.ask(install, constraints)
         return found
 
     @staticmethod
-    def line_of(job):
-        """With the hashes of a lock pip takes no other file."""
+    def line_of(install):
+        """Adds the hashes of the lock, so that pip takes no other file."""
         return lambda item: " ".join([str(item), *[f"--hash=sha256:{digest}" for digest in
-                                                   sorted(job.hashes.get(item.key) or ())]])
+                                                   sorted(install.hashes.get(item.key) or ())]])
 
-    def ask(self, job, constraints):
-        report = os.path.join(job.folder, "report.json")
+    def ask(self, install, constraints):
+        report = os.path.join(install.folder, "report.json")
         if os.path.exists(report):
             os.unlink(report)
         arguments = [*self.command, "install", "--dry-run", "--ignore-installed", "--report", report,
                      "--isolated", "--no-input", "--disable-pip-version-check", "--no-color",
-                     "--progress-bar", "off", "--no-cache-dir", "--timeout", str(job.timeout),
-                     "--retries", str(RETRIES), *job.index_options(), *self.trusted(job), "--requirement",
-                     job.write("requirements.txt", map(self.line_of(job), job.requirements))]
+                     "--progress-bar", "off", "--no-cache-dir", "--timeout", str(install.timeout),
+                     "--retries", str(RETRIES), *install.index_options(), *self.trusted(install), "--requirement",
+                     install.write("requirements.txt", map(self.line_of(install), install.requirements))]
         if constraints:
-            arguments += ["--constraint", job.write("constraints.txt", constraints)]
-        if not job.request.get("source_builds"):
+            arguments += ["--constraint", install.write("constraints.txt", constraints)]
+        if not install.request.get("source_builds"):
             arguments += ["--only-binary", ":all:"]
-        if job.request.get("lock"):
+        if install.request.get("lock"):
             arguments += ["--no-deps"]
-        status, said = job.run(arguments, {"PIP_CONFIG_FILE": os.devnull}, "pip")
+        status, said = install.run(arguments, {"PIP_CONFIG_FILE": os.devnull}, "pip")
         if status:
             raise Unresolved(said)
         try:
@@ -315,10 +316,10 @@ class Pip:
             raise Failure("internal", f"pip's report cannot be read: {clean(exc, 200)}") from None
 
     @staticmethod
-    def trusted(job):
+    def trusted(install):
         from index import authorities
         options = ["--cert", authorities()] if authorities() else []
-        for url in (job.request.get("index_url"), *(job.request.get("extra_index_urls") or ())):
+        for url in (install.request.get("index_url"), *(install.request.get("extra_index_urls") or ())):
             if url and url.startswith("http:"):         # the operator's choice
                 options += ["--trusted-host", urllib.parse.urlsplit(url).hostname]
         return options
@@ -337,10 +338,10 @@ class Pip:
                       path, sha256, direct=bool(item.get("is_direct")))
 
 
-def too_young(job, found):
-    """Constraints against all young releases of the packages of which a young one was taken."""
+def too_young(install, found):
+    """Constraints that exclude all young releases of packages of which a young one was chosen."""
     from diagnosis import Sources, version_of
-    sources, limit, constraints = Sources(job), moment(job.request["min_age_days"]), []
+    sources, limit, constraints = Sources(install), moment(install.request["min_age_days"]), []
     for wanted in found:
         files = sources.files(wanted.key) if wanted.url and not wanted.direct else None
         young = {version_of(item["filename"], wanted.key) for item in files or ()
@@ -350,7 +351,7 @@ def too_young(job, found):
     return constraints
 
 
-# ---- Which there is -----------------------------------------------------------------------------
+# ---- Finding a tool -----------------------------------------------------------------------------
 
 def find_uv():
     for folder in (os.path.dirname(sys.executable), sysconfig.get_path("scripts"), None):
@@ -365,7 +366,7 @@ def version_pair(text):
 
 
 def find_pip():
-    """The interpreter's own, or the one that came with it to be installed."""
+    """The interpreter's own pip, or the wheel of pip that came with it."""
     try:
         from importlib.metadata import PackageNotFoundError, version
         found = version("pip")
@@ -383,7 +384,7 @@ def find_pip():
 
 
 def find(which=None):
-    """which: "uv" or "pip", for tests; else the first that there is."""
+    """which: "uv" or "pip", for tests; None: the first one that exists."""
     program = find_uv() if which in (None, "uv") else None
     found = Uv(program) if program else find_pip() if which in (None, "pip") else None
     if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tags: which wheels this interpreter can load, and which of several it should, as PEP 425 and 600 have it.
+"""tags: which wheels this interpreter can load, and which of several is best (PEP 425 and 600).
 
 In the user process of an installing box.
 """
@@ -10,12 +10,12 @@ import sys
 import sysconfig
 
 OLD_NAMES = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
-GLIBC_LEAST = {"x86_64": 5, "i686": 5}      # manylinux begins there; elsewhere with 2.17
+GLIBC_LEAST = {"x86_64": 5, "i686": 5}      # the first minor version of manylinux; 17 on other machines
 MUSL_MINOR_MAX = 2
 
 
 def glibc():
-    """(2, 36), or None where this is not glibc."""
+    """(2, 36), or None if the C library is not glibc."""
     try:
         name, _, version = os.confstr("CS_GNU_LIBC_VERSION").partition(" ")
         return tuple(map(int, version.split(".")[:2])) if name == "glibc" else None
@@ -24,7 +24,7 @@ def glibc():
 
 
 def platforms():
-    """Best first."""
+    """Platform tags, the best first."""
     machine = sysconfig.get_platform().partition("-")[2] or platform.machine()
     machine = machine.replace("-", "_").replace(".", "_")
     found, libc = [], glibc()
@@ -56,7 +56,7 @@ def tags():
 
 
 def rank(found, known):
-    """Of a wheel's file name, as a match of wheel.FILENAME; None: it does not fit."""
+    """The rank of a wheel's file name, a match of wheel.FILENAME; None if it does not fit."""
     ranks = [known[python, abi, machine] for python in found["python"].split(".")
              for abi in found["abi"].split(".") for machine in found["platform"].split(".")
              if (python, abi, machine) in known]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""version: versions and their specifiers as PEP 440 has them: read, compared, matched.
+"""version: reads, compares and matches versions and specifiers (PEP 440).
 
-In the user process of an installing box, for reading requirements and for explaining why there is no
-version that fits; which version is taken is the resolver's decision.
+In the user process of an installing box, for reading requirements and for explaining why no version fits; the
+resolver decides which version is used. exec/exec_packages.c uses it for the metadata of scripts.
 """
 
 import re
@@ -15,11 +15,11 @@ PATTERN = re.compile(
     r"(?:\+(?P<local>[a-z0-9]{1,50}(?:[-_.][a-z0-9]{1,50}){0,20}))?", re.ASCII | re.IGNORECASE)
 PRE = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
 OPERATORS = "===", "~=", "==", "!=", "<=", ">=", "<", ">"
-LAST, FIRST = (1,), (-1,)   # in place of a part that is not there
+LAST, FIRST = (1,), (-1,)   # for parts that are missing
 
 
 class Version:
-    """Raises ValueError for what is none."""
+    """Raises ValueError if the text is not a version."""
 
     def __init__(self, text):
         found = PATTERN.fullmatch(text.strip())
@@ -62,7 +62,7 @@ class Version:
 
 
 def admits(operator, wanted, version):
-    """Does one clause, such as `>=` `1.2`, let a Version through?"""
+    """Does a Version satisfy one clause, such as `>=` `1.2`?"""
     if operator == "===":
         return wanted.lower() == version.text.lower()
     if wanted.endswith(".*"):
@@ -86,7 +86,7 @@ def fits(clauses, version):
 
 
 def check_clause(operator, wanted):
-    """Raises ValueError where the two are no specifier."""
+    """Raises ValueError unless the two form a specifier."""
     Version(wanted[:-2] if wanted.endswith(".*") and operator in ("==", "!=") else wanted)
     if operator == "~=" and "." not in wanted:
         raise ValueError(f"'~=' needs a version of two parts or more, not {wanted!r}")

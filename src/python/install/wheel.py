@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wheel: a wheel file as somebody else made it: looked over first, then unpacked into parts of a bundle.
+"""wheel: checks a foreign wheel file, then unpacks it into parts of a bundle.
 
-In the user process of an installing box; nothing of a package is executed. SECURITY: zip files lie. Each
-name, size, place and attribute is checked before the first byte is unpacked, sizes are counted on what
-really comes out, and every file must have the hash that RECORD gives it. Nothing is written but the
-bundle: no entry can name a place in this box.
+In the user process of an installing box; no code of the package runs. SECURITY: zip files lie. Each name,
+size, offset and attribute is checked before the first byte is unpacked, sizes are counted while unpacking,
+and every file must have its hash in RECORD. Only the bundle is written: entries name no path of this box.
 """
 
 import base64
@@ -31,7 +30,7 @@ FILENAME = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._]*)-(?P<version>[A-Za-z0
                       r"-(?P<python>[A-Za-z0-9._]+)-(?P<abi>[A-Za-z0-9._]+)-(?P<platform>[A-Za-z0-9._]+)\.whl")
 DIRECTORY_MAX = 32 << 20    # bytes of a zip's central directory
 TEXT_MAX = 16 << 20         # bytes of METADATA, RECORD and the like
-BOMB_BYTES, BOMB_RATIO = 16 << 20, 400      # a larger file that shrinks more than that is a bomb
+BOMB_BYTES, BOMB_RATIO = 16 << 20, 400      # a larger file with a higher ratio is a zip bomb
 DROPPED_MAX = 100           # names in a list
 PIECE = 1 << 20
 LOCAL = struct.Struct("<4s5H3L2H")
@@ -51,12 +50,12 @@ DATA = {"purelib": "", "platlib": "", "scripts": "bin/", "headers": ".data-files
 
 
 def encode(digest):
-    """As RECORD has it."""
+    """A digest as in RECORD."""
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 class Entry:
-    """One file: where it is in the zip, and where it goes."""
+    """One file: its offset in the zip and its path in the bundle."""
 
     def __init__(self, info, path, executable):
         self.name, self.size, self.packed = info.filename, info.file_size, info.compress_size
@@ -65,7 +64,7 @@ class Entry:
 
 
 def directory_size(file):
-    """Of a zip's central directory, as the record at its end has it."""
+    """The size of a zip's central directory, from the record at its end."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 65536 - 22 - 20))
     tail = file.read()
@@ -81,14 +80,14 @@ def directory_size(file):
 
 
 class Wheel:
-    """A wheel that was looked over; raises Failure where something is wrong with it."""
+    """A checked wheel; raises Failure if something is wrong with it."""
 
     def __init__(self, path, filename, limits, requirement=None):
         self.file_path, self.filename, self.requirement = path, filename, requirement
         self.dropped, self.entries, self.texts = [], [], {}
         found = FILENAME.fullmatch(filename)
         if found is None:
-            self.bad("its name is not that of a wheel")
+            self.bad("its file name is not that of a wheel")
         self.key, self.version = normal(found["name"]), self.to_version(found["version"].replace("_", "+", 1)
                                                                         if "+" not in found["version"]
                                                                         else found["version"])
@@ -96,7 +95,7 @@ class Wheel:
             with open(path, "rb") as file:
                 length = directory_size(file)
                 if length is None:
-                    self.bad("it is no zip file, or has more than one end")
+                    self.bad("it is not a zip file, or has several ends")
                 if length > DIRECTORY_MAX:
                     self.hostile(f"its directory alone has {length} bytes")
                 with zipfile.ZipFile(file) as archive:
@@ -108,7 +107,7 @@ class Wheel:
         except OSError as exc:
             if exc.errno != errno.EINVAL:
                 raise
-            self.bad("it points to before its own begin")       # which zipfile follows
+            self.bad("it contains a negative offset")
         self.read_record()
         self.check_paths()
 
@@ -120,7 +119,7 @@ class Wheel:
     def hostile(self, reason, name=None):
         where = f", its entry {clean(repr(name), 200)}" if name is not None else ""
         raise Failure("hostile_wheel", f"the wheel {clean(self.filename, 200)} is refused{where}: {reason}",
-                      self.requirement, "a wheel that was built properly has nothing of the kind: do not trust it")
+                      self.requirement, "build tools do not make such wheels: do not trust it")
 
     def to_version(self, text):
         try:
@@ -133,12 +132,13 @@ class Wheel:
     def look_over(self, infos, limits):
         if len(infos) > limits["files"]:
             raise Failure("too_many_files", f"the wheel {clean(self.filename, 200)} has {len(infos)} files: "
-                          f"at most {limits['files']} are allowed", self.requirement, "ask the operator for a higher limit")
+                          f"at most {limits['files']} are allowed", self.requirement,
+                          "ask the operator for a higher limit")
         total, spans, names = 0, [], set()
         for info in infos:
             self.check_info(info)
             if info.filename in names:
-                self.hostile("it is there twice", info.filename)
+                self.hostile("the wheel contains it twice", info.filename)
             names.add(info.filename)
             spans.append((info.header_offset, info.header_offset + 30 + info.compress_size, info.filename))
             if info.is_dir():
@@ -155,32 +155,32 @@ class Wheel:
         self.unpacked, self.names = total, names
 
     def check_info(self, info):
-        # What zipfile shows is cut at a NUL, and "\\" stays as it is on Linux.
+        # zipfile cuts names at a NUL.
         if info.filename != info.orig_filename:
-            self.hostile("its name has a NUL in it, or is written in two ways", info.orig_filename)
+            self.hostile("its name contains a NUL, or has two spellings", info.orig_filename)
         flaw = flaw_of(info.filename[:-1] if info.is_dir() else info.filename)
         if flaw:
             self.hostile(flaw, info.filename)
         if info.header_offset < 0:
-            self.bad("its zip has no entry where it should be", info.filename)
+            self.bad("its zip has no entry at the given offset", info.filename)
         mode = info.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             self.hostile("it is a link or a device, not a file", info.filename)
         if info.is_dir():
             return
         if stat.S_ISDIR(mode):
-            self.hostile("it is a file and a folder", info.filename)
+            self.hostile("it is both a file and a folder", info.filename)
         if mode & (stat.S_ISUID | stat.S_ISGID):
-            self.hostile("it wants to be set-user-ID", info.filename)
+            self.hostile("it is set-user-ID or set-group-ID", info.filename)
         if info.flag_bits & 0x41:
             self.hostile("it is encrypted", info.filename)
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            self.bad("it is compressed in a way that wheels do not use", info.filename)
+            self.bad("wheels do not use its compression method", info.filename)
         if info.file_size > BOMB_BYTES and info.file_size > BOMB_RATIO * max(1, info.compress_size):
             self.hostile(f"{info.compress_size} bytes that unpack to {info.file_size}: a zip bomb",
                          info.filename)
 
-    # ---- What the wheel says about itself -------------------------------------------------------
+    # ---- Metadata -------------------------------------------------------------------------------
 
     def read_texts(self, file):
         folders = {name.partition("/")[0] for name in self.names if name.partition("/")[0].endswith(".dist-info")}
@@ -205,7 +205,7 @@ class Wheel:
         said = email.parser.HeaderParser().parsestr(self.texts["METADATA"])
         name, version = (said.get("Name") or "").strip(), (said.get("Version") or "").strip()
         if normal(name) != self.key or self.to_version(version).public != self.version.public:
-            self.bad(f"its METADATA says that it is {clean(name, 80)} {clean(version, 40)}")
+            self.bad(f"its METADATA is for {clean(name, 80)} {clean(version, 40)}")
         self.name, self.version_text = name, version
         self.requires_python = clean(said.get("Requires-Python") or "", 200) or None
 
@@ -223,45 +223,46 @@ class Wheel:
                 continue
             algorithm, _, digest = recorded.get(entry.name, "").partition("=")
             if algorithm not in ("sha256", "sha384", "sha512"):
-                self.bad("RECORD has no hash of a file", entry.name)
+                self.bad("RECORD lacks the hash of a file", entry.name)
             entry.digest = algorithm, digest.rstrip("=")
 
-    # ---- Where everything goes ------------------------------------------------------------------
+    # ---- Paths ----------------------------------------------------------------------------------
 
-    def place(self, entry):
-        """The path in the layer, or None for what is left out."""
+    def path_of(self, entry):
+        """The path in the unpacked wheel; None: dropped, "": left out."""
         first, _, rest = entry.name.partition("/")
         path = entry.name
         if first.endswith(".data") and rest:
             if first != self.info[:-len(".dist-info")] + ".data":
-                self.bad("a .data folder of another package", entry.name)
+                self.bad("its .data folder is that of another package", entry.name)
             kind, _, rest = rest.partition("/")
             if kind not in DATA or not rest:
-                self.bad("a .data folder of an unknown kind", entry.name)
+                self.bad("its .data folder has an unknown kind", entry.name)
             path = DATA[kind] + rest
             entry.executable |= kind == "scripts"
         # SECURITY: the interpreter would execute lines of a .pth file at every start.
         if path.endswith(".pth") and "/" not in path:
             return None
         if "__pycache__" in path.split("/"):
-            return None                 # made here, from the source
-        if path.startswith(f"{self.info}/") and path.rpartition("/")[2] in (*UNRECORDED, "INSTALLER", "direct_url.json"):
-            return ""                   # written anew, or of no use
+            return None                 # compiled here, from the source
+        if path.startswith(f"{self.info}/") and \
+                path.rpartition("/")[2] in (*UNRECORDED, "INSTALLER", "direct_url.json"):
+            return ""                   # written again, or not needed
         return path
 
     def check_paths(self):
-        """Places everything; two files at one place, or one below another, are refused."""
-        kept, seen = [], {}
+        """Gives every file its path; refuses two files with one path, or one below another."""
+        entries, seen = [], {}
         for entry in self.entries:
-            path = self.place(entry)
+            path = self.path_of(entry)
             if path is None and len(self.dropped) < DROPPED_MAX:
                 self.dropped.append(clean(entry.name, 400))
             if not path:
                 continue
             entry.path = path
             self.claim(seen, path)
-            kept.append(entry)
-        self.entries = kept
+            entries.append(entry)
+        self.entries = entries
         self.scripts = self.console_scripts(seen)
 
     def claim(self, seen, path):
@@ -270,11 +271,11 @@ class Wheel:
             piece, kind = "/".join(parts[:depth]), depth < len(parts)
             known = seen.setdefault(piece.casefold(), (piece, kind))
             if known != (piece, kind):
-                self.hostile(f"it collides with {clean(repr(known[0]), 200)}: names that differ only in case, "
-                             "or a file where a folder is", path)
+                self.hostile(f"it collides with {clean(repr(known[0]), 200)}: the names differ only in case, "
+                             "or one is a file and one a folder", path)
             if not kind:
                 if f"{piece.casefold()}/" in seen:
-                    self.hostile("it is there twice", path)
+                    self.hostile("the wheel contains it twice", path)
                 seen[f"{piece.casefold()}/"] = None
 
     def console_scripts(self, seen):
@@ -300,7 +301,7 @@ class Wheel:
         return found
 
     def top_level(self):
-        """The names that can be imported."""
+        """The module names at the top level."""
         names = set()
         for entry in self.entries:
             first, _, rest = entry.path.partition("/")
@@ -313,11 +314,11 @@ class Wheel:
     # ---- Unpacking ------------------------------------------------------------------------------
 
     def pieces(self, file, entry):
-        """The bytes of an entry, piece by piece; never more than were announced, and no fewer."""
+        """Yields the bytes of an entry in pieces, exactly as many as announced."""
         file.seek(entry.offset)
         head = LOCAL.unpack(file.read(LOCAL.size))
         if head[0] != b"PK\3\4":
-            self.bad("its zip has no entry where it should be", entry.name)
+            self.bad("its zip has no entry at the given offset", entry.name)
         file.seek(head[9] + head[10], os.SEEK_CUR)
         inflater = zlib.decompressobj(-15) if entry.method == zipfile.ZIP_DEFLATED else None
         left, packed = entry.size, entry.packed
@@ -339,12 +340,12 @@ class Wheel:
             yield data
             if inflater and inflater.eof:
                 break
-        if left and inflater and not inflater.eof:      # what zlib still holds back
+        if left and inflater and not inflater.eof:      # what zlib still buffers
             data = inflater.flush(min(left, PIECE) + 1)
             left -= len(data)
             yield data
         if left:
-            self.bad("it is not as large as announced" if left > 0 else "larger than announced", entry.name)
+            self.bad(f"it is {'smaller' if left > 0 else 'larger'} than announced", entry.name)
 
     def unpack(self, entries, path, compile_one, report):
         """Writes a part with these entries; returns (path, entries, bytes, RECORD lines)."""
@@ -358,7 +359,7 @@ class Wheel:
         return path, part.entries, part.bytes, record
 
     def unpack_one(self, file, entry, part, record, report):
-        """Returns the content, where that is small."""
+        """Returns the content if it is small."""
         hasher, whole = hashlib.new(entry.digest[0]), []
         small = entry.size <= PIECE or entry.path.endswith(".py") and entry.size <= TEXT_MAX
         script = entry.path.startswith("bin/") and small        # may be changed below
@@ -372,7 +373,7 @@ class Wheel:
                 part.write(data)
             report(len(data))
         if encode(hasher.digest()) != entry.digest[1]:
-            self.bad("a file does not have the hash that RECORD gives it", entry.name)
+            self.bad("the hash of a file differs from RECORD", entry.name)
         data = b"".join(whole)
         if not script:
             record.append((entry.path, "=".join(entry.digest), str(entry.size)))
@@ -384,7 +385,7 @@ class Wheel:
         return None
 
     def write_rest(self, path, record):
-        """The part with what is not in the wheel: scripts, INSTALLER, RECORD."""
+        """Writes the part with files that are not in the wheel: scripts, INSTALLER, RECORD."""
         record = list(record)
         with Part(path) as part:
             for name, data in (*self.scripts, (f"{self.info}/INSTALLER", b"constrictor\n")):

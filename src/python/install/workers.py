@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""workers: work in processes of its own, some at a time: downloads, unpacking, compiling.
+"""workers: runs tasks in child processes, several at a time: downloads, unpacking, compiling.
 
-In the user process of an installing box. A child that crashes, hangs or runs out of memory on what a
-package brought takes only its own task along. No threads: a fork is then a plain copy.
+In the user process of an installing box. A child that crashes, hangs or runs out of memory because of a
+package only loses its own task. No threads, so that a fork is a plain copy.
 """
 
 import errno
@@ -15,13 +15,13 @@ import time
 
 from failure import Failure
 
-REPORT_BYTES = 1 << 20      # progress is told in such steps
+REPORT_BYTES = 1 << 20      # progress is reported in steps of this size
 LINE_MAX = 64 << 20         # bytes that a child may answer
 
 
 class Task:
     def __init__(self, kind, work, args, done, died=None, seconds=0):
-        """done(result) is called in the parent, and so is died() where a child of it crashes."""
+        """The parent calls done(result), or died() if the child crashes."""
         self.kind, self.work, self.args, self.done = kind, work, args, done
         self.died, self.seconds = died, seconds
         self.pid, self.fd, self.data, self.told = 0, -1, b"", 0
@@ -31,8 +31,8 @@ def failure_of(exc):
     if isinstance(exc, Failure):
         return [exc.code, exc.message, exc.requirement, exc.hint, exc.says]
     if isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT):
-        return ["disk_full", "there is no room left for unpacking", None,
-                "ask the operator for more room for installing (install-disk)", None]
+        return ["disk_full", "there is no disk space left for unpacking", None,
+                "ask the operator for more disk space (install-disk)", None]
     return ["internal", f"{type(exc).__name__}: {exc}", None, None, None]
 
 
@@ -86,7 +86,7 @@ class Workers:
         self.selector.register(reader, selectors.EVENT_READ, task)
 
     def run(self):
-        """Until nothing is left to do; a Failure of any task ends all."""
+        """Runs all tasks; a Failure of one ends the others."""
         try:
             while True:
                 for kind, waiting in self.waiting.items():
@@ -96,8 +96,8 @@ class Workers:
                     return
                 left = self.deadline - time.monotonic()
                 if left <= 0:
-                    raise Failure("timeout", "installing took too long",
-                                  hint="ask for fewer packages at once, or the operator for more time")
+                    raise Failure("timeout", "the install took too long",
+                                  hint="install fewer packages at once, or ask the operator for more time")
                 for key, _ in self.selector.select(min(left, 1.0)):
                     self.hear(key.data)
         finally:
@@ -108,7 +108,7 @@ class Workers:
         if data:
             task.data += data
             if len(task.data) > LINE_MAX:
-                raise Failure("internal", "a helper process said too much")
+                raise Failure("internal", "a worker process sent too much output")
             *lines, rest = task.data.split(b"\n") if b"{" not in task.data else [task.data]
             task.data = rest
             for line in lines:
@@ -120,8 +120,8 @@ class Workers:
             self.on_bytes(task.kind, int(line))
         if not lines or not lines[-1].startswith(b"{"):
             if task.died is None:
-                raise Failure("internal", f"a helper process ended with status {status}",
-                              hint="memory may have run out (install-memory)")
+                raise Failure("internal", f"a worker process ended with status {status}",
+                              hint="it may have run out of memory (install-memory)")
             task.died()
             return
         answer = json.loads(lines[-1])
