@@ -216,7 +216,7 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
     if (network_generation(g) != s->network_generation)
         mcp_list_changed(&s->server.mcp, MCP_LIST_TOOLS, NULL); // their descriptions name hosts
     s->network_generation = network_generation(g);
-    mcp_sessions_dismiss(&s->server.mcp, knows, s->http);
+    mcp_clients_dismiss(&s->server.mcp, knows, s->http);
     sessions_dismiss(g, knows, s->http);
     log_line(LOG_WARN, "keys were read again");
 }

@@ -50,10 +50,10 @@ static json_t *capabilities(const struct mcp_call *c)
 
 static void handle_initialize(struct mcp_call *c)
 {
-    struct mcp_session *s = c->session;
+    struct mcp_client *client = c->client;
     json_t *params = c->request.params, *wanted = json_object_get(params, "protocolVersion"),
            *can = json_object_get(params, "capabilities");
-    if (!s || s->agreed) {
+    if (!client || client->agreed) {
         mcp_fail(c, MCP_INVALID_REQUEST, NULL, "this session was initialized already");
         return;
     }
@@ -65,7 +65,7 @@ static void handle_initialize(struct mcp_call *c)
         return;
     }
     int version = mcp_version_find(json_string_value(wanted));
-    s->version =
+    client->version =
         version < 0 || version > MCP_NEWEST_LEGACY ? MCP_NEWEST_LEGACY : (enum mcp_version)version;
     // SECURITY: they are kept as long as the session, so what nobody looks at may not be in them.
     if (json_dumpb(can, NULL, 0, JSON_COMPACT) > CAPABILITIES_MAX) {
@@ -73,13 +73,14 @@ static void handle_initialize(struct mcp_call *c)
                  CAPABILITIES_MAX);
         return;
     }
-    s->capabilities = json_incref(can);
-    s->agreed = true;
-    mcp_listen_join(s);
-    c->version = s->version;
-    mcp_answer(c, json_pack("{s:s, s:o, s:O, s:s}", "protocolVersion", mcp_version_name(s->version),
-                            "capabilities", capabilities(c), "serverInfo",
-                            mcp_server_info(s->version), "instructions", instructions));
+    client->capabilities = json_incref(can);
+    client->agreed = true;
+    mcp_listen_join(client);
+    c->version = client->version;
+    mcp_answer(c, json_pack("{s:s, s:o, s:O, s:s}", "protocolVersion",
+                            mcp_version_name(client->version), "capabilities", capabilities(c),
+                            "serverInfo", mcp_server_info(client->version), "instructions",
+                            instructions));
 }
 
 static void handle_discover(struct mcp_call *c)
@@ -104,7 +105,7 @@ static void handle_set_level(struct mcp_call *c)
                  "emergency");
         return;
     }
-    c->session->log_level = level;
+    c->client->log_level = level;
     mcp_answer(c, json_object());
 }
 
@@ -159,12 +160,12 @@ int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const st
 void mcp_close(struct mcp *m)
 {
     while (m->oldest)
-        mcp_session_end(m->oldest);
+        mcp_client_end(m->oldest);
     mcp_tasks_close(m);
     mcp_listen_close(m);
     mcp_kept_close(m);
     mcp_tools_close(m);
-    if (m->session_timer)
-        event_free(m->session_timer);
-    m->session_timer = NULL;
+    if (m->client_timer)
+        event_free(m->client_timer);
+    m->client_timer = NULL;
 }

@@ -35,12 +35,13 @@ static void on_drop(struct mcp_outlet *o)
     finished++;
 }
 
-static void one_line(struct mcp *m, struct mcp_session *s, struct mcp_outlet *outlet,
+static void one_line(struct mcp *m, struct mcp_client *client, struct mcp_outlet *outlet,
                      const char *line, size_t length)
 {
     struct rpc_message message;
     struct rpc_refusal no;
-    struct mcp_from from = {.session = s, .outlet = outlet, .owner = "", .version = s->version};
+    struct mcp_from from = {
+        .client = client, .outlet = outlet, .owner = "", .version = client->version};
     if (rpc_read(line, length, &message, &no) < 0) {
         json_decref(rpc_refusal_json(&no));
         rpc_refusal_clear(&no);
@@ -80,17 +81,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (inputs == 0)
         assert(mcp_open(&m, base, NULL, &config, &e) == 0);
-    struct mcp_session *s = mcp_session_new_private(&m, "");
-    assert(s);
-    s->outlet = &outlet;
+    struct mcp_client *client = mcp_client_new_private(&m, "");
+    assert(client);
+    client->outlet = &outlet;
     for (size_t at = 0; at < size;) {
         const uint8_t *end = memchr(data + at, '\n', size - at);
         size_t length = end ? (size_t)(end - (data + at)) : size - at;
-        one_line(&m, s, &outlet, (const char *)data + at, length);
+        one_line(&m, client, &outlet, (const char *)data + at, length);
         at += length + 1;
     }
     (void)event_base_loop(base, EVLOOP_NONBLOCK);
-    mcp_session_end(s);
+    mcp_client_end(client);
     inputs = (inputs + 1) % INPUTS_EACH;
     if (inputs == 0)
         mcp_close(&m);

@@ -93,9 +93,9 @@ static inline int client_finish(void **state)
 }
 
 // Sends {"method": ..., "params": ...}; a modern one gets the _meta that it needs.  Takes params.
-static inline void client_send(struct client_outlet *c, struct mcp_session *s, const char *owner,
-                               bool modern, json_t *capabilities, const char *method,
-                               json_t *params)
+static inline void client_send(struct client_outlet *c, struct mcp_client *client,
+                               const char *owner, bool modern, json_t *capabilities,
+                               const char *method, json_t *params)
 {
     static int id;
     struct rpc_message message;
@@ -111,7 +111,7 @@ static inline void client_send(struct client_outlet *c, struct mcp_session *s, c
     json_t *o = json_pack("{s:s, s:i, s:s, s:o}", "jsonrpc", "2.0", "id", ++id, "method", method,
                           "params", params);
     assert_int_equal(rpc_sort(o, &message, &no), 0);
-    struct mcp_from from = {.session = s,
+    struct mcp_from from = {.client = client,
                             .outlet = &c->outlet,
                             .owner = owner,
                             .version = modern ? MCP_2026_07_28 : MCP_2025_11_25};

@@ -6,17 +6,17 @@
 
 enum { MANY = 100 }; // client_begin()
 
-static struct mcp_session *all[MANY];
+static struct mcp_client *all[MANY];
 
 static void fill(const char *owner, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++)
-        assert_non_null(all[i] = mcp_session_new(&client_mcp, owner));
+        assert_non_null(all[i] = mcp_client_new(&client_mcp, owner));
 }
 
 static bool is_there(const char *id, const char *owner)
 {
-    return mcp_session_find(&client_mcp, id, owner) != NULL;
+    return mcp_client_find(&client_mcp, id, owner) != NULL;
 }
 
 static void test_own_ones_go_first(void **state)
@@ -28,8 +28,8 @@ static void test_own_ones_go_first(void **state)
     fill("bob", 1, MANY);
     memcpy(bob, all[1]->id, sizeof bob);
     for (int i = 0; i < 3 * MANY; i++)
-        assert_non_null(mcp_session_new(&client_mcp, "bob"));
-    assert_int_equal(client_mcp.session_count, MANY);
+        assert_non_null(mcp_client_new(&client_mcp, "bob"));
+    assert_int_equal(client_mcp.client_count, MANY);
     assert_false(is_there(bob, "bob"));
     assert_true(is_there(alice, "alice"));
 }
@@ -40,9 +40,9 @@ static void test_somebody_new_gets_in(void **state)
     (void)state;
     fill("bob", 0, MANY);
     memcpy(first, all[0]->id, sizeof first);
-    assert_non_null(mcp_session_new(&client_mcp, "carol"));
+    assert_non_null(mcp_client_new(&client_mcp, "carol"));
     assert_false(is_there(first, "bob"));
-    assert_int_equal(client_mcp.session_count, MANY);
+    assert_int_equal(client_mcp.client_count, MANY);
 }
 
 // Old ones with open calls stand in the way of nobody.
@@ -54,15 +54,15 @@ static void test_busy_ones_stay(void **state)
         all[i]->call_count = 1;
     char idle[MCP_SESSION_ID_LENGTH + 1];
     memcpy(idle, all[MANY - 1]->id, sizeof idle);
-    struct mcp_session *fresh = mcp_session_new(&client_mcp, "bob");
+    struct mcp_client *fresh = mcp_client_new(&client_mcp, "bob");
     assert_non_null(fresh);
     assert_false(is_there(idle, "bob"));
     fresh->call_count = 1;
-    assert_null(mcp_session_new(&client_mcp, "bob")); // all are at work
+    assert_null(mcp_client_new(&client_mcp, "bob")); // all are at work
     fresh->call_count = 0;
     for (size_t i = 0; i < MANY - 1; i++)
         all[i]->call_count = 0;
-    assert_non_null(mcp_session_new(&client_mcp, "bob"));
+    assert_non_null(mcp_client_new(&client_mcp, "bob"));
 }
 
 int main(void)

@@ -14,11 +14,11 @@ static json_t *last(struct client_outlet *c)
     return client_message(c, client_count(c) - 1);
 }
 
-static void listen_as(struct client_outlet *c, struct mcp_session *s, const char *owner,
+static void listen_as(struct client_outlet *c, struct mcp_client *client, const char *owner,
                       json_t *filter)
 {
     client_open(c);
-    client_send(c, s, owner, true, client_all(), "subscriptions/listen",
+    client_send(c, client, owner, true, client_all(), "subscriptions/listen",
                 json_pack("{s:o}", "notifications", filter));
 }
 
@@ -222,9 +222,9 @@ static void test_server_ends(void **state)
 {
     (void)state;
     struct client_outlet http, stdio;
-    struct mcp_session *s = mcp_session_new_private(&client_mcp, "");
+    struct mcp_client *client = mcp_client_new_private(&client_mcp, "");
     listen_as(&http, NULL, "", json_pack("{s:b}", "toolsListChanged", 1));
-    listen_as(&stdio, s, "", json_pack("{s:b}", "toolsListChanged", 1));
+    listen_as(&stdio, client, "", json_pack("{s:b}", "toolsListChanged", 1));
     mcp_listen_end_all(&client_mcp);
     assert_true(http.last && stdio.last);
     assert_int_equal(client_count(&http), 2);
@@ -240,25 +240,25 @@ static void test_server_ends(void **state)
     http.call = stdio.call = NULL;
     end(&http);
     end(&stdio);
-    mcp_session_end(s);
+    mcp_client_end(client);
 }
 
 // ---- legacy -------------------------------------------------------------------------------------
 
-static json_t *legacy(struct mcp_session *s, const char *method, json_t *params)
+static json_t *legacy(struct mcp_client *client, const char *method, json_t *params)
 {
     struct client_outlet c;
     client_open(&c);
-    client_send(&c, s, "", false, NULL, method, params);
+    client_send(&c, client, "", false, NULL, method, params);
     assert_true(c.last);
     json_t *m = json_incref(last(&c));
     client_close(&c);
     return m;
 }
 
-static json_t *subscribe(struct mcp_session *s, const char *uri)
+static json_t *subscribe(struct mcp_client *client, const char *uri)
 {
-    return legacy(s, "resources/subscribe", json_pack("{s:s}", "uri", uri));
+    return legacy(client, "resources/subscribe", json_pack("{s:s}", "uri", uri));
 }
 
 static int error_code(json_t *m)
@@ -268,48 +268,48 @@ static int error_code(json_t *m)
     return code;
 }
 
-static struct mcp_session *agreed_session(void)
+static struct mcp_client *agreed_session(void)
 {
-    struct mcp_session *s = mcp_session_new(&client_mcp, "");
-    assert_non_null(s);
-    json_t *m = legacy(s, "initialize",
+    struct mcp_client *client = mcp_client_new(&client_mcp, "");
+    assert_non_null(client);
+    json_t *m = legacy(client, "initialize",
                        json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion", "2025-11-25",
                                  "capabilities", "clientInfo", "name", "unit", "version", "1"));
     assert_non_null(json_object_get(m, "result"));
     json_decref(m);
-    return s;
+    return client;
 }
 
 static void test_legacy(void **state)
 {
     (void)state;
     struct client_outlet stream;
-    struct mcp_session *s = agreed_session();
+    struct mcp_client *client = agreed_session();
     client_open(&stream);
     mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // nobody listens at the moment
-    s->outlet = &stream.outlet;
+    client->outlet = &stream.outlet;
     for (int i = 0; i < MCP_LIST_MAX; i++)
         mcp_list_changed(&client_mcp, (enum mcp_list)i, NULL);
     assert_int_equal(client_count(&stream), 3);
     assert_null(json_object_get(last(&stream), "params"));
 
-    assert_int_equal(error_code(subscribe(s, WATCHED)), 0);
-    assert_int_equal(error_code(subscribe(s, WATCHED)), 0); // once is enough
+    assert_int_equal(error_code(subscribe(client, WATCHED)), 0);
+    assert_int_equal(error_code(subscribe(client, WATCHED)), 0); // once is enough
     mcp_resource_updated(&client_mcp, WATCHED, NULL);
     assert_int_equal(client_count(&stream), 4);
     assert_string_equal(client_text(json_object_get(last(&stream), "params"), "uri"), WATCHED);
 
-    json_decref(legacy(s, "resources/unsubscribe", json_pack("{s:s}", "uri", WATCHED)));
-    json_decref(legacy(s, "resources/unsubscribe", json_pack("{s:s}", "uri", WATCHED)));
+    json_decref(legacy(client, "resources/unsubscribe", json_pack("{s:s}", "uri", WATCHED)));
+    json_decref(legacy(client, "resources/unsubscribe", json_pack("{s:s}", "uri", WATCHED)));
     mcp_resource_updated(&client_mcp, WATCHED, NULL);
     assert_int_equal(client_count(&stream), 4);
 
-    assert_int_equal(error_code(subscribe(s, "test://nothing")), -32002);
-    assert_int_equal(error_code(legacy(s, "resources/subscribe", NULL)), -32602);
-    assert_int_equal(error_code(subscribe(s, "")), -32602);
+    assert_int_equal(error_code(subscribe(client, "test://nothing")), -32002);
+    assert_int_equal(error_code(legacy(client, "resources/subscribe", NULL)), -32602);
+    assert_int_equal(error_code(subscribe(client, "")), -32602);
 
-    assert_int_equal(error_code(subscribe(s, WATCHED)), 0);
-    mcp_session_end(s);
+    assert_int_equal(error_code(subscribe(client, WATCHED)), 0);
+    mcp_client_end(client);
     mcp_resource_updated(&client_mcp, WATCHED, NULL); // to nobody
     mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL);
     client_close(&stream);
@@ -319,14 +319,14 @@ static void test_legacy_bound(void **state)
 {
     (void)state;
     char uri[64];
-    struct mcp_session *s = agreed_session();
+    struct mcp_client *client = agreed_session();
     for (int i = 0; i < 1024; i++) {
         snprintf(uri, sizeof uri, "test://template/%d/data", i);
-        assert_int_equal(error_code(subscribe(s, uri)), 0);
+        assert_int_equal(error_code(subscribe(client, uri)), 0);
     }
-    assert_int_equal(error_code(subscribe(s, WATCHED)), -32602);
-    assert_int_equal(error_code(subscribe(s, uri)), 0); // it has that one
-    mcp_session_end(s);
+    assert_int_equal(error_code(subscribe(client, WATCHED)), -32602);
+    assert_int_equal(error_code(subscribe(client, uri)), 0); // it has that one
+    mcp_client_end(client);
 }
 
 // A stream that lasts for days keeps nothing of the request that it does not need.

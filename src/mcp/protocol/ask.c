@@ -179,8 +179,8 @@ void mcp_ask_free(struct mcp_call *c)
         return;
     c->ask = NULL;
     for (size_t i = 0; i < ask->count; i++)
-        if (ask->items[i].open && c->session)
-            (void)tdelete(&ask->items[i], &c->session->asks, compare);
+        if (ask->items[i].open && c->client)
+            (void)tdelete(&ask->items[i], &c->client->asks, compare);
     if (ask->timer)
         event_free(ask->timer);
     json_decref(ask->answers);
@@ -201,7 +201,7 @@ static void on_silence(evutil_socket_t fd, short what, void *argument)
 static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions, size_t count,
                        void (*then)(struct mcp_call *c, json_t *answers))
 {
-    struct mcp_session *s = c->session;
+    struct mcp_client *client = c->client;
     mcp_ask_free(c);
     struct mcp_ask *ask = calloc(1, sizeof *ask);
     struct timeval wait = {.tv_sec = ANSWER_S};
@@ -221,9 +221,9 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
     ask->then = then;
     for (size_t i = 0; i < count; i++) {
         struct ask_item *item = &ask->items[ask->count];
-        *item = (struct ask_item){.number = ++s->next_ask, .call = c};
+        *item = (struct ask_item){.number = ++client->next_ask, .call = c};
         snprintf(item->key, sizeof item->key, "%s", questions[i].key);
-        if (!tsearch(item, &s->asks, compare)) {
+        if (!tsearch(item, &client->asks, compare)) {
             mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the server is out of memory");
             return;
         }
@@ -242,16 +242,16 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
     }
 }
 
-void mcp_ask_response(struct mcp_session *s, const struct rpc_message *m)
+void mcp_ask_response(struct mcp_client *client, const struct rpc_message *m)
 {
     struct ask_item key = {.number = (uint64_t)json_integer_value(m->id)};
-    struct ask_item **found = json_is_integer(m->id) ? tfind(&key, &s->asks, compare) : NULL;
+    struct ask_item **found = json_is_integer(m->id) ? tfind(&key, &client->asks, compare) : NULL;
     if (!found)
         return; // nobody asked, or nobody waits any more
     struct ask_item *item = *found;
     struct mcp_call *c = item->call;
     struct mcp_ask *ask = c->ask;
-    (void)tdelete(item, &s->asks, compare);
+    (void)tdelete(item, &client->asks, compare);
     item->open = false;
     ask->open--;
     json_t *result = json_object_get(m->message, "result");
@@ -293,7 +293,7 @@ void mcp_ask(struct mcp_call *c, const struct mcp_question *questions, size_t co
         mcp_fail(c, c->modern ? MCP_MISSING_CAPABILITY : MCP_INVALID_PARAMS,
                  json_pack("{s:{s:{}}}", "requiredCapabilities", missing),
                  "this needs the client capability '%s'", missing);
-    else if (count > MCP_QUESTIONS_MAX || (!c->modern && !c->session))
+    else if (count > MCP_QUESTIONS_MAX || (!c->modern && !c->client))
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the question cannot be asked");
     else if (c->task)
         mcp_task_ask(c, questions, count, then);

@@ -48,8 +48,8 @@ static void finish(struct mcp_call *c)
     if (c->ended)
         *c->ended = true;
     mcp_ask_free(c);
-    if (c->session)
-        mcp_session_remove_call(c->session, c);
+    if (c->client)
+        mcp_client_remove_call(c->client, c);
     rpc_message_clear(&c->request);
     json_decref(c->state);
     free(c);
@@ -62,8 +62,8 @@ static void send_last(struct mcp_call *c, json_t *message)
     struct mcp_outlet *outlet = c->outlet;
     // Out of the session's table first: the client may use the id again as soon as it has the
     // answer.
-    if (c->session)
-        mcp_session_remove_call(c->session, c);
+    if (c->client)
+        mcp_client_remove_call(c->client, c);
     if (message)
         outlet->send(outlet, message, true);
     else
@@ -139,8 +139,8 @@ void mcp_answer_prepared(struct mcp_call *c, const struct mcp_prepared *p)
         mcp_answer(c, json_loadb(p->text, p->length, JSON_ALLOW_NUL, NULL));
         return;
     }
-    if (c->session)
-        mcp_session_remove_call(c->session, c);
+    if (c->client)
+        mcp_client_remove_call(c->client, c);
     outlet->send_text(outlet, c->request.id, p->text, p->length);
     finish(c);
 }
@@ -179,8 +179,8 @@ void mcp_cancel(struct mcp_call *c)
     struct mcp_outlet *outlet = c->outlet;
     if (c->cancel)
         c->cancel(c);
-    if (c->session)
-        mcp_session_remove_call(c->session, c);
+    if (c->client)
+        mcp_client_remove_call(c->client, c);
     outlet->drop(outlet);
     finish(c);
 }
@@ -192,7 +192,7 @@ struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet)
         return NULL;
     *copy = *c;
     copy->outlet = outlet;
-    copy->session = NULL; // it outlives whoever asked
+    copy->client = NULL; // it outlives whoever asked
     copy->from = NULL;
     copy->work = NULL;
     copy->cancel = NULL;

@@ -39,7 +39,7 @@ static void read_meta(struct mcp_call *c)
         (json_is_string(token) && json_string_length(token) <= RPC_ID_MAX))
         c->progress_token = token;
     if (!c->modern) {
-        c->log_level = c->session ? c->session->log_level : MCP_LEVEL_MAX;
+        c->log_level = c->client ? c->client->log_level : MCP_LEVEL_MAX;
         return;
     }
     const char *wanted = json_string_value(json_object_get(c->request.meta, MCP_META_LOG_LEVEL));
@@ -62,7 +62,7 @@ static struct mcp_call *make_call(struct mcp *m, const struct mcp_from *from,
         return NULL;
     }
     *c = (struct mcp_call){.mcp = m,
-                           .session = from->session,
+                           .client = from->client,
                            .outlet = from->outlet,
                            .version = from->version,
                            .modern = message->modern,
@@ -70,9 +70,9 @@ static struct mcp_call *make_call(struct mcp *m, const struct mcp_from *from,
                            .from = from};
     *message = (struct rpc_message){0};
     snprintf(c->owner, sizeof c->owner, "%s", from->owner ? from->owner : "");
-    c->capabilities = c->modern       ? json_object_get(c->request.meta, MCP_META_CAPABILITIES)
-                      : from->session ? from->session->capabilities
-                                      : NULL;
+    c->capabilities = c->modern      ? json_object_get(c->request.meta, MCP_META_CAPABILITIES)
+                      : from->client ? from->client->capabilities
+                                     : NULL;
     if (!c->capabilities)
         c->capabilities = nothing;
     read_meta(c);
@@ -83,7 +83,7 @@ static struct mcp_call *make_call(struct mcp *m, const struct mcp_from *from,
 // Before `initialize` was answered there is only that, and ping.
 static bool is_early(const struct mcp_from *from, const struct rpc_message *message)
 {
-    return !message->modern && !(from->session && from->session->agreed) &&
+    return !message->modern && !(from->client && from->client->agreed) &&
            strcmp(message->method, "initialize") != 0 && strcmp(message->method, "ping") != 0;
 }
 
@@ -103,7 +103,7 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
     } else if (m->calls - m->parked >= MCP_CALLS_MAX) {
         no = "too many requests are in flight; wait for answers before sending more";
         code = MCP_INTERNAL_ERROR;
-    } else if (from->session && from->session->call_count >= MCP_SESSION_CALLS_MAX) {
+    } else if (from->client && from->client->call_count >= MCP_CLIENT_CALLS_MAX) {
         no = "too many requests of this session are in flight; wait for answers first";
         code = MCP_INTERNAL_ERROR;
     }
@@ -114,7 +114,7 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
         return NULL;
     }
     c->method = method;
-    if (c->session && mcp_session_add_call(c->session, c) < 0) {
+    if (c->client && mcp_client_add_call(c->client, c) < 0) {
         mcp_fail(c, MCP_INVALID_REQUEST, NULL, "a request with this id is in flight already");
         return NULL;
     }
@@ -139,10 +139,11 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
 
 static void receive_notification(const struct mcp_from *from, const struct rpc_message *message)
 {
-    struct mcp_session *s = from->session;
-    if (!s || strcmp(message->method, "notifications/cancelled") != 0)
+    struct mcp_client *client = from->client;
+    if (!client || strcmp(message->method, "notifications/cancelled") != 0)
         return; // others only say what we know, or what nobody asked for
-    struct mcp_call *c = mcp_session_find_call(s, json_object_get(message->params, "requestId"));
+    struct mcp_call *c =
+        mcp_client_find_call(client, json_object_get(message->params, "requestId"));
     if (c && strcmp(c->method->name, "initialize") != 0)
         mcp_cancel(c);
 }
@@ -151,14 +152,14 @@ struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
                              struct rpc_message *message)
 {
     struct mcp_call *c = NULL;
-    if (from->session)
-        mcp_session_touch(from->session);
+    if (from->client)
+        mcp_client_touch(from->client);
     switch (message->kind) {
     case RPC_REQUEST: return receive_request(m, from, message);
     case RPC_NOTIFICATION: receive_notification(from, message); break;
     case RPC_RESPONSE:
-        if (from->session)
-            mcp_ask_response(from->session, message);
+        if (from->client)
+            mcp_ask_response(from->client, message);
         break;
     case RPC_BATCH: break; // the transports take them apart
     }

@@ -58,8 +58,8 @@ struct reader {
 
 struct mcp_listener {
     struct mcp *mcp;
-    struct mcp_session *session; // legacy, or NULL
-    struct mcp_call *call;       // modern, or NULL
+    struct mcp_client *client; // legacy, or NULL
+    struct mcp_call *call;     // modern, or NULL
     struct reader *readers;
     unsigned count;                       // of resources and tasks
     struct mcp_listener *previous, *next; // modern ones only
@@ -200,12 +200,13 @@ static int reader_add(struct mcp_listener *l, enum topic_kind kind, const char *
 
 // ---- listeners ----------------------------------------------------------------------------------
 
-static struct mcp_listener *listener_new(struct mcp *m, struct mcp_session *s, struct mcp_call *c)
+static struct mcp_listener *listener_new(struct mcp *m, struct mcp_client *client,
+                                         struct mcp_call *c)
 {
     struct mcp_listener *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
-    *l = (struct mcp_listener){.mcp = m, .session = s, .call = c};
+    *l = (struct mcp_listener){.mcp = m, .client = client, .call = c};
     if (c) {
         l->next = m->listeners->modern;
         if (l->next)
@@ -233,7 +234,7 @@ static void listener_free(struct mcp_listener *l)
 
 static const char *owner_of(const struct mcp_listener *l)
 {
-    return l->call ? l->call->owner : l->session->owner;
+    return l->call ? l->call->owner : l->client->owner;
 }
 
 // Says which subscription a message belongs to.  Takes params, NULL: there are none.
@@ -253,7 +254,7 @@ static json_t *tag(const struct mcp_listener *l, json_t *params)
 static void tell(struct mcp_listener *l, const char *method, json_t *params)
 {
     if (!l->call) {
-        mcp_session_notify(l->session, method, params);
+        mcp_client_notify(l->client, method, params);
         return;
     }
     params = tag(l, params);
@@ -313,18 +314,19 @@ bool mcp_task_has_readers(struct mcp *m, const char *task_id)
 
 // ---- legacy -------------------------------------------------------------------------------------
 
-void mcp_listen_join(struct mcp_session *s)
+void mcp_listen_join(struct mcp_client *client)
 {
-    if (!s->listener)
-        s->listener = listener_new(s->mcp, s, NULL);
-    for (int i = 0; s->listener && i < MCP_LIST_MAX; i++)
-        (void)reader_add(s->listener, TOPIC_LIST, lists[i].filter); // no memory: it hears nothing
+    if (!client->listener)
+        client->listener = listener_new(client->mcp, client, NULL);
+    for (int i = 0; client->listener && i < MCP_LIST_MAX; i++)
+        (void)reader_add(client->listener, TOPIC_LIST,
+                         lists[i].filter); // no memory: it hears nothing
 }
 
-void mcp_listen_forget(struct mcp_session *s)
+void mcp_listen_forget(struct mcp_client *client)
 {
-    if (s->listener)
-        listener_free(TAKE_PTR(s->listener));
+    if (client->listener)
+        listener_free(TAKE_PTR(client->listener));
 }
 
 // The resource that the request names, or NULL when the call was failed.
@@ -356,7 +358,7 @@ static bool has_room(struct mcp_call *c, unsigned used, size_t more)
 
 void mcp_handle_subscribe(struct mcp_call *c)
 {
-    struct mcp_session *s = c->session;
+    struct mcp_client *client = c->client;
     const char *uri = read_uri(c);
     if (!uri)
         return;
@@ -364,14 +366,15 @@ void mcp_handle_subscribe(struct mcp_call *c)
         mcp_resource_missing(c, uri);
         return;
     }
-    if (!s || (!s->listener && !(s->listener = listener_new(c->mcp, s, NULL)))) {
+    if (!client ||
+        (!client->listener && !(client->listener = listener_new(c->mcp, client, NULL)))) {
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
         return;
     }
-    if (!reader_find(s->listener, topic_find(c->mcp, TOPIC_RESOURCE, uri))) {
-        if (!has_room(c, s->listener->count, 1))
+    if (!reader_find(client->listener, topic_find(c->mcp, TOPIC_RESOURCE, uri))) {
+        if (!has_room(c, client->listener->count, 1))
             return;
-        if (reader_add(s->listener, TOPIC_RESOURCE, uri) < 0) {
+        if (reader_add(client->listener, TOPIC_RESOURCE, uri) < 0) {
             mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
             return;
         }
@@ -385,7 +388,7 @@ void mcp_handle_unsubscribe(struct mcp_call *c)
     const char *uri = read_uri(c);
     if (!uri)
         return;
-    struct mcp_listener *l = c->session ? c->session->listener : NULL;
+    struct mcp_listener *l = c->client ? c->client->listener : NULL;
     struct reader *r = l ? reader_find(l, topic_find(c->mcp, TOPIC_RESOURCE, uri)) : NULL;
     if (r)
         reader_free(r);
@@ -541,7 +544,7 @@ void mcp_handle_listen(struct mcp_call *c)
 static void end_gracefully(struct mcp_listener *l)
 {
     struct mcp_call *c = l->call;
-    if (c->session) {
+    if (c->client) {
         bool ended = false;
         c->ended = &ended;
         tell(l, "notifications/cancelled",

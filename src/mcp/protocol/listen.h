@@ -13,10 +13,10 @@ enum mcp_list { MCP_LIST_TOOLS, MCP_LIST_PROMPTS, MCP_LIST_RESOURCES, MCP_LIST_M
 int mcp_listen_open(struct mcp *m, struct err *e);
 void mcp_listen_close(struct mcp *m);
 
-void mcp_handle_listen(struct mcp_call *c);      // subscriptions/listen
-void mcp_handle_subscribe(struct mcp_call *c);   // resources/subscribe
-void mcp_handle_unsubscribe(struct mcp_call *c); // resources/unsubscribe
-void mcp_listen_forget(struct mcp_session *s);   // the session ends
+void mcp_handle_listen(struct mcp_call *c);        // subscriptions/listen
+void mcp_handle_subscribe(struct mcp_call *c);     // resources/subscribe
+void mcp_handle_unsubscribe(struct mcp_call *c);   // resources/unsubscribe
+void mcp_listen_forget(struct mcp_client *client); // the session ends
 
 // Does this list ever change?  If not, no client is promised news of it.
 bool mcp_list_changes(const struct mcp *m, enum mcp_list list);
@@ -32,6 +32,6 @@ bool mcp_task_has_readers(struct mcp *m, const char *task_id);
 void mcp_listen_end_all(struct mcp *m);
 
 // A legacy session agreed on a version: it hears of changed lists from now on.
-void mcp_listen_join(struct mcp_session *s);
+void mcp_listen_join(struct mcp_client *client);
 
 #endif

@@ -27,18 +27,13 @@
 
 struct gate;
 struct mcp_call;
-struct mcp_session;
+struct mcp_client;
 struct mcp_tasks;     // tasks.c
 struct mcp_listeners; // listen.c
 struct mcp_kept;      // kept.c: outputs of runs, for resources
 struct mcp_tools;     // tools.c
 
-enum {
-    MCP_OWNER_MAX = 64,
-    MCP_SECRET_SIZE = 32,
-    MCP_CALLS_MAX = 1024,
-    MCP_SESSION_CALLS_MAX = 256
-};
+enum { MCP_OWNER_MAX = 64, MCP_SECRET_SIZE = 32, MCP_CALLS_MAX = 1024, MCP_CLIENT_CALLS_MAX = 256 };
 
 struct mcp {
     struct event_base *base;
@@ -53,10 +48,10 @@ struct mcp {
     struct mcp_tasks *tasks;
     struct mcp_listeners *listeners;
     struct mcp_kept *kept;
-    void *sessions; // tsearch tree by id: session.c
-    struct mcp_session *oldest, *newest;
-    unsigned session_count;
-    struct event *session_timer;
+    void *clients; // tsearch tree by id: session.c
+    struct mcp_client *oldest, *newest;
+    unsigned client_count;
+    struct event *client_timer;
     unsigned calls;  // in flight, all transports
     unsigned parked; // of them tasks and subscriptions, which have bounds of their own
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL
@@ -81,10 +76,10 @@ struct mcp_outlet {
 
 // Who is asking and over what; borrowed for the time of the call of mcp_receive().
 struct mcp_from {
-    struct mcp_session *session; // NULL: modern HTTP
-    struct mcp_outlet *outlet;   // for the answer
-    const char *owner;           // name of the key, "" without keys
-    enum mcp_version version;    // legacy: as the header says, or the session's; modern: checked
+    struct mcp_client *client; // NULL: modern HTTP
+    struct mcp_outlet *outlet; // for the answer
+    const char *owner;         // name of the key, "" without keys
+    enum mcp_version version;  // legacy: as the header says, or the session's; modern: checked
     // HTTP only: checks the headers that mirror arguments of a tool call (SEP-2243) when the tool
     // is
     // known.  0, or -1 and the refusal.  NULL elsewhere.
@@ -128,7 +123,7 @@ extern const char *const mcp_level_names[MCP_LEVEL_MAX];
 
 struct mcp_call {
     struct mcp *mcp;
-    struct mcp_session *session; // NULL: modern HTTP, or a task whose session is gone
+    struct mcp_client *client; // NULL: modern HTTP, or a task whose session is gone
     struct mcp_outlet *outlet;
     const struct mcp_method *method;
     enum mcp_version version;
@@ -226,7 +221,7 @@ void mcp_ask(struct mcp_call *c, const struct mcp_question *questions, size_t co
 // For a handler that wants a round without a question left open is an error of the handler.
 
 // A client's answer to a question of ours (legacy).  Called by dispatch.c.
-void mcp_ask_response(struct mcp_session *s, const struct rpc_message *m);
+void mcp_ask_response(struct mcp_client *client, const struct rpc_message *m);
 void mcp_ask_free(struct mcp_call *c); // when the call ends
 
 // Seals `state` for this call: method, arguments, owner and time are bound to it.  Caller frees.

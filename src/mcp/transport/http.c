@@ -58,23 +58,23 @@ bool mcp_http_is_json(struct http_exchange *x)
 // ---- the legacy session of a request ------------------------------------------------------------
 
 // Version that the header names, or the session's.
-static int find_version(struct http_exchange *x, const struct mcp_session *s, json_t *id,
+static int find_version(struct http_exchange *x, const struct mcp_client *client, json_t *id,
                         enum mcp_version *ret, struct rpc_refusal *no)
 {
     const char *value = NULL;
     unsigned count = get_header(x, HEADER_VERSION, &value);
-    int version = count == 1 ? mcp_version_find(value) : count ? -1 : (int)s->version;
+    int version = count == 1 ? mcp_version_find(value) : count ? -1 : (int)client->version;
     if (version < 0 || version > (int)MCP_NEWEST_LEGACY)
         return rpc_refuse(no, MCP_INVALID_REQUEST, 400, id, NULL,
                           "the header '" HEADER_VERSION "' names no version that a session can "
                           "have; this one agreed on '%s'",
-                          mcp_version_name(s->version));
+                          mcp_version_name(client->version));
     *ret = (enum mcp_version)version;
     return 0;
 }
 
-static int find_session(struct http_exchange *x, json_t *id, struct mcp_session **ret,
-                        enum mcp_version *ret_version, struct rpc_refusal *no)
+static int find_client(struct http_exchange *x, json_t *id, struct mcp_client **ret,
+                       enum mcp_version *ret_version, struct rpc_refusal *no)
 {
     const char *value = NULL;
     if (get_header(x, HEADER_SESSION, &value) != 1)
@@ -83,13 +83,13 @@ static int find_session(struct http_exchange *x, json_t *id, struct mcp_session 
                           "send params._meta of protocol version %s",
                           mcp_version_name(MCP_2026_07_28));
     // SECURITY: the same words for a session that never was and for one of somebody else.
-    struct mcp_session *s = mcp_session_find(the_mcp, value, x->owner);
-    if (!s)
+    struct mcp_client *client = mcp_client_find(the_mcp, value, x->owner);
+    if (!client)
         return rpc_refuse(no, MCP_INVALID_REQUEST, 404, id, NULL,
                           "there is no such session, or it has ended; begin again with "
                           "'initialize'");
-    *ret = s;
-    return find_version(x, s, id, ret_version, no);
+    *ret = client;
+    return find_version(x, client, id, ret_version, no);
 }
 
 static bool is_modern_header(const struct http_exchange *x)
@@ -142,15 +142,15 @@ static void post_modern(struct http_exchange *x, struct rpc_message *m)
 static void post_initialize(struct http_exchange *x, struct rpc_message *m)
 {
     struct rpc_refusal no;
-    struct mcp_session *s = mcp_session_new(the_mcp, x->owner);
-    if (!s) {
+    struct mcp_client *client = mcp_client_new(the_mcp, x->owner);
+    if (!client) {
         (void)rpc_refuse(&no, MCP_INTERNAL_ERROR, 503, m->id, NULL,
                          "there are too many sessions at work; try again later");
         post_refuse(x, &no);
         rpc_message_clear(m);
         return;
     }
-    post_request(x, s, s->version, m, NULL);
+    post_request(x, client, client->version, m, NULL);
 }
 
 // ---- POST: legacy, without a session ------------------------------------------------------------
@@ -166,26 +166,26 @@ static bool stands_alone(const struct http_exchange *x)
 
 // A session for one such request, of those that served others before: one for each at a time,
 // because clients without a session count from 1, all of them.
-static struct mcp_session *take_spare(const char *owner, enum mcp_version version)
+static struct mcp_client *take_spare(const char *owner, enum mcp_version version)
 {
     enum { SPARE_MAX = 256 };
     static char ids[SPARE_MAX][MCP_SESSION_ID_LENGTH + 1];
     char *place = NULL;
     for (size_t i = 0; i < SPARE_MAX; i++) {
-        struct mcp_session *s = ids[i][0] ? mcp_session_find(the_mcp, ids[i], owner) : NULL;
-        if (s && s->call_count == 0 && s->version == version)
-            return s;
-        if (!s && !place)
+        struct mcp_client *client = ids[i][0] ? mcp_client_find(the_mcp, ids[i], owner) : NULL;
+        if (client && client->call_count == 0 && client->version == version)
+            return client;
+        if (!client && !place)
             place = ids[i]; // empty, or of another owner
     }
-    struct mcp_session *s = place ? mcp_session_new(the_mcp, owner) : NULL;
-    if (!s)
+    struct mcp_client *client = place ? mcp_client_new(the_mcp, owner) : NULL;
+    if (!client)
         return NULL;
-    s->version = version;
-    s->agreed = true;
-    s->capabilities = json_object(); // it can be asked nothing
-    memcpy(place, s->id, sizeof ids[0]);
-    return s;
+    client->version = version;
+    client->agreed = true;
+    client->capabilities = json_object(); // it can be asked nothing
+    memcpy(place, client->id, sizeof ids[0]);
+    return client;
 }
 
 static void post_alone(struct http_exchange *x, struct rpc_message *m)
@@ -199,11 +199,11 @@ static void post_alone(struct http_exchange *x, struct rpc_message *m)
         rpc_message_clear(m);
         return;
     }
-    struct mcp_session *s = version >= 0 && version <= (int)MCP_NEWEST_LEGACY
-                                ? take_spare(x->owner, (enum mcp_version)version)
-                                : NULL;
-    if (s) {
-        post_request(x, s, s->version, m, NULL);
+    struct mcp_client *client = version >= 0 && version <= (int)MCP_NEWEST_LEGACY
+                                    ? take_spare(x->owner, (enum mcp_version)version)
+                                    : NULL;
+    if (client) {
+        post_request(x, client, client->version, m, NULL);
         return;
     }
     if (version < 0 || version > (int)MCP_NEWEST_LEGACY)
@@ -219,20 +219,20 @@ static void post_alone(struct http_exchange *x, struct rpc_message *m)
 // One message of a session.
 static void post_legacy(struct http_exchange *x, struct rpc_message *m)
 {
-    struct mcp_session *s;
+    struct mcp_client *client;
     struct rpc_refusal no;
     enum mcp_version version;
     if (stands_alone(x)) {
         post_alone(x, m);
         return;
     }
-    if (find_session(x, m->id, &s, &version, &no) < 0) {
+    if (find_client(x, m->id, &client, &version, &no) < 0) {
         post_refuse(x, &no);
         rpc_message_clear(m);
     } else if (m->kind == RPC_REQUEST) {
-        post_request(x, s, version, m, NULL);
+        post_request(x, client, version, m, NULL);
     } else {
-        struct mcp_from from = {.session = s, .owner = s->owner, .version = version};
+        struct mcp_from from = {.client = client, .owner = client->owner, .version = version};
         accept_message(x);
         (void)mcp_receive(the_mcp, &from, m);
     }
@@ -270,16 +270,16 @@ static void post_plain(struct http_exchange *x, struct rpc_message *m)
 
 static void handle_batch(struct http_exchange *x, struct rpc_message *m)
 {
-    struct mcp_session *s;
+    struct mcp_client *client;
     struct rpc_refusal no;
     enum mcp_version version;
-    int r = find_session(x, NULL, &s, &version, &no);
-    if (r == 0 && (s->version != MCP_2025_03_26 || version != MCP_2025_03_26))
+    int r = find_client(x, NULL, &client, &version, &no);
+    if (r == 0 && (client->version != MCP_2025_03_26 || version != MCP_2025_03_26))
         r = rpc_refuse(&no, MCP_INVALID_REQUEST, 400, NULL, NULL,
                        "batches exist in protocol version %s only; send one message at a time",
                        mcp_version_name(MCP_2025_03_26));
     if (r == 0) {
-        post_batch(x, s, version, m);
+        post_batch(x, client, version, m);
         return;
     }
     post_refuse(x, &no);
@@ -309,9 +309,9 @@ static void handle_post(struct http_exchange *x)
 // ---- GET and DELETE: legacy sessions ------------------------------------------------------------
 
 // The session of a GET or DELETE, or NULL: it was answered.
-static struct mcp_session *session_of(struct http_exchange *x, enum mcp_version *ret_version)
+static struct mcp_client *client_of(struct http_exchange *x, enum mcp_version *ret_version)
 {
-    struct mcp_session *s;
+    struct mcp_client *client;
     struct rpc_refusal no;
     if (is_modern_header(x)) { // the new protocol has neither sessions nor these methods
         http_add_header(x, "Allow", "POST");
@@ -319,8 +319,8 @@ static struct mcp_session *session_of(struct http_exchange *x, enum mcp_version 
                          "protocol version %s has only POST", mcp_version_name(MCP_2026_07_28));
         return NULL;
     }
-    if (find_session(x, NULL, &s, ret_version, &no) == 0)
-        return s;
+    if (find_client(x, NULL, &client, ret_version, &no) == 0)
+        return client;
     post_refuse(x, &no);
     return NULL;
 }
@@ -328,14 +328,14 @@ static struct mcp_session *session_of(struct http_exchange *x, enum mcp_version 
 static void handle_get(struct http_exchange *x)
 {
     enum mcp_version version;
-    struct mcp_session *s = session_of(x, &version);
+    struct mcp_client *client = client_of(x, &version);
     const char *id = NULL;
-    if (!s)
+    if (!client)
         return;
     unsigned count = get_header(x, "Last-Event-ID", &id);
     if (!count)
-        post_listen(x, s, version);
-    else if (count > 1 || !post_resume(x, s, id))
+        post_listen(x, client, version);
+    else if (count > 1 || !post_resume(x, client, id))
         http_reply_error(x, 400, "unknown_event",
                          "open a new stream: the same GET without Last-Event-ID",
                          "Last-Event-ID is not an event of this session, or its stream is over");
@@ -344,11 +344,11 @@ static void handle_get(struct http_exchange *x)
 static void handle_delete(struct http_exchange *x)
 {
     enum mcp_version version;
-    struct mcp_session *s = session_of(x, &version);
-    if (!s)
+    struct mcp_client *client = client_of(x, &version);
+    if (!client)
         return;
     posts_set_dropped(404); // for those that wait for its answers
-    mcp_session_end(s);
+    mcp_client_end(client);
     posts_set_dropped(202);
     http_reply(x, 204, NULL, NULL, 0);
 }
@@ -403,7 +403,7 @@ void mcp_http_close(void)
     posts_set_dropped(503);
     mcp_http_stop();
     while (the_mcp->oldest)
-        mcp_session_end(the_mcp->oldest); // its calls, and those that wait for them
+        mcp_client_end(the_mcp->oldest); // its calls, and those that wait for them
     posts_close();
     the_mcp = NULL;
 }

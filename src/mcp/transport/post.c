@@ -35,7 +35,7 @@ struct post {
     struct post *next, *previous;
     struct http_exchange *x; // WAITING, else NULL
     struct stream *stream;   // STREAMING, else NULL
-    struct mcp_session *session;
+    struct mcp_client *client;
     struct mcp_call *call; // of one request, in flight
     enum mcp_version version;
     bool modern, takes_json, takes_events;
@@ -51,7 +51,7 @@ struct post {
 struct shelf {
     struct mcp_outlet outlet; // first: the session's
     struct stream_shelf streams;
-    struct mcp_session *session;
+    struct mcp_client *client;
 };
 
 static struct {
@@ -102,52 +102,52 @@ static void own_drop(struct mcp_outlet *o)
     (void)o; // no call has this outlet
 }
 
-static void on_session_end(struct mcp_session *s)
+static void on_client_end(struct mcp_client *client)
 {
-    struct shelf *shelf = s->transport;
+    struct shelf *shelf = client->transport;
     stream_shelf_clear(&shelf->streams);
-    s->transport = NULL;
-    s->outlet = NULL;
+    client->transport = NULL;
+    client->outlet = NULL;
     free(shelf);
 }
 
-static struct shelf *shelf_of(struct mcp_session *s)
+static struct shelf *shelf_of(struct mcp_client *client)
 {
-    if (s->transport)
-        return s->transport;
+    if (client->transport)
+        return client->transport;
     struct shelf *shelf = calloc(1, sizeof *shelf);
     if (!shelf)
         return NULL;
     shelf->outlet = (struct mcp_outlet){.send = own_send, .drop = own_drop};
-    shelf->session = s;
-    s->transport = shelf;
-    s->on_end = on_session_end;
+    shelf->client = client;
+    client->transport = shelf;
+    client->on_end = on_client_end;
     return shelf;
 }
 
 // A session whose client listens is in use.
-static void touch_session(struct stream *s)
+static void touch_client(struct stream *s)
 {
     struct shelf *shelf = s->owner;
-    mcp_session_touch(shelf->session);
+    mcp_client_touch(shelf->client);
 }
 
-static struct stream *new_stream(struct mcp_session *session, enum mcp_version version)
+static struct stream *new_stream(struct mcp_client *client, enum mcp_version version)
 {
-    struct shelf *shelf = shelf_of(session);
+    struct shelf *shelf = shelf_of(client);
     struct stream *s =
         shelf ? stream_new(&server.streams, &shelf->streams, version >= MCP_2025_11_25) : NULL;
     if (s) {
         s->owner = shelf;
-        s->on_alive = touch_session;
+        s->on_alive = touch_client;
     }
     return s;
 }
 
 // Too many connections of one session: the oldest goes.
-static void limit_own(struct mcp_session *session)
+static void limit_own(struct mcp_client *client)
 {
-    struct shelf *shelf = session->transport;
+    struct shelf *shelf = client->transport;
     struct stream *oldest = NULL;
     unsigned connected = 0;
     for (struct stream *s = shelf ? shelf->streams.first : NULL; s; s = s->next)
@@ -159,22 +159,22 @@ static void limit_own(struct mcp_session *session)
         stream_finish(oldest);
 }
 
-void post_listen(struct http_exchange *x, struct mcp_session *session, enum mcp_version version)
+void post_listen(struct http_exchange *x, struct mcp_client *client, enum mcp_version version)
 {
-    limit_own(session);
-    struct stream *s = new_stream(session, version);
+    limit_own(client);
+    struct stream *s = new_stream(client, version);
     if (!s) {
         http_reply_error(x, 503, "busy", "try again later", "the server is out of memory");
         return;
     }
     s->own = true;
-    session->outlet = &((struct shelf *)session->transport)->outlet;
+    client->outlet = &((struct shelf *)client->transport)->outlet;
     stream_connect(s, x);
 }
 
-bool post_resume(struct http_exchange *x, struct mcp_session *session, const char *event_id)
+bool post_resume(struct http_exchange *x, struct mcp_client *client, const char *event_id)
 {
-    struct shelf *shelf = session->transport;
+    struct shelf *shelf = client->transport;
     uint32_t sequence;
     // SECURITY: looked for among the events of this session only.
     struct stream *s = shelf ? stream_find(&shelf->streams, event_id, &sequence) : NULL;
@@ -252,7 +252,7 @@ static bool begin_stream(struct post *p)
     if (!p->x)
         return false;
     struct stream *s =
-        p->modern ? stream_new(&server.streams, NULL, false) : new_stream(p->session, p->version);
+        p->modern ? stream_new(&server.streams, NULL, false) : new_stream(p->client, p->version);
     if (!s)
         return false;
     if (p->modern) {
@@ -301,7 +301,7 @@ static int status_of(const struct post *p, json_t *message)
 static void send_before(struct post *p, json_t *message)
 {
     bool is_question = json_object_get(message, "id") != NULL;
-    struct mcp_outlet *own = p->session ? p->session->outlet : NULL;
+    struct mcp_outlet *own = p->client ? p->client->outlet : NULL;
     if (!p->stream && is_question && own && !(p->x && p->takes_events)) {
         own->send(own, message, false); // the client takes no stream here, but has one elsewhere
         return;
@@ -317,7 +317,7 @@ static void send_one(struct post *p, json_t *message)
     if (p->is_initialize) {
         p->failed = !json_object_get(message, "result");
         if (!p->failed && p->x)
-            http_add_header(p->x, HEADER_SESSION, p->session->id);
+            http_add_header(p->x, HEADER_SESSION, p->client->id);
     }
     if (!p->takes_json && status == 200)
         (void)begin_stream(p);
@@ -400,7 +400,7 @@ void mcp_http_close_stream(struct mcp_call *c)
 
 // ---- requests -----------------------------------------------------------------------------------
 
-static struct post *post_new(struct http_exchange *x, struct mcp_session *s,
+static struct post *post_new(struct http_exchange *x, struct mcp_client *client,
                              enum mcp_version version, bool modern)
 {
     struct post *p = calloc(1, sizeof *p);
@@ -410,7 +410,7 @@ static struct post *post_new(struct http_exchange *x, struct mcp_session *s,
         (struct post){.outlet = {.send = post_send, .drop = post_drop, .send_text = post_send_text},
                       .next = server.posts,
                       .x = x,
-                      .session = s,
+                      .client = client,
                       .version = version,
                       .modern = modern,
                       .takes_json = http_accepts(x, JSON_TYPE),
@@ -445,15 +445,15 @@ static void received(struct post *p)
     release(p);
 }
 
-void post_request(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
+void post_request(struct http_exchange *x, struct mcp_client *client, enum mcp_version version,
                   struct rpc_message *m, check_params_fn *check_params)
 {
-    struct post *p = post_new(x, session, version, m->modern);
+    struct post *p = post_new(x, client, version, m->modern);
     bool is_initialize = !m->modern && strcmp(m->method, "initialize") == 0, failed = true;
     if (p) {
         char owner[sizeof x->owner]; // the exchange may go before the message is done with
         memcpy(owner, x->owner, sizeof owner);
-        struct mcp_from from = {.session = session,
+        struct mcp_from from = {.client = client,
                                 .outlet = &p->outlet,
                                 .owner = owner,
                                 .version = version,
@@ -472,7 +472,7 @@ void post_request(struct http_exchange *x, struct mcp_session *session, enum mcp
         rpc_message_clear(m);
     }
     if (is_initialize && failed)
-        mcp_session_end(session);
+        mcp_client_end(client);
 }
 
 // One element of a batch; whatever it is, the others are served.
@@ -481,7 +481,7 @@ static void receive_element(struct post *p, const char *owner, json_t *element, 
     struct rpc_message m;
     struct rpc_refusal no;
     struct mcp_from from = {
-        .session = p->session, .outlet = &p->outlet, .owner = owner, .version = p->version};
+        .client = p->client, .outlet = &p->outlet, .owner = owner, .version = p->version};
     int r = rpc_sort(json_incref(element), &m, &no);
     if (r == 0 && (m.kind == RPC_BATCH || m.modern ||
                    (m.kind == RPC_REQUEST && strcmp(m.method, "initialize") == 0))) {
@@ -508,13 +508,13 @@ static void receive_element(struct post *p, const char *owner, json_t *element, 
     rpc_refusal_clear(&no);
 }
 
-void post_batch(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
+void post_batch(struct http_exchange *x, struct mcp_client *client, enum mcp_version version,
                 struct rpc_message *m)
 {
     char owner[sizeof x->owner];
     memcpy(owner, x->owner, sizeof owner);
     json_t *answers = json_array();
-    struct post *p = answers ? post_new(x, session, version, false) : NULL;
+    struct post *p = answers ? post_new(x, client, version, false) : NULL;
     if (p) {
         p->answers = answers;
         for (size_t i = 0; i < json_array_size(m->message); i++)
@@ -539,8 +539,8 @@ int posts_open(struct mcp *m)
 void posts_stop(void)
 {
     mcp_listen_end_all(server.mcp);
-    for (struct mcp_session *session = server.mcp->oldest; session; session = session->newer) {
-        struct shelf *shelf = session->transport;
+    for (struct mcp_client *client = server.mcp->oldest; client; client = client->newer) {
+        struct shelf *shelf = client->transport;
         for (struct stream *s = shelf ? shelf->streams.first : NULL; s; s = s->next)
             if (s->own)
                 stream_finish(s);

@@ -26,16 +26,16 @@ typedef int check_params_fn(void *argument, json_t *schema, json_t *arguments,
 
 // Serves a request; takes the message.  `session` is NULL for a modern one.  An `initialize` that
 // fails ends its session.
-void post_request(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
+void post_request(struct http_exchange *x, struct mcp_client *client, enum mcp_version version,
                   struct rpc_message *m, check_params_fn *check_params);
 // Serves the elements of a batch; takes the message.
-void post_batch(struct http_exchange *x, struct mcp_session *session, enum mcp_version version,
+void post_batch(struct http_exchange *x, struct mcp_client *client, enum mcp_version version,
                 struct rpc_message *m);
 
 // A stream for what the server says by itself (GET).
-void post_listen(struct http_exchange *x, struct mcp_session *session, enum mcp_version version);
+void post_listen(struct http_exchange *x, struct mcp_client *client, enum mcp_version version);
 // Goes on behind an event of this session.  False: there is no such event, nothing was answered.
-bool post_resume(struct http_exchange *x, struct mcp_session *session, const char *event_id);
+bool post_resume(struct http_exchange *x, struct mcp_client *client, const char *event_id);
 
 // Answers with a refusal, and clears it.
 void post_refuse(struct http_exchange *x, struct rpc_refusal *no);

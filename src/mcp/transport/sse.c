@@ -21,7 +21,7 @@ enum { ID_BYTES = 16, ID_MAX = 2 * ID_BYTES + 1 };
 struct client {
     struct mcp_outlet outlet; // first: of all its calls, and of the session
     char id[ID_MAX];
-    struct mcp_session *session;
+    struct mcp_client *client;
     struct stream *stream;
 };
 
@@ -54,8 +54,8 @@ static void client_drop(struct mcp_outlet *o)
 static void client_free(struct client *c)
 {
     (void)tdelete(c, &server.clients, compare);
-    if (c->session)
-        mcp_session_end(c->session);
+    if (c->client)
+        mcp_client_end(c->client);
     stream_free(c->stream);
     free(c);
 }
@@ -81,13 +81,13 @@ static struct client *client_new(const char *owner)
     if (!c)
         return NULL;
     c->outlet = (struct mcp_outlet){.send = client_send, .drop = client_drop};
-    c->session = mcp_session_new_private(server.mcp, owner);
+    c->client = mcp_client_new_private(server.mcp, owner);
     c->stream = stream_new(posts_streams(), NULL, false);
-    if (!c->session || !c->stream || make_id(c->id) < 0 || !tsearch(c, &server.clients, compare)) {
+    if (!c->client || !c->stream || make_id(c->id) < 0 || !tsearch(c, &server.clients, compare)) {
         client_free(c);
         return NULL;
     }
-    c->session->outlet = &c->outlet;
+    c->client->outlet = &c->outlet;
     c->stream->owner = c;
     c->stream->on_gone = on_gone;
     return c;
@@ -120,7 +120,7 @@ static struct client *client_find(struct http_exchange *x)
         return NULL;
     }
     found = tfind(&key, &server.clients, compare);
-    if (found && strcmp((*found)->session->owner, x->owner) == 0)
+    if (found && strcmp((*found)->client->owner, x->owner) == 0)
         return *found;
     http_reply_error(x, 404, "unknown_session", "open GET /sse again",
                      "there is no such session, or its stream has ended");
@@ -136,10 +136,10 @@ static int refuse_modern(const struct rpc_message *m, struct rpc_refusal *no)
 
 static void receive(struct client *c, struct rpc_message *m)
 {
-    struct mcp_from from = {.session = c->session,
+    struct mcp_from from = {.client = c->client,
                             .outlet = &c->outlet,
-                            .owner = c->session->owner,
-                            .version = c->session->version};
+                            .owner = c->client->owner,
+                            .version = c->client->version};
     (void)mcp_receive(server.mcp, &from, m);
 }
 
@@ -176,8 +176,7 @@ static int read_message(struct http_exchange *x, const struct client *c, struct 
         return r;
     if (ret->modern)
         r = refuse_modern(ret, no);
-    else if (ret->kind == RPC_BATCH &&
-             !(c->session->agreed && c->session->version == MCP_2025_03_26))
+    else if (ret->kind == RPC_BATCH && !(c->client->agreed && c->client->version == MCP_2025_03_26))
         r = rpc_refuse(no, MCP_INVALID_REQUEST, 400, NULL, NULL,
                        "batches exist in protocol version %s only; send one message at a time",
                        mcp_version_name(MCP_2025_03_26));

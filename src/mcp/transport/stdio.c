@@ -48,7 +48,7 @@ enum stdio_state { STDIO_READING, STDIO_DRAINING, STDIO_FLUSHING, STDIO_ENDED };
 struct mcp_stdio {
     struct mcp_outlet outlet; // of every call and of the session
     struct mcp *mcp;
-    struct mcp_session *session;
+    struct mcp_client *client;
     int in, out;
     bool in_polls, out_is_socket; // a file cannot be waited for, and need not be
     bool skipping;                // a line that was too long, up to its end
@@ -177,9 +177,9 @@ static void go_on(struct mcp_stdio *io)
 
 static void cancel_all(struct mcp_stdio *io)
 {
-    struct mcp_session *s = TAKE_PTR(io->session);
-    if (s)
-        mcp_session_end(s);
+    struct mcp_client *client = TAKE_PTR(io->client);
+    if (client)
+        mcp_client_end(client);
 }
 
 static void stop(struct mcp_stdio *io)
@@ -445,7 +445,7 @@ static void batch_receive(struct mcp_stdio *io, struct rpc_message *m)
     struct rpc_refusal no;
     struct batch *b = calloc(1, sizeof *b);
     json_t *answers = json_array();
-    bool allowed = io->session->agreed && io->session->version == MCP_2025_03_26;
+    bool allowed = io->client->agreed && io->client->version == MCP_2025_03_26;
     if (!allowed || !b || !answers) {
         (void)rpc_refuse(&no, allowed ? MCP_INTERNAL_ERROR : MCP_INVALID_REQUEST, 400, NULL, NULL,
                          allowed
@@ -462,7 +462,7 @@ static void batch_receive(struct mcp_stdio *io, struct rpc_message *m)
                         .answers = answers,
                         .open = 1};
     size_t count = json_array_size(m->message);
-    for (size_t i = 0; i < count && io->session; i++)
+    for (size_t i = 0; i < count && io->client; i++)
         batch_element(b, json_array_get(m->message, i), m->length);
     batch_close_one(b);
 }
@@ -473,7 +473,7 @@ static void batch_receive(struct mcp_stdio *io, struct rpc_message *m)
 static void receive(struct mcp_stdio *io, struct mcp_outlet *outlet, struct rpc_message *m)
 {
     struct mcp_from from = {
-        .session = io->session, .outlet = outlet, .owner = "", .version = io->session->version};
+        .client = io->client, .outlet = outlet, .owner = "", .version = io->client->version};
     struct rpc_refusal no;
     if (m->modern && rpc_check_modern(m, &from.version, &no) < 0) {
         if (m->kind == RPC_REQUEST)
@@ -528,7 +528,7 @@ static void take_lines(struct mcp_stdio *io)
 {
     struct buffer *in = &io->input;
     size_t max = io->mcp->config->body_bytes;
-    while (io->session && in->end > in->start && backlog(io) <= OUT_PAUSE) {
+    while (io->client && in->end > in->start && backlog(io) <= OUT_PAUSE) {
         char *from = in->data + in->start + io->seen;
         size_t left = in->end - in->start - io->seen;
         char *feed = left ? memchr(from, '\n', left) : NULL;
@@ -560,7 +560,7 @@ static void take_last(struct mcp_stdio *io)
     size_t length = in->end - in->start;
     if (length && memchr(in->data + in->start, '\n', length))
         return; // the client does not read, so there are lines left
-    if (length && !io->skipping && io->session)
+    if (length && !io->skipping && io->client)
         take_line(io, in->data + in->start, length);
     buffer_take(in, length);
     if (io->state != STDIO_READING)
@@ -663,17 +663,17 @@ struct mcp_stdio *mcp_stdio_open(struct mcp *m, int in, int out, void (*on_end)(
         .out_is_socket = fstat(out, &st) == 0 && S_ISSOCK(st.st_mode),
         .on_end = on_end,
         .argument = argument};
-    io->session = mcp_session_new_private(m, "");
+    io->client = mcp_client_new_private(m, "");
     io->read_event = event_new(m->base, io->in_polls ? in : -1,
                                io->in_polls ? EV_READ | EV_PERSIST : 0, on_readable, io);
     io->write_event = event_new(m->base, out, EV_WRITE | EV_PERSIST, on_writable, io);
     io->timer = evtimer_new(m->base, on_timer, io);
-    if (!io->session || !io->read_event || !io->write_event || !io->timer) {
+    if (!io->client || !io->read_event || !io->write_event || !io->timer) {
         mcp_stdio_close(io);
         err_set(e, ERR_SYSTEM, ENOMEM, NULL, "serve stdin and stdout");
         return NULL;
     }
-    io->session->outlet = &io->outlet;
+    io->client->outlet = &io->outlet;
     m->on_idle = on_idle;
     m->idle_argument = io;
     want_read(io);
