@@ -47,7 +47,7 @@ static void finish(struct mcp_call *c)
     struct mcp *m = c->mcp;
     if (c->ended)
         *c->ended = true;
-    mcp_ask_free(c);
+    mcp_questions_free(c);
     if (c->client)
         mcp_client_remove_call(c->client, c);
     rpc_message_clear(&c->request);
@@ -196,7 +196,7 @@ struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet)
     copy->from = NULL;
     copy->work = NULL;
     copy->cancel = NULL;
-    copy->ask = NULL;
+    copy->questions = NULL;
     copy->ended = NULL;
     copy->key[0] = '\0';
     copy->progress_token = NULL;

@@ -24,8 +24,8 @@ struct mcp_client {
     int log_level;        // enum mcp_level
     void *calls;          // tsearch tree by key
     unsigned call_count;
-    void *asks; // tsearch tree: questions to the client by number
-    uint64_t next_ask;
+    void *questions; // tsearch tree: open questions to the client by number
+    uint64_t next_question;
     struct mcp_listener *listener; // what it wants to hear of (listen.c)
     struct mcp_outlet *outlet; // for what belongs to no call; NULL: nobody listens at the moment
     int64_t used_ms;

@@ -159,7 +159,7 @@ struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
     case RPC_NOTIFICATION: receive_notification(from, message); break;
     case RPC_RESPONSE:
         if (from->client)
-            mcp_ask_response(from->client, message);
+            mcp_client_answered(from->client, message);
         break;
     case RPC_BATCH: break; // the transports take them apart
     }

@@ -143,10 +143,10 @@ struct mcp_call {
     // For a handler that goes on after it returned.
     void *work;
     void (*cancel)(struct mcp_call *c);
-    // Bookkeeping of call.c, ask.c and session.c.
-    struct mcp_ask *ask;
-    struct mcp_task *task;    // it runs as this task
-    char key[RPC_ID_MAX + 8]; // id as text, for the session's table
+    // Bookkeeping of call.c, client_request.c and session.c.
+    struct mcp_questions *questions; // open ones of a legacy client
+    struct mcp_task *task;           // it runs as this task
+    char key[RPC_ID_MAX + 8];        // id as text, for the session's table
 };
 
 // The answer.  Takes `result`, an object (NULL: memory was out, an internal error is sent).  Adds
@@ -194,7 +194,7 @@ void mcp_cancel(struct mcp_call *c);
 // has been answered.  The handler is not called.
 struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet);
 
-// ---- questions to the client (ask.c) -----------------------------------------------------------
+// ---- questions to the client (client_request.c) ------------------------------------------------
 
 struct mcp_question {
     const char *key;    // names the answer
@@ -218,13 +218,13 @@ enum { MCP_QUESTIONS_MAX = 8 };
 // `state` (taken, may be NULL) comes back as c->state with the answers, unforgeable.
 void mcp_ask(struct mcp_call *c, const struct mcp_question *questions, size_t count, json_t *state,
              void (*then)(struct mcp_call *c, json_t *answers));
-// For a handler that wants a round without a question left open is an error of the handler.
 
 // A client's answer to a question of ours (legacy).  Called by dispatch.c.
-void mcp_ask_response(struct mcp_client *client, const struct rpc_message *m);
-void mcp_ask_free(struct mcp_call *c); // when the call ends
+void mcp_client_answered(struct mcp_client *client, const struct rpc_message *m);
+void mcp_questions_free(struct mcp_call *c); // when the call ends
 
-// Seals `state` for this call: method, arguments, owner and time are bound to it.  Caller frees.
+// (request_state.c) Seals `state` for this call: method, arguments, owner and time are bound to it.
+// Caller frees.
 char *mcp_state_seal(struct mcp_call *c, json_t *state);
 // Opens params.requestState into c->state.  0, or -1: forged, of another call, or too old.
 int mcp_state_open(struct mcp_call *c, const char *text);

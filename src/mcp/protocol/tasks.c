@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tasks: see tasks.h.  Called by tools.c (mcp_task_begin), ask.c (mcp_task_ask) and the dispatch.
+// tasks: see tasks.h.  Called by tools.c (mcp_task_begin), client_request.c (mcp_task_ask) and the
+// dispatch.
 //
 // A task is the outlet of a call: whatever the call sends ends up here instead of at a client.
 //

@@ -18,8 +18,8 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c);
 
 // Questions of a call that runs as a task: the task becomes input_required until tasks/update
 // brought
-// all the answers.  Called by ask.c, which has checked the capabilities.  The questions are
-// borrowed.
+// all the answers.  Called by client_request.c, which has checked the capabilities.  The questions
+// are borrowed.
 void mcp_task_ask(struct mcp_call *c, const struct mcp_question *questions, size_t count,
                   void (*then)(struct mcp_call *c, json_t *answers));
 

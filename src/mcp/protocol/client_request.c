@@ -1,36 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask: questions to the client: see mcp.h.  Three ways to one end: a request to a legacy client, a
-// second round of the same request for a modern one, a pause for a task.
+// client_request: questions to the client: see mcp_ask() in mcp.h.  A legacy client gets a request,
+// a modern one is asked to send its request again with the answers, and a task pauses.
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/mcp.h"
 #include "mcp/protocol/tasks.h"
-#include "json/encode.h"
 
-enum { ANSWER_S = 600, STATE_TTL_S = 900, STATE_MAX = 65536, SEAL_SIZE = 32 };
+enum { ANSWER_S = 600 };
 
 // One open question of a legacy call.
-struct ask_item {
+struct question {
     uint64_t number; // its id on the wire
     struct mcp_call *call;
     char key[64];
     bool open;
 };
 
-struct mcp_ask {
+struct mcp_questions {
     size_t count, open;
-    struct ask_item items[MCP_QUESTIONS_MAX];
+    struct question items[MCP_QUESTIONS_MAX];
     struct event *timer; // nobody waits for ever
     json_t *answers;
     void (*then)(struct mcp_call *c, json_t *answers);
@@ -58,77 +53,6 @@ static json_t *question_json(const struct mcp_question *q)
     if (q->params)
         (void)json_object_set(o, "params", q->params);
     return o;
-}
-
-// ---- requestState -------------------------------------------------------------------------------
-
-// The request without what changes from round to round.
-static int digest_of(const struct mcp_call *c, unsigned char ret[SEAL_SIZE])
-{
-    json_t *rest = json_copy(c->request.params);
-    (void)json_object_del(rest, "inputResponses");
-    (void)json_object_del(rest, "requestState");
-    (void)json_object_del(rest, "_meta");
-    _cleanup_free_ char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(rest);
-    EVP_MD_CTX *md = text ? EVP_MD_CTX_new() : NULL;
-    bool good = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(md, c->owner, sizeof c->owner) == 1 &&
-                EVP_DigestUpdate(md, c->method->name, strlen(c->method->name) + 1) == 1 &&
-                EVP_DigestUpdate(md, text, strlen(text)) == 1 &&
-                EVP_DigestFinal_ex(md, ret, NULL) == 1;
-    EVP_MD_CTX_free(md);
-    return good ? 0 : -1;
-}
-
-static int seal(const struct mcp_call *c, const char *body, size_t length,
-                unsigned char ret[SEAL_SIZE])
-{
-    unsigned char key[MCP_SECRET_SIZE + SEAL_SIZE];
-    memcpy(key, c->mcp->secret, MCP_SECRET_SIZE);
-    if (digest_of(c, key + MCP_SECRET_SIZE) < 0)
-        return -1;
-    return HMAC(EVP_sha256(), key, sizeof key, (const unsigned char *)body, length, ret, NULL) ? 0
-                                                                                               : -1;
-}
-
-// BODY.SEAL, both in base64url; the body is {"until": seconds, "state": ...}.
-char *mcp_state_seal(struct mcp_call *c, json_t *state)
-{
-    unsigned char mark[SEAL_SIZE];
-    json_t *body =
-        json_pack("{s:I, s:O}", "until", (json_int_t)time(NULL) + STATE_TTL_S, "state", state);
-    _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    json_decref(body);
-    _cleanup_free_ char *coded = text ? encode_base64url(text, strlen(text)) : NULL;
-    if (!coded || seal(c, coded, strlen(coded), mark) < 0)
-        return NULL;
-    _cleanup_free_ char *end = encode_base64url(mark, sizeof mark);
-    char *ret = NULL;
-    if (!end || asprintf(&ret, "%s.%s", coded, end) < 0)
-        return NULL;
-    return ret;
-}
-
-int mcp_state_open(struct mcp_call *c, const char *text)
-{
-    unsigned char mark[SEAL_SIZE];
-    const char *dot = strrchr(text, '.');
-    if (!dot || strlen(text) > STATE_MAX || seal(c, text, (size_t)(dot - text), mark) < 0)
-        return -1;
-    size_t length = 0;
-    _cleanup_free_ unsigned char *given = decode_base64url(dot + 1, strlen(dot + 1), &length);
-    if (!given || length != sizeof mark || CRYPTO_memcmp(given, mark, sizeof mark) != 0)
-        return -1;
-    _cleanup_free_ unsigned char *body = decode_base64url(text, (size_t)(dot - text), &length);
-    json_t *o = body ? json_loadb((char *)body, length, 0, NULL) : NULL;
-    bool fresh = json_integer_value(json_object_get(o, "until")) >= (json_int_t)time(NULL);
-    if (fresh) {
-        json_decref(c->state);
-        c->state = json_incref(json_object_get(o, "state"));
-    }
-    json_decref(o);
-    return fresh ? 0 : -1;
 }
 
 // ---- modern: another round ----------------------------------------------------------------------
@@ -168,23 +92,23 @@ static void ask_modern(struct mcp_call *c, const struct mcp_question *questions,
 
 static int compare(const void *a, const void *b)
 {
-    uint64_t x = ((const struct ask_item *)a)->number, y = ((const struct ask_item *)b)->number;
+    uint64_t x = ((const struct question *)a)->number, y = ((const struct question *)b)->number;
     return x < y ? -1 : x > y;
 }
 
-void mcp_ask_free(struct mcp_call *c)
+void mcp_questions_free(struct mcp_call *c)
 {
-    struct mcp_ask *ask = c->ask;
-    if (!ask)
+    struct mcp_questions *asked = c->questions;
+    if (!asked)
         return;
-    c->ask = NULL;
-    for (size_t i = 0; i < ask->count; i++)
-        if (ask->items[i].open && c->client)
-            (void)tdelete(&ask->items[i], &c->client->asks, compare);
-    if (ask->timer)
-        event_free(ask->timer);
-    json_decref(ask->answers);
-    free(ask);
+    c->questions = NULL;
+    for (size_t i = 0; i < asked->count; i++)
+        if (asked->items[i].open && c->client)
+            (void)tdelete(&asked->items[i], &c->client->questions, compare);
+    if (asked->timer)
+        event_free(asked->timer);
+    json_decref(asked->answers);
+    free(asked);
 }
 
 static void on_silence(evutil_socket_t fd, short what, void *argument)
@@ -202,58 +126,59 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
                        void (*then)(struct mcp_call *c, json_t *answers))
 {
     struct mcp_client *client = c->client;
-    mcp_ask_free(c);
-    struct mcp_ask *ask = calloc(1, sizeof *ask);
+    mcp_questions_free(c);
+    struct mcp_questions *asked = calloc(1, sizeof *asked);
     struct timeval wait = {.tv_sec = ANSWER_S};
-    if (ask)
-        ask->timer = evtimer_new(c->mcp->base, on_silence, c);
-    if (!ask || !(ask->answers = json_object()) || !ask->timer ||
-        event_add(ask->timer, &wait) < 0) {
-        if (ask && ask->timer)
-            event_free(ask->timer);
-        if (ask)
-            json_decref(ask->answers);
-        free(ask);
+    if (asked)
+        asked->timer = evtimer_new(c->mcp->base, on_silence, c);
+    if (!asked || !(asked->answers = json_object()) || !asked->timer ||
+        event_add(asked->timer, &wait) < 0) {
+        if (asked && asked->timer)
+            event_free(asked->timer);
+        if (asked)
+            json_decref(asked->answers);
+        free(asked);
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the server is out of memory");
         return;
     }
-    c->ask = ask;
-    ask->then = then;
+    c->questions = asked;
+    asked->then = then;
     for (size_t i = 0; i < count; i++) {
-        struct ask_item *item = &ask->items[ask->count];
-        *item = (struct ask_item){.number = ++client->next_ask, .call = c};
+        struct question *item = &asked->items[asked->count];
+        *item = (struct question){.number = ++client->next_question, .call = c};
         snprintf(item->key, sizeof item->key, "%s", questions[i].key);
-        if (!tsearch(item, &client->asks, compare)) {
+        if (!tsearch(item, &client->questions, compare)) {
             mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the server is out of memory");
             return;
         }
         item->open = true;
-        ask->count++;
-        ask->open++;
+        asked->count++;
+        asked->open++;
     }
     // When all are in the table: the answer to the first may come while the second is being sent.
     for (size_t i = 0; i < count; i++) {
         json_t *message = question_json(&questions[i]);
         (void)json_object_set_new(message, "jsonrpc", json_string("2.0"));
-        (void)json_object_set_new(message, "id", json_integer((json_int_t)ask->items[i].number));
+        (void)json_object_set_new(message, "id", json_integer((json_int_t)asked->items[i].number));
         if (message)
             c->outlet->send(c->outlet, message, false);
         json_decref(message);
     }
 }
 
-void mcp_ask_response(struct mcp_client *client, const struct rpc_message *m)
+void mcp_client_answered(struct mcp_client *client, const struct rpc_message *m)
 {
-    struct ask_item key = {.number = (uint64_t)json_integer_value(m->id)};
-    struct ask_item **found = json_is_integer(m->id) ? tfind(&key, &client->asks, compare) : NULL;
+    struct question key = {.number = (uint64_t)json_integer_value(m->id)};
+    struct question **found =
+        json_is_integer(m->id) ? tfind(&key, &client->questions, compare) : NULL;
     if (!found)
         return; // nobody asked, or nobody waits any more
-    struct ask_item *item = *found;
+    struct question *item = *found;
     struct mcp_call *c = item->call;
-    struct mcp_ask *ask = c->ask;
-    (void)tdelete(item, &client->asks, compare);
+    struct mcp_questions *asked = c->questions;
+    (void)tdelete(item, &client->questions, compare);
     item->open = false;
-    ask->open--;
+    asked->open--;
     json_t *result = json_object_get(m->message, "result");
     if (!json_is_object(result)) {
         const char *text =
@@ -262,10 +187,10 @@ void mcp_ask_response(struct mcp_client *client, const struct rpc_message *m)
                  text ? text : "no reason given");
         return;
     }
-    (void)json_object_set(ask->answers, item->key, result);
-    if (ask->open == 0) {
-        json_t *answers = json_incref(ask->answers);
-        ask->then(c, answers); // may end the call, or ask again
+    (void)json_object_set(asked->answers, item->key, result);
+    if (asked->open == 0) {
+        json_t *answers = json_incref(asked->answers);
+        asked->then(c, answers); // may end the call, or ask again
         json_decref(answers);
     }
 }
