@@ -18,7 +18,7 @@
 #include "config/code_policy.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/tool_check.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
 #include "run/source.h"
 

@@ -377,7 +377,7 @@ static void list_installed_packages(struct mcp_call *c, json_t *arguments)
 static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 {
     (void)arguments;
-    json_t *info = tool_run_info(c->mcp, c->owner), *python = json_object_get(info, "python");
+    json_t *info = tool_info_json(c->mcp, c->owner), *python = json_object_get(info, "python");
     const char *version = json_string_value(json_object_get(python, "version"));
     const char *path = json_string_value(json_object_get(python, "python"));
     const char *state = json_string_value(json_object_get(info, "state"));
@@ -419,7 +419,7 @@ static const struct mcp_tool tools[] = {
             "how it ended. Every call is a new process; packages that were installed are there, "
             "variables and files of earlier calls are not.",
         .input_schema = execute_input,
-        .output_schema = tool_run_output,
+        .output_schema = tool_run_schema,
         .hints = TOOL_NETWORK,
         .task = TOOL_TASK_LONG,
         .is_long = is_long,

@@ -16,7 +16,7 @@
 #include "exec/fetch.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/resources.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "run/display.h"
 #include "run/gate.h"
 #include "run/source.h"

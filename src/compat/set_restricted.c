@@ -22,7 +22,7 @@
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_check.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
 #include "run/network.h"
 #include "run/source.h"

@@ -18,7 +18,7 @@
 #include "mcp/tools/kept.h"
 #include "mcp/tools/sandbox.h"
 #include "mcp/tools/shape.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "net/policy.h"
 #include "run/result.h"
 #include "json/encode.h"
@@ -115,7 +115,7 @@ static json_t *read_guide(struct mcp *m, const char *owner)
 
 static json_t *read_info(struct mcp *m, const char *owner)
 {
-    json_t *info = tool_run_info(m, owner);
+    json_t *info = tool_info_json(m, owner);
     _cleanup_free_ char *text = info ? json_dumps(info, JSON_INDENT(2)) : NULL;
     json_decref(info);
     return text ? json_string(text) : NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape: see shape.h.  Called by tool_run.c in the gate.  Everything in the object that the code
-// said itself is hostile, and as long as the limits of a run allow.
+// shape: see shape.h.  Called by tool_execute.c in the gate.  Everything in the object that the
+// code said itself is hostile, and as long as the limits of a run allow.
 //
 //   head       an error: the line that failed, what it was, what to do
 //   sections   traceback, stdout, stderr, result, each under its label

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_check: validate_code: is code fine, before anybody runs it?  See tool_run.h and
+// tool_check: validate_code: is code fine, before anybody runs it?  See tool_shared.h and
 // check/check.h.  Called by tools.c in the gate.
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_check.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
 #include "run/network.h"
 #include "run/source.h"

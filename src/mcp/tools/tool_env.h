@@ -8,7 +8,7 @@
 #define CONSTRICTOR_MCP_TOOLS_TOOL_ENV_H
 
 #include "mcp/tools/schema_words.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 
 // Ends the call with an error that a model can act on.
 void tool_env_refuse(struct mcp_call *c, const struct err *e);

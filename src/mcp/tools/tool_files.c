@@ -2,8 +2,8 @@
 //
 // tool_files: tools for files of sessions and runs: list_files, read_file, write_file, delete_file.
 // See
-// tool_run.h.  Called by tools.c in the gate.  Names and contents of files are what the code made
-// them.
+// tool_shared.h.  Called by tools.c in the gate.  Names and contents of files are what the code
+// made them.
 //
 //   a text      its characters, cut where a character ends
 //   a picture   an image block, when it is asked for as a whole
@@ -22,7 +22,7 @@
 #include "mcp/tools/sandbox.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/shape.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
 #include "json/encode.h"
 

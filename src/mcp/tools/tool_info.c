@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_info: get_sandbox_info: what code can expect here.  See tool_run.h.  Called by tools.c in
+// tool_info: get_sandbox_info: what code can expect here.  See tool_shared.h.  Called by tools.c in
 // the gate.
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "net/policy.h"
 #include "run/gate.h"
 #include "run/network.h"
@@ -105,7 +105,7 @@ static json_t *sessions_info(const struct mcp *m)
                      (int)c->checkpoints);
 }
 
-json_t *tool_run_info(struct mcp *m, const char *owner)
+json_t *tool_info_json(struct mcp *m, const char *owner)
 {
     static const char *const states[] = {
         [KEEPER_WARMING] = "warming", [KEEPER_READY] = "ready", [KEEPER_FAILED] = "failed"};
@@ -247,7 +247,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
     char network[NETWORK_TEXT_MAX];
     (void)arguments;
     if (!answer->text || memcmp(&key, &last[c->version].key, sizeof key) != 0) {
-        json_t *info = tool_run_info(c->mcp, c->owner);
+        json_t *info = tool_info_json(c->mcp, c->owner);
         network_describe(c->mcp->gate, c->owner, NULL, network);
         _cleanup_free_ char *text = info ? info_text(info, network) : NULL;
         json_t *content = text ? json_pack("[o]", tool_text(text)) : NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_schemas: what the tools of tool_run.c take and give, as JSON schemas; but execute_python takes
+// tool_schemas: what the tools of tool_execute.c take and give, as JSON schemas; but execute_python takes
 // what exec/execute.h says.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_SCHEMAS_H
@@ -45,7 +45,7 @@ static const char check_input[] =
            FIELD("original", OBJECT("\"mime_type\", \"size\"", PICTURE_FIELDS)))
 
 // What result_json() makes, and `state`.  A run that goes on has what is required, and elapsed_ms.
-const char tool_run_output[] =
+const char tool_run_schema[] =
     OBJECT("\"execution_id\", \"state\", \"stdout\", \"stderr\", \"truncated\"",
         FIELD("execution_id", STRING) ", "
         FIELD("state", "{\"type\": \"string\", \"enum\": [\"running\", \"finished\"]}") ", "

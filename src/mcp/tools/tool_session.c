@@ -2,7 +2,7 @@
 //
 // tool_session: tools for sessions: open, list, interrupt, close, and back in time: checkpoint,
 // undo, fork.
-// See tool_run.h.  Called by tools.c in the gate.  Whoever names somebody else's session is told
+// See tool_shared.h.  Called by tools.c in the gate.  Whoever names somebody else's session is told
 // the same as who names one that never was: session_find() looks at the owner first.
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "exec/exec.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
 #include "session/session.h"
 
@@ -290,7 +290,7 @@ static void open_session(struct mcp_call *c, json_t *arguments)
     struct err e;
     const char *environment;
     json_t *name = json_object_get(arguments, "name"), *network, *packages;
-    if (!has_sessions(c) || tool_check_luggage(c, arguments) < 0)
+    if (!has_sessions(c) || tool_check_inputs(c, arguments) < 0)
         return;
     if (name && session_check_name(json_string_value(name), json_string_length(name), &e) < 0) {
         (void)err_wrap(&e, "argument 'name'");
@@ -605,7 +605,7 @@ const struct mcp_tool session_tools[] = {
             "undo_session can go back to them, by name if one is given. Says so and why when "
             "that is not possible, for instance while threads run.",
         .input_schema = checkpoint_input,
-        .output_schema = tool_run_output,
+        .output_schema = tool_run_schema,
         .handle = checkpoint_session,
     },
     {
@@ -616,7 +616,7 @@ const struct mcp_tool session_tools[] = {
             "before. Needs checkpoints: open_session with checkpoint=true makes one before "
             "every run, checkpoint_session makes one now.",
         .input_schema = undo_input,
-        .output_schema = tool_run_output,
+        .output_schema = tool_run_schema,
         .hints = TOOL_DESTRUCTIVE,
         .handle = undo_session,
     },
@@ -627,7 +627,7 @@ const struct mcp_tool session_tools[] = {
             "Makes an independent copy of a session, with the same variables and files, to "
             "try something without touching the original. Returns the handle of the copy.",
         .input_schema = fork_input,
-        .output_schema = tool_run_output,
+        .output_schema = tool_run_schema,
         .handle = fork_session,
     },
     {0},

@@ -18,7 +18,7 @@
 #include "mcp/protocol/identity.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/schema.h"
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 #include "mcp/tools/variants.h"
 #include "net/policy.h"
 #include "run/gate.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_run: see tool_run.h.  Turns arguments, which fit the schema, into the plan of a job; asks
-// for consent before when the configuration wants it.  Called by tools.c in the gate.
+// tool_execute: see tool_shared.h.  Turns arguments, which fit the schema, into the plan of a job;
+// asks for consent before when the configuration wants it.  Called by tools.c in the gate.
 
-#include "mcp/tools/tool_run.h"
+#include "mcp/tools/tool_shared.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_pl
     ret->checkpoint = json_is_true(json_object_get(arguments, "checkpoint"));
 }
 
-int tool_check_luggage(struct mcp_call *c, json_t *arguments)
+int tool_check_inputs(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
     json_t *files = json_object_get(arguments, "files"),
@@ -297,7 +297,7 @@ const struct mcp_tool run_tools[] = {
             "and "
             "preloaded modules.",
         .input = {execute_rows, EXECUTE_TOOL},
-        .output_schema = tool_run_output,
+        .output_schema = tool_run_schema,
         .hints = TOOL_NETWORK, // else it changes nothing outside its own box
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
@@ -312,7 +312,7 @@ const struct mcp_tool run_tools[] = {
             "printed so far while it runs, the whole result when it is finished. 'wait' makes the "
             "call wait for the end of the run. Results can be fetched again for one hour.",
         .input_schema = check_input,
-        .output_schema = tool_run_output,
+        .output_schema = tool_run_schema,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .handle = check_run,
     },

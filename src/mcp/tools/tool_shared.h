@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_run: the tools that run code: execute_python and check_run (tool_run.c), get_sandbox_info
-// (tool_info.c), validate_code (tool_check.c), those for sessions (tool_session.c), for files
-// (tool_files.c) and for environments (tool_env.c, tool_packages.c).
+// tool_shared: the tools that run code: execute_python and check_run (tool_execute.c),
+// get_sandbox_info (tool_info.c), validate_code (tool_check.c), those for sessions
+// (tool_session.c), for files (tool_files.c) and for environments (tool_env.c, tool_packages.c).
 
-#ifndef CONSTRICTOR_MCP_TOOLS_TOOL_RUN_H
-#define CONSTRICTOR_MCP_TOOLS_TOOL_RUN_H
+#ifndef CONSTRICTOR_MCP_TOOLS_TOOL_SHARED_H
+#define CONSTRICTOR_MCP_TOOLS_TOOL_SHARED_H
 
 #include "mcp/tools/job.h"
 #include "mcp/tools/tools.h"
@@ -15,7 +15,7 @@ extern const struct mcp_tool run_tools[], check_tools[], info_tools[], session_t
     file_tools[], env_tools[], package_tools[];
 
 // What a run gives: the output schema of execute_python and of all that goes through a job.
-extern const char tool_run_output[];
+extern const char tool_run_schema[];
 
 // Makes the plan of a session that MCP opens, from the arguments of a tool: timeout, cpu_seconds,
 // memory_mb, and name, idle_timeout, checkpoint where the tool has them.
@@ -33,7 +33,7 @@ void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
 bool tool_has_consent(struct mcp_call *c, json_t *answers);
 
 // What callers bring along, checked: 0, or -1 when the call was answered.
-int tool_check_luggage(struct mcp_call *c, json_t *arguments);
+int tool_check_inputs(struct mcp_call *c, json_t *arguments);
 
 // The layer (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the call
 // was answered.
@@ -46,6 +46,6 @@ int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_enviro
                   json_t **ret_packages);
 
 // What get_sandbox_info tells this caller: an object, new.  NULL: memory is out.
-json_t *tool_run_info(struct mcp *m, const char *owner);
+json_t *tool_info_json(struct mcp *m, const char *owner);
 
 #endif
