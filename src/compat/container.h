@@ -20,7 +20,7 @@
 #define CONSTRICTOR_COMPAT_CONTAINER_H
 
 #include "env/envs.h"
-#include "mcp/tools/job.h"
+#include "mcp/tools/tool_run.h"
 #include "mcp/tools/tools.h"
 
 #define CONTAINER_PREFIX "ctr-"

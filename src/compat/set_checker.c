@@ -207,7 +207,7 @@ static void execute(struct mcp_call *c)
     struct wire_limits limits = keeper_limits(c->mcp->config);
     limits.memory_bytes =
         (memory ? (uint64_t)json_number_value(memory) : (uint64_t)MEMORY_MIB) * TEXT_MIB;
-    struct job_plan plan = {
+    struct tool_run_plan plan = {
         .arguments = arguments,
         .present = answer_test,
         .request = {.code = json_string_value(code),
@@ -218,7 +218,7 @@ static void execute(struct mcp_call *c)
                     .wall_ms = bounds_milliseconds(arguments, "timeout", WALL_MS),
                     .cpu_ms = bounds_milliseconds(arguments, "cpu_limit_sec", CPU_MS),
                     .output_bytes = c->mcp->config->output_bytes}};
-    job_start(c, &plan);
+    tool_run_start(c, &plan);
 }
 
 static void consented(struct mcp_call *c, json_t *answers)

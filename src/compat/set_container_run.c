@@ -111,7 +111,7 @@ static json_t *arguments_for(json_t *arguments, const char *id)
 }
 
 static void start(struct mcp_call *c, json_t *arguments, struct exec_request *request,
-                  job_present present)
+                  tool_run_present present)
 {
     const char *id = json_string_value(json_object_get(arguments, "container_id"));
     struct session_plan session;
@@ -120,8 +120,8 @@ static void start(struct mcp_call *c, json_t *arguments, struct exec_request *re
     full.code_length = request->code_length;
     full.files = request->files;
     full.variables = request->variables;
-    struct job_plan plan = {.arguments = arguments, .present = present, .request = full};
-    job_start(c, &plan);
+    struct tool_run_plan plan = {.arguments = arguments, .present = present, .request = full};
+    tool_run_start(c, &plan);
 }
 
 // ---- execute_python_code ------------------------------------------------------------------------

@@ -87,8 +87,9 @@ static void create(struct mcp_call *c, const char *name, bool sandbox)
     request.code = "";
     request.session_must_exist = false; // it is opened now
     request.environment = packages ? held : NULL;
-    struct job_plan plan = {.arguments = arguments, .present = present_created, .request = request};
-    job_start(c, &plan);
+    struct tool_run_plan plan = {
+        .arguments = arguments, .present = present_created, .request = request};
+    tool_run_start(c, &plan);
     json_decref(arguments);
 }
 

@@ -153,19 +153,19 @@ static void execute(struct mcp_call *c, json_t *answers)
     uint64_t wall_ms = timeout_ms(config, arguments);
     struct session_plan fresh;
     session_plan_init(c->mcp->gate, &fresh);
-    struct job_plan plan = {.arguments = arguments,
-                            .present = present_run,
-                            .request = {
-                                .code = json_string_value(code),
-                                .code_length = json_string_length(code),
-                                .argv = json_pack("[s]", "<code>"),
-                                .limits = fresh.limits,
-                                .wall_ms = wall_ms,
-                                .cpu_ms = bounds_larger(config->cpu_ms, wall_ms),
-                                .output_bytes = config->output_bytes,
-                                .collect = true,
-                            }};
-    job_start(c, &plan);
+    struct tool_run_plan plan = {.arguments = arguments,
+                                 .present = present_run,
+                                 .request = {
+                                     .code = json_string_value(code),
+                                     .code_length = json_string_length(code),
+                                     .argv = json_pack("[s]", "<code>"),
+                                     .limits = fresh.limits,
+                                     .wall_ms = wall_ms,
+                                     .cpu_ms = bounds_larger(config->cpu_ms, wall_ms),
+                                     .output_bytes = config->output_bytes,
+                                     .collect = true,
+                                 }};
+    tool_run_start(c, &plan);
 }
 
 static void execute_python(struct mcp_call *c, json_t *arguments)

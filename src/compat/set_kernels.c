@@ -214,7 +214,7 @@ static void run_code(struct mcp_call *c, json_t *answers)
         return;
     session_plan_init(c->mcp->gate, &fresh);
     uint64_t wall_ms = timeout_ms(c, arguments);
-    struct job_plan plan = {
+    struct tool_run_plan plan = {
         .arguments = arguments,
         .present = present_run,
         .request = {.code = json_string_value(code),
@@ -227,7 +227,7 @@ static void run_code(struct mcp_call *c, json_t *answers)
                     .cpu_ms = bounds_larger(config->cpu_ms, wall_ms),
                     .output_bytes = config->output_bytes,
                     .collect = true}};
-    job_start(c, &plan);
+    tool_run_start(c, &plan);
 }
 
 static void execute_python_code(struct mcp_call *c, json_t *arguments)
@@ -366,8 +366,8 @@ static void create(struct mcp_call *c, json_t *arguments, const char *session, j
     // The name may be one of ours, so the job holds it with the arguments.
     json_t *held = json_pack("{s:s}", "session_id", session);
     request.session = json_string_value(json_object_get(held, "session_id"));
-    struct job_plan plan = {.arguments = held, .request = request, .present = present_created};
-    job_start(c, &plan);
+    struct tool_run_plan plan = {.arguments = held, .request = request, .present = present_created};
+    tool_run_start(c, &plan);
     json_decref(held);
 }
 

@@ -355,7 +355,7 @@ static void execute(struct mcp_call *c)
     struct wire_limits limits = keeper_limits(config);
     if (memory_of(c, arguments, &limits.memory_bytes) < 0)
         return;
-    struct job_plan plan = {
+    struct tool_run_plan plan = {
         .arguments = arguments,
         .present = answer_execute,
         .request = {.code = json_string_value(code),
@@ -369,7 +369,7 @@ static void execute(struct mcp_call *c)
                     .output_bytes = config->output_bytes,
                     .cut_output = true, // as that server does
                     .collect = true}};
-    job_start(c, &plan);
+    tool_run_start(c, &plan);
 }
 
 static void consented(struct mcp_call *c, json_t *answers)

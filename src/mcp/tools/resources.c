@@ -14,10 +14,10 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/protocol/identity.h"
-#include "mcp/tools/job.h"
 #include "mcp/tools/kept.h"
 #include "mcp/tools/sandbox.h"
 #include "mcp/tools/shape.h"
+#include "mcp/tools/tool_run.h"
 #include "mcp/tools/tool_shared.h"
 #include "net/policy.h"
 #include "run/result.h"
@@ -320,7 +320,7 @@ static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
     size_t length;
     if (mcp_kept_parse_uri(uri, id, &part) < 0)
         return NULL;
-    json_t *live = job_live(m, owner, id, part);
+    json_t *live = tool_run_live(m, owner, id, part);
     const char *text = live ? json_string_value(live) : NULL, *mime_type = "text/plain";
     if (live)
         length = json_string_length(live);
@@ -369,7 +369,7 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     const char *mime_type;
     size_t length;
     if (mcp_kept_parse_uri(uri, id, &part) == 0)
-        return job_is_running(m, owner, id) ||
+        return tool_run_is_going_on(m, owner, id) ||
                mcp_kept_find(m, owner, id, part, &mime_type, &length);
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(m, i)); i++)

@@ -132,7 +132,7 @@ static void execute(struct mcp_call *c)
     json_t *arguments = tool_arguments(c);
     const struct session *s = open_session_of(c, arguments);
     struct session_plan fresh;
-    struct job_plan plan = {.arguments = arguments,
+    struct tool_run_plan plan = {.arguments = arguments,
                             .background = json_is_true(json_object_get(arguments, "background"))};
     struct exec_request *q = &plan.request;
     if (read_request(c, arguments, q) < 0) {
@@ -145,7 +145,7 @@ static void execute(struct mcp_call *c)
     if (!q->cpu_ms)
         q->cpu_ms = bounds_larger(s ? s->plan.cpu_ms : config->cpu_ms, q->wall_ms);
     q->output_bytes = s ? s->plan.output_bytes : config->output_bytes;
-    job_start(c, &plan);
+    tool_run_start(c, &plan);
 }
 
 // The first lines of the code, for a person who is to decide.
@@ -270,8 +270,8 @@ static bool is_long(const struct mcp_call *c, json_t *arguments)
 
 static void check_run(struct mcp_call *c, json_t *arguments)
 {
-    job_check(c, json_string_value(json_object_get(arguments, "execution_id")),
-              bounds_milliseconds(arguments, "wait", 0));
+    tool_run_check(c, json_string_value(json_object_get(arguments, "execution_id")),
+                   bounds_milliseconds(arguments, "wait", 0));
 }
 
 // ---- the table ----------------------------------------------------------------------------------

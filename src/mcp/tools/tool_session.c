@@ -402,7 +402,7 @@ static void start(struct mcp_call *c, json_t *arguments, enum exec_action action
     struct session *s = find(c, arguments);
     if (!s)
         return;
-    struct job_plan plan = {
+    struct tool_run_plan plan = {
         .arguments = arguments,
         .request = {.action = action,
                     .code = "",
@@ -411,7 +411,7 @@ static void start(struct mcp_call *c, json_t *arguments, enum exec_action action
                     .checkpoint = name,
                     .steps = steps,
                     .collect = action == EXEC_UNDO}};
-    job_start(c, &plan);
+    tool_run_start(c, &plan);
 }
 
 // An argument that may be missing: 0 and NULL then; -1: the call was answered.

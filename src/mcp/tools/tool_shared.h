@@ -7,7 +7,7 @@
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_SHARED_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_SHARED_H
 
-#include "mcp/tools/job.h"
+#include "mcp/tools/tool_run.h"
 #include "mcp/tools/tools.h"
 
 // Each ends with a row without a name.

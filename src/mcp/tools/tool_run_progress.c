@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// progress: see job_kit.h.  What a run that goes on has printed, once a second for the call that
-// waits for it and for those who read its output.  Runs in the gate, on its event loop.
+// tool_run_progress: see tool_run_internal.h.  Once a second, sends what a run has printed to the
+// call that waits for it, and updates to subscribers of its output.  Runs in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/protocol/listen.h"
-#include "mcp/tools/job_internal.h"
+#include "mcp/tools/tool_run_internal.h"
 
 enum {
     LAST_LINE_BYTES = 512, // looked at for the last line
@@ -20,50 +20,50 @@ enum {
 };
 
 // NULL: the run has not begun.
-static struct evbuffer *output_of(const struct job *j, enum run_stream stream)
+static struct evbuffer *output_of(const struct tool_run *run, enum run_stream stream)
 {
-    const struct run *r = j->exec ? j->exec->run : NULL;
+    const struct run *r = run->exec ? run->exec->run : NULL;
     return r ? r->output[stream] : NULL;
 }
 
-json_t *progress_text(const struct job *j, enum run_stream stream)
+json_t *progress_text(const struct tool_run *run, enum run_stream stream)
 {
-    struct evbuffer *buffer = output_of(j, stream);
+    struct evbuffer *buffer = output_of(run, stream);
     size_t length = buffer ? evbuffer_get_length(buffer) : 0, clean = 0;
     const char *data = length ? (const char *)evbuffer_pullup(buffer, -1) : "";
     _cleanup_free_ char *copy = data ? utf8_clean(data, length, &clean) : NULL;
     return copy ? json_stringn_nocheck(copy, clean) : NULL;
 }
 
-// Counts the lines that came since the last time.  Returns true when something came.
-static bool count_lines(struct job *j, enum run_stream stream)
+// Counts the new lines.  Returns true when there is new output.
+static bool count_lines(struct tool_run *run, enum run_stream stream)
 {
-    struct evbuffer *buffer = output_of(j, stream);
+    struct evbuffer *buffer = output_of(run, stream);
     struct evbuffer_ptr at;
-    size_t length = buffer ? evbuffer_get_length(buffer) : 0, from = (size_t)j->seen[stream];
+    size_t length = buffer ? evbuffer_get_length(buffer) : 0, from = (size_t)run->seen[stream];
     char piece[4096];
     if (length <= from || evbuffer_ptr_set(buffer, &at, from, EVBUFFER_PTR_SET) < 0)
         return false;
-    j->latest = stream;
+    run->latest = stream;
     while (from < length) {
         ev_ssize_t n = evbuffer_copyout_from(buffer, &at, piece, sizeof piece);
         if (n <= 0)
             break;
         for (ev_ssize_t i = 0; i < n; i++)
-            j->lines += piece[i] == '\n';
+            run->lines += piece[i] == '\n';
         from += (size_t)n;
         if (evbuffer_ptr_set(buffer, &at, (size_t)n, EVBUFFER_PTR_ADD) < 0)
             break;
     }
-    j->seen[stream] = length;
+    run->seen[stream] = length;
     return true;
 }
 
-// The last line that is not empty, shortened, fit to be shown.
-static void last_line(const struct job *j, char *buf, size_t cap)
+// The last line that is not empty, shortened and sanitized.
+static void last_line(const struct tool_run *run, char *buf, size_t cap)
 {
     char tail[LAST_LINE_BYTES + 1];
-    struct evbuffer *buffer = output_of(j, j->latest);
+    struct evbuffer *buffer = output_of(run, run->latest);
     size_t length = buffer ? evbuffer_get_length(buffer) : 0,
            from = length > LAST_LINE_BYTES ? length - LAST_LINE_BYTES : 0;
     struct evbuffer_ptr at;
@@ -95,57 +95,57 @@ static void last_line(const struct job *j, char *buf, size_t cap)
 
 // ---- once a second ------------------------------------------------------------------------------
 
-static void tell_progress(struct job *j, double elapsed_s)
+static void tell_progress(struct tool_run *run, double elapsed_s)
 {
     char line[LAST_LINE_MAX * 4 + 8], text[sizeof line + 96];
-    const struct run *r = j->exec->run;
+    const struct run *r = run->exec->run;
     double waited_s = 0;
     if (!r || !r->t_box_us) {
         snprintf(text, sizeof text, "waiting for %s, %.0f s",
-                 j->exec->session_id[0] ? "its turn in the session" : "a box", elapsed_s);
+                 run->exec->session_id[0] ? "its turn in the session" : "a box", elapsed_s);
         waited_s = elapsed_s;
     } else {
-        last_line(j, line, sizeof line);
+        last_line(run, line, sizeof line);
         snprintf(text, sizeof text, "running %.0f s, %llu %s of output%s%s", elapsed_s,
-                 (unsigned long long)j->lines, j->lines == 1 ? "line" : "lines",
+                 (unsigned long long)run->lines, run->lines == 1 ? "line" : "lines",
                  line[0] ? ": " : "", line);
-        waited_s = (double)((int64_t)r->t_box_us - j->begin_us) / 1e6;
+        waited_s = (double)((int64_t)r->t_box_us - run->begin_us) / 1e6;
     }
-    uint64_t wall_ms = r ? r->request.wall_ms : j->exec->request.wall_ms;
+    uint64_t wall_ms = r ? r->request.wall_ms : run->exec->request.wall_ms;
     double total_s = (double)wall_ms / 1000 + (double)(int64_t)waited_s;
-    mcp_progress(j->call, elapsed_s < total_s ? elapsed_s : total_s, total_s, text);
+    mcp_progress(run->call, elapsed_s < total_s ? elapsed_s : total_s, total_s, text);
 }
 
-void progress_tell_updated(struct job *j, enum kept_part part)
+void progress_tell_updated(struct tool_run *run, enum kept_part part)
 {
     char uri[KEPT_URI_MAX];
-    mcp_kept_uri(j->id, part, uri);
-    mcp_resource_updated(j->runs->mcp, uri, j->owner);
+    mcp_kept_uri(run->id, part, uri);
+    mcp_resource_updated(run->runs->mcp, uri, run->owner);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *argument)
 {
-    struct job *j = argument;
+    struct tool_run *run = argument;
     (void)fd;
     (void)what;
-    if (!j->exec)
+    if (!run->exec)
         return;
-    bool out = count_lines(j, RUN_STDOUT), err = count_lines(j, RUN_STDERR);
-    if (j->background && out)
-        progress_tell_updated(j, KEPT_STDOUT);
-    if (j->background && err)
-        progress_tell_updated(j, KEPT_STDERR);
-    if (j->call)
-        tell_progress(j, (double)(clock_us() - j->begin_us) / 1e6);
+    bool out = count_lines(run, RUN_STDOUT), err = count_lines(run, RUN_STDERR);
+    if (run->background && out)
+        progress_tell_updated(run, KEPT_STDOUT);
+    if (run->background && err)
+        progress_tell_updated(run, KEPT_STDERR);
+    if (run->call)
+        tell_progress(run, (double)(clock_us() - run->begin_us) / 1e6);
 }
 
-// Without it nobody hears of progress, and nothing else is lost.
-void progress_start(struct job *j)
+// On failure there is no progress; nothing else is lost.
+void progress_start(struct tool_run *run)
 {
     struct timeval second = {.tv_sec = 1};
-    if (!j->background && !(j->call && j->call->progress_token))
+    if (!run->background && !(run->call && run->call->progress_token))
         return;
-    j->tick = event_new(j->runs->mcp->base, -1, EV_PERSIST, on_tick, j);
-    if (j->tick)
-        (void)event_add(j->tick, &second);
+    run->tick = event_new(run->runs->mcp->base, -1, EV_PERSIST, on_tick, run);
+    if (run->tick)
+        (void)event_add(run->tick, &second);
 }
