@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "mcp/tools/kept.h"
+#include "mcp/tools/outputs.h"
 #include "mcp/tools/shape.h"
 
 struct keeping {
@@ -15,12 +15,12 @@ struct keeping {
     const char *id; // of the run
 };
 
-static bool keep_part(void *argument, enum kept_part part, const char *mime_type, const char *text,
-                      size_t length, char ret_uri[KEPT_URI_MAX])
+static bool keep_part(void *argument, enum output_part part, const char *mime_type,
+                      const char *text, size_t length, char ret_uri[OUTPUT_URI_MAX])
 {
     const struct keeping *k = argument;
-    mcp_kept_uri(k->id, part, ret_uri);
-    return mcp_kept_add(k->call->mcp, k->call->owner, k->id, part, mime_type, text, length) == 0;
+    mcp_outputs_uri(k->id, part, ret_uri);
+    return mcp_outputs_add(k->call->mcp, k->call->owner, k->id, part, mime_type, text, length) == 0;
 }
 
 json_t *set_blocks(struct mcp_call *c, json_t *object)

@@ -12,7 +12,7 @@
 #include "mcp/protocol/identity.h"
 #include "mcp/protocol/listen.h"
 #include "mcp/protocol/tasks.h"
-#include "mcp/tools/kept.h"
+#include "mcp/tools/outputs.h"
 #include "mcp/tools/prompts.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/tools.h"
@@ -149,7 +149,7 @@ int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const st
         return err_set(e, ERR_SYSTEM, errno, NULL, "get random bytes");
     int r = mcp_tools_open(m, e);
     if (r == 0)
-        r = mcp_kept_open(m, e);
+        r = mcp_outputs_open(m, e);
     if (r == 0)
         r = mcp_listen_open(m, e);
     if (r == 0)
@@ -163,7 +163,7 @@ void mcp_close(struct mcp *m)
         mcp_client_end(m->oldest);
     mcp_tasks_close(m);
     mcp_listen_close(m);
-    mcp_kept_close(m);
+    mcp_outputs_close(m);
     mcp_tools_close(m);
     if (m->client_timer)
         event_free(m->client_timer);

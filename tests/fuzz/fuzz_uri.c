@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "exec/exec_input.h"
-#include "mcp/tools/kept.h"
+#include "mcp/tools/outputs.h"
 #include "mcp/tools/sandbox.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,14 +30,14 @@ static void check_sandbox(const char *uri)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *uri = malloc(size + 1), id[37], again[KEPT_URI_MAX];
-    enum kept_part part = KEPT_PART_MAX;
+    char *uri = malloc(size + 1), id[37], again[OUTPUT_URI_MAX];
+    enum output_part part = OUTPUT_PART_MAX;
     assert(uri);
     memcpy(uri, data, size);
     uri[size] = '\0';
-    if (mcp_kept_parse_uri(uri, id, &part) == 0) {
-        assert(part < KEPT_PART_MAX && strlen(id) == 36);
-        mcp_kept_uri(id, part, again);
+    if (mcp_outputs_parse_uri(uri, id, &part) == 0) {
+        assert(part < OUTPUT_PART_MAX && strlen(id) == 36);
+        mcp_outputs_uri(id, part, again);
         assert(strcmp(uri, again) == 0);
     }
     check_sandbox(uri);

@@ -17,18 +17,18 @@
 static struct {
     int calls;
     bool refuse;
-    size_t length[KEPT_PART_MAX];
+    size_t length[OUTPUT_PART_MAX];
 } kept;
 
-static bool keep(void *argument, enum kept_part part, const char *mime_type, const char *text,
-                 size_t length, char ret_uri[KEPT_URI_MAX])
+static bool keep(void *argument, enum output_part part, const char *mime_type, const char *text,
+                 size_t length, char ret_uri[OUTPUT_URI_MAX])
 {
     (void)argument;
     (void)mime_type;
     (void)text;
     kept.calls++;
     kept.length[part] = length;
-    mcp_kept_uri(ID, part, ret_uri);
+    mcp_outputs_uri(ID, part, ret_uri);
     return !kept.refuse;
 }
 
@@ -211,7 +211,7 @@ static void test_a_long_text_keeps_head_and_tail(void **state)
     size_t left = strtoul(note + 5, NULL, 10);
     assert_int_equal(json_integer_value(json_object_get(cut, "kept")), total - left);
     assert_true(json_string_length(json_object_get(o, "stdout")) < 2000);
-    assert_int_equal(kept.length[KEPT_STDOUT], total);
+    assert_int_equal(kept.length[OUTPUT_STDOUT], total);
     // and a link
     assert_int_equal(json_array_size(content), 2);
     json_t *link = json_array_get(content, 1);
@@ -433,7 +433,7 @@ static void test_a_picture_is_a_block_and_a_line(void **state)
     assert_int_equal(json_integer_value(json_object_get(item, "width")), 4);
     assert_string_equal(json_string_value(json_object_get(item, "uri")), "run://" ID "/display-1");
     assert_null(json_object_get(item, "image/png"));
-    assert_int_equal(kept.length[KEPT_DISPLAY], strlen(PNG_4X3));
+    assert_int_equal(kept.length[OUTPUT_DISPLAY], strlen(PNG_4X3));
     json_decref(content);
     json_decref(o);
 }

@@ -30,7 +30,7 @@ struct mcp_call;
 struct mcp_client;
 struct mcp_tasks;     // tasks.c
 struct mcp_listeners; // listen.c
-struct mcp_kept;      // kept.c: outputs of runs, for resources
+struct mcp_outputs;   // outputs.c
 struct mcp_tools;     // tools.c
 
 enum { MCP_OWNER_MAX = 64, MCP_SECRET_SIZE = 32, MCP_CALLS_MAX = 1024, MCP_CLIENT_CALLS_MAX = 256 };
@@ -47,7 +47,7 @@ struct mcp {
     struct mcp_tools *tools;
     struct mcp_tasks *tasks;
     struct mcp_listeners *listeners;
-    struct mcp_kept *kept;
+    struct mcp_outputs *outputs;
     void *clients; // tsearch tree by id: session.c
     struct mcp_client *oldest, *newest;
     unsigned client_count;

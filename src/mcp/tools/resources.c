@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/protocol/identity.h"
-#include "mcp/tools/kept.h"
+#include "mcp/tools/outputs.h"
 #include "mcp/tools/sandbox.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_run.h"
@@ -300,7 +300,7 @@ bool mcp_is_text(const char *data, size_t length)
 static json_t *run_contents(const char *uri, const char *mime_type, const char *text, size_t length)
 {
     size_t clean = 0;
-    if (mcp_kept_is_blob(mime_type)) // base64 already
+    if (mcp_outputs_is_blob(mime_type)) // base64 already
         return contents_json(uri, mime_type, "blob", json_stringn(text, length));
     if (is_mostly_control(text, length)) {
         _cleanup_free_ char *coded = encode_base64(text, length);
@@ -316,15 +316,15 @@ static json_t *run_contents(const char *uri, const char *mime_type, const char *
 static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
 {
     char id[ID_SIZE];
-    enum kept_part part;
+    enum output_part part;
     size_t length;
-    if (mcp_kept_parse_uri(uri, id, &part) < 0)
+    if (mcp_outputs_parse_uri(uri, id, &part) < 0)
         return NULL;
     json_t *live = tool_run_live(m, owner, id, part);
     const char *text = live ? json_string_value(live) : NULL, *mime_type = "text/plain";
     if (live)
         length = json_string_length(live);
-    else if (!(text = mcp_kept_find(m, owner, id, part, &mime_type, &length)))
+    else if (!(text = mcp_outputs_find(m, owner, id, part, &mime_type, &length)))
         return NULL;
     json_t *contents = run_contents(uri, mime_type, text, length);
     json_decref(live);
@@ -365,12 +365,12 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
         if (strcmp(uri, resources[i].uri) == 0)
             return true;
     char id[ID_SIZE];
-    enum kept_part part;
+    enum output_part part;
     const char *mime_type;
     size_t length;
-    if (mcp_kept_parse_uri(uri, id, &part) == 0)
+    if (mcp_outputs_parse_uri(uri, id, &part) == 0)
         return tool_run_is_going_on(m, owner, id) ||
-               mcp_kept_find(m, owner, id, part, &mime_type, &length);
+               mcp_outputs_find(m, owner, id, part, &mime_type, &length);
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(m, i)); i++)
         if (set->resource_exists && set->resource_exists(m, uri, owner))
@@ -397,12 +397,12 @@ json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_
     if (strcmp(uri_template, RUN_TEMPLATE) != 0)
         return NULL;
     if (strcmp(variable, "execution_id") == 0)
-        return mcp_kept_ids(m, owner, prefix, COMPLETIONS_MAX);
+        return mcp_outputs_ids(m, owner, prefix, COMPLETIONS_MAX);
     if (strcmp(variable, "part") != 0)
         return NULL;
     json_t *names = json_array();
-    for (int i = 0; i < KEPT_PART_MAX; i++)
-        if (strncmp(kept_part_names[i], prefix, strlen(prefix)) == 0)
-            (void)json_array_append_new(names, json_string(kept_part_names[i]));
+    for (int i = 0; i < OUTPUT_PART_MAX; i++)
+        if (strncmp(output_part_names[i], prefix, strlen(prefix)) == 0)
+            (void)json_array_append_new(names, json_string(output_part_names[i]));
     return names;
 }

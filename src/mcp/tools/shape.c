@@ -141,7 +141,7 @@ json_t *shape_clip(const char *text, size_t length, size_t max)
 
 struct section {
     const char *label;
-    enum kept_part part;
+    enum output_part part;
     json_t *holder; // the object that has the text, and under which key
     const char *key;
     const char *text; // of json_t *value, which is ours as long as the section lives
@@ -152,10 +152,10 @@ struct section {
     size_t head, tail;    // offsets: the end of the first piece, the begin of the last
     size_t left_out;      // characters
     bool kept;
-    char uri[KEPT_URI_MAX];
+    char uri[OUTPUT_URI_MAX];
 };
 
-static void add_section(struct section *list, size_t *n, const char *label, enum kept_part part,
+static void add_section(struct section *list, size_t *n, const char *label, enum output_part part,
                         json_t *holder, const char *key)
 {
     json_t *value = json_object_get(holder, key);
@@ -259,7 +259,7 @@ static int write_pieces(FILE *f, const struct section *s, bool all, bool brief)
 
 static int write_section(FILE *f, const struct section *s, bool brief)
 {
-    bool beside = s->part == KEPT_RESULT && s->count <= RESULT_LINE_MAX && !s->cut &&
+    bool beside = s->part == OUTPUT_RESULT && s->count <= RESULT_LINE_MAX && !s->cut &&
                   !memchr(s->text, '\n', s->length);
     fprintf(f, "%s:%c", s->label, beside ? ' ' : '\n');
     if (write_pieces(f, s, true, brief) < 0)
@@ -304,7 +304,7 @@ static int replace_text(json_t *object, const struct section *s, bool brief)
         failed = json_object_set_new(s->holder, s->key, json_stringn_nocheck(text, length));
     free(text);
     if (!failed && s->cut)
-        failed = note_truncated(object, kept_part_names[s->part], s->head + s->length - s->tail,
+        failed = note_truncated(object, output_part_names[s->part], s->head + s->length - s->tail,
                                 s->length, s->kept ? s->uri : NULL);
     return failed;
 }
@@ -515,7 +515,7 @@ static json_t *make_content(const struct shape *s, const struct section *list, s
     for (size_t i = 0; i < n; i++)
         if (s->links && list[i].kept) {
             char name[32];
-            snprintf(name, sizeof name, "full %s", kept_part_names[list[i].part]);
+            snprintf(name, sizeof name, "full %s", output_part_names[list[i].part]);
             failed |= json_array_append_new(
                 content, tool_link(list[i].uri, name, "text/plain", (json_int_t)list[i].length));
         }
@@ -567,12 +567,12 @@ static json_t *shape_sections(const struct shape *s, json_t *object, struct sect
 static int say_table(const struct shape *s, json_t *object, struct section *result)
 {
     json_t *table = shape_display_value(object);
-    if (!table || result->part != KEPT_RESULT)
+    if (!table || result->part != OUTPUT_RESULT)
         return 0;
     int failed = 0;
-    char uri[KEPT_URI_MAX];
+    char uri[OUTPUT_URI_MAX];
     if (result->count > s->budget / 2) {
-        bool kept = s->keep && s->keep(s->argument, KEPT_RESULT, "text/plain", result->text,
+        bool kept = s->keep && s->keep(s->argument, OUTPUT_RESULT, "text/plain", result->text,
                                        result->length, uri);
         failed |=
             note_truncated(object, "result", s->budget / 2, result->length, kept ? uri : NULL);
@@ -596,10 +596,10 @@ json_t *shape_result(const struct shape *s, json_t *object)
     struct section list[SECTIONS];
     size_t n = 0;
     if (s->budget >= SHORT_BUDGET)
-        add_section(list, &n, "traceback", KEPT_ERROR, json_object_get(object, "error"), "text");
-    add_section(list, &n, "stdout", KEPT_STDOUT, object, "stdout");
-    add_section(list, &n, "stderr", KEPT_STDERR, object, "stderr");
-    add_section(list, &n, "result", KEPT_RESULT, object, "result");
+        add_section(list, &n, "traceback", OUTPUT_ERROR, json_object_get(object, "error"), "text");
+    add_section(list, &n, "stdout", OUTPUT_STDOUT, object, "stdout");
+    add_section(list, &n, "stderr", OUTPUT_STDERR, object, "stderr");
+    add_section(list, &n, "result", OUTPUT_RESULT, object, "result");
     struct shape_display shown;
     json_t *content = NULL;
     int failed = n ? say_table(s, object, &list[n - 1]) : 0;

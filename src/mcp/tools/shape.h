@@ -11,14 +11,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "mcp/tools/kept.h"
+#include "mcp/tools/outputs.h"
 
 struct shape {
     size_t budget; // characters of the text
     bool links;    // resource_link blocks may be given
     // Keeps the full text of a part, or a picture as base64.  True: it can be read at `ret_uri`.
-    bool (*keep)(void *argument, enum kept_part part, const char *mime_type, const char *text,
-                 size_t length, char ret_uri[KEPT_URI_MAX]);
+    bool (*keep)(void *argument, enum output_part part, const char *mime_type, const char *text,
+                 size_t length, char ret_uri[OUTPUT_URI_MAX]);
     void *argument;
 };
 

@@ -51,10 +51,10 @@ static int add_link(struct work *w, const char *word, size_t number, const char 
 
 // What is kept of a picture is the best there is of it.
 static bool keep_picture(const struct work *w, size_t index, const struct picture *p,
-                         char uri[KEPT_URI_MAX])
+                         char uri[OUTPUT_URI_MAX])
 {
     const struct shape *s = w->shape;
-    return s->keep && s->keep(s->argument, (enum kept_part)(KEPT_DISPLAY + index), p->mime_type,
+    return s->keep && s->keep(s->argument, (enum output_part)(OUTPUT_DISPLAY + index), p->mime_type,
                               p->base64, strlen(p->base64), uri);
 }
 
@@ -111,7 +111,7 @@ static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool
     const struct shape *s = w->shape;
     json_t *text = json_object_get(item, DISPLAY_CHART), *chart = display_chart(item);
     size_t size = json_string_length(text);
-    char uri[KEPT_URI_MAX];
+    char uri[OUTPUT_URI_MAX];
     if (!chart)
         return 0;
     int failed = spoken ? 0 : write_summary(w, chart);
@@ -125,8 +125,8 @@ static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool
             o, "chart_summary",
             shape_clip(json_string_value(summary), json_string_length(summary), SUMMARY_MAX));
     json_decref(chart);
-    if (s->keep && s->keep(s->argument, (enum kept_part)(KEPT_CHART + index), "application/json",
-                           json_string_value(text), size, uri)) {
+    if (s->keep && s->keep(s->argument, (enum output_part)(OUTPUT_CHART + index),
+                           "application/json", json_string_value(text), size, uri)) {
         char line[LINE_SIZE];
         snprintf(line, sizeof line, "[data of figure %zu: %s]", index + 1, uri);
         (void)write_line(w, line);
@@ -140,7 +140,7 @@ static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool
 static json_t *add_picture(struct work *w, size_t index, json_t *item, const struct picture *p,
                            bool said)
 {
-    char uri[KEPT_URI_MAX], line[LINE_SIZE], what[128], full[64] = "";
+    char uri[OUTPUT_URI_MAX], line[LINE_SIZE], what[128], full[64] = "";
     struct picture original = {0};
     bool larger = display_picture(display_original(w->object, index), &original);
     bool kept = keep_picture(w, index, larger ? &original : p, uri);
@@ -230,12 +230,12 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
     const char *type = richest(item, &rich), *text_type = best_text(item, &text);
     size_t size = json_string_length(rich),
            room = w->room < ITEM_TEXT_MAX ? w->room : ITEM_TEXT_MAX;
-    char uri[KEPT_URI_MAX], line[LINE_SIZE], what[128];
+    char uri[OUTPUT_URI_MAX], line[LINE_SIZE], what[128];
     if (text_type && !(shown = shape_clip(json_string_value(text), json_string_length(text), room)))
         return NULL;
     bool whole = shown && text == rich && json_string_length(shown) == size;
     bool kept = !whole && s->keep &&
-                s->keep(s->argument, (enum kept_part)(KEPT_DISPLAY + index), type,
+                s->keep(s->argument, (enum output_part)(OUTPUT_DISPLAY + index), type,
                         json_string_value(rich), size, uri);
     display_describe_size(type, size, what, sizeof what);
     snprintf(line, sizeof line, "[display %zu: %s%s%s]", index + 1, what, kept ? ": " : "",

@@ -77,23 +77,23 @@ void tool_runs_free(struct tool_runs *t)
 
 // ---- the answer ---------------------------------------------------------------------------------
 
-static bool keep_part(void *argument, enum kept_part part, const char *mime_type, const char *text,
-                      size_t length, char ret_uri[KEPT_URI_MAX])
+static bool keep_part(void *argument, enum output_part part, const char *mime_type,
+                      const char *text, size_t length, char ret_uri[OUTPUT_URI_MAX])
 {
     struct tool_run *run = argument;
-    mcp_kept_uri(run->id, part, ret_uri);
-    return mcp_kept_add(run->runs->mcp, run->owner, run->id, part, mime_type, text, length) == 0;
+    mcp_outputs_uri(run->id, part, ret_uri);
+    return mcp_outputs_add(run->runs->mcp, run->owner, run->id, part, mime_type, text, length) == 0;
 }
 
 // The output of a run that goes on is read from its buffers.
-static bool keep_live(void *argument, enum kept_part part, const char *mime_type, const char *text,
-                      size_t length, char ret_uri[KEPT_URI_MAX])
+static bool keep_live(void *argument, enum output_part part, const char *mime_type,
+                      const char *text, size_t length, char ret_uri[OUTPUT_URI_MAX])
 {
     struct tool_run *run = argument;
     (void)mime_type;
     (void)text;
     (void)length;
-    mcp_kept_uri(run->id, part, ret_uri);
+    mcp_outputs_uri(run->id, part, ret_uri);
     return true;
 }
 

@@ -9,7 +9,7 @@
 
 #include "exec/exec.h"
 #include "mcp/protocol/mcp.h"
-#include "mcp/tools/kept.h"
+#include "mcp/tools/outputs.h"
 
 struct tool_runs; // of a server
 
@@ -44,7 +44,7 @@ void tool_run_start(struct mcp_call *c, const struct tool_run_plan *plan);
 void tool_run_check(struct mcp_call *c, const char *id, uint64_t wait_ms);
 
 // What a background run has printed so far: a text, new.  NULL: no such run of this owner goes on.
-json_t *tool_run_live(struct mcp *m, const char *owner, const char *id, enum kept_part part);
+json_t *tool_run_live(struct mcp *m, const char *owner, const char *id, enum output_part part);
 bool tool_run_is_going_on(struct mcp *m, const char *owner, const char *id); // in the background
 
 #endif

@@ -157,19 +157,19 @@ void background_begin(struct tool_run *run, struct mcp_call *c)
 void background_keep(struct tool_run *run)
 {
     static const struct {
-        enum kept_part part;
+        enum output_part part;
         const char *key;
-    } parts[] = {{KEPT_STDOUT, "stdout"}, {KEPT_STDERR, "stderr"}, {KEPT_RESULT, "result"}};
+    } parts[] = {{OUTPUT_STDOUT, "stdout"}, {OUTPUT_STDERR, "stderr"}, {OUTPUT_RESULT, "result"}};
     json_t *error = json_object_get(json_object_get(run->object, "error"), "text");
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         json_t *text = json_object_get(run->object, parts[i].key);
         if (json_is_string(text))
-            (void)mcp_kept_add(run->runs->mcp, run->owner, run->id, parts[i].part, "text/plain",
-                               json_string_value(text), json_string_length(text));
+            (void)mcp_outputs_add(run->runs->mcp, run->owner, run->id, parts[i].part, "text/plain",
+                                  json_string_value(text), json_string_length(text));
     }
     if (json_is_string(error))
-        (void)mcp_kept_add(run->runs->mcp, run->owner, run->id, KEPT_ERROR, "text/plain",
-                           json_string_value(error), json_string_length(error));
+        (void)mcp_outputs_add(run->runs->mcp, run->owner, run->id, OUTPUT_ERROR, "text/plain",
+                              json_string_value(error), json_string_length(error));
 }
 
 void background_finish(struct tool_run *run)
@@ -177,8 +177,8 @@ void background_finish(struct tool_run *run)
     struct waiter *w;
     run->done = true;
     run->end_ms = clock_ms() + TTL_MS;
-    for (int part = 0; part < KEPT_PART_MAX; part++)
-        progress_tell_updated(run, (enum kept_part)part);
+    for (int part = 0; part < OUTPUT_PART_MAX; part++)
+        progress_tell_updated(run, (enum output_part)part);
     while ((w = TAILQ_FIRST(&run->waiters))) {
         struct mcp_call *c = w->call;
         waiter_free(w);
@@ -198,13 +198,13 @@ static struct tool_run *find(struct tool_runs *t, const char *owner, const char 
     return NULL;
 }
 
-json_t *tool_run_live(struct mcp *m, const char *owner, const char *id, enum kept_part part)
+json_t *tool_run_live(struct mcp *m, const char *owner, const char *id, enum output_part part)
 {
     struct tool_runs *t = mcp_tool_runs(m);
     struct tool_run *run = t ? find(t, owner, id) : NULL;
-    if (!run || !run->exec || (part != KEPT_STDOUT && part != KEPT_STDERR))
+    if (!run || !run->exec || (part != OUTPUT_STDOUT && part != OUTPUT_STDERR))
         return NULL;
-    return progress_text(run, part == KEPT_STDOUT ? RUN_STDOUT : RUN_STDERR);
+    return progress_text(run, part == OUTPUT_STDOUT ? RUN_STDOUT : RUN_STDERR);
 }
 
 bool tool_run_is_going_on(struct mcp *m, const char *owner, const char *id)

@@ -82,6 +82,6 @@ void background_leave(struct tool_run *run);  // for tool_run_free()
 json_t *progress_text(const struct tool_run *run, enum run_stream stream);
 void progress_start(
     struct tool_run *run); // once a second: progress for the call, updates for subscribers
-void progress_tell_updated(struct tool_run *run, enum kept_part part);
+void progress_tell_updated(struct tool_run *run, enum output_part part);
 
 #endif

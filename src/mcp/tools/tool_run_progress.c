@@ -116,10 +116,10 @@ static void tell_progress(struct tool_run *run, double elapsed_s)
     mcp_progress(run->call, elapsed_s < total_s ? elapsed_s : total_s, total_s, text);
 }
 
-void progress_tell_updated(struct tool_run *run, enum kept_part part)
+void progress_tell_updated(struct tool_run *run, enum output_part part)
 {
-    char uri[KEPT_URI_MAX];
-    mcp_kept_uri(run->id, part, uri);
+    char uri[OUTPUT_URI_MAX];
+    mcp_outputs_uri(run->id, part, uri);
     mcp_resource_updated(run->runs->mcp, uri, run->owner);
 }
 
@@ -132,9 +132,9 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
         return;
     bool out = count_lines(run, RUN_STDOUT), err = count_lines(run, RUN_STDERR);
     if (run->background && out)
-        progress_tell_updated(run, KEPT_STDOUT);
+        progress_tell_updated(run, OUTPUT_STDOUT);
     if (run->background && err)
-        progress_tell_updated(run, KEPT_STDERR);
+        progress_tell_updated(run, OUTPUT_STDERR);
     if (run->call)
         tell_progress(run, (double)(clock_us() - run->begin_us) / 1e6);
 }
