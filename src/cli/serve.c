@@ -30,7 +30,7 @@
 #include "http/peer.h"
 #include "keeper/keeper.h"
 #include "mcp/protocol/client.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "mcp/server.h"
 #include "mcp/transport/http.h"
 #include "mcp/transport/sse.h"

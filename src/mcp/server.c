@@ -10,7 +10,7 @@
 
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/identity.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/outputs.h"
 #include "mcp/tools/prompts.h"
@@ -75,7 +75,7 @@ static void handle_initialize(struct mcp_call *c)
     }
     client->capabilities = json_incref(can);
     client->agreed = true;
-    mcp_listen_join(client);
+    mcp_subscriptions_join(client);
     c->version = client->version;
     mcp_answer(c, json_pack("{s:s, s:o, s:O, s:s}", "protocolVersion",
                             mcp_version_name(client->version), "capabilities", capabilities(c),
@@ -151,7 +151,7 @@ int mcp_open(struct mcp *m, struct event_base *base, struct gate *gate, const st
     if (r == 0)
         r = mcp_outputs_open(m, e);
     if (r == 0)
-        r = mcp_listen_open(m, e);
+        r = mcp_subscriptions_open(m, e);
     if (r == 0)
         r = mcp_tasks_open(m, e);
     return r;
@@ -162,7 +162,7 @@ void mcp_close(struct mcp *m)
     while (m->oldest)
         mcp_client_end(m->oldest);
     mcp_tasks_close(m);
-    mcp_listen_close(m);
+    mcp_subscriptions_close(m);
     mcp_outputs_close(m);
     mcp_tools_close(m);
     if (m->client_timer)

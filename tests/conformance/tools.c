@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "mcp/protocol/tasks.h"
 #include "mcp/transport/http.h"
 

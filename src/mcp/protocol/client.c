@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session: see session.h.
+// client: see client.h.
 //
 // Invariants:
-//   1. A session of the table stands in the tree and in the list; the list is ordered by last use.
-//   2. The timer runs for the oldest session only, so idle sessions cost nothing.
-//   3. A session with calls in flight is moved to the young end instead of being ended.
+//   1. A client of the table is in the tree and in the list; the list is ordered by last use.
+//   2. The timer runs for the oldest client only, so idle clients cost nothing.
+//   3. A client with calls in flight is moved to the young end instead of being ended.
 
 #include "mcp/protocol/client.h"
 
@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "json/encode.h"
 
-enum { LOOKS_MAX = 1024 }; // sessions that are looked at to make room for one
+enum { LOOKS_MAX = 1024 }; // clients that are looked at to make room for one
 
 static int64_t now_ms(void)
 {
@@ -84,7 +84,7 @@ void mcp_client_touch(struct mcp_client *client)
     list_append(client);
 }
 
-// ---- sessions -----------------------------------------------------------------------------------
+// ---- clients -----------------------------------------------------------------------------------
 
 struct mcp_client *mcp_client_new_private(struct mcp *m, const char *owner)
 {
@@ -97,8 +97,8 @@ struct mcp_client *mcp_client_new_private(struct mcp *m, const char *owner)
     return client;
 }
 
-// The longest idle one of the owner goes, else the longest idle of all.  Those with calls in flight
-// stay: they move to the young end, so that the next one who looks does not meet them again.
+// Ends the longest idle client of the owner, else the longest idle of all.  Clients with calls in
+// flight stay and move to the young end, so that the next look does not meet them again.
 static bool make_room(struct mcp *m, const char *owner)
 {
     struct mcp_client *client = m->oldest, *next, *found = NULL, *last = m->newest;
@@ -165,11 +165,11 @@ void mcp_client_end(struct mcp_client *client)
         (void)tdelete(client, &m->clients, compare_ids);
         list_remove(client);
         m->client_count--;
-        client->id[0] = '\0'; // the end of its calls touches it, and must not put it back
+        client->id[0] = '\0'; // ending its calls touches it and must not put it back
     }
     while (client->calls) // a node of the tree begins with the pointer to its call
         mcp_cancel(*(struct mcp_call **)client->calls);
-    mcp_listen_forget(client);
+    mcp_subscriptions_forget(client);
     if (client->on_end)
         client->on_end(client);
     json_decref(client->capabilities);

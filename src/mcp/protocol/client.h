@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session: what a legacy client agreed on with `initialize`, and the calls that it has in flight.
-// stdio has one for the process (also for modern calls, which only use its table of calls); HTTP
-// has one for each Mcp-Session-Id or each /sse stream.
+// client: what a legacy client agreed on with `initialize`, and its calls in flight.  stdio has one
+// for the process (also for modern calls, which use only its table of calls); HTTP has one for each
+// Mcp-Session-Id and each /sse stream.
 //
-// An HTTP session ends by DELETE, after some time without a request (never while a call is in
+// An HTTP client ends by DELETE, after some time without a request (never while a call is in
 // flight), or as the longest idle one when there are too many.
 
 #ifndef CONSTRICTOR_MCP_PROTOCOL_CLIENT_H
@@ -26,24 +26,24 @@ struct mcp_client {
     unsigned call_count;
     void *questions; // tsearch tree: open questions to the client by number
     uint64_t next_question;
-    struct mcp_listener *listener; // what it wants to hear of (listen.c)
-    struct mcp_outlet *outlet; // for what belongs to no call; NULL: nobody listens at the moment
+    struct mcp_listener *listener; // subscriptions.c
+    struct mcp_outlet *outlet; // for what belongs to no call; NULL: the client does not listen now
     int64_t used_ms;
-    struct mcp_client *older, *newer; // of the same server, by last use; HTTP only
-    // The transport's own: called when the session ends for whatever reason.
+    struct mcp_client *older, *newer; // by last use; HTTP only
+    // Of the transport; on_end is called at every end.
     void *transport;
     void (*on_end)(struct mcp_client *client);
 };
 
-// A session in the table, with a fresh id and an idle limit.  NULL: memory is out.  At the cap the
-// longest idle session without calls is ended; with none such: NULL.
+// A client in the table, with a fresh id and an idle limit.  At the cap the longest idle client
+// without calls is ended.  NULL: there is none such, or no memory.
 struct mcp_client *mcp_client_new(struct mcp *m, const char *owner);
-// One that is not in the table: stdio, /sse streams (which end with their connection).
+// A client outside of the table: stdio, and /sse streams, which end with their connection.
 struct mcp_client *mcp_client_new_private(struct mcp *m, const char *owner);
 // Finds by id, only for the same owner; marks it used.
 struct mcp_client *mcp_client_find(struct mcp *m, const char *id, const char *owner);
 void mcp_client_touch(struct mcp_client *client);
-// Ends those whose owner `knows` says no to: their key was taken away.
+// Ends the clients whose owner `knows` does not know: their key was removed.
 void mcp_clients_dismiss(struct mcp *m, bool (*knows)(const char *owner, void *argument),
                          void *argument);
 // Cancels its calls, forgets its subscriptions, calls on_end, frees.
@@ -55,7 +55,7 @@ int mcp_client_add_call(struct mcp_client *client,
 void mcp_client_remove_call(struct mcp_client *client, struct mcp_call *c);
 struct mcp_call *mcp_client_find_call(struct mcp_client *client, json_t *id);
 
-// A notification to the session, for nobody's call.  Takes params.
+// A notification that belongs to no call.  Takes params.
 void mcp_client_notify(struct mcp_client *client, const char *method, json_t *params);
 
 #endif

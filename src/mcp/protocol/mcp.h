@@ -28,10 +28,10 @@
 struct gate;
 struct mcp_call;
 struct mcp_client;
-struct mcp_tasks;     // tasks.c
-struct mcp_listeners; // listen.c
-struct mcp_outputs;   // outputs.c
-struct mcp_tools;     // tools.c
+struct mcp_tasks;         // tasks.c
+struct mcp_subscriptions; // subscriptions.c
+struct mcp_outputs;       // outputs.c
+struct mcp_tools;         // tools.c
 
 enum { MCP_OWNER_MAX = 64, MCP_SECRET_SIZE = 32, MCP_CALLS_MAX = 1024, MCP_CLIENT_CALLS_MAX = 256 };
 
@@ -46,7 +46,7 @@ struct mcp {
     bool (*resource_exists)(struct mcp *m, const char *uri, const char *owner);
     struct mcp_tools *tools;
     struct mcp_tasks *tasks;
-    struct mcp_listeners *listeners;
+    struct mcp_subscriptions *subscriptions;
     struct mcp_outputs *outputs;
     void *clients; // tsearch tree by id: session.c
     struct mcp_client *oldest, *newest;

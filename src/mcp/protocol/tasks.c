@@ -30,7 +30,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "json/encode.h"
 
 enum {
@@ -201,7 +201,7 @@ static void set_status(struct mcp_task *t, enum task_status status)
 
 static void tell(struct mcp_task *t)
 {
-    if (t->mcp->tasks->closing || !mcp_task_has_readers(t->mcp, t->id))
+    if (t->mcp->tasks->closing || !mcp_task_is_watched(t->mcp, t->id))
         return;
     json_t *o = describe_all(t);
     if (o)

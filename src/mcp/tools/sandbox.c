@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "exec/exec_input.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "mcp/tools/reach.h"
 #include "mcp/tools/resources.h"
 #include "run/gate.h"

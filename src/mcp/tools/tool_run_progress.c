@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "mcp/tools/tool_run_internal.h"
 
 enum {

@@ -21,7 +21,7 @@
 
 #include "base/cleanup.h"
 #include "mcp/protocol/client.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "mcp/transport/http.h"
 
 #define HEADER_SESSION "Mcp-Session-Id"
@@ -538,7 +538,7 @@ int posts_open(struct mcp *m)
 
 void posts_stop(void)
 {
-    mcp_listen_end_all(server.mcp);
+    mcp_subscriptions_end_all(server.mcp);
     for (struct mcp_client *client = server.mcp->oldest; client; client = client->newer) {
         struct shelf *shelf = client->transport;
         for (struct stream *s = shelf ? shelf->streams.first : NULL; s; s = s->next)

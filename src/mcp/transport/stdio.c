@@ -25,7 +25,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "mcp/protocol/client.h"
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 #include "json/dump.h"
 
 enum {
@@ -188,7 +188,7 @@ static void stop(struct mcp_stdio *io)
         return;
     io->state = STDIO_FLUSHING;
     (void)event_del(io->read_event);
-    mcp_listen_end_all(io->mcp);
+    mcp_subscriptions_end_all(io->mcp);
     cancel_all(io);
     set_timer(io, STALL_MS);
     go_on(io);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// listen: see listen.h.  Called by the dispatch for its methods, by session.c, and by whatever
-// changes: resources.c, tasks.c, tool sets.
+// subscriptions: see subscriptions.h.  Called by the dispatch, by client.c, and by what changes:
+// resources, tasks, tool sets.
 //
-// A listener is a legacy session or a subscriptions/listen of a modern client.  A topic is a thing
-// that can change: a list, a resource, a task.  A reader ties one listener to one topic.
+// A listener is a legacy client or a subscriptions/listen of a modern one.  A topic is a thing that
+// can change: a list, a resource, a task.  A subscription ties one listener to one topic.
 //
 // Invariants:
-//   1. A topic exists as long as it has readers.
-//   2. At most one reader ties a listener to a topic: `pairs` finds it without a walk.
-//   3. Sending may end any listener, also the one that is sent to; so a walk over the readers of a
-//   topic
-//      is known to the module, and who removes a reader moves the walk on.
+//   1. A topic exists as long as it has subscriptions.
+//   2. At most one subscription ties a listener to a topic; the tree `pairs` finds it.
+//   3. Sending may end any listener, also the one that is sent to.  So every walk over the
+//      subscriptions of a topic is in the list `walks`, and removing a subscription moves walks on.
 
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 
 #include <search.h>
 #include <stdint.h>
@@ -27,11 +26,11 @@
 #include "run/gate.h"
 
 enum {
-    LISTEN_PER_LISTENER = 1024, // resources and tasks; the lists come on top
-    LISTEN_TOTAL = 10000,
-    LISTENERS_MAX = 1024,                // modern ones; a session is bounded elsewhere
-    LISTENERS_SHARE = LISTENERS_MAX / 2, // of one owner, where there are several
-    LISTEN_NAME_MAX = 2048,              // bytes of a URI or a task id
+    SUBSCRIPTIONS_PER_LISTENER = 1024, // resources and tasks; the lists come on top
+    SUBSCRIPTIONS_MAX = 10000,
+    LISTENERS_MAX = 1024,                // modern ones; client.c bounds legacy ones
+    LISTENERS_SHARE = LISTENERS_MAX / 2, // of one owner
+    TOPIC_NAME_MAX = 2048,               // bytes of a URI or a task id
 };
 
 enum topic_kind { TOPIC_LIST = 'l', TOPIC_RESOURCE = 'r', TOPIC_TASK = 't' };
@@ -45,32 +44,32 @@ static const struct {
 };
 
 struct topic {
-    struct reader *first;
+    struct subscription *first;
     char name[]; // kind and text
 };
 
-struct reader {
+struct subscription {
     struct topic *topic;
     struct mcp_listener *listener;
-    struct reader *before, *after;  // of the topic
-    struct reader *earlier, *later; // of the listener
+    struct subscription *before, *after;  // of the topic
+    struct subscription *earlier, *later; // of the listener
 };
 
 struct mcp_listener {
     struct mcp *mcp;
     struct mcp_client *client; // legacy, or NULL
     struct mcp_call *call;     // modern, or NULL
-    struct reader *readers;
+    struct subscription *subscriptions;
     unsigned count;                       // of resources and tasks
     struct mcp_listener *previous, *next; // modern ones only
 };
 
 struct walk {
-    struct reader *next;
+    struct subscription *next;
     struct walk *outer;
 };
 
-struct mcp_listeners {
+struct mcp_subscriptions {
     void *topics, *pairs; // tsearch trees
     unsigned count;       // of resources and tasks
     struct mcp_listener *modern;
@@ -78,7 +77,8 @@ struct mcp_listeners {
     struct walk *walks;
 };
 
-// ---- topics and readers -------------------------------------------------------------------------
+// ---- topics and subscriptions
+// -------------------------------------------------------------------------
 
 static int compare_topics(const void *a, const void *b)
 {
@@ -87,7 +87,7 @@ static int compare_topics(const void *a, const void *b)
 
 static int compare_pairs(const void *a, const void *b)
 {
-    const struct reader *x = a, *y = b;
+    const struct subscription *x = a, *y = b;
     if (x->topic != y->topic)
         return (uintptr_t)x->topic < (uintptr_t)y->topic ? -1 : 1;
     if (x->listener != y->listener)
@@ -107,11 +107,11 @@ static struct topic *topic_make(enum topic_kind kind, const char *name)
     return t;
 }
 
-// The topic, or NULL when nobody reads it.
+// The topic, or NULL when it has no subscriptions.
 static struct topic *topic_find(struct mcp *m, enum topic_kind kind, const char *name)
 {
     struct topic *key = topic_make(kind, name);
-    struct topic **found = key ? tfind(key, &m->listeners->topics, compare_topics) : NULL;
+    struct topic **found = key ? tfind(key, &m->subscriptions->topics, compare_topics) : NULL;
     free(key);
     return found ? *found : NULL;
 }
@@ -119,7 +119,7 @@ static struct topic *topic_find(struct mcp *m, enum topic_kind kind, const char 
 static struct topic *topic_get(struct mcp *m, enum topic_kind kind, const char *name)
 {
     struct topic *t = topic_make(kind, name);
-    struct topic **node = t ? tsearch(t, &m->listeners->topics, compare_topics) : NULL;
+    struct topic **node = t ? tsearch(t, &m->subscriptions->topics, compare_topics) : NULL;
     if (!node || *node != t)
         free(t);
     return node ? *node : NULL;
@@ -129,7 +129,7 @@ static void topic_release(struct mcp *m, struct topic *t)
 {
     if (t->first)
         return;
-    (void)tdelete(t, &m->listeners->topics, compare_topics);
+    (void)tdelete(t, &m->subscriptions->topics, compare_topics);
     free(t);
 }
 
@@ -138,59 +138,61 @@ static bool is_counted(const struct topic *t)
     return t->name[0] != TOPIC_LIST;
 }
 
-static struct reader *reader_find(struct mcp_listener *l, struct topic *t)
+static struct subscription *subscription_find(struct mcp_listener *l, struct topic *t)
 {
-    struct reader key = {.topic = t, .listener = l};
-    struct reader **found = t ? tfind(&key, &l->mcp->listeners->pairs, compare_pairs) : NULL;
+    struct subscription key = {.topic = t, .listener = l};
+    struct subscription **found =
+        t ? tfind(&key, &l->mcp->subscriptions->pairs, compare_pairs) : NULL;
     return found ? *found : NULL;
 }
 
-static void reader_free(struct reader *r)
+static void subscription_free(struct subscription *s)
 {
-    struct mcp_listener *l = r->listener;
-    struct mcp_listeners *all = l->mcp->listeners;
-    struct topic *t = r->topic;
+    struct mcp_listener *l = s->listener;
+    struct mcp_subscriptions *all = l->mcp->subscriptions;
+    struct topic *t = s->topic;
     for (struct walk *w = all->walks; w; w = w->outer)
-        if (w->next == r)
-            w->next = r->after;
-    (void)tdelete(r, &all->pairs, compare_pairs);
-    *(r->before ? &r->before->after : &t->first) = r->after;
-    if (r->after)
-        r->after->before = r->before;
-    *(r->earlier ? &r->earlier->later : &l->readers) = r->later;
-    if (r->later)
-        r->later->earlier = r->earlier;
+        if (w->next == s)
+            w->next = s->after;
+    (void)tdelete(s, &all->pairs, compare_pairs);
+    *(s->before ? &s->before->after : &t->first) = s->after;
+    if (s->after)
+        s->after->before = s->before;
+    *(s->earlier ? &s->earlier->later : &l->subscriptions) = s->later;
+    if (s->later)
+        s->later->earlier = s->earlier;
     if (is_counted(t)) {
         l->count--;
         all->count--;
     }
     topic_release(l->mcp, t);
-    free(r);
+    free(s);
 }
 
-// 0, also when there is one; -1: no memory.
-static int reader_add(struct mcp_listener *l, enum topic_kind kind, const char *name)
+// 0, also when it exists already; -1: no memory.
+static int subscription_add(struct mcp_listener *l, enum topic_kind kind, const char *name)
 {
-    struct mcp_listeners *all = l->mcp->listeners;
+    struct mcp_subscriptions *all = l->mcp->subscriptions;
     struct topic *t = topic_get(l->mcp, kind, name);
     if (!t)
         return -1;
-    if (reader_find(l, t))
+    if (subscription_find(l, t))
         return 0;
-    struct reader *r = calloc(1, sizeof *r);
-    if (r)
-        *r = (struct reader){.topic = t, .listener = l, .after = t->first, .later = l->readers};
-    if (!r || !tsearch(r, &all->pairs, compare_pairs)) {
-        free(r);
+    struct subscription *s = calloc(1, sizeof *s);
+    if (s)
+        *s = (struct subscription){
+            .topic = t, .listener = l, .after = t->first, .later = l->subscriptions};
+    if (!s || !tsearch(s, &all->pairs, compare_pairs)) {
+        free(s);
         topic_release(l->mcp, t);
         return -1;
     }
-    if (r->after)
-        r->after->before = r;
-    t->first = r;
-    if (r->later)
-        r->later->earlier = r;
-    l->readers = r;
+    if (s->after)
+        s->after->before = s;
+    t->first = s;
+    if (s->later)
+        s->later->earlier = s;
+    l->subscriptions = s;
     if (is_counted(t)) {
         l->count++;
         all->count++;
@@ -208,11 +210,11 @@ static struct mcp_listener *listener_new(struct mcp *m, struct mcp_client *clien
         return NULL;
     *l = (struct mcp_listener){.mcp = m, .client = client, .call = c};
     if (c) {
-        l->next = m->listeners->modern;
+        l->next = m->subscriptions->modern;
         if (l->next)
             l->next->previous = l;
-        m->listeners->modern = l;
-        m->listeners->modern_count++;
+        m->subscriptions->modern = l;
+        m->subscriptions->modern_count++;
         m->parked++;
     }
     return l;
@@ -220,13 +222,13 @@ static struct mcp_listener *listener_new(struct mcp *m, struct mcp_client *clien
 
 static void listener_free(struct mcp_listener *l)
 {
-    while (l->readers)
-        reader_free(l->readers);
+    while (l->subscriptions)
+        subscription_free(l->subscriptions);
     if (l->call) {
-        *(l->previous ? &l->previous->next : &l->mcp->listeners->modern) = l->next;
+        *(l->previous ? &l->previous->next : &l->mcp->subscriptions->modern) = l->next;
         if (l->next)
             l->next->previous = l->previous;
-        l->mcp->listeners->modern_count--;
+        l->mcp->subscriptions->modern_count--;
         l->mcp->parked--;
     }
     free(l);
@@ -237,7 +239,7 @@ static const char *owner_of(const struct mcp_listener *l)
     return l->call ? l->call->owner : l->client->owner;
 }
 
-// Says which subscription a message belongs to.  Takes params, NULL: there are none.
+// Marks a message with its subscriptions/listen.  Takes params, which may be NULL.
 static json_t *tag(const struct mcp_listener *l, json_t *params)
 {
     if (!params)
@@ -258,33 +260,33 @@ static void tell(struct mcp_listener *l, const char *method, json_t *params)
         return;
     }
     params = tag(l, params);
-    if (params) // an untagged message would belong to nobody
+    if (params) // the client cannot use an untagged message
         mcp_notify(l->call, method, params);
 }
 
-// To all readers of a topic, or to those of one owner.  `params` is borrowed, may be NULL.
+// To all subscribers of a topic, or to those of one owner.  `params` is borrowed, may be NULL.
 static void publish(struct mcp *m, enum topic_kind kind, const char *name, const char *owner,
                     const char *method, json_t *params)
 {
-    struct topic *t = m->listeners ? topic_find(m, kind, name) : NULL;
+    struct topic *t = m->subscriptions ? topic_find(m, kind, name) : NULL;
     if (!t)
         return;
-    struct walk walk = {.next = t->first, .outer = m->listeners->walks};
-    m->listeners->walks = &walk;
+    struct walk walk = {.next = t->first, .outer = m->subscriptions->walks};
+    m->subscriptions->walks = &walk;
     while (walk.next) {
         struct mcp_listener *l = walk.next->listener;
         walk.next = walk.next->after;
         if (!owner || strcmp(owner, owner_of(l)) == 0)
-            tell(l, method, json_copy(params)); // a copy: each gets a tag of its own
+            tell(l, method, json_copy(params)); // a copy: each gets its own tag
     }
-    m->listeners->walks = walk.outer;
+    m->subscriptions->walks = walk.outer;
 }
 
 // Tools and prompts come from tables that do not change, unless a tool set says so.  Files come and
 // go.
 bool mcp_list_changes(const struct mcp *m, enum mcp_list list)
 {
-    // Descriptions of tools say what a key may reach, and that can be read again.
+    // Descriptions of tools say what a key may reach, and those rules can be reloaded.
     bool reloads = m->gate && m->gate->network && m->config->network_file[0];
     return m->lists_change || list == MCP_LIST_RESOURCES || (list == MCP_LIST_TOOLS && reloads);
 }
@@ -307,50 +309,50 @@ void mcp_task_updated(struct mcp *m, const char *owner, const char *task_id, jso
     publish(m, TOPIC_TASK, task_id, owner, "notifications/tasks", task);
 }
 
-bool mcp_task_has_readers(struct mcp *m, const char *task_id)
+bool mcp_task_is_watched(struct mcp *m, const char *task_id)
 {
-    return m->listeners && topic_find(m, TOPIC_TASK, task_id);
+    return m->subscriptions && topic_find(m, TOPIC_TASK, task_id);
 }
 
 // ---- legacy -------------------------------------------------------------------------------------
 
-void mcp_listen_join(struct mcp_client *client)
+void mcp_subscriptions_join(struct mcp_client *client)
 {
     if (!client->listener)
         client->listener = listener_new(client->mcp, client, NULL);
     for (int i = 0; client->listener && i < MCP_LIST_MAX; i++)
-        (void)reader_add(client->listener, TOPIC_LIST,
-                         lists[i].filter); // no memory: it hears nothing
+        (void)subscription_add(client->listener, TOPIC_LIST,
+                               lists[i].filter); // no memory: no updates
 }
 
-void mcp_listen_forget(struct mcp_client *client)
+void mcp_subscriptions_forget(struct mcp_client *client)
 {
     if (client->listener)
         listener_free(TAKE_PTR(client->listener));
 }
 
-// The resource that the request names, or NULL when the call was failed.
+// The resource that the request names; NULL: the call was failed.
 static const char *read_uri(struct mcp_call *c)
 {
     json_t *uri = json_object_get(c->request.params, "uri");
     size_t length = json_string_length(uri);
-    if (json_is_string(uri) && length > 0 && length <= LISTEN_NAME_MAX)
+    if (json_is_string(uri) && length > 0 && length <= TOPIC_NAME_MAX)
         return json_string_value(uri);
-    mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'uri' must be a text of 1 to %d bytes", LISTEN_NAME_MAX);
+    mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'uri' must be a text of 1 to %d bytes", TOPIC_NAME_MAX);
     return NULL;
 }
 
-// Is there room for `more` beside the `used` ones of this client?  Otherwise the call was failed.
+// Is there room for `more` beside the `used` ones of this client?  False: the call was failed.
 static bool has_room(struct mcp_call *c, unsigned used, size_t more)
 {
-    if (used + more > LISTEN_PER_LISTENER)
+    if (used + more > SUBSCRIPTIONS_PER_LISTENER)
         mcp_fail(c, MCP_INVALID_PARAMS, NULL,
-                 "too many subscriptions: at most %d for one client; unsubscribe from some first",
-                 LISTEN_PER_LISTENER);
-    else if (c->mcp->listeners->count + more > LISTEN_TOTAL)
+                 "too many subscriptions: a client can have %d; unsubscribe from some first",
+                 SUBSCRIPTIONS_PER_LISTENER);
+    else if (c->mcp->subscriptions->count + more > SUBSCRIPTIONS_MAX)
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
-                 "too many subscriptions at this server: at most %d in all; try again later",
-                 LISTEN_TOTAL);
+                 "too many subscriptions: the server can have %d; try again later",
+                 SUBSCRIPTIONS_MAX);
     else
         return true;
     return false;
@@ -371,10 +373,10 @@ void mcp_handle_subscribe(struct mcp_call *c)
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
         return;
     }
-    if (!reader_find(client->listener, topic_find(c->mcp, TOPIC_RESOURCE, uri))) {
+    if (!subscription_find(client->listener, topic_find(c->mcp, TOPIC_RESOURCE, uri))) {
         if (!has_room(c, client->listener->count, 1))
             return;
-        if (reader_add(client->listener, TOPIC_RESOURCE, uri) < 0) {
+        if (subscription_add(client->listener, TOPIC_RESOURCE, uri) < 0) {
             mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "no memory for a subscription");
             return;
         }
@@ -382,16 +384,17 @@ void mcp_handle_subscribe(struct mcp_call *c)
     mcp_answer(c, json_object());
 }
 
-// One that is not there is fine: the client wants to hear nothing, and will not.
+// Unsubscribing from an unknown URI succeeds.
 void mcp_handle_unsubscribe(struct mcp_call *c)
 {
     const char *uri = read_uri(c);
     if (!uri)
         return;
     struct mcp_listener *l = c->client ? c->client->listener : NULL;
-    struct reader *r = l ? reader_find(l, topic_find(c->mcp, TOPIC_RESOURCE, uri)) : NULL;
-    if (r)
-        reader_free(r);
+    struct subscription *s =
+        l ? subscription_find(l, topic_find(c->mcp, TOPIC_RESOURCE, uri)) : NULL;
+    if (s)
+        subscription_free(s);
     mcp_answer(c, json_object());
 }
 
@@ -402,24 +405,23 @@ static void on_cancel(struct mcp_call *c)
     listener_free(c->work);
 }
 
-// Names in the filter: an array of texts, not too many, not too long.  0, or -1: the call was
-// failed.
+// Names in the filter: a bounded array of bounded texts.  0, or -1: the call was failed.
 static int check_names(struct mcp_call *c, const char *key, json_t *names)
 {
     size_t i;
     json_t *name;
     if (!names)
         return 0;
-    bool good = json_is_array(names) && json_array_size(names) <= LISTEN_PER_LISTENER;
+    bool good = json_is_array(names) && json_array_size(names) <= SUBSCRIPTIONS_PER_LISTENER;
     json_array_foreach (names, i, name) {
         size_t length = json_string_length(name);
-        good = good && json_is_string(name) && length > 0 && length <= LISTEN_NAME_MAX;
+        good = good && json_is_string(name) && length > 0 && length <= TOPIC_NAME_MAX;
     }
     if (good)
         return 0;
     mcp_fail(c, MCP_INVALID_PARAMS, NULL,
              "'notifications.%s' must be an array of at most %d texts of 1 to %d bytes", key,
-             LISTEN_PER_LISTENER, LISTEN_NAME_MAX);
+             SUBSCRIPTIONS_PER_LISTENER, TOPIC_NAME_MAX);
     return -1;
 }
 
@@ -427,8 +429,7 @@ static int check_filter(struct mcp_call *c, json_t *filter)
 {
     if (!json_is_object(filter)) {
         mcp_fail(c, MCP_INVALID_PARAMS, NULL,
-                 "'notifications' must be an object that says what to listen for, such as "
-                 "{\"toolsListChanged\": true}");
+                 "'notifications' must be an object such as {\"toolsListChanged\": true}");
         return -1;
     }
     for (int i = 0; i < MCP_LIST_MAX; i++) {
@@ -451,7 +452,7 @@ static int check_filter(struct mcp_call *c, json_t *filter)
     return 0;
 }
 
-// Adds readers for the names that exist for this owner; `ret` gets them.
+// Adds subscriptions for the names that exist for this owner; `ret` gets them.
 static int honour_names(struct mcp_listener *l, enum topic_kind kind, json_t *names, json_t *ret)
 {
     size_t i;
@@ -463,14 +464,14 @@ static int honour_names(struct mcp_listener *l, enum topic_kind kind, json_t *na
         if (!exists)
             continue;
         unsigned before = l->count;
-        if (reader_add(l, kind, name) < 0 ||
+        if (subscription_add(l, kind, name) < 0 ||
             (l->count > before && json_array_append(ret, item) < 0))
             return -1;
     }
     return 0;
 }
 
-// What of the filter will be served, as an object; NULL: no memory.
+// The part of the filter that will be served, as an object; NULL: no memory.
 static json_t *honour(struct mcp_listener *l, json_t *filter)
 {
     static const struct {
@@ -482,7 +483,7 @@ static json_t *honour(struct mcp_listener *l, json_t *filter)
     for (int i = 0; i < MCP_LIST_MAX; i++)
         if (mcp_list_changes(l->mcp, (enum mcp_list)i) &&
             json_is_true(json_object_get(filter, lists[i].filter)))
-            bad |= reader_add(l, TOPIC_LIST, lists[i].filter) |
+            bad |= subscription_add(l, TOPIC_LIST, lists[i].filter) |
                    json_object_set_new(agreed, lists[i].filter, json_true());
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         json_t *names = json_object_get(filter, kinds[i].key), *got = json_array();
@@ -497,10 +498,10 @@ static json_t *honour(struct mcp_listener *l, json_t *filter)
     return NULL;
 }
 
-// Is there room for one more of this owner?  Otherwise the call was failed.
+// Is there room for one more of this owner?  False: the call was failed.
 static bool has_room_for_one(struct mcp_call *c)
 {
-    const struct mcp_listeners *all = c->mcp->listeners;
+    const struct mcp_subscriptions *all = c->mcp->subscriptions;
     unsigned own = 0;
     bool shared = c->owner[0] && all->modern_count >= LISTENERS_SHARE;
     for (struct mcp_listener *l = shared ? all->modern : NULL; l; l = l->next)
@@ -508,8 +509,7 @@ static bool has_room_for_one(struct mcp_call *c)
     if (all->modern_count < LISTENERS_MAX && own < LISTENERS_SHARE)
         return true;
     mcp_fail(c, MCP_INTERNAL_ERROR, NULL,
-             "too many subscriptions/listen at this server: at most %d at one time%s; cancel one "
-             "or try again later",
+             "too many open subscriptions/listen: at most %d%s; cancel one or try again later",
              own < LISTENERS_SHARE ? LISTENERS_MAX : LISTENERS_SHARE,
              own < LISTENERS_SHARE ? "" : " for one client");
     return false;
@@ -540,7 +540,7 @@ void mcp_handle_listen(struct mcp_call *c)
     tell(l, "notifications/subscriptions/acknowledged", params);
 }
 
-// The end that the server chose.  On stdio, where no stream is closed, a notification says so too.
+// The server ends it.  On stdio, where no stream is closed, a notification says so too.
 static void end_gracefully(struct mcp_listener *l)
 {
     struct mcp_call *c = l->call;
@@ -550,7 +550,7 @@ static void end_gracefully(struct mcp_listener *l)
         tell(l, "notifications/cancelled",
              json_pack("{s:O, s:s}", "requestId", c->request.id, "reason",
                        "the server is shutting down"));
-        if (ended) // there is nobody any more
+        if (ended) // the client is gone
             return;
         c->ended = NULL;
     }
@@ -561,24 +561,24 @@ static void end_gracefully(struct mcp_listener *l)
     mcp_answer(c, result);
 }
 
-void mcp_listen_end_all(struct mcp *m)
+void mcp_subscriptions_end_all(struct mcp *m)
 {
-    while (m->listeners && m->listeners->modern)
-        end_gracefully(m->listeners->modern);
+    while (m->subscriptions && m->subscriptions->modern)
+        end_gracefully(m->subscriptions->modern);
 }
 
 // ---- the module --------------------------------------------------------------------------------
 
-int mcp_listen_open(struct mcp *m, struct err *e)
+int mcp_subscriptions_open(struct mcp *m, struct err *e)
 {
-    m->listeners = calloc(1, sizeof *m->listeners);
-    return m->listeners ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "no memory for subscriptions");
+    m->subscriptions = calloc(1, sizeof *m->subscriptions);
+    return m->subscriptions ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "no memory for subscriptions");
 }
 
-// All legacy sessions have ended before, so every topic is gone with the last modern listener.
-void mcp_listen_close(struct mcp *m)
+// All legacy clients have ended before, so every topic is gone with the last modern listener.
+void mcp_subscriptions_close(struct mcp *m)
 {
-    mcp_listen_end_all(m);
-    free(m->listeners);
-    m->listeners = NULL;
+    mcp_subscriptions_end_all(m);
+    free(m->subscriptions);
+    m->subscriptions = NULL;
 }

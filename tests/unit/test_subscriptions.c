@@ -5,7 +5,7 @@
 
 #include "mcp_client.h"
 
-#include "mcp/protocol/listen.h"
+#include "mcp/protocol/subscriptions.h"
 
 #define WATCHED "test://watched-resource"
 
@@ -225,7 +225,7 @@ static void test_server_ends(void **state)
     struct mcp_client *client = mcp_client_new_private(&client_mcp, "");
     listen_as(&http, NULL, "", json_pack("{s:b}", "toolsListChanged", 1));
     listen_as(&stdio, client, "", json_pack("{s:b}", "toolsListChanged", 1));
-    mcp_listen_end_all(&client_mcp);
+    mcp_subscriptions_end_all(&client_mcp);
     assert_true(http.last && stdio.last);
     assert_int_equal(client_count(&http), 2);
     json_t *result = json_object_get(last(&http), "result");
