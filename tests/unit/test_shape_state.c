@@ -11,7 +11,7 @@
 
 #include "base/utf8.h"
 #include "mcp/protocol/bounds.h"
-#include "mcp/tools/reach.h"
+#include "mcp/tools/file_access.h"
 #include "mcp/tools/shape_state.h"
 
 static const struct shape roomy = {.budget = 20000, .links = true};
@@ -231,10 +231,10 @@ static void sizes_in_words(void **state)
         const char *text;
     } table[] = {{0, "0 bytes"},      {999, "999 bytes"},     {1000, "1.0 kB"},
                  {1536000, "1.5 MB"}, {1ULL << 50, "1.1 PB"}, {UINT64_MAX, "18446.7 PB"}};
-    char buf[REACH_SIZE_MAX];
+    char buf[FILE_SIZE_TEXT_MAX];
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        reach_describe_size(table[i].size, buf);
+        file_describe_size(table[i].size, buf);
         assert_string_equal(buf, table[i].text);
     }
 }

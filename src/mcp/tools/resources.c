@@ -14,8 +14,8 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/protocol/identity.h"
+#include "mcp/tools/file_resources.h"
 #include "mcp/tools/outputs.h"
-#include "mcp/tools/sandbox.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_run.h"
 #include "mcp/tools/tool_shared.h"
@@ -144,7 +144,7 @@ static const struct resource_template templates[] = {
      "display-1 and so on for what it showed. Text that is mostly control characters is a blob of "
      "its bytes",
      NULL, 0.6},
-    {SANDBOX_TEMPLATE, "file", "File of a session",
+    {FILE_URI_TEMPLATE, "file", "File of a session",
      "A file that code made or that was written for it. session: handle or name of a session, or "
      "the execution_id of a run without one; path: below /mnt/data. Files that a run made are kept "
      "for about an hour, also when the session has ended",
@@ -238,7 +238,7 @@ void mcp_handle_resources_list(struct mcp_call *c)
     for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
         if (set->resources)
             merge(all, set->resources(c));
-    merge(all, sandbox_resources(c));
+    merge(all, file_resources_list(c));
     answer_page(c, "resources", "resources", all, true);
 }
 
@@ -346,7 +346,7 @@ void mcp_handle_resources_read(struct mcp_call *c)
                                 resources[i].ttl_ms, c->mcp->gate && net_is_on(c->mcp->config));
             return;
         }
-    if (sandbox_read(c, uri))
+    if (file_resources_read(c, uri))
         return;
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
@@ -375,7 +375,7 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
     for (size_t i = 0; (set = mcp_tool_set(m, i)); i++)
         if (set->resource_exists && set->resource_exists(m, uri, owner))
             return true;
-    return sandbox_exists(m, uri, owner);
+    return file_resources_exist(m, uri, owner);
 }
 
 // ---- completion ---------------------------------------------------------------------------------
@@ -383,9 +383,9 @@ bool mcp_resource_exists(struct mcp *m, const char *uri, const char *owner)
 json_t *mcp_resource_complete(struct mcp *m, const char *owner, const char *uri_template,
                               const char *variable, const char *prefix, json_t *known)
 {
-    if (strcmp(uri_template, SANDBOX_TEMPLATE) == 0)
-        return sandbox_complete(m, owner, variable, prefix,
-                                json_string_value(json_object_get(known, "session")));
+    if (strcmp(uri_template, FILE_URI_TEMPLATE) == 0)
+        return file_resources_complete(m, owner, variable, prefix,
+                                       json_string_value(json_object_get(known, "session")));
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(m, i)); i++) {
         json_t *found = set->resource_complete

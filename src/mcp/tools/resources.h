@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // resources: what a client can read: a guide, the state of the server, the full outputs of recent
-// runs (outputs.h), and files (sandbox.h).
+// runs (outputs.h), and files (file_resources.h).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_RESOURCES_H
 #define CONSTRICTOR_MCP_TOOLS_RESOURCES_H

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "mcp/tools/reach.h"
+#include "mcp/tools/file_access.h"
 #include "mcp/tools/tools.h"
 #include "run/events.h"
 
@@ -92,10 +92,10 @@ static void write_files(FILE *f, json_t *object, size_t room)
     fputs("files in /mnt/data, new or changed:\n", f);
     for (size_t i = 0; i < shown_files(object); i++) {
         json_t *file = json_array_get(files, i);
-        char path[SCRATCH_PATH_MAX + 8], size[REACH_SIZE_MAX], line[LINE_SIZE], reason[256];
+        char path[SCRATCH_PATH_MAX + 8], size[FILE_SIZE_TEXT_MAX], line[LINE_SIZE], reason[256];
         const char *uri = string_at(file, "uri"), *url = string_at(file, "url"),
                    *why = string_at(json_object_get(file, "error"), "message");
-        reach_describe_size((uint64_t)json_integer_value(json_object_get(file, "size")), size);
+        file_describe_size((uint64_t)json_integer_value(json_object_get(file, "size")), size);
         int n = snprintf(line, sizeof line, "- %s (%s): %s%s%s\n",
                          fit(string_at(file, "path"), path, sizeof path), size,
                          url   ? url

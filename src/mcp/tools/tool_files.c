@@ -17,9 +17,9 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "exec/exec_input.h"
-#include "mcp/tools/reach.h"
+#include "mcp/tools/file_access.h"
+#include "mcp/tools/file_resources.h"
 #include "mcp/tools/resources.h"
-#include "mcp/tools/sandbox.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/shape.h"
 #include "mcp/tools/tool_shared.h"
@@ -53,7 +53,7 @@ static json_t *file_json(const struct mcp_call *c, const char *place, const char
                          uint64_t size, int64_t modified_ms, const char *mime_type,
                          const struct artifact *a)
 {
-    char uri[SANDBOX_URI_MAX], time[TEXT_TIME_MAX];
+    char uri[FILE_URI_MAX], time[TEXT_TIME_MAX];
     exec_file_uri(place, path, uri, sizeof uri);
     text_format_time(modified_ms, time);
     return json_pack("{s:s, s:I, s:s, s:s, s:s, s:o}", "path", path, "size", (json_int_t)size,
@@ -100,11 +100,11 @@ static json_t *stored_files(const struct mcp_call *c, const char *place,
 
 static void write_line(FILE *f, json_t *file)
 {
-    char path[SCRATCH_PATH_MAX + 1], size[REACH_SIZE_MAX];
+    char path[SCRATCH_PATH_MAX + 1], size[FILE_SIZE_TEXT_MAX];
     const char *url = json_string_value(json_object_get(file, "url"));
     snprintf(path, sizeof path, "%s", json_string_value(json_object_get(file, "path")));
     text_sanitize(path);
-    reach_describe_size((uint64_t)json_integer_value(json_object_get(file, "size")), size);
+    file_describe_size((uint64_t)json_integer_value(json_object_get(file, "size")), size);
     fprintf(f, "- %s (%s, %s)%s%s\n", path, size,
             json_string_value(json_object_get(file, "mime_type")), url ? ": " : "", url ? url : "");
 }
@@ -168,7 +168,7 @@ static void list_files(struct mcp_call *c, json_t *arguments)
 {
     const char *session = tool_string(c, arguments, "session");
     if (session)
-        reach_list(c, session, on_listed);
+        file_access_list(c, session, on_listed);
 }
 
 // ---- read_file ----------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ static bool is_picture(const char *mime_type)
 
 // A part of a file, as it was asked for.
 struct part {
-    const struct reach_file *file;
+    const struct found_file *file;
     const char *mime_type;
     char *data;
     uint64_t offset;
@@ -225,10 +225,10 @@ static bool cut_text(struct part *p)
 static void write_rest(FILE *f, const struct part *p, json_t *url)
 {
     uint64_t next = p->offset + p->length;
-    char size[REACH_SIZE_MAX];
+    char size[FILE_SIZE_TEXT_MAX];
     if (p->offset == 0 && next >= p->file->size)
         return;
-    reach_describe_size(p->file->size, size);
+    file_describe_size(p->file->size, size);
     fprintf(f, "\n[bytes %llu to %llu of %llu (%s)", (unsigned long long)p->offset,
             (unsigned long long)next, (unsigned long long)p->file->size, size);
     if (next < p->file->size)
@@ -240,7 +240,7 @@ static void write_rest(FILE *f, const struct part *p, json_t *url)
 
 static json_t *text_block(const struct part *p, bool is_text, json_t *url)
 {
-    char *text = NULL, size[REACH_SIZE_MAX], path[SCRATCH_PATH_MAX + 1];
+    char *text = NULL, size[FILE_SIZE_TEXT_MAX], path[SCRATCH_PATH_MAX + 1];
     size_t length = 0, clean = 0;
     FILE *f = open_memstream(&text, &length);
     if (!f)
@@ -253,7 +253,7 @@ static json_t *text_block(const struct part *p, bool is_text, json_t *url)
     } else {
         snprintf(path, sizeof path, "%s", p->file->path);
         text_sanitize(path);
-        reach_describe_size(p->file->size, size);
+        file_describe_size(p->file->size, size);
         fprintf(f, "%s: %s, %s", path, p->mime_type, size);
     }
     write_rest(f, p, url);
@@ -295,20 +295,20 @@ static int present(struct part *p, json_t *object, json_t *content, bool whole_p
     return failed;
 }
 
-static const char *type_of(const struct reach_file *f)
+static const char *type_of(const struct found_file *f)
 {
     return f->has_link ? f->artifact.mime_type : mime_type(f->path, f->head, f->head_length);
 }
 
 // A picture is shown when it is asked for as a whole.
-static bool is_shown(const struct mcp_call *c, const struct reach_file *f)
+static bool is_shown(const struct mcp_call *c, const struct found_file *f)
 {
     json_t *arguments = tool_arguments(c);
     return !json_object_get(arguments, "offset") && !json_object_get(arguments, "length") &&
            is_picture(type_of(f)) && f->size <= PICTURE_MAX;
 }
 
-static void want_part(const struct mcp_call *c, const struct reach_file *f, uint64_t *ret_offset,
+static void want_part(const struct mcp_call *c, const struct found_file *f, uint64_t *ret_offset,
                       size_t *ret_length)
 {
     json_t *arguments = tool_arguments(c), *length = json_object_get(arguments, "length");
@@ -318,7 +318,7 @@ static void want_part(const struct mcp_call *c, const struct reach_file *f, uint
                                    : (size_t)c->mcp->config->text_budget;
 }
 
-static void on_opened(struct mcp_call *c, const struct reach_file *f, const struct err *error)
+static void on_opened(struct mcp_call *c, const struct found_file *f, const struct err *error)
 {
     if (error) {
         refuse(c, error);
@@ -351,7 +351,7 @@ static void read_file(struct mcp_call *c, json_t *arguments)
     const char *session = tool_string(c, arguments, "session");
     const char *path = session ? tool_string(c, arguments, "path") : NULL;
     if (path)
-        reach_read(c, session, path, want_part, on_opened);
+        file_access_read(c, session, path, want_part, on_opened);
 }
 
 // ---- write_file ---------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ static char *take_body(struct mcp_call *c, json_t *arguments, size_t *ret_length
 static void on_written(struct mcp_call *c, const struct scratch_file *file, const struct err *error)
 {
     struct err e;
-    char size[REACH_SIZE_MAX], line[SCRATCH_PATH_MAX + 128];
+    char size[FILE_SIZE_TEXT_MAX], line[SCRATCH_PATH_MAX + 128];
     json_t *arguments = tool_arguments(c);
     const struct session *s =
         error ? NULL
@@ -403,10 +403,10 @@ static void on_written(struct mcp_call *c, const struct scratch_file *file, cons
                           mime_type(file->path, NULL, 0), NULL);
     if (o)
         (void)json_object_set_new(o, "session", json_string(s->id));
-    reach_describe_size(file->size, size);
+    file_describe_size(file->size, size);
     snprintf(line, sizeof line, "wrote /mnt/data/%s, %s", file->path, size);
     text_sanitize(line);
-    sandbox_tell_file(c->mcp, c->owner, json_string_value(json_object_get(o, "uri")));
+    file_resources_tell_one(c->mcp, c->owner, json_string_value(json_object_get(o, "uri")));
     tool_answer(c, json_pack("[o]", tool_text(line)), o, false);
 }
 
@@ -422,8 +422,8 @@ static void write_now(struct mcp_call *c, struct session *s)
     size_t length = 0;
     char *data = take_body(c, arguments, &length);
     if (data)
-        reach_write(c, s, json_string_value(json_object_get(arguments, "path")), data, length,
-                    on_written);
+        file_access_write(c, s, json_string_value(json_object_get(arguments, "path")), data, length,
+                          on_written);
 }
 
 static void on_open(struct session *s, const struct err *error, void *argument)
@@ -497,7 +497,7 @@ static void write_file(struct mcp_call *c, json_t *arguments)
         return;
     struct session *s = session_find(c->mcp->gate, c->owner, session, &e);
     if (s)
-        reach_write(c, s, clean, TAKE_PTR(data), length, on_written);
+        file_access_write(c, s, clean, TAKE_PTR(data), length, on_written);
     else if (session_is_id(session) || session_check_name(session, strlen(session), &e) < 0)
         refuse(c, &e);
     else
@@ -510,7 +510,7 @@ static void on_deleted(struct mcp_call *c, const struct scratch_file *file, cons
 {
     json_t *arguments = tool_arguments(c), *path = json_object_get(arguments, "path");
     struct err e;
-    char clean[SCRATCH_PATH_MAX + 1], line[SCRATCH_PATH_MAX + 64], uri[SANDBOX_URI_MAX];
+    char clean[SCRATCH_PATH_MAX + 1], line[SCRATCH_PATH_MAX + 64], uri[FILE_URI_MAX];
     const char *place = json_string_value(json_object_get(arguments, "session"));
     (void)file;
     if (error) {
@@ -523,7 +523,7 @@ static void on_deleted(struct mcp_call *c, const struct scratch_file *file, cons
     snprintf(line, sizeof line, "deleted /mnt/data/%s", clean);
     text_sanitize(line);
     exec_file_uri(s ? s->id : place, clean, uri, sizeof uri);
-    sandbox_tell_file(c->mcp, c->owner, uri);
+    file_resources_tell_one(c->mcp, c->owner, uri);
     tool_answer(
         c, json_pack("[o]", tool_text(line)),
         json_pack("{s:s, s:s, s:b}", "session", s ? s->id : place, "path", clean, "deleted", 1),
@@ -535,7 +535,7 @@ static void delete_file(struct mcp_call *c, json_t *arguments)
     const char *session = tool_string(c, arguments, "session");
     const char *path = session ? tool_string(c, arguments, "path") : NULL;
     if (path)
-        reach_delete(c, session, path, on_deleted);
+        file_access_delete(c, session, path, on_deleted);
 }
 
 // ---- schemas ------------------------------------------------------------------------------------

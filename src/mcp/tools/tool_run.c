@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "mcp/tools/sandbox.h"
+#include "mcp/tools/file_resources.h"
 #include "mcp/tools/tool_run_internal.h"
 #include "mcp/tools/tools.h"
 #include "run/admission.h"
@@ -118,7 +118,7 @@ static void make_answer(struct tool_run *run)
     int failed =
         !run->object || json_object_set_new(run->object, "state", json_string("finished")) < 0;
     if (!failed)
-        sandbox_tell_files(run->runs->mcp, run->owner, json_object_get(run->object, "files"));
+        file_resources_tell(run->runs->mcp, run->owner, json_object_get(run->object, "files"));
     if (!failed && run->background)
         background_keep(run);
     if (run->present && !failed)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reach: see reach.h.  Runs in the gate, on its event loop.  Whoever asks for somebody else's place
-// is told the same as who asks for one that never was: session_find() and the store look at the
-// owner first.
+// file_access: see file_access.h.  Runs in the gate, on its event loop.  session_find() and the
+// store check the owner first, so another owner's place gets the same answer as an unknown one.
 
-#include "mcp/tools/reach.h"
+#include "mcp/tools/file_access.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,12 +27,12 @@ struct work {
     char path[SCRATCH_PATH_MAX + 1];
     char *data; // WRITE
     size_t length;
-    struct reach_file *file; // READ
+    struct found_file *file; // READ
     struct share_part room;  // of its data
-    reach_want want;
-    reach_opened opened; // one of the three is set
-    reach_changed changed;
-    reach_listed listed;
+    file_access_want want;
+    file_access_opened opened; // one of the three is set
+    file_access_changed changed;
+    file_access_listed listed;
 };
 
 static struct store *store_of(const struct mcp_call *c)
@@ -41,7 +40,7 @@ static struct store *store_of(const struct mcp_call *c)
     return c->mcp->gate ? c->mcp->gate->store : NULL;
 }
 
-static void file_free(struct reach_file *f)
+static void file_free(struct found_file *f)
 {
     if (f)
         free(f->data);
@@ -106,7 +105,7 @@ static void tell_failure(const struct work *w, const struct err *e)
         w->listed(c, w->place, NULL, NULL, 0, 0, e);
     else if (w->changed)
         w->changed(c, NULL, e);
-    else if (!read_stored(w, w->place, w->path)) // it may have been announced
+    else if (!read_stored(w, w->place, w->path)) // the artifact, if there is one
         w->opened(c, NULL, e);
 }
 
@@ -147,11 +146,11 @@ static void begin(struct mcp_call *c, struct session *s, const char *path, struc
     c->work = w;
     c->cancel = cancel_work;
     struct session_visit *visit = session_visit(s, on_visited, w);
-    if (visit) // else the operation began, or failed and `w` is gone
+    if (visit) // NULL: the operation began, or failed and freed `w`
         w->visit = visit;
 }
 
-// Is the artifact what the live file is now?
+// Is the artifact the same as the live file?
 static bool is_same(const struct artifact *a, uint64_t size, int64_t modified_ms)
 {
     return a->size == size && a->modified_ms == modified_ms;
@@ -159,13 +158,13 @@ static bool is_same(const struct artifact *a, uint64_t size, int64_t modified_ms
 
 // ---- read ---------------------------------------------------------------------------------------
 
-// SECURITY: a box can take its time with the bytes that it was asked for, and meanwhile the room
-// for them is taken.
+// SECURITY: a slow box holds the memory for the bytes that were asked of it, so the sum is bounded.
 static struct share in_memory = TAILQ_HEAD_INITIALIZER(in_memory);
 enum { MEMORY_MAX = 128 << 20 };
 
-// The part that is wanted, within the file.  Makes room for it.
-static int make_room(const struct mcp_call *c, reach_want want, struct reach_file *f, struct err *e)
+// Sets the wanted part, within the file, and allocates its data.
+static int make_room(const struct mcp_call *c, file_access_want want, struct found_file *f,
+                     struct err *e)
 {
     size_t length = 0;
     want(c, f, &f->offset, &length);
@@ -175,14 +174,14 @@ static int make_room(const struct mcp_call *c, reach_want want, struct reach_fil
     return f->data ? 0 : no_memory(e);
 }
 
-static void set_head(struct reach_file *f, const char *head, size_t length)
+static void set_head(struct found_file *f, const char *head, size_t length)
 {
-    f->head_length = length < REACH_HEAD_MAX ? length : REACH_HEAD_MAX;
+    f->head_length = length < FILE_HEAD_MAX ? length : FILE_HEAD_MAX;
     memcpy(f->head, head, f->head_length);
 }
 
-// Of an artifact, which nobody changes.
-static int read_fd(int fd, struct reach_file *f, struct err *e)
+// Of an artifact, which does not change.
+static int read_fd(int fd, struct found_file *f, struct err *e)
 {
     size_t have = 0;
     while (have < f->length) {
@@ -205,9 +204,9 @@ static bool read_stored(const struct work *w, const char *place, const char *pat
 {
     struct mcp_call *c = w->call;
     struct store *store = store_of(c);
-    struct reach_file f = {0};
+    struct found_file f = {0};
     struct err e;
-    char head[REACH_HEAD_MAX];
+    char head[FILE_HEAD_MAX];
     if (!store || strlen(place) > STORE_PLACE_MAX ||
         !store_by_path(store, c->owner, place, path, &f.artifact))
         return false;
@@ -232,7 +231,7 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
 {
     struct mcp_call *c = argument;
     struct work *w = c->work;
-    struct reach_file *f = w->file;
+    struct found_file *f = w->file;
     f->size = file->size;
     f->modified_ms = file->mtime_ns / 1000000;
     snprintf(f->place, sizeof f->place, "%s", w->place);
@@ -248,12 +247,12 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
     if (share_take(&in_memory, &w->room, c->owner, part->length, MEMORY_MAX))
         return 0;
     return err_set(e, ERR_BUSY, 0, "try again later, or read less at once",
-                   "too many bytes of files are being read at one time");
+                   "too many bytes of files are being read at once");
 }
 
 static int on_bytes(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
 {
-    struct reach_file *f = ((struct work *)((struct mcp_call *)argument)->work)->file;
+    struct found_file *f = ((struct work *)((struct mcp_call *)argument)->work)->file;
     (void)offset;
     (void)e;
     memcpy(f->data + f->length, data, length);
@@ -268,7 +267,7 @@ static void on_read(const struct live_box *b, struct scratch_reply *reply, void 
     (void)b;
     share_give(&w->room); // its owner is the call's, which may be gone soon
     if (reply->error.message[0]) {
-        // The code removed it, but it had been announced.
+        // User code removed it; its artifact may still be there.
         if (!read_stored(w, w->place, w->path))
             w->opened(c, NULL, &reply->error);
     } else {
@@ -285,8 +284,8 @@ static struct scratch_op *start_read(struct work *w, struct live_box *b, struct 
     return scratch_read(b, w->path, &sink, on_read, w->call, e);
 }
 
-void reach_read(struct mcp_call *c, const char *place, const char *path, reach_want want,
-                reach_opened then)
+void file_access_read(struct mcp_call *c, const char *place, const char *path,
+                      file_access_want want, file_access_opened then)
 {
     struct err e = {0};
     char clean[SCRATCH_PATH_MAX + 1];
@@ -313,7 +312,7 @@ void reach_read(struct mcp_call *c, const char *place, const char *path, reach_w
 // ---- list ---------------------------------------------------------------------------------------
 
 static void answer_list(struct mcp_call *c, const char *place, const struct scratch_list *live,
-                        reach_listed then)
+                        file_access_listed then)
 {
     struct artifact *artifacts = NULL;
     uint64_t more = 0;
@@ -335,7 +334,7 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
 }
 
 // Of a place that is not live.
-static void list_stored(struct mcp_call *c, const char *place, reach_listed then,
+static void list_stored(struct mcp_call *c, const char *place, file_access_listed then,
                         const struct err *missing)
 {
     struct artifact *artifacts = NULL;
@@ -352,7 +351,7 @@ static struct scratch_op *start_list(struct work *w, struct live_box *b, struct 
     return scratch_list(b, on_listed, w->call, e);
 }
 
-void reach_list(struct mcp_call *c, const char *place, reach_listed then)
+void file_access_list(struct mcp_call *c, const char *place, file_access_listed then)
 {
     struct err e = {0};
     struct session *s = find_session(c, place, &e);
@@ -381,8 +380,8 @@ static struct scratch_op *start_write(struct work *w, struct live_box *b, struct
     return scratch_write(b, w->path, w->data, w->length, on_written, w->call, e);
 }
 
-void reach_write(struct mcp_call *c, struct session *s, const char *path, char *data, size_t length,
-                 reach_changed then)
+void file_access_write(struct mcp_call *c, struct session *s, const char *path, char *data,
+                       size_t length, file_access_changed then)
 {
     struct err e = {0};
     char clean[SCRATCH_PATH_MAX + 1];
@@ -435,7 +434,8 @@ static struct scratch_op *start_delete(struct work *w, struct live_box *b, struc
     return scratch_delete(b, w->path, on_deleted, w->call, e);
 }
 
-void reach_delete(struct mcp_call *c, const char *place, const char *path, reach_changed then)
+void file_access_delete(struct mcp_call *c, const char *place, const char *path,
+                        file_access_changed then)
 {
     struct err e = {0};
     char clean[SCRATCH_PATH_MAX + 1];
@@ -451,12 +451,12 @@ void reach_delete(struct mcp_call *c, const char *place, const char *path, reach
     begin(c, s, clean, &(struct work){.start = start_delete, .changed = then});
 }
 
-void reach_describe_size(uint64_t size, char buf[REACH_SIZE_MAX])
+void file_describe_size(uint64_t size, char buf[FILE_SIZE_TEXT_MAX])
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
     double value = (double)size;
     size_t unit = 0;
     for (; value >= 1000 && unit + 1 < ARRAY_LEN(units); unit++)
         value /= 1000;
-    snprintf(buf, REACH_SIZE_MAX, "%.*f %s", unit ? 1 : 0, value, units[unit]);
+    snprintf(buf, FILE_SIZE_TEXT_MAX, "%.*f %s", unit ? 1 : 0, value, units[unit]);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sandbox: see sandbox.h.  Runs in the gate, on its event loop.
+// file_resources: see file_resources.h.  Runs in the gate, on its event loop.
 
-#include "mcp/tools/sandbox.h"
+#include "mcp/tools/file_resources.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "exec/exec_input.h"
 #include "mcp/protocol/subscriptions.h"
-#include "mcp/tools/reach.h"
+#include "mcp/tools/file_access.h"
 #include "mcp/tools/resources.h"
 #include "run/gate.h"
 #include "json/encode.h"
@@ -55,14 +55,14 @@ static int unescape(const char *text, size_t length, char *buf, size_t cap)
     return at ? 0 : -1;
 }
 
-int sandbox_parse_uri(const char *uri, char place[SANDBOX_PLACE_MAX + 1],
-                      char path[SCRATCH_PATH_MAX + 1])
+int file_resources_parse_uri(const char *uri, char place[FILE_URI_SESSION_MAX + 1],
+                             char path[SCRATCH_PATH_MAX + 1])
 {
     char raw[SCRATCH_PATH_MAX + 1];
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         return -1;
     const char *begin = uri + sizeof scheme - 1, *slash = strchr(begin, '/');
-    if (!slash || unescape(begin, (size_t)(slash - begin), place, SANDBOX_PLACE_MAX + 1) < 0 ||
+    if (!slash || unescape(begin, (size_t)(slash - begin), place, FILE_URI_SESSION_MAX + 1) < 0 ||
         unescape(slash + 1, strlen(slash + 1), raw, sizeof raw) < 0)
         return -1;
     if (utf8_valid_length(place, strlen(place)) < strlen(place))
@@ -124,7 +124,7 @@ struct listing {
 static void add_resource(struct listing *l, const char *place, const char *path,
                          const char *mime_type, uint64_t size, int64_t modified_ms)
 {
-    char uri[SANDBOX_URI_MAX];
+    char uri[FILE_URI_MAX];
     exec_file_uri(place, path, uri, sizeof uri);
     if (json_object_get(l->seen, uri))
         return;
@@ -143,7 +143,7 @@ static void add_live(const struct session *s, void *argument)
     }
 }
 
-json_t *sandbox_resources(const struct mcp_call *c)
+json_t *file_resources_list(const struct mcp_call *c)
 {
     struct listing l = {.call = c, .list = json_array(), .seen = json_object()};
     struct artifact *stored = NULL;
@@ -161,7 +161,7 @@ json_t *sandbox_resources(const struct mcp_call *c)
 
 // ---- read ---------------------------------------------------------------------------------------
 
-// SECURITY: what is text is sent as text only if it stays about as long: see resources.c.
+// SECURITY: text goes as text only if JSON does not make it much longer: see resources.c.
 static json_t *contents_json(const char *uri, const char *mime_type, const char *data,
                              size_t length)
 {
@@ -174,22 +174,22 @@ static json_t *contents_json(const char *uri, const char *mime_type, const char 
                  : NULL;
 }
 
-static void on_opened(struct mcp_call *c, const struct reach_file *f, const struct err *error)
+static void on_opened(struct mcp_call *c, const struct found_file *f, const struct err *error)
 {
     const char *uri = json_string_value(json_object_get(c->request.params, "uri"));
-    char size[REACH_SIZE_MAX], most[REACH_SIZE_MAX];
+    char size[FILE_SIZE_TEXT_MAX], most[FILE_SIZE_TEXT_MAX];
     if (error) {
         mcp_resource_missing_because(c, uri, error);
         return;
     }
-    if (f->size > SANDBOX_READ_MAX) {
-        reach_describe_size(f->size, size);
-        reach_describe_size(SANDBOX_READ_MAX, most);
+    if (f->size > FILE_RESOURCE_MAX) {
+        file_describe_size(f->size, size);
+        file_describe_size(FILE_RESOURCE_MAX, most);
         mcp_fail(c, MCP_INVALID_PARAMS,
                  json_pack("{s:s, s:I, s:I}", "uri", uri, "size", (json_int_t)f->size, "maximum",
-                           (json_int_t)SANDBOX_READ_MAX),
-                 "the file has %s, and a resource is read up to %s; read parts of it with the tool "
-                 "read_file (offset, length), or download it by its link",
+                           (json_int_t)FILE_RESOURCE_MAX),
+                 "the file has %s; a resource is read up to %s; read parts with the tool read_file "
+                 "(offset, length), or download it by its link",
                  size, most);
         return;
     }
@@ -198,32 +198,32 @@ static void on_opened(struct mcp_call *c, const struct reach_file *f, const stru
     mcp_resource_answer(c, contents_json(uri, type, f->data, f->length), 0, true);
 }
 
-static void want_all(const struct mcp_call *c, const struct reach_file *f, uint64_t *ret_offset,
+static void want_all(const struct mcp_call *c, const struct found_file *f, uint64_t *ret_offset,
                      size_t *ret_length)
 {
     (void)c;
     *ret_offset = 0;
-    *ret_length = f->size <= SANDBOX_READ_MAX ? (size_t)f->size : 0;
+    *ret_length = f->size <= FILE_RESOURCE_MAX ? (size_t)f->size : 0;
 }
 
-bool sandbox_read(struct mcp_call *c, const char *uri)
+bool file_resources_read(struct mcp_call *c, const char *uri)
 {
-    char place[SANDBOX_PLACE_MAX + 1], path[SCRATCH_PATH_MAX + 1];
-    if (sandbox_parse_uri(uri, place, path) < 0)
+    char place[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1];
+    if (file_resources_parse_uri(uri, place, path) < 0)
         return false;
-    reach_read(c, place, path, want_all, on_opened);
+    file_access_read(c, place, path, want_all, on_opened);
     return true;
 }
 
-// A file of a live session may be watched before it is there: who knows what a run will make.
-bool sandbox_exists(struct mcp *m, const char *uri, const char *owner)
+// A file of a live session may be watched before it exists.
+bool file_resources_exist(struct mcp *m, const char *uri, const char *owner)
 {
-    char place[SANDBOX_PLACE_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[SANDBOX_URI_MAX];
+    char place[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[FILE_URI_MAX];
     struct artifact a;
     struct err e;
-    if (!m->gate || sandbox_parse_uri(uri, place, path) < 0)
+    if (!m->gate || file_resources_parse_uri(uri, place, path) < 0)
         return false;
-    // News carry the one name that a file has here, so others cannot be listened for.
+    // Updates carry the one URI of a file, so no other spelling can be subscribed to.
     exec_file_uri(place, path, own, sizeof own);
     if (strcmp(own, uri) != 0)
         return false;
@@ -237,7 +237,7 @@ bool sandbox_exists(struct mcp *m, const char *uri, const char *owner)
 struct matches {
     json_t *list, *seen;
     const char *prefix;
-    const char *session; // of these only, NULL: of all
+    const char *session; // of this session only; NULL: of all
     bool paths;
 };
 
@@ -265,8 +265,8 @@ static void match_session(const struct session *s, void *argument)
             add_match(m, s->files.files[i].path);
 }
 
-json_t *sandbox_complete(struct mcp *m, const char *owner, const char *variable, const char *prefix,
-                         const char *session)
+json_t *file_resources_complete(struct mcp *m, const char *owner, const char *variable,
+                                const char *prefix, const char *session)
 {
     struct matches found = {.prefix = prefix,
                             .session = session && session[0] ? session : NULL,
@@ -293,15 +293,16 @@ json_t *sandbox_complete(struct mcp *m, const char *owner, const char *variable,
     return found.list;
 }
 
-// ---- news ---------------------------------------------------------------------------------------
+// ---- updates
+// ---------------------------------------------------------------------------------------
 
-void sandbox_tell_file(struct mcp *m, const char *owner, const char *uri)
+void file_resources_tell_one(struct mcp *m, const char *owner, const char *uri)
 {
     mcp_resource_updated(m, uri, owner);
     mcp_list_changed(m, MCP_LIST_RESOURCES, owner);
 }
 
-void sandbox_tell_files(struct mcp *m, const char *owner, json_t *files)
+void file_resources_tell(struct mcp *m, const char *owner, json_t *files)
 {
     size_t i;
     json_t *file;

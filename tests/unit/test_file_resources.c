@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "exec/exec_input.h"
-#include "mcp/tools/sandbox.h"
+#include "mcp/tools/file_resources.h"
 
 static void check(const char *uri, const char *place, const char *path)
 {
-    char found_place[SANDBOX_PLACE_MAX + 1] = "?", found_path[SCRATCH_PATH_MAX + 1] = "?";
-    int r = sandbox_parse_uri(uri, found_place, found_path);
+    char found_place[FILE_URI_SESSION_MAX + 1] = "?", found_path[SCRATCH_PATH_MAX + 1] = "?";
+    int r = file_resources_parse_uri(uri, found_place, found_path);
     if (!place) {
         assert_int_equal(r, -1);
         return;
@@ -73,13 +73,13 @@ static void what_is_none_is_refused(void **state)
 
 static void long_ones_are_bounded(void **state)
 {
-    char uri[SANDBOX_URI_MAX * 2], text[SCRATCH_PATH_MAX * 2];
+    char uri[FILE_URI_MAX * 2], text[SCRATCH_PATH_MAX * 2];
     (void)state;
-    for (size_t length = SANDBOX_PLACE_MAX - 1; length < SANDBOX_PLACE_MAX + 3; length++) {
+    for (size_t length = FILE_URI_SESSION_MAX - 1; length < FILE_URI_SESSION_MAX + 3; length++) {
         memset(text, 'p', length);
         text[length] = '\0';
         snprintf(uri, sizeof uri, "sandbox://%s/x", text);
-        check(uri, length <= SANDBOX_PLACE_MAX ? text : NULL, "x");
+        check(uri, length <= FILE_URI_SESSION_MAX ? text : NULL, "x");
     }
     // Folders of 100 bytes each, up to the longest path and beyond.
     memset(text, 'd', sizeof text);
@@ -102,7 +102,7 @@ static void what_is_written_is_read(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        char uri[SANDBOX_URI_MAX];
+        char uri[FILE_URI_MAX];
         exec_file_uri("ses_x", paths[i], uri, sizeof uri);
         check(uri, "ses_x", paths[i]);
         assert_null(strpbrk(uri, " \\[]\"<>^`{|}"));
@@ -117,7 +117,7 @@ static void nothing_can_be_read_without_a_gate(void **state)
     (void)state;
     json_t *error = client_ask("", "resources/read", json_pack("{s:s}", "uri", "sandbox://a/b"));
     assert_int_equal(client_code(error), MCP_INVALID_PARAMS);
-    assert_false(sandbox_exists(&client_mcp, "sandbox://a/b", ""));
+    assert_false(file_resources_exist(&client_mcp, "sandbox://a/b", ""));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         json_t *result =
             client_ask("", "tools/call",
@@ -142,13 +142,13 @@ static void nothing_can_be_checked_without_a_gate(void **state)
 static void completion_without_a_gate_is_empty(void **state)
 {
     (void)state;
-    json_t *found = sandbox_complete(&client_mcp, "", "session", "", NULL);
+    json_t *found = file_resources_complete(&client_mcp, "", "session", "", NULL);
     assert_int_equal(json_array_size(found), 0);
     json_decref(found);
-    found = sandbox_complete(&client_mcp, "", "path", "", "x");
+    found = file_resources_complete(&client_mcp, "", "path", "", "x");
     assert_int_equal(json_array_size(found), 0);
     json_decref(found);
-    assert_null(sandbox_complete(&client_mcp, "", "nothing", "", NULL));
+    assert_null(file_resources_complete(&client_mcp, "", "nothing", "", NULL));
 }
 
 int main(void)
