@@ -16,7 +16,7 @@
 #include "compat/sets.h"
 #include "env/env_words.h"
 #include "env/packages.h"
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/tool_env.h"
 #include "run/gate.h"
 #include "session/session.h"
@@ -181,9 +181,9 @@ static json_t *told_status(struct mcp_call *c, json_t *status, const char *packa
     if (told)
         (void)json_object_set_new(told, "message", message);
     if (told && over && !ready)
-        (void)json_object_set_new(
-            told, "stderr",
-            shape_clip(words ? words : "", words ? strlen(words) : 0, c->mcp->config->text_budget));
+        (void)json_object_set_new(told, "stderr",
+                                  answer_clip(words ? words : "", words ? strlen(words) : 0,
+                                              c->mcp->config->text_budget));
     return told;
 }
 

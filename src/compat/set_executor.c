@@ -20,7 +20,7 @@
 #include "env/packages.h"
 #include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/tool_env.h"
 #include "run/gate.h"
 #include "run/source.h"
@@ -235,7 +235,7 @@ static json_t *install_text(const struct config *c, json_t *status)
         return NULL;
     while (length > 0 && text[length - 1] == '\n')
         length--;
-    return shape_clip(text, length, c->text_budget);
+    return answer_clip(text, length, c->text_budget);
 }
 
 static void present_install(struct mcp_call *c, json_t *arguments, json_t *status,
@@ -333,7 +333,7 @@ static json_t *columns_text(const struct config *c, json_t *packages)
     json_array_foreach (packages, i, item)
         fprintf(f, "\n%-*s %s", width, json_string_value(json_object_get(item, "name")),
                 json_string_value(json_object_get(item, "version")));
-    return fclose(f) == 0 ? shape_clip(text, length, c->text_budget) : NULL;
+    return fclose(f) == 0 ? answer_clip(text, length, c->text_budget) : NULL;
 }
 
 static void on_listed(json_t *found, const struct err *e, void *argument)

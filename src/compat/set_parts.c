@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/outputs.h"
-#include "mcp/tools/shape.h"
 
 struct keeping {
     struct mcp_call *call;
@@ -27,11 +27,11 @@ json_t *set_blocks(struct mcp_call *c, json_t *object)
 {
     struct keeping keeping = {.call = c,
                               .id = json_string_value(json_object_get(object, "execution_id"))};
-    struct shape shape = {.budget = c->mcp->config->text_budget,
-                          .links = !c->mcp->config->no_links,
-                          .keep = keep_part,
-                          .argument = &keeping};
-    json_t *blocks = shape_result(&shape, object);
+    struct answer_options options = {.budget = c->mcp->config->text_budget,
+                                     .links = !c->mcp->config->no_links,
+                                     .keep = keep_part,
+                                     .argument = &keeping};
+    json_t *blocks = answer_make(&options, object);
     if (blocks)
         (void)json_array_remove(blocks, 0); // the text of the default set
     return blocks;

@@ -14,9 +14,9 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/protocol/identity.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/file_resources.h"
 #include "mcp/tools/outputs.h"
-#include "mcp/tools/shape.h"
 #include "mcp/tools/tool_run.h"
 #include "mcp/tools/tool_shared.h"
 #include "net/policy.h"
@@ -307,7 +307,7 @@ static json_t *run_contents(const char *uri, const char *mime_type, const char *
         return contents_json(uri, mime_type, "blob",
                              coded ? json_stringn_nocheck(coded, strlen(coded)) : NULL);
     }
-    _cleanup_free_ char *copy = shape_clean(text, length, false, &clean);
+    _cleanup_free_ char *copy = answer_clean(text, length, false, &clean);
     return contents_json(uri, mime_type, "text", copy ? json_stringn_nocheck(copy, clean) : NULL);
 }
 

@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "check/check_words.h"
 #include "config/code_policy.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/schema_words.h"
-#include "mcp/tools/shape.h"
 #include "mcp/tools/tool_check.h"
 #include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
@@ -115,7 +115,7 @@ static void on_done(struct check *k)
     if (!c)
         return;
     _cleanup_free_ char *words = check_words(k->answer, NULL);
-    json_t *text = words ? shape_clip(words, strlen(words), c->mcp->config->text_budget) : NULL;
+    json_t *text = words ? answer_clip(words, strlen(words), c->mcp->config->text_budget) : NULL;
     json_t *content = text ? json_pack("[{s:s, s:o}]", "type", "text", "text", text) : NULL;
     // A source that is not valid is an answer like any other: the tool has worked.
     tool_answer(c, content, json_incref(k->answer), false);

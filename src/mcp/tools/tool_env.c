@@ -25,7 +25,7 @@
 #include "env/preload.h"
 #include "env/warm_boxes.h"
 #include "mcp/protocol/bounds.h"
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/tool_env.h"
 #include "run/gate.h"
 #include "session/session.h"
@@ -55,7 +55,7 @@ void tool_env_answer(struct mcp_call *c, json_t *object, char *words, bool is_er
     size_t length = words ? strlen(words) : 0;
     while (length > 0 && words[length - 1] == '\n')
         length--;
-    json_t *text = length ? shape_clip(words, length, c->mcp->config->text_budget) : NULL;
+    json_t *text = length ? answer_clip(words, length, c->mcp->config->text_budget) : NULL;
     free(words);
     c->work = NULL;
     c->cancel = NULL;

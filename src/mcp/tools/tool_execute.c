@@ -14,7 +14,7 @@
 #include "exec/execute.h"
 #include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/tool_schemas.h"
 #include "run/gate.h"
 #include "run/network.h"
@@ -160,8 +160,8 @@ static json_t *question_text(const struct mcp_call *c, const char *code, size_t 
     size_t more = 0, clean = 0;
     for (size_t i = at; i < length; i++)
         more += code[i] == '\n' || i + 1 == length;
-    _cleanup_free_ char *shown = shape_clean(code, at, true, &clean);
-    json_t *head = shown ? shape_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
+    _cleanup_free_ char *shown = answer_clean(code, at, true, &clean);
+    json_t *head = shown ? answer_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
     json_t *text = head ? json_sprintf("Run this Python code in a sandbox %s%s?\n\n%s",
                                        reach[0] ? "that may reach " : "without network", reach,
                                        json_string_value(head))

@@ -17,11 +17,11 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "exec/exec_input.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/file_access.h"
 #include "mcp/tools/file_resources.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/schema_words.h"
-#include "mcp/tools/shape.h"
 #include "mcp/tools/tool_shared.h"
 #include "run/gate.h"
 #include "json/encode.h"
@@ -245,7 +245,7 @@ static json_t *text_block(const struct part *p, bool is_text, json_t *url)
     FILE *f = open_memstream(&text, &length);
     if (!f)
         return NULL;
-    _cleanup_free_ char *shown = is_text ? shape_clean(p->data, p->length, true, &clean) : NULL;
+    _cleanup_free_ char *shown = is_text ? answer_clean(p->data, p->length, true, &clean) : NULL;
     if (shown) {
         (void)fwrite(shown, 1, clean, f);
         if (p->file->size == 0)

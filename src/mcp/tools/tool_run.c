@@ -97,19 +97,19 @@ static bool keep_live(void *argument, enum output_part part, const char *mime_ty
     return true;
 }
 
-struct shape tool_run_shape(struct tool_run *run, bool live)
+struct answer_options tool_run_answer_options(struct tool_run *run, bool live)
 {
     const struct config *c = run->runs->mcp->config;
-    return (struct shape){.budget = c->text_budget,
-                          .links = !c->no_links,
-                          .keep = live ? keep_live : keep_part,
-                          .argument = run};
+    return (struct answer_options){.budget = c->text_budget,
+                                   .links = !c->no_links,
+                                   .keep = live ? keep_live : keep_part,
+                                   .argument = run};
 }
 
 // Sets content, object and is_error, or error.
 static void make_answer(struct tool_run *run)
 {
-    struct shape shape = tool_run_shape(run, false);
+    struct answer_options options = tool_run_answer_options(run, false);
     if (run->exec->error.message[0]) {
         run->error = run->exec->error;
         return;
@@ -123,7 +123,7 @@ static void make_answer(struct tool_run *run)
         background_keep(run);
     if (run->present && !failed)
         return;
-    run->content = failed ? NULL : shape_result(&shape, run->object);
+    run->content = failed ? NULL : answer_make(&options, run->object);
     run->is_error = run->exec->result.verdict != VERDICT_OK;
     if (!run->content)
         err_set(&run->error, ERR_SYSTEM, 0, "run it again later, or print less",

@@ -216,14 +216,14 @@ bool tool_run_is_going_on(struct mcp *m, const char *owner, const char *id)
 
 static void answer_running(struct tool_run *run, struct mcp_call *c)
 {
-    struct shape shape = tool_run_shape(run, true);
+    struct answer_options options = tool_run_answer_options(run, true);
     json_t *object = json_pack(
         "{s:s, s:s, s:f, s:o, s:o, s:{}}", "execution_id", run->id, "state", "running",
         "elapsed_ms", (double)((clock_us() - run->begin_us) / 1000), "stdout",
         progress_text(run, RUN_STDOUT), "stderr", progress_text(run, RUN_STDERR), "truncated");
     if (object && run->exec && run->exec->session_id[0])
         (void)json_object_set_new(object, "session", json_string(run->exec->session_id));
-    json_t *content = object ? shape_result(&shape, object) : NULL;
+    json_t *content = object ? answer_make(&options, object) : NULL;
     c->work = NULL;
     c->cancel = NULL;
     tool_answer(c, content, object, false);

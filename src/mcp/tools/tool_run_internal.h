@@ -17,7 +17,7 @@
 #include <sys/queue.h>
 
 #include "exec/exec.h"
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/tool_run.h"
 
 struct waiter {
@@ -66,7 +66,7 @@ struct tool_runs {
 
 void tool_run_free(struct tool_run *run);
 void tool_run_answer(struct tool_run *run, struct mcp_call *c); // of a run that is done
-struct shape tool_run_shape(struct tool_run *run, bool live);
+struct answer_options tool_run_answer_options(struct tool_run *run, bool live);
 
 // ---- background.c -------------------------------------------------------------------------------
 

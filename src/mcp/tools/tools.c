@@ -19,7 +19,7 @@
 #include "mcp/protocol/tasks.h"
 #include "mcp/tools/schema.h"
 #include "mcp/tools/tool_shared.h"
-#include "mcp/tools/variants.h"
+#include "mcp/tools/tool_variants.h"
 #include "net/policy.h"
 #include "run/gate.h"
 #include "run/network.h"
@@ -93,7 +93,7 @@ static int add_tool(struct mcp *m, const struct mcp_tool *tool, const char *set,
         return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools", TOOLS_MAX);
     if (i == t->count)
         t->count++;
-    return variants_add(&t->entries[i], m, tool, set, e);
+    return tool_variants_add(&t->entries[i], m, tool, set, e);
 }
 
 static int add_set(struct mcp *m, const struct tool_set *set, struct err *e)
@@ -194,7 +194,7 @@ void mcp_tools_close(struct mcp *m)
         mcp_prepared_clear(&t->networked[v].page);
     }
     for (size_t i = 0; i < t->count; i++)
-        variants_clear(&t->entries[i]);
+        tool_variants_clear(&t->entries[i]);
     json_decref(t->nothing);
     free(t);
     m->tools = NULL;
@@ -411,7 +411,7 @@ void mcp_handle_tools_call(struct mcp_call *c)
         return;
     leave_out_nulls(entry->input, arguments);
     char message[768];
-    const struct mcp_tool *tool = variants_choose(entry, arguments, message, sizeof message);
+    const struct mcp_tool *tool = tool_variants_choose(entry, arguments, message, sizeof message);
     if (!tool) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "correct it and call the tool again", "%s",
                    message);

@@ -16,7 +16,7 @@ enum tool_hint {
     TOOL_IDEMPOTENT = 1 << 2,
     TOOL_OPEN_WORLD = 1 << 3, // reaches the network
     TOOL_NETWORK = 1 << 4,    // does for keys that may; its description says what they may reach
-    TOOL_UNLISTED = 1 << 5,   // a further variant (variants.h) that is taken but not told of
+    TOOL_UNLISTED = 1 << 5,   // a further variant (tool_variants.h) that is taken but not told of
 };
 
 enum tool_task {
@@ -66,7 +66,7 @@ struct tool_set {
 };
 
 // Call it before mcp_open(), once for each set, in the order in which variants of one tool are
-// tried (variants.h).
+// tried (tool_variants.h).
 void tool_set_register(struct tool_set *set);
 
 int mcp_tools_open(struct mcp *m, struct err *e); // parses the schemas, once

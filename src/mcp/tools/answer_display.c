@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape_display: see shape_display.h.  Runs in the gate.  The bundles were checked by run/display.c
-// and are otherwise as the code in the box made them.
+// answer_display: see answer_display.h.  Runs in the gate.  run/display.c checked the bundles;
+// user code made the rest.
 //
-//   a picture      one line, an image block; its original, or else itself, is kept
-//   a figure       the same, and what it shows in a few lines; its data, linked when there is much
-//   anything else  its best text, clipped; the richest form is kept and linked if it says more
+//   a picture      one line and an image block; its original, if any, is stored instead of it
+//   a figure       the same, a summary in a few lines, and its data, linked when large
+//   anything else  its best text, clipped; the richest form is stored and linked if it says more
 //
-// The lines take a third of the budget at most.  What finds no room in them is counted.
+// The lines take at most a third of the budget.  Items that do not fit are counted.
 
-#include "mcp/tools/shape_display.h"
+#include "mcp/tools/answer_display.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 enum {
     ITEM_TEXT_MAX = 2000,         // characters of one text
-    SUMMARY_MAX = 1200,           // characters of what is said about a figure
+    SUMMARY_MAX = 1200,           // characters of the summary of a figure
     CHART_INLINE = 4 << 10,       // bytes of a figure's data that are put into the object
     CHARTS_INLINE = 24 << 10,     // the same of all
     LINE_SIZE = 384,              // of a line that describes an item
@@ -29,9 +29,9 @@ enum {
 };
 
 struct work {
-    const struct shape *shape;
+    const struct answer_options *options;
     json_t *object;
-    struct shape_display *out;
+    struct answer_display *out;
     FILE *f;
     size_t room;   // characters left for lines
     size_t blocks; // bytes left for image blocks
@@ -49,13 +49,14 @@ static int add_link(struct work *w, const char *word, size_t number, const char 
     return json_array_append_new(w->out->links, tool_link(uri, name, mime_type, (json_int_t)size));
 }
 
-// What is kept of a picture is the best there is of it.
+// Of a picture the original is stored, if there is one.
 static bool keep_picture(const struct work *w, size_t index, const struct picture *p,
                          char uri[OUTPUT_URI_MAX])
 {
-    const struct shape *s = w->shape;
-    return s->keep && s->keep(s->argument, (enum output_part)(OUTPUT_DISPLAY + index), p->mime_type,
-                              p->base64, strlen(p->base64), uri);
+    const struct answer_options *options = w->options;
+    return options->keep &&
+           options->keep(options->argument, (enum output_part)(OUTPUT_DISPLAY + index),
+                         p->mime_type, p->base64, strlen(p->base64), uri);
 }
 
 static json_t *picture_json(const struct picture *p)
@@ -65,7 +66,7 @@ static json_t *picture_json(const struct picture *p)
                      (json_int_t)p->size);
 }
 
-// Whether a line fits is known before it is written; one that does not is counted.
+// Writes a line if it fits; otherwise counts it.
 static bool write_line(struct work *w, const char *line)
 {
     size_t length = strlen(line);
@@ -82,7 +83,7 @@ static void write_text(struct work *w, json_t *text)
 {
     size_t clean = 0;
     _cleanup_free_ char *copy =
-        shape_clean(json_string_value(text), json_string_length(text), true, &clean);
+        answer_clean(json_string_value(text), json_string_length(text), true, &clean);
     if (copy) // without memory it is in the object
         fprintf(w->f, "%s%s", copy, clean && copy[clean - 1] == '\n' ? "" : "\n");
     w->room -= clean < w->room ? clean : w->room;
@@ -96,7 +97,7 @@ static int write_summary(struct work *w, json_t *chart)
     size_t room = w->room < SUMMARY_MAX ? w->room : SUMMARY_MAX;
     if (json_string_length(summary) == 0 || room < 64)
         return 0;
-    json_t *shown = shape_clip(json_string_value(summary), json_string_length(summary), room - 40);
+    json_t *shown = answer_clip(json_string_value(summary), json_string_length(summary), room - 40);
     if (!shown)
         return -1;
     write_text(w, shown);
@@ -104,11 +105,10 @@ static int write_summary(struct work *w, json_t *chart)
     return 0;
 }
 
-// Puts the data of a figure into its object, or a link to it.  `spoken`: the lines are there
-// already.
+// Puts the data of a figure into its object, or a link to it.  `spoken`: its lines were written.
 static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool spoken)
 {
-    const struct shape *s = w->shape;
+    const struct answer_options *options = w->options;
     json_t *text = json_object_get(item, DISPLAY_CHART), *chart = display_chart(item);
     size_t size = json_string_length(text);
     char uri[OUTPUT_URI_MAX];
@@ -123,10 +123,10 @@ static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool
     if (json_is_string(summary))
         failed |= json_object_set_new(
             o, "chart_summary",
-            shape_clip(json_string_value(summary), json_string_length(summary), SUMMARY_MAX));
+            answer_clip(json_string_value(summary), json_string_length(summary), SUMMARY_MAX));
     json_decref(chart);
-    if (s->keep && s->keep(s->argument, (enum output_part)(OUTPUT_CHART + index),
-                           "application/json", json_string_value(text), size, uri)) {
+    if (options->keep && options->keep(options->argument, (enum output_part)(OUTPUT_CHART + index),
+                                       "application/json", json_string_value(text), size, uri)) {
         char line[LINE_SIZE];
         snprintf(line, sizeof line, "[data of figure %zu: %s]", index + 1, uri);
         (void)write_line(w, line);
@@ -136,7 +136,7 @@ static int add_chart(struct work *w, size_t index, json_t *item, json_t *o, bool
     return failed;
 }
 
-// `said`: its words are those of the result, which come before.
+// `said`: the result, which comes before, has the same words.
 static json_t *add_picture(struct work *w, size_t index, json_t *item, const struct picture *p,
                            bool said)
 {
@@ -184,7 +184,7 @@ static const char *first_of(json_t *item, const char *const *types, size_t count
     return NULL;
 }
 
-// A repr like <plotly.Figure object at 0x7f> says nothing.
+// Skip a repr like <plotly.Figure object at 0x7f>.
 static bool is_bare_name(json_t *item)
 {
     const char *text = json_string_value(json_object_get(item, "text/plain"));
@@ -192,8 +192,8 @@ static bool is_bare_name(json_t *item)
     return length > 1 && text[0] == '<' && text[length - 1] == '>';
 }
 
-// What a model can read, NULL: nothing.  Of a document only one that is short: half of it is of no
-// use.
+// Text that a model can read, or NULL.  A document counts only if it is short: half of one is
+// useless.
 static const char *best_text(json_t *item, json_t **ret)
 {
     static const char *const spoken[] = {DISPLAY_TABLE, "text/markdown", "text/latex",
@@ -206,7 +206,7 @@ static const char *best_text(json_t *item, json_t **ret)
     return type && json_string_length(*ret) <= ITEM_TEXT_MAX ? type : NULL;
 }
 
-// The form that says most, of any type.
+// The richest form, of any type.
 static const char *richest(json_t *item, json_t **ret)
 {
     static const char *const types[] = {"image/svg+xml", "text/html", "text/markdown", "text/latex",
@@ -225,18 +225,19 @@ static const char *richest(json_t *item, json_t **ret)
 
 static json_t *add_document(struct work *w, size_t index, json_t *item, bool said)
 {
-    const struct shape *s = w->shape;
+    const struct answer_options *options = w->options;
     json_t *rich = NULL, *text = NULL, *shown = NULL;
     const char *type = richest(item, &rich), *text_type = best_text(item, &text);
     size_t size = json_string_length(rich),
            room = w->room < ITEM_TEXT_MAX ? w->room : ITEM_TEXT_MAX;
     char uri[OUTPUT_URI_MAX], line[LINE_SIZE], what[128];
-    if (text_type && !(shown = shape_clip(json_string_value(text), json_string_length(text), room)))
+    if (text_type &&
+        !(shown = answer_clip(json_string_value(text), json_string_length(text), room)))
         return NULL;
     bool whole = shown && text == rich && json_string_length(shown) == size;
-    bool kept = !whole && s->keep &&
-                s->keep(s->argument, (enum output_part)(OUTPUT_DISPLAY + index), type,
-                        json_string_value(rich), size, uri);
+    bool kept = !whole && options->keep &&
+                options->keep(options->argument, (enum output_part)(OUTPUT_DISPLAY + index), type,
+                              json_string_value(rich), size, uri);
     display_describe_size(type, size, what, sizeof what);
     snprintf(line, sizeof line, "[display %zu: %s%s%s]", index + 1, what, kept ? ": " : "",
              kept ? uri : "");
@@ -261,7 +262,7 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
 
 static int add_items(struct work *w, json_t *display)
 {
-    json_t *list = json_array(), *item, *value = shape_display_value(w->object);
+    json_t *list = json_array(), *item, *value = answer_display_value(w->object);
     size_t i;
     int failed = !list;
     json_array_foreach (display, i, item) {
@@ -283,7 +284,7 @@ static int add_items(struct work *w, json_t *display)
     return failed ? -1 : 0;
 }
 
-json_t *shape_display_value(json_t *object)
+json_t *answer_display_value(json_t *object)
 {
     json_t *at = json_object_get(object, "display_value");
     json_t *item = json_array_get(json_object_get(object, "display"),
@@ -294,20 +295,20 @@ json_t *shape_display_value(json_t *object)
     return json_string_length(text) ? text : NULL;
 }
 
-int shape_display(const struct shape *s, json_t *object, struct shape_display *ret)
+int answer_display(const struct answer_options *options, json_t *object, struct answer_display *ret)
 {
     size_t length = 0;
     json_t *display = json_object_get(object, "display");
-    *ret = (struct shape_display){0};
+    *ret = (struct answer_display){0};
     if (json_array_size(display) == 0 && !json_object_get(object, "display_omitted"))
         return 0;
     ret->pictures = json_array();
     ret->links = json_array();
-    struct work w = {.shape = s,
+    struct work w = {.options = options,
                      .object = object,
                      .out = ret,
                      .f = open_memstream(&ret->text, &length),
-                     .room = s->budget / 3,
+                     .room = options->budget / 3,
                      .blocks = BLOCKS_BYTES_MAX,
                      .charts = CHARTS_INLINE};
     if (!w.f || !ret->pictures || !ret->links)
@@ -319,10 +320,10 @@ int shape_display(const struct shape *s, json_t *object, struct shape_display *r
     return failed ? -1 : 0;
 }
 
-void shape_display_clear(struct shape_display *d)
+void answer_display_clear(struct answer_display *d)
 {
     free(d->text);
     json_decref(d->pictures);
     json_decref(d->links);
-    *d = (struct shape_display){0};
+    *d = (struct answer_display){0};
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape: see shape.h.  Called by tool_execute.c in the gate.  Everything in the object that the
-// code said itself is hostile, and as long as the limits of a run allow.
+// answer: see answer.h.  Runs in the gate.  SECURITY: whatever user code wrote into the object is
+// hostile, and as long as the limits of a run allow.
 //
-//   head       an error: the line that failed, what it was, what to do
+//   head       an error: the line that failed, the message, a hint
 //   sections   traceback, stdout, stderr, result, each under its label
-//   display    one line for each picture, the text of anything else: shape_display.c
-//   state      files, variables, checkpoints: shape_state.c
+//   display    one line for each picture, the text of anything else: answer_display.c
+//   state      files, variables, checkpoints: answer_state.c
 //   foot       verdict, exit code, usage and id in one line
 //
-// Head and foot are short and always there.  The sections share what is left of the budget: a short
-// one takes what it needs, long ones get equal parts.  Of a long one the first 40 % and the last 60
-// % stay.
+// Head and foot are short and always there.  The sections share the rest of the budget: short ones
+// take what they need, long ones get equal parts.  A long one keeps the first 40 % and the last 60
+// % of its part.
 
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,20 +22,20 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "mcp/tools/shape_display.h"
-#include "mcp/tools/shape_state.h"
+#include "mcp/tools/answer_display.h"
+#include "mcp/tools/answer_state.h"
 #include "mcp/tools/tools.h"
 
 enum {
     SECTIONS = 4,
-    NOTE_ROOM = 130,      // characters of the line that stands for what was left out
-    SHORT_NOTE_ROOM = 42, // the same without a URI
-    SHORT_BUDGET = 1000,  // below it, everything is said in its shortest form
+    NOTE_ROOM = 130,      // characters of the note about left-out text
+    SHORT_NOTE_ROOM = 42, // without a URI
+    SHORT_BUDGET = 1000,  // below it, only the shortest form
     HEAD_PERCENT = 40,
     TYPE_MAX = 200, // characters of error fields in the object
     LINE_MAX = 500,
-    TABLE_MAX = 2000,      // characters of a table in the place of a result
-    RESULT_LINE_MAX = 200, // a result up to this long stands beside its label
+    TABLE_MAX = 2000,      // characters of a table that replaces a result
+    RESULT_LINE_MAX = 200, // a result up to this long follows its label on one line
 };
 
 // ---- characters ---------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ static bool begins_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-// Characters that tools.c writes for the one that begins at `at`; 0: none does.
+// How many characters tools.c writes for the one that begins at `at`; 0: no character begins there.
 static size_t width(const char *text, size_t length, size_t at)
 {
     size_t shown;
@@ -62,7 +62,7 @@ static size_t count_characters(const char *text, size_t length)
     return n;
 }
 
-// Offset behind the first `count` characters.
+// Offset after the first `count` characters.
 static size_t skip_characters(const char *text, size_t length, size_t count)
 {
     size_t at = 0;
@@ -98,7 +98,7 @@ static bool is_broken(unsigned char c, bool all)
 
 // The symbols for control characters begin at U+2400; DEL has U+2421.  C1 controls (U+0080..U+009F)
 // become U+FFFD.
-char *shape_clean(const char *text, size_t length, bool all, size_t *ret_length)
+char *answer_clean(const char *text, size_t length, bool all, size_t *ret_length)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t more = 0, at = 0;
@@ -125,10 +125,10 @@ char *shape_clean(const char *text, size_t length, bool all, size_t *ret_length)
     return copy;
 }
 
-json_t *shape_clip(const char *text, size_t length, size_t max)
+json_t *answer_clip(const char *text, size_t length, size_t max)
 {
     size_t head = skip_characters(text, length, max), clean = 0;
-    _cleanup_free_ char *copy = shape_clean(text, head, false, &clean);
+    _cleanup_free_ char *copy = answer_clean(text, head, false, &clean);
     if (!copy)
         return NULL;
     if (head == length)
@@ -142,14 +142,14 @@ json_t *shape_clip(const char *text, size_t length, size_t max)
 struct section {
     const char *label;
     enum output_part part;
-    json_t *holder; // the object that has the text, and under which key
+    json_t *holder; // the object that has the text under `key`
     const char *key;
-    const char *text; // of json_t *value, which is ours as long as the section lives
+    const char *text; // of `value`, which the section owns
     json_t *value;
     size_t length, count; // bytes, characters
-    size_t room;          // characters for it, with its note
-    bool cut, instead;    // instead: the text stands for a longer one, which the object has
-    size_t head, tail;    // offsets: the end of the first piece, the begin of the last
+    size_t room;          // characters for it and its note
+    bool cut, instead;    // instead: the text replaces a longer one, which the object has
+    size_t head, tail;    // offsets: end of the first piece, begin of the last
     size_t left_out;      // characters
     bool kept;
     char uri[OUTPUT_URI_MAX];
@@ -172,7 +172,7 @@ static void add_section(struct section *list, size_t *n, const char *label, enum
     (*n)++;
 }
 
-// Who needs less than an equal part leaves the rest to the others.
+// A section that needs less than an equal part leaves the rest to the others.
 static void share_out(struct section *list, size_t n, size_t room)
 {
     size_t left = n;
@@ -203,7 +203,7 @@ static size_t last_line(const char *text, size_t length)
     return at;
 }
 
-// Decides what stays of a text that is too long.
+// Decides which pieces of a long text stay.
 static void cut(struct section *s, size_t note_room)
 {
     size_t room = s->room > note_room ? s->room - note_room : 0;
@@ -211,10 +211,10 @@ static void cut(struct section *s, size_t note_room)
     size_t last = last_line(s->text, s->length);
     size_t last_count = count_characters(s->text + last, s->length - last);
     if (last_count > tail_room && last_count <= room)
-        tail_room = last_count; // the last line stays whole when it can
+        tail_room = last_count; // keep the last line whole if possible
     s->tail = last_characters(s->text, s->length, tail_room);
     s->head = skip_characters(s->text, s->length, room - tail_room);
-    // At the border of a line, when there is one near.
+    // Cut between lines if a line ends nearby.
     const char *line = s->head ? memrchr(s->text, '\n', s->head) : NULL;
     if (line && (size_t)(line - s->text) + 1 >= s->head - s->head / 4)
         s->head = (size_t)(line - s->text) + 1;
@@ -238,7 +238,7 @@ static void write_note(FILE *f, const struct section *s, bool brief)
 static int write_clean(FILE *f, const char *text, size_t length, bool all)
 {
     size_t clean = 0;
-    _cleanup_free_ char *copy = shape_clean(text, length, all, &clean);
+    _cleanup_free_ char *copy = answer_clean(text, length, all, &clean);
     if (!copy)
         return -1;
     (void)fwrite(copy, 1, clean, f);
@@ -271,7 +271,7 @@ static int write_section(FILE *f, const struct section *s, bool brief)
 
 // ---- the object ---------------------------------------------------------------------------------
 
-// What was shortened says so; `total` of the run's own limit counts more than what it kept.
+// Notes a shortened text.  A `total` that the run's own output limit noted stays.
 static int note_truncated(json_t *object, const char *name, size_t kept, size_t total,
                           const char *uri)
 {
@@ -288,7 +288,7 @@ static int note_truncated(json_t *object, const char *name, size_t kept, size_t 
                                          "full_output_uri", uri));
 }
 
-// The shortened text takes the place of the whole one; so does one without NUL.
+// Replaces a text by its shortened form, or by one without NUL.
 static int replace_text(json_t *object, const struct section *s, bool brief)
 {
     if (s->instead || (!s->cut && !memchr(s->text, '\0', s->length)))
@@ -335,7 +335,7 @@ static int bound_traceback(json_t *object, json_t *error, size_t budget)
     return failed | note_truncated(object, "traceback", kept, count, NULL);
 }
 
-// What the box sent beside its output is bounded by the wire only.
+// SECURITY: only the wire format bounds what the box sent beside its output.
 static int bound_report(json_t *object, size_t budget)
 {
     const struct {
@@ -351,7 +351,7 @@ static int bound_report(json_t *object, size_t budget)
         if (json_is_string(value) && json_string_length(value) > fields[i].max)
             failed |= json_object_set_new(
                 error, fields[i].key,
-                shape_clip(json_string_value(value), json_string_length(value), fields[i].max));
+                answer_clip(json_string_value(value), json_string_length(value), fields[i].max));
     }
     if (json_is_object(error))
         failed |= bound_traceback(object, error, budget / 2);
@@ -377,7 +377,7 @@ static void write_line(FILE *f, const char *text, size_t max)
     while (*text == ' ' || *text == '\t')
         text++;
     size_t length = strcspn(text, "\n"), head = skip_characters(text, length, max);
-    (void)write_clean(f, text, head, true); // without memory the line stays away
+    (void)write_clean(f, text, head, true); // without memory there is no line
     fputs(text[head] ? "\xe2\x80\xa6\n" : "\n", f);
 }
 
@@ -455,24 +455,25 @@ static void write_foot(FILE *f, json_t *object, bool brief)
             fprintf(f, ", processes %" JSON_INTEGER_FORMAT, json_integer_value(processes));
     }
     if (!brief)
-        shape_state_foot(f, object);
+        answer_state_foot(f, object);
     fprintf(f, ", run %s]\n", id ? id : "?");
 }
 
-// ---- all of it ----------------------------------------------------------------------------------
+// ---- the whole answer
+// ----------------------------------------------------------------------------------
 
-// Head, state and foot, each with a NUL behind it: nothing that is written there has one inside.
-static char *make_frame(const struct shape *s, json_t *object, bool brief)
+// Head, state and foot, each followed by a NUL; none of them contains one.
+static char *make_frame(const struct answer_options *options, json_t *object, bool brief)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
     if (!f)
         return NULL;
-    shape_state_head(f, object);
-    write_head(f, object, s->budget);
+    answer_state_head(f, object);
+    write_head(f, object, options->budget);
     fputc('\0', f);
-    shape_state_body(f, s, object);
+    answer_state_body(f, options, object);
     fputc('\0', f);
     write_foot(f, object, brief);
     fputc('\0', f);
@@ -502,9 +503,9 @@ static char *make_text(const struct section *list, size_t n, const char *head, c
     return failed ? (free(text), NULL) : text;
 }
 
-static json_t *make_content(const struct shape *s, const struct section *list, size_t n,
-                            const struct shape_display *shown, json_t *object, const char *text,
-                            size_t length)
+static json_t *make_content(const struct answer_options *options, const struct section *list,
+                            size_t n, const struct answer_display *shown, json_t *object,
+                            const char *text, size_t length)
 {
     while (length > 0 && text[length - 1] == '\n')
         length--;
@@ -513,16 +514,16 @@ static json_t *make_content(const struct shape *s, const struct section *list, s
     if (shown->pictures)
         failed |= json_array_extend(content, shown->pictures);
     for (size_t i = 0; i < n; i++)
-        if (s->links && list[i].kept) {
+        if (options->links && list[i].kept) {
             char name[32];
             snprintf(name, sizeof name, "full %s", output_part_names[list[i].part]);
             failed |= json_array_append_new(
                 content, tool_link(list[i].uri, name, "text/plain", (json_int_t)list[i].length));
         }
-    if (s->links && shown->links)
+    if (options->links && shown->links)
         failed |= json_array_extend(content, shown->links);
-    json_t *files = s->links ? shape_state_links(object) : NULL;
-    if (s->links)
+    json_t *files = options->links ? answer_state_links(object) : NULL;
+    if (options->links)
         failed |= json_array_extend(content, files);
     json_decref(files);
     if (failed) {
@@ -532,11 +533,12 @@ static json_t *make_content(const struct shape *s, const struct section *list, s
     return content;
 }
 
-static json_t *shape_sections(const struct shape *s, json_t *object, struct section *list, size_t n,
-                              const struct shape_display *shown)
+static json_t *answer_from_sections(const struct answer_options *options, json_t *object,
+                                    struct section *list, size_t n,
+                                    const struct answer_display *shown)
 {
-    bool brief = s->budget < SHORT_BUDGET;
-    _cleanup_free_ char *head = make_frame(s, object, brief);
+    bool brief = options->budget < SHORT_BUDGET;
+    _cleanup_free_ char *head = make_frame(options, object, brief);
     if (!head)
         return NULL;
     const char *state = head + strlen(head) + 1, *foot = state + strlen(state) + 1;
@@ -545,41 +547,41 @@ static json_t *shape_sections(const struct shape *s, json_t *object, struct sect
                   (shown->text ? count_characters(shown->text, strlen(shown->text)) : 0);
     for (size_t i = 0; i < n; i++)
         used += strlen(list[i].label) + 3; // colon and two line feeds
-    share_out(list, n, s->budget > used ? s->budget - used : 0);
-    int failed = bound_report(object, s->budget);
+    share_out(list, n, options->budget > used ? options->budget - used : 0);
+    int failed = bound_report(object, options->budget);
     for (size_t i = 0; i < n; i++) {
         if (list[i].cut) {
             cut(&list[i], brief ? SHORT_NOTE_ROOM : NOTE_ROOM);
-            list[i].kept = !list[i].instead && s->keep &&
-                           s->keep(s->argument, list[i].part, "text/plain", list[i].text,
-                                   list[i].length, list[i].uri);
+            list[i].kept = !list[i].instead && options->keep &&
+                           options->keep(options->argument, list[i].part, "text/plain",
+                                         list[i].text, list[i].length, list[i].uri);
         }
         failed |= replace_text(object, &list[i], brief);
     }
     size_t length = 0;
     _cleanup_free_ char *text =
         failed ? NULL : make_text(list, n, head, shown->text, state, foot, brief, &length);
-    return text ? make_content(s, list, n, shown, object, text, length) : NULL;
+    return text ? make_content(options, list, n, shown, object, text, length) : NULL;
 }
 
-// The value of the last expression is a table: a text made for readers takes the place of its repr,
-// which stays in the object, within a bound.
-static int say_table(const struct shape *s, json_t *object, struct section *result)
+// When the value of the last expression is a table, a readable text replaces its repr, which stays
+// in the object, bounded.
+static int say_table(const struct answer_options *options, json_t *object, struct section *result)
 {
-    json_t *table = shape_display_value(object);
+    json_t *table = answer_display_value(object);
     if (!table || result->part != OUTPUT_RESULT)
         return 0;
     int failed = 0;
     char uri[OUTPUT_URI_MAX];
-    if (result->count > s->budget / 2) {
-        bool kept = s->keep && s->keep(s->argument, OUTPUT_RESULT, "text/plain", result->text,
-                                       result->length, uri);
-        failed |=
-            note_truncated(object, "result", s->budget / 2, result->length, kept ? uri : NULL);
-        failed |= json_object_set_new(object, "result",
-                                      shape_clip(result->text, result->length, s->budget / 2));
+    if (result->count > options->budget / 2) {
+        bool kept = options->keep && options->keep(options->argument, OUTPUT_RESULT, "text/plain",
+                                                   result->text, result->length, uri);
+        failed |= note_truncated(object, "result", options->budget / 2, result->length,
+                                 kept ? uri : NULL);
+        failed |= json_object_set_new(
+            object, "result", answer_clip(result->text, result->length, options->budget / 2));
     }
-    json_t *text = shape_clip(json_string_value(table), json_string_length(table), TABLE_MAX);
+    json_t *text = answer_clip(json_string_value(table), json_string_length(table), TABLE_MAX);
     if (!text)
         return -1;
     json_decref(result->value);
@@ -591,21 +593,21 @@ static int say_table(const struct shape *s, json_t *object, struct section *resu
     return failed;
 }
 
-json_t *shape_result(const struct shape *s, json_t *object)
+json_t *answer_make(const struct answer_options *options, json_t *object)
 {
     struct section list[SECTIONS];
     size_t n = 0;
-    if (s->budget >= SHORT_BUDGET)
+    if (options->budget >= SHORT_BUDGET)
         add_section(list, &n, "traceback", OUTPUT_ERROR, json_object_get(object, "error"), "text");
     add_section(list, &n, "stdout", OUTPUT_STDOUT, object, "stdout");
     add_section(list, &n, "stderr", OUTPUT_STDERR, object, "stderr");
     add_section(list, &n, "result", OUTPUT_RESULT, object, "result");
-    struct shape_display shown;
+    struct answer_display shown;
     json_t *content = NULL;
-    int failed = n ? say_table(s, object, &list[n - 1]) : 0;
-    if (shape_display(s, object, &shown) == 0 && !failed)
-        content = shape_sections(s, object, list, n, &shown);
-    shape_display_clear(&shown);
+    int failed = n ? say_table(options, object, &list[n - 1]) : 0;
+    if (answer_display(options, object, &shown) == 0 && !failed)
+        content = answer_from_sections(options, object, list, n, &shown);
+    answer_display_clear(&shown);
     for (size_t i = 0; i < n; i++)
         json_decref(list[i].value);
     return content;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shape_state: see shape_state.h.  Runs in the gate.  Names of files and variables, types and
-// shapes are what the code in the box made them.
+// answer_state: see answer_state.h.  Runs in the gate.  SECURITY: names of files and
+// variables, types and shapes come from user code.
 
-#include "mcp/tools/shape_state.h"
+#include "mcp/tools/answer_state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static bool is_lost(json_t *object)
     return state && strcmp(state, "lost") == 0;
 }
 
-void shape_state_head(FILE *f, json_t *object)
+void answer_state_head(FILE *f, json_t *object)
 {
     char name[NAME_MAX_BYTES + 8];
     const char *known = string_at(object, "session_name");
@@ -59,7 +59,7 @@ void shape_state_head(FILE *f, json_t *object)
             fit(known ? known : string_at(object, "session"), name, sizeof name));
 }
 
-void shape_state_foot(FILE *f, json_t *object)
+void answer_state_foot(FILE *f, json_t *object)
 {
     char name[NAME_MAX_BYTES + 8];
     const char *id = string_at(object, "session"), *known = string_at(object, "session_name");
@@ -121,7 +121,7 @@ static void write_files(FILE *f, json_t *object, size_t room)
         fprintf(f, "- not all could be kept: %s\n", fit(why, text, sizeof text));
 }
 
-json_t *shape_state_links(json_t *object)
+json_t *answer_state_links(json_t *object)
 {
     json_t *links = json_array(), *files = json_object_get(object, "files");
     int failed = !links;
@@ -178,7 +178,7 @@ static void write_variables(FILE *f, json_t *object, size_t room)
         char name[NAME_MAX_BYTES + 8], type[NAME_MAX_BYTES + 8], extent[192];
         char item[sizeof name + sizeof type + sizeof extent + 32];
         const char *change = string_at(v, "change"), *kind = string_at(v, "type");
-        const char *dot = kind ? strrchr(kind, '.') : NULL; // which module it is of says little
+        const char *dot = kind ? strrchr(kind, '.') : NULL; // without its module
         if (dot && dot[1])
             kind = dot + 1;
         bool gone = change && strcmp(change, "removed") == 0;
@@ -211,7 +211,7 @@ static void write_checkpoint(FILE *f, json_t *object)
     if (strcmp(state, "unavailable") == 0) {
         static const char lead[] = "checkpoint unavailable: ";
         const char *reason = fit(string_at(checkpoint, "reason"), text, sizeof text);
-        bool has_lead = reason && strncmp(reason, lead, sizeof lead - 1) == 0; // as our own have
+        bool has_lead = reason && strncmp(reason, lead, sizeof lead - 1) == 0; // already there
         fprintf(f, "%s%s\n", has_lead ? "" : lead, reason);
         return;
     }
@@ -220,7 +220,7 @@ static void write_checkpoint(FILE *f, json_t *object)
             name ? fit(name, label, sizeof label) : "", name ? "'" : "",
             restored ? "restored" : "made",
             restored ? ": variables and files are as they were then" : "");
-    // One that was just made by its name is a state to go back to, though no run has followed it.
+    // A checkpoint that was just named is a state to restore, though no run has followed it.
     json_int_t count = json_integer_value(left);
     if (json_is_integer(left) && (count > 0 || !name || restored))
         fprintf(f, "; %" JSON_INTEGER_FORMAT " to go back to", count);
@@ -266,12 +266,12 @@ static void write_refusals(FILE *f, json_t *object, size_t room)
 
 // ---- all of it ----------------------------------------------------------------------------------
 
-void shape_state_body(FILE *f, const struct shape *s, json_t *object)
+void answer_state_body(FILE *f, const struct answer_options *options, json_t *object)
 {
-    size_t room = s->budget / 10;
+    size_t room = options->budget / 10;
     write_refusals(f, object, 2 * room);
     write_files(f, object, room);
-    if (string_at(object, "session")) // elsewhere nobody will see them again
+    if (string_at(object, "session")) // only a session has them again
         write_variables(f, object, room < VARIABLES_BYTES ? room : VARIABLES_BYTES);
     write_checkpoint(f, object);
     write_fork(f, object);

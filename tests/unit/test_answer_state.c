@@ -11,20 +11,20 @@
 
 #include "base/utf8.h"
 #include "mcp/protocol/bounds.h"
+#include "mcp/tools/answer_state.h"
 #include "mcp/tools/file_access.h"
-#include "mcp/tools/shape_state.h"
 
-static const struct shape roomy = {.budget = 20000, .links = true};
+static const struct answer_options roomy = {.budget = 20000, .links = true};
 
 // The lines for an object, which is taken.
-static char *text_of(const struct shape *s, json_t *object)
+static char *text_of(const struct answer_options *s, json_t *object)
 {
     assert_non_null(object);
     char *text = NULL;
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
     assert_non_null(f);
-    shape_state_body(f, s, object);
+    answer_state_body(f, s, object);
     assert_int_equal(fclose(f), 0);
     assert_int_equal(strlen(text), length);
     assert_int_equal(utf8_valid_length(text, strlen(text)), strlen(text));
@@ -57,7 +57,7 @@ static void files_have_links(void **state)
                   "sandbox://s/d/a.csv", "url", "path", "b", "size", 1500000, "mime_type", "x/y",
                   "uri", "sandbox://s/b", "url", "http://h/files/t/b", "path", "c", "size", 1,
                   "mime_type", "x/y", "uri", "url", "files_omitted", 3);
-    json_t *links = shape_state_links(object);
+    json_t *links = answer_state_links(object);
     assert_int_equal(json_array_size(links), 2);
     json_t *first = json_array_get(links, 0);
     assert_string_equal(json_string_value(json_object_get(first, "type")), "resource_link");
@@ -93,7 +93,7 @@ static void many_files_are_bounded(void **state)
         json_array_append_new(files,
                               json_pack("{s:s, s:i, s:s}", "path", "some/where/name.txt", "size", i,
                                         "uri", "sandbox://s/some/where/name.txt"));
-    json_t *links = shape_state_links(object);
+    json_t *links = answer_state_links(object);
     assert_int_equal(json_array_size(links), 20);
     json_decref(links);
     json_incref(object);
@@ -101,7 +101,7 @@ static void many_files_are_bounded(void **state)
     assert_non_null(strstr(text, "- and 80 more: see list_files\n"));
     assert_true(strlen(text) < 2200);
     free(text);
-    const struct shape tight = {.budget = 800};
+    const struct answer_options tight = {.budget = 800};
     text = text_of(&tight, object);
     assert_true(strlen(text) < 200);
     free(text);
@@ -193,7 +193,7 @@ static void refusals_are_a_line_each(void **state)
         json_array_append_new(
             json_object_get(object, "security_events"),
             json_pack("{s:s, s:s}", "action", "connect", "target", "some.where.example.org:443"));
-    char *text = text_of(&(struct shape){.budget = 1000}, object);
+    char *text = text_of(&(struct answer_options){.budget = 1000}, object);
     assert_true(strlen(text) < 400);
     assert_non_null(strstr(text, " more: see security_events\n"));
     free(text);
@@ -203,21 +203,21 @@ static void lost_state_is_said_first(void **state)
 {
     (void)state;
     char *text =
-        written(shape_state_head, json_pack("{s:s, s:s, s:s}", "session", "ses_x", "session_name",
-                                            "mine", "session_state", "lost"));
+        written(answer_state_head, json_pack("{s:s, s:s, s:s}", "session", "ses_x", "session_name",
+                                             "mine", "session_state", "lost"));
     assert_string_equal(
         text, "state lost: session 'mine' has ended with this run, and its variables are gone\n");
     free(text);
-    text = written(shape_state_head,
+    text = written(answer_state_head,
                    json_pack("{s:s, s:s}", "session", "ses_x", "session_state", "open"));
     assert_string_equal(text, "");
     free(text);
-    text = written(shape_state_foot,
+    text = written(answer_state_foot,
                    json_pack("{s:s, s:n, s:s, s:i}", "session", "ses_x", "session_name",
                              "session_state", "new", "execution_count", 3));
     assert_string_equal(text, ", session 'ses_x' (new) #3");
     free(text);
-    text = written(shape_state_foot, json_object());
+    text = written(answer_state_foot, json_object());
     assert_string_equal(text, "");
     free(text);
 }

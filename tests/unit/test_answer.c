@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/shape: the order of what is said, the budget, what stays of a text that
+// Unit tests of mcp/tools/answer: the order of what is said, the budget, what stays of a text that
 // is too long, and objects that a hostile box made.
 
 #include "unit.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "mcp/tools/shape.h"
+#include "mcp/tools/answer.h"
 
 #define ID "11111111-2222-4333-8444-555555555555"
 
@@ -106,10 +106,10 @@ static size_t characters(const char *text)
     return n;
 }
 
-static json_t *shape(json_t *object, size_t budget, bool links)
+static json_t *answer(json_t *object, size_t budget, bool links)
 {
-    struct shape s = {.budget = budget, .links = links, .keep = keep};
-    json_t *content = shape_result(&s, object);
+    struct answer_options s = {.budget = budget, .links = links, .keep = keep};
+    json_t *content = answer_make(&s, object);
     assert_non_null(content);
     return content;
 }
@@ -121,7 +121,7 @@ static void test_everything_is_there(void **state)
     (void)state;
     json_t *o =
         object_of("ok", json_string("out\n"), json_string("err"), json_string("42"), json_null());
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     assert_string_equal(
         text_of(content),
         "stdout:\nout\nstderr:\nerr\nresult: 42\n[ok, exit code 0, wall 1.2 ms, cpu "
@@ -137,7 +137,7 @@ static void test_nothing_is_said_too(void **state)
 {
     (void)state;
     json_t *o = object_of("ok", json_string(""), json_string(""), json_null(), json_null());
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     assert_non_null(strstr(text_of(content), "no output\n[ok"));
     json_decref(content);
     json_decref(o);
@@ -157,7 +157,7 @@ static void test_an_error_comes_first(void **state)
         object_of("error", json_string("out\n"), json_string(""), json_null(),
                   error_object(json_string("bad\nsecond line"), json_string("Traceback\n")));
     (void)json_object_set_new(o, "hint", json_string("do less"));
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     const char *text = text_of(content);
     assert_begins(text, "line 3: int('x')\nValueError: bad\xe2\x80\xa6\nhint: do less\n");
     assert_true(strstr(text, "traceback:\nTraceback\n") < strstr(text, "stdout:\nout\n"));
@@ -173,12 +173,12 @@ static void test_a_stopped_run_says_why(void **state)
                           json_null());
     (void)json_object_set_new(o, "exit_code", json_null());
     (void)json_object_set_new(o, "hint", json_string("stopped after 2s of wall time"));
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     assert_begins(text_of(content),
                   "timeout_wall\nhint: stopped after 2s of wall time\nstdout:\npartial\n");
     json_decref(content);
     (void)json_object_set_new(o, "signal", json_integer(11));
-    content = shape(o, 20000, true);
+    content = answer(o, 20000, true);
     assert_begins(text_of(content), "timeout_wall: signal 11\n");
     json_decref(content);
     json_decref(o);
@@ -192,7 +192,7 @@ static void test_a_long_text_keeps_head_and_tail(void **state)
     json_t *out = lines(10000);
     size_t total = json_string_length(out);
     json_t *o = object_of("ok", out, json_string(""), json_string("1"), json_null());
-    json_t *content = shape(o, 2000, true);
+    json_t *content = answer(o, 2000, true);
     const char *text = text_of(content), *note = strstr(text, "[\xe2\x80\xa6 ");
     assert_non_null(note);
     assert_in_range(characters(text), 1500, 2000);
@@ -225,7 +225,7 @@ static void test_without_links(void **state)
 {
     (void)state;
     json_t *o = object_of("ok", lines(1000), json_string(""), json_null(), json_null());
-    json_t *content = shape(o, 2000, false);
+    json_t *content = answer(o, 2000, false);
     assert_int_equal(json_array_size(content), 1);
     assert_non_null(strstr(text_of(content), "run://" ID "/stdout"));
     json_decref(content);
@@ -237,7 +237,7 @@ static void test_what_could_not_be_kept_is_said(void **state)
     (void)state;
     kept.refuse = true;
     json_t *o = object_of("ok", lines(1000), json_string(""), json_null(), json_null());
-    json_t *content = shape(o, 2000, true);
+    json_t *content = answer(o, 2000, true);
     assert_int_equal(json_array_size(content), 1);
     assert_non_null(strstr(text_of(content), "left out; they could not be kept]"));
     assert_null(strstr(text_of(content), "run://"));
@@ -255,7 +255,7 @@ static void test_the_last_line_stays(void **state)
         json_t *head = repeat("x", 50000), *tail = repeat("y", last);
         json_t *out = json_sprintf("%s\n%s\n", json_string_value(head), json_string_value(tail));
         json_t *o = object_of("ok", out, json_string(""), json_null(), json_null());
-        json_t *content = shape(o, 2000, true);
+        json_t *content = answer(o, 2000, true);
         assert_non_null(strstr(text_of(content), json_string_value(tail)));
         assert_true(characters(text_of(content)) <= 2000);
         json_decref(content);
@@ -274,7 +274,7 @@ static void test_characters_are_not_cut(void **state)
         for (size_t budget = 1500; budget < 1520; budget++) {
             json_t *o = object_of("ok", repeat(pieces[i], 5000), repeat(pieces[i], 5000),
                                   json_null(), json_null());
-            json_t *content = shape(o, budget, true);
+            json_t *content = answer(o, budget, true);
             assert_true(characters(text_of(content)) <= budget);
             assert_in_range(characters(text_of(content)), budget - 200, budget);
             json_decref(content);
@@ -288,7 +288,7 @@ static void test_sections_share_the_budget(void **state)
     (void)state;
     json_t *o = object_of("ok", repeat("o", 100000), json_string("short"), repeat("r", 100000),
                           json_null());
-    json_t *content = shape(o, 10000, true);
+    json_t *content = answer(o, 10000, true);
     const char *text = text_of(content);
     assert_non_null(strstr(text, "stderr:\nshort\n"));
     size_t out = 0, result = 0;
@@ -311,7 +311,7 @@ static void test_every_budget_is_kept(void **state)
             object_of("too_many_processes", lines(3000), repeat("e", 30000), repeat("r", 30000),
                       error_object(repeat("m", 8000), repeat("Traceback\n", 3000)));
         (void)json_object_set_new(o, "hint", repeat("h", 400));
-        json_t *content = shape(o, budget, true);
+        json_t *content = answer(o, budget, true);
         if (characters(text_of(content)) > budget)
             print_message("%zu: %s\n", budget, text_of(content));
         assert_true(characters(text_of(content)) <= budget);
@@ -331,7 +331,7 @@ static void test_totals_of_the_run_stay(void **state)
     json_t *o = object_of("output_limit", lines(1000), json_string(""), json_null(), json_null());
     (void)json_object_set_new(
         o, "truncated", json_pack("{s:{s:i, s:i}}", "stdout", "kept", 8893, "total", 1234567));
-    json_t *content = shape(o, 2000, true);
+    json_t *content = answer(o, 2000, true);
     json_t *cut = json_object_get(json_object_get(o, "truncated"), "stdout");
     assert_int_equal(json_integer_value(json_object_get(cut, "total")), 1234567);
     assert_true(json_integer_value(json_object_get(cut, "kept")) < 2000);
@@ -344,7 +344,7 @@ static void test_a_run_that_goes_on(void **state)
     (void)state;
     json_t *o = json_pack("{s:s, s:s, s:f, s:s, s:s, s:{}}", "execution_id", ID, "state", "running",
                           "elapsed_ms", 3200.0, "stdout", "so far\n", "stderr", "", "truncated");
-    json_t *content = shape(o, 2000, true);
+    json_t *content = answer(o, 2000, true);
     assert_string_equal(text_of(content),
                         "running for 3.2 s\nstdout:\nso far\n[still running, run " ID "]");
     json_decref(content);
@@ -358,7 +358,7 @@ static void test_control_characters_are_shown(void **state)
     (void)state;
     json_t *o = object_of("ok", json_stringn("a\0b\x1b[31m\tc\r\n\x7f\xc2\x9b", 15),
                           json_string(""), json_null(), json_null());
-    json_t *content = shape(o, 2000, true);
+    json_t *content = answer(o, 2000, true);
     assert_begins(text_of(content), "stdout:\na\xe2\x90\x80"
                                     "b\xe2\x90\x9b[31m\tc\r\n\xe2\x90\xa1\xef\xbf\xbd\n");
     // For programs only what cannot be carried is changed.
@@ -382,7 +382,7 @@ static void test_a_hostile_report_is_bounded(void **state)
                   repeat("c", 500000), "traceback", frames, "text", repeat("t", 500000), "errno");
     json_t *o = object_of("error", json_string(""), json_string(""), json_null(), error);
     (void)json_object_set_new(o, "result_json", repeat("j", 500000));
-    json_t *content = shape(o, 5000, true);
+    json_t *content = answer(o, 5000, true);
     assert_true(characters(text_of(content)) <= 5000);
     char *all = json_dumps(o, JSON_COMPACT);
     assert_true(strlen(all) < 20000);
@@ -425,7 +425,7 @@ static void test_a_picture_is_a_block_and_a_line(void **state)
 {
     (void)state;
     json_t *o = showing(json_pack("[{s:s}]", "image/png", PNG_4X3), NULL);
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     assert_begins(text_of(content), "[image 1: image/png, 4x3, 68 bytes]\n[ok");
     assert_int_equal(json_array_size(content), 2); // nothing to link to that is not here
     assert_string_equal(type_at(content, 1), "image");
@@ -443,7 +443,7 @@ static void test_an_original_is_linked(void **state)
     (void)state;
     json_t *o = showing(json_pack("[{s:s}, {s:s}]", "text/plain", "x", "image/png", PNG_4X3),
                         json_pack("[{s:i, s:s}]", "item", 1, "image/png", PNG_4X3));
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     assert_non_null(
         strstr(text_of(content), "68 bytes; in full size, 4x3: run://" ID "/display-2]"));
     assert_int_equal(json_array_size(content), 3);
@@ -462,7 +462,7 @@ static void test_documents_are_said_in_words(void **state)
                           "text/plain", "one\x1b", "text/html", "<i>2</i>", "text/plain",
                           "<a.B object>", "text/html", repeat("x", 5000), "text/latex", "$x$"),
                 NULL);
-    json_t *content = shape(o, 20000, false);
+    json_t *content = answer(o, 20000, false);
     const char *text = text_of(content);
     assert_non_null(strstr(text, "[display 1: text/html, 8 bytes: run://" ID "/display-1]\none"));
     assert_null(strchr(text, '\x1b'));
@@ -492,7 +492,7 @@ static json_t *figure(size_t points, const char *with, const char *text)
 static void test_a_figure_is_said_in_words(void **state)
 {
     (void)state;
-    json_t *o = figure(3, "image/png", PNG_4X3), *content = shape(o, 20000, true);
+    json_t *o = figure(3, "image/png", PNG_4X3), *content = answer(o, 20000, true);
     assert_begins(text_of(content), "[image 1: image/png, 4x3, 68 bytes]\nline chart");
     assert_null(strchr(text_of(content), '\x1b'));
     json_t *item = json_array_get(json_object_get(o, "display"), 0);
@@ -511,7 +511,7 @@ static void test_a_figure_that_is_the_result_is_said_once(void **state)
     (void)json_object_set_new(item, "text/plain", json_string("line chart\naxes: x"));
     (void)json_object_set_new(o, "result", json_string("Figure(...)"));
     (void)json_object_set_new(o, "display_value", json_integer(0));
-    json_t *content = shape(o, 20000, true);
+    json_t *content = answer(o, 20000, true);
     const char *said = strstr(text_of(content), "line chart");
     assert_non_null(said);
     assert_null(strstr(said + 1, "line chart"));
@@ -522,7 +522,7 @@ static void test_a_figure_that_is_the_result_is_said_once(void **state)
 static void test_much_data_is_linked(void **state)
 {
     (void)state;
-    json_t *o = figure(2000, "image/png", PNG_4X3), *content = shape(o, 20000, true);
+    json_t *o = figure(2000, "image/png", PNG_4X3), *content = answer(o, 20000, true);
     json_t *item = json_array_get(json_object_get(o, "display"), 0);
     assert_non_null(strstr(text_of(content), "[data of figure 1: run://" ID "/chart-1]\n"));
     assert_null(json_object_get(item, "chart"));
@@ -534,7 +534,7 @@ static void test_much_data_is_linked(void **state)
     json_decref(o);
     // What a document says about itself is enough.
     o = figure(3, "text/plain", "words");
-    content = shape(o, 20000, true);
+    content = answer(o, 20000, true);
     assert_non_null(strstr(text_of(content), "words\n"));
     assert_null(strstr(text_of(content), "line chart"));
     json_decref(content);
@@ -551,7 +551,7 @@ static void test_a_table_takes_the_place_of_its_repr(void **state)
         (void)json_object_set_new(o, "display_value", json_integer(0));
         (void)json_object_set_new(o, "result",
                                   longer ? repeat("repr ", 20000) : json_string("repr"));
-        json_t *content = shape(o, 2000, true);
+        json_t *content = answer(o, 2000, true);
         assert_begins(text_of(content), "result: DataFrame: 2 rows\n[display 1: text/html");
         assert_null(strstr(text_of(content), "repr"));
         assert_null(strstr(strstr(text_of(content), "[display"), "DataFrame"));
@@ -577,7 +577,7 @@ static void test_many_are_bounded(void **state)
         json_t *o = showing(list, NULL);
         (void)json_object_set_new(o, "stdout", lines(2000));
         (void)json_object_set_new(o, "display_omitted", json_integer(5));
-        json_t *content = shape(o, budget, true);
+        json_t *content = answer(o, budget, true);
         if (budget >= 500)
             assert_in_range(characters(text_of(content)), 1, budget + 60);
         assert_non_null(strstr(text_of(content), "[5 more left out: too many or too large]"));

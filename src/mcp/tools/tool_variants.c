@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// variants: see variants.h.  Called by tools.c in the gate; schemas are our own, arguments of calls
-// are hostile.
+// tool_variants: see tool_variants.h.  Called by tools.c in the gate; schemas are our own,
+// arguments of calls are hostile.
 
-#include "mcp/tools/variants.h"
+#include "mcp/tools/tool_variants.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static int widen_type(json_t *mine, json_t *other)
     return failed ? -1 : 0;
 }
 
-// A bound that one of them does not have is none.
+// A bound that one schema lacks is dropped.
 static int widen_bounds(json_t *mine, json_t *other)
 {
     static const struct {
@@ -98,7 +98,7 @@ static int widen_property(json_t *mine, json_t *other)
                : 0;
 }
 
-// What both require.
+// Keeps what both require.
 static int narrow_required(json_t *mine, json_t *other)
 {
     json_t *names = json_object_get(mine, "required"), *more = json_object_get(other, "required");
@@ -127,8 +127,8 @@ static int widen_input(json_t *mine, json_t *other)
 // ---- entries ------------------------------------------------------------------------------------
 
 enum {
-    ALL_OF =
-        TOOL_READ_ONLY | TOOL_IDEMPOTENT, // true when it is of every variant; the others: of any
+    ALL_OF = TOOL_READ_ONLY |
+             TOOL_IDEMPOTENT, // set when every variant has it; other hints: when any has it
     FIRST_SENTENCE_MAX = 300,
 };
 
@@ -144,8 +144,7 @@ static size_t first_sentence(const char *text)
     return length < FIRST_SENTENCE_MAX ? length : FIRST_SENTENCE_MAX;
 }
 
-// One sentence for a variant that is not the first: which set it is of, with which arguments, what
-// it does.
+// Adds one sentence for a later variant: its set, its arguments, what it does.
 static json_t *describe(json_t *so_far, const struct tool_variant *v, const char *set)
 {
     char names[256] = "";
@@ -192,12 +191,12 @@ static int join(struct tool_entry *entry, const struct tool_variant *v, const ch
     return 0;
 }
 
-int variants_add(struct tool_entry *entry, const struct mcp *m, const struct mcp_tool *tool,
-                 const char *set, struct err *e)
+int tool_variants_add(struct tool_entry *entry, const struct mcp *m, const struct mcp_tool *tool,
+                      const char *set, struct err *e)
 {
-    if (entry->count == VARIANTS_MAX)
+    if (entry->count == TOOL_VARIANTS_MAX)
         return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools of the name '%s'",
-                       VARIANTS_MAX, tool->name);
+                       TOOL_VARIANTS_MAX, tool->name);
     struct tool_variant *v = &entry->variants[entry->count++];
     v->tool = tool;
     v->input = tool->input.rows ? fields_tool_schema(tool->input, m->config)
@@ -208,7 +207,7 @@ int variants_add(struct tool_entry *entry, const struct mcp *m, const struct mcp
     return 0;
 }
 
-void variants_clear(struct tool_entry *entry)
+void tool_variants_clear(struct tool_entry *entry)
 {
     for (size_t i = 0; i < entry->count; i++)
         json_decref(entry->variants[i].input);
@@ -237,7 +236,7 @@ static size_t count_problems(json_t *schema, json_t *arguments)
     return count;
 }
 
-// Is there an argument that this schema has not; with `listed`: not itself, but one of the others?
+// Is there an argument that this schema lacks?  With `listed`: that only other variants have.
 static bool has_foreign(json_t *schema, json_t *listed, json_t *arguments)
 {
     json_t *own = json_object_get(schema, "properties"), *item;
@@ -250,15 +249,14 @@ static bool has_foreign(json_t *schema, json_t *listed, json_t *arguments)
     return false;
 }
 
-// What is wrong with arguments that fit no variant: in words of what is listed, unless a spelling
-// that is not listed comes closer.
+// Explains arguments that fit no variant, by the listed schema unless an unlisted variant is
+// closer.
 static void explain(const struct tool_entry *entry, const struct tool_variant *best, size_t fewest,
                     json_t *arguments, char *ret_message, size_t cap)
 {
     bool listed = schema_check(entry->input, arguments, ret_message, cap) == 0;
     size_t problems = listed ? SIZE_MAX : count_problems(entry->input, arguments);
-    // Where there are as many, the variant knows its bounds better than the list, if it is the one
-    // that was meant.
+    // With as many problems, the variant that was meant has the better bounds.
     if (problems < fewest || (problems == fewest && has_foreign(best->input, NULL, arguments)))
         return;
     const char *lead = listed && has_foreign(best->input, entry->input, arguments)
@@ -269,8 +267,8 @@ static void explain(const struct tool_entry *entry, const struct tool_variant *b
         (void)schema_check(best->input, arguments, ret_message + n, cap - (size_t)n);
 }
 
-const struct mcp_tool *variants_choose(const struct tool_entry *entry, json_t *arguments,
-                                       char *ret_message, size_t cap)
+const struct mcp_tool *tool_variants_choose(const struct tool_entry *entry, json_t *arguments,
+                                            char *ret_message, size_t cap)
 {
     const struct tool_variant *best = &entry->variants[0];
     if (schema_check(best->input, arguments, ret_message, cap) == 0)

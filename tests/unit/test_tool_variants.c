@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of variants: the numbered rules of variants.h.
+// Unit tests of variants: the numbered rules of tool_variants.h.
 
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcp/tools/variants.h"
+#include "mcp/tools/tool_variants.h"
 
 static void none(struct mcp_call *c, json_t *arguments)
 {
@@ -59,7 +59,7 @@ static struct tool_entry make(size_t count)
     struct mcp m = {0};
     struct err e;
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(variants_add(&entry, &m, all[i], sets[i], &e), 0);
+        assert_int_equal(tool_variants_add(&entry, &m, all[i], sets[i], &e), 0);
     return entry;
 }
 
@@ -84,8 +84,8 @@ static void one_variant_is_listed_as_it_is(void **state)
     expect_json(entry.output, first.output_schema);
     assert_string_equal(json_string_value(entry.description), first.description);
     assert_int_equal(entry.hints, first.hints);
-    variants_clear(&entry);
-    variants_clear(&entry); // nothing is left to be freed twice
+    tool_variants_clear(&entry);
+    tool_variants_clear(&entry); // nothing is left to be freed twice
 }
 
 static void rule_2_the_listed_schema_takes_what_any_takes(void **state)
@@ -103,12 +103,12 @@ static void rule_2_the_listed_schema_takes_what_any_takes(void **state)
     // The schema of each is its own still.
     expect_json(entry.variants[0].input, first.input_schema);
     expect_json(entry.variants[1].input, second.input_schema);
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
     entry = make(3);
     expect_json(property(&entry, "code"), "{\"type\": [\"string\", \"array\"]}");
     expect_json(json_object_get(entry.input, "required"), "[]");
     assert_null(json_object_get(entry.input, "additionalProperties"));
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 static void the_description_has_a_sentence_for_each(void **state)
@@ -120,7 +120,7 @@ static void the_description_has_a_sentence_for_each(void **state)
         "Does one thing. And says more. As the tool of the set 'containers', with code, "
         "timeout, mode, container_id: Does another thing. As the tool of the set "
         "'kernels', with code, free: Takes anything");
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 static void hints_promise_what_all_keep(void **state)
@@ -128,7 +128,7 @@ static void hints_promise_what_all_keep(void **state)
     (void)state;
     struct tool_entry entry = make(2);
     assert_int_equal(entry.hints, TOOL_READ_ONLY | TOOL_OPEN_WORLD);
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 static void rule_5_outputs_that_differ_are_not_listed(void **state)
@@ -136,13 +136,13 @@ static void rule_5_outputs_that_differ_are_not_listed(void **state)
     (void)state;
     struct tool_entry entry = make(2);
     assert_null(entry.output);
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
     struct mcp m = {0};
     struct err e;
-    assert_int_equal(variants_add(&entry, &m, &first, "default", &e), 0);
-    assert_int_equal(variants_add(&entry, &m, &first, "kernels", &e), 0);
+    assert_int_equal(tool_variants_add(&entry, &m, &first, "default", &e), 0);
+    assert_int_equal(tool_variants_add(&entry, &m, &first, "kernels", &e), 0);
     assert_non_null(entry.output);
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 static const struct mcp_tool *choose(const struct tool_entry *entry, const char *text,
@@ -150,7 +150,7 @@ static const struct mcp_tool *choose(const struct tool_entry *entry, const char 
 {
     json_t *arguments = json_loads(text, 0, NULL);
     assert_non_null(arguments);
-    const struct mcp_tool *tool = variants_choose(entry, arguments, message, cap);
+    const struct mcp_tool *tool = tool_variants_choose(entry, arguments, message, cap);
     json_decref(arguments);
     return tool;
 }
@@ -186,7 +186,7 @@ static void rule_3_a_call_goes_where_it_fits(void **state)
         if (cases[i].message && strncmp(message, cases[i].message, strlen(cases[i].message)) != 0)
             fail_msg("%s: %s", cases[i].arguments, message);
     }
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 static void rule_4_another_spelling_is_taken_and_not_listed(void **state)
@@ -198,14 +198,14 @@ static void rule_4_another_spelling_is_taken_and_not_listed(void **state)
     struct err e;
     char message[256];
     other.hints |= TOOL_UNLISTED;
-    assert_int_equal(variants_add(&entry, &m, &other, "containers", &e), 0);
+    assert_int_equal(tool_variants_add(&entry, &m, &other, "containers", &e), 0);
     expect_json(entry.input, first.input_schema);
     assert_non_null(entry.output);
     assert_string_equal(json_string_value(entry.description), first.description);
     assert_int_equal(entry.hints, first.hints);
     assert_ptr_equal(choose(&entry, "{\"code\": \"1\", \"container_id\": \"c\"}", message, 256),
                      &other);
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 static void there_is_room_for_so_many(void **state)
@@ -214,11 +214,11 @@ static void there_is_room_for_so_many(void **state)
     struct tool_entry entry = {0};
     struct mcp m = {0};
     struct err e = {0};
-    for (size_t i = 0; i < VARIANTS_MAX; i++)
-        assert_int_equal(variants_add(&entry, &m, &first, "default", &e), 0);
-    assert_true(variants_add(&entry, &m, &first, "default", &e) < 0);
+    for (size_t i = 0; i < TOOL_VARIANTS_MAX; i++)
+        assert_int_equal(tool_variants_add(&entry, &m, &first, "default", &e), 0);
+    assert_true(tool_variants_add(&entry, &m, &first, "default", &e) < 0);
     assert_int_equal(e.code, ERR_INTERNAL);
-    variants_clear(&entry);
+    tool_variants_clear(&entry);
 }
 
 int main(void)
