@@ -236,9 +236,9 @@ static void write_fork(FILE *f, json_t *object)
                 fork);
 }
 
-// ---- what it was kept from ----------------------------------------------------------------------
+// ---- denials ------------------------------------------------------------------------------------
 
-static void write_refusals(FILE *f, json_t *object, size_t room)
+static void write_denials(FILE *f, json_t *object, size_t room)
 {
     json_t *events = json_object_get(object, "security_events");
     size_t count = json_array_size(events), said = 0;
@@ -269,7 +269,7 @@ static void write_refusals(FILE *f, json_t *object, size_t room)
 void answer_state_body(FILE *f, const struct answer_options *options, json_t *object)
 {
     size_t room = options->budget / 10;
-    write_refusals(f, object, 2 * room);
+    write_denials(f, object, 2 * room);
     write_files(f, object, room);
     if (string_at(object, "session")) // only a session has them again
         write_variables(f, object, room < VARIABLES_BYTES ? room : VARIABLES_BYTES);
