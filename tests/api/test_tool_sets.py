@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several tool sets at once: every name is there once and takes what any of its sets takes; see src/mcp/tools/variants.h."""
+"""Several tool sets at once: every name is there once and takes what any of its sets takes; see src/mcp/tools/tool_variants.h."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzz target of the URIs of resources.  run:// (mcp/tools/kept): what is taken is exactly what
-// would be written. sandbox:// (mcp/tools/sandbox): what is taken is a path below scratch, and what
+// would be written. sandbox:// (mcp/tools/file_resources): what is taken is a path below scratch, and what
 // is written for it leads to it again.  Built and run by `make fuzz`.
 
 #undef NDEBUG

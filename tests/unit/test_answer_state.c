@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/shape_state: what a model is told of files, variables, checkpoints and
+// Unit tests of mcp/tools/answer_state: what a model is told of files, variables, checkpoints and
 // lost state, and objects that a hostile box made.
 
 #include "unit.h"
