@@ -47,7 +47,8 @@ test-v2: ## the cgroup v2 driver, in a qemu guest
 bench: ## latency, throughput and memory against a cold python3, ipykernel and the MCP reference server
 	@tools/setup build data kernel npm
 	@$(MAKE) --no-print-directory all
-	@$(PROGRAM) bench --python $(BUILD)/venv-data/bin/python $(BENCH_ARGS)
+	@ninja -C $(BUILD) $(QUIET) constrictor-load
+	@python3 bench/bench.py --python $(BUILD)/venv-data/bin/python $(BENCH_ARGS)
 
 fuzz: ## fuzz each decoder for FUZZ_SECONDS (60)
 	@tools/setup build fuzz

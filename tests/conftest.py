@@ -27,6 +27,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("CONSTRICTOR", TOP / "build" / "constrictor")).absolute()
 # The program with what the official MCP suite looks for: tests/conformance, built by tests/run.
 CONFORMANCE = PROGRAM.with_name("constrictor-conformance")
+LOAD = PROGRAM.with_name("constrictor-load")  # bench/load.c: many runs without a server
 MUST_WORK = os.environ.get("MUST_WORK") == "1"
 ROOT = os.geteuid() == 0
 # Nothing here asserts speed. This is only how long a hang may last before it is called one, on a machine that is busy
@@ -301,6 +302,7 @@ def tools():
     for helper in (children, descendants, describe, is_gate, kill_tree, reap, wait_until, zygote):
         setattr(Tools, helper.__name__, staticmethod(helper))
     Tools.root = ROOT
+    Tools.LOAD = LOAD
     Tools.top = TOP
     Tools.result = Result
     return Tools

@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import LOAD
 
 HELPERS = pathlib.Path(__file__).resolve().parent.parent / "helpers"
 STATES = {"live", "partial", "degraded", "missing", "untested"}
@@ -302,7 +303,8 @@ def test_masked_proc_can_be_given_up(cli):
 def test_a_server_without_proc(cli):
     """A warm zygote learns from /proc what boxes will need; it does without."""
     prefix = nest("user", "mounts", "mask=/proc/cpuinfo")
-    r = cli.call("bench", "--soak", "20", "--allow-degraded=proc", *PYTHON, prefix=prefix)
+    load = '{"runs": 20, "at_once": 8}'
+    r = cli.call("--allow-degraded=proc", *PYTHON, load, program=LOAD, prefix=prefix)
     assert r.status == 0 and json.loads(r.out)["failed"] == 0, r
 
 

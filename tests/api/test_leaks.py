@@ -137,15 +137,17 @@ def test_many_runs_leave_nothing(cli, tools):
 def test_a_thousand_runs_through_one_keeper(cli, tools):
     """What a server does: nothing of a box is left, and keeper and gate do not grow."""
     before = snapshot(cli, tools)
-    result = cli.call("bench", "--soak", "1000")
+    load = {"runs": 1000, "at_once": 8, "memory": True}
+    result = cli.call(json.dumps(load), program=tools.LOAD)
     report = json.loads(result.out)
     assert (report["ok"], report["runs"], report["failed"]) == (True, 1000, 0), report
     spare = 32 * 10  # groups that wait for the next box, with their files (keeper/cgroup.h)
     moving = 3 * 16  # boxes that are being made or reaped at that moment, with all they have
     stems = 64 + 32  # those that rest, those of boxes (keeper/stems.h)
-    assert report["keeper_fds_after"] <= report["keeper_fds_before"] + moving + spare + stems, report
-    assert report["keeper_rss_kb_after"] < report["keeper_rss_kb_before"] + 2048, report
-    assert report["gate_rss_kb_after"] < report["gate_rss_kb_before"] + 4096, report
+    start, end = report["before"], report["after"]
+    assert end["keeper_fds"] <= start["keeper_fds"] + moving + spare + stems, report
+    assert end["keeper_rss_kb"] < start["keeper_rss_kb"] + 2048, report
+    assert end["gate_rss_kb"] < start["gate_rss_kb"] + 4096, report
     assert lasting_difference(before, cli, tools) == []
 
 
