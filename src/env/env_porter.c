@@ -19,8 +19,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "porter/porter.h"
 #include "run/gate.h"
+#include "wire/porter.h"
 #include "json/dump.h"
 
 enum { READ_MAX = 64 };

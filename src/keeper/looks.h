@@ -7,7 +7,7 @@
 #ifndef CONSTRICTOR_KEEPER_LOOKS_H
 #define CONSTRICTOR_KEEPER_LOOKS_H
 
-#include "keeper/keeper.h"
+#include "keeper/facts.h"
 
 int looks_main(int sock, const struct keeper_facts *facts);
 

@@ -8,9 +8,9 @@
 #include <event2/event.h>
 #include <sys/queue.h>
 
-#include "broker/broker.h"
 #include "run/gate.h"
 #include "run/network.h"
+#include "wire/broker.h"
 
 struct message; // network_run.c
 

@@ -39,7 +39,7 @@ enum {
     WIRE_REPORT_MAX = 16384,
     WIRE_SLOTS = 4096,
     WIRE_FILES_MAX = 3,
-    WIRE_NET_FDS = 14, // dns, ask, and a dozen for ports: see broker/broker.h
+    WIRE_NET_FDS = 14, // dns, ask, and a dozen for ports: see wire/broker.h
     WIRE_METER_FDS = 4,
 };
 
