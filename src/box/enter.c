@@ -39,12 +39,12 @@
 
 #include "base/cleanup.h"
 #include "base/sys.h"
-#include "box/branch.h"
+#include "box/checkpoint.h"
 #include "box/creds.h"
 #include "box/init.h"
 #include "box/landlock.h"
 #include "box/mounts.h"
-#include "box/warm.h"
+#include "box/pages.h"
 #include "wire/frame.h"
 
 // Since Linux 5.19; older headers lack it.
@@ -364,7 +364,7 @@ void box_enter(const struct box_plan *plan)
     (void)umask(0);
     STEP(STEP_CGROUP, step_cgroup(plan));
     // Not a layer: pages that the run will need, charged to the box.
-    warm_touch(plan->flags & BOX_HURRY, plan->has_stem);
+    pages_touch(plan->flags & BOX_HURRY, plan->has_stem);
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
     STEP(STEP_SCRATCH, step_freeze(plan));
@@ -381,6 +381,6 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi, plan->flags & BOX_NETWORK));
     STEP(STEP_SECCOMP, step_seccomp(plan));
     STEP(STEP_POSTURE, step_posture(plan));
-    branch_set_limits(plan->limits.memory_bytes, plan->limits.processes);
+    checkpoint_set_limits(plan->limits.memory_bytes, plan->limits.processes);
     STEP(STEP_SPLIT, init_split(&extras));
 }

@@ -119,7 +119,7 @@ static int find_pieces(const struct image_area *areas, size_t count, bool whole)
             if (strcmp(m.name, "[heap]") == 0)
                 add_piece(m.start, m.end);
         } else if (anonymous && !writable) {
-            continue; // large pages, see box/text.h
+            continue; // large pages, see box/code_pages.h
         } else if (whole && anonymous && thread >= m.start && thread < m.end &&
                    length <= THREAD_BYTES_MAX) {
             add_piece(m.start, m.end); // what the linker gave the first thread

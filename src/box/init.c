@@ -14,7 +14,8 @@
 //       run that comes while `request` is FULL waits in its datagram, and nothing more is read:
 //       `stalled`.
 //   (4) the mailbox moves once at most, into shared memory, in the middle of a run, by init's own
-//       hand.  After that `request` is set EMPTY when a run is answered: see (5) of box/branch.h.
+//       hand.  After that `request` is set EMPTY when a run is answered: see (5) of
+//       box/checkpoint.h.
 //   (5) where no code will ever run (FRAME_DIRECT) nothing is handed over: the user process goes on
 //       reading the socket and writes to it itself, two hand-overs fewer for each answer.  Init
 //       only waits for its end.
@@ -47,15 +48,15 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "box/branch.h"
+#include "box/checkpoint.h"
 #include "box/files.h"
 #include "wire/frame.h"
 
 enum { EMPTY, FULL };
 
 // Two processes that share their memory need no other place for it.  Once there are copies of the
-// user process it is in the area of box/branch.c, and `room` is where runs and answers are copied
-// to.
+// user process it is in the area of box/checkpoint.c, and `room` is where runs and answers are
+// copied to.
 static struct init_mailbox own, *mailbox = &own;
 static struct {
     char *request, *result;
@@ -469,7 +470,7 @@ static void serve_children(void)
     int status;
     long pid;
     while ((pid = sys_raw(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0)) > 0) {
-        if (branch_active() ? branch_reaped(pid, status) : pid != user_pid)
+        if (checkpoint_active() ? checkpoint_reaped(pid, status) : pid != user_pid)
             continue; // an orphan that was handed to us, or somebody else goes on
         send_output(PIPE_MAX);
         struct frame_exit gone = {.status = status};
@@ -482,7 +483,8 @@ static void serve_children(void)
 static void serve_interrupt(void)
 {
     if (atomic_exchange(&mailbox->interrupt, 0) && running)
-        (void)sys_raw(SYS_kill, branch_active() ? branch_active() : user_pid, SIGINT, 0, 0, 0, 0);
+        (void)sys_raw(SYS_kill, checkpoint_active() ? checkpoint_active() : user_pid, SIGINT, 0, 0,
+                      0, 0);
 }
 
 // The run that waited, once there is a place for it.

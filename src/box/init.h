@@ -60,7 +60,8 @@ void init_receive_done(void);
 void init_send_wait(void);
 int init_send(uint32_t kind, const void *data, size_t length);
 
-// ---- for box/branch.c ---------------------------------------------------------------------------
+// ---- for box/checkpoint.c
+// ---------------------------------------------------------------------------
 
 // See the invariants in init.c.
 struct init_mailbox {

@@ -28,7 +28,7 @@
 #include "box/enter.h"
 #include "box/jail.h"
 #include "box/net.h"
-#include "box/order.h"
+#include "box/spawn_message.h"
 #include "box/stem.h"
 #include "wire/wire.h"
 
@@ -43,24 +43,25 @@ struct child {
 
 // What the zygote writes to for each box.  It is in memory that a fork leaves out: every page that
 // it shares with a new box is copied for it once more when it writes there.  A box has none of it.
-static struct books {
+static struct bookkeeping {
     struct child by_slot[WIRE_SLOTS]; // one for each slot, which has one box at a time
     struct child *children[CHILD_BUCKETS];
-    union wire_message order, reply;
+    union wire_message request, reply;
     bool filter_loaded, single,
         own_given; // own_given: a box has the namespaces that we were born with
-} * books;
+} * bookkeeping;
 
 static void child_add(struct child *c, pid_t pid, uint64_t box)
 {
-    struct child **bucket = &books->children[(unsigned)pid % CHILD_BUCKETS];
+    struct child **bucket = &bookkeeping->children[(unsigned)pid % CHILD_BUCKETS];
     *c = (struct child){.pid = pid, .box = box, .next = *bucket};
     *bucket = c;
 }
 
 static struct child *child_take(pid_t pid)
 {
-    for (struct child **p = &books->children[(unsigned)pid % CHILD_BUCKETS]; *p; p = &(*p)->next)
+    for (struct child **p = &bookkeeping->children[(unsigned)pid % CHILD_BUCKETS]; *p;
+         p = &(*p)->next)
         if ((*p)->pid == pid) {
             struct child *found = *p;
             *p = found->next;
@@ -72,11 +73,11 @@ static struct child *child_take(pid_t pid)
 // Before the first box: the zygote itself does nothing that the first half forbids.
 static int load_filter(uint32_t box_flags)
 {
-    if (books->filter_loaded || (box_flags & BOX_WITHOUT_SECCOMP))
+    if (bookkeeping->filter_loaded || (box_flags & BOX_WITHOUT_SECCOMP))
         return 0;
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, order_first_filter(), 0, 0) < 0)
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, spawn_message_first_filter(), 0, 0) < 0)
         return -errno;
-    books->filter_loaded = true;
+    bookkeeping->filter_loaded = true;
     return 0;
 }
 
@@ -103,10 +104,10 @@ static int enter_namespaces(uint32_t flags, int *ret_net_fds)
     // nobody else was ever in them, and nobody will be.  Making and ending a network namespace
     // takes as long as all the rest of a box. They are asked for all the same: whoever may not make
     // one is told so here, by the name of this layer.
-    bool own = books->single && !books->own_given;
+    bool own = bookkeeping->single && !bookkeeping->own_given;
     const bool network = flags & BOX_NETWORK;
     enum net_step step = NET_NAMESPACE;
-    books->own_given = true;
+    bookkeeping->own_given = true;
     int r = unshare(own || network ? 0 : CLONE_NEWNET) < 0 ? -errno : 0;
     if (r == 0) {
         step = NET_IPC;
@@ -115,7 +116,7 @@ static int enter_namespaces(uint32_t flags, int *ret_net_fds)
     if (r == 0 && network)
         r = net_enter(ZYGOTE_PROC_FD, ret_net_fds, &step); // last: it brings descriptors
     if (r < 0)
-        books->reply.spawned.net = 1 + step;
+        bookkeeping->reply.spawned.net = 1 + step;
     return r;
 }
 
@@ -160,7 +161,7 @@ static int make_box(const struct box_plan *plan, const struct spawn_hooks *hooks
 {
     const bool network = plan->flags & BOX_NETWORK;
     pid_t pid;
-    int r = books->by_slot[plan->slot].pid ? -EPROTO : load_filter(plan->flags);
+    int r = bookkeeping->by_slot[plan->slot].pid ? -EPROTO : load_filter(plan->flags);
     if (r == 0)
         r = enter_namespaces(plan->flags, ret_fds + 1);
     if (r < 0) {
@@ -177,7 +178,7 @@ static int make_box(const struct box_plan *plan, const struct spawn_hooks *hooks
     if (network)
         net_leave(); // or it would outlive its box, in us
     if (r == 0) {
-        child_add(&books->by_slot[plan->slot], pid, plan->box);
+        child_add(&bookkeeping->by_slot[plan->slot], pid, plan->box);
         *ret_count = network ? 1 + WIRE_NET_FDS : 1;
     } else if (network) {
         net_close(ret_fds + 1);
@@ -192,19 +193,19 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
     struct box_plan plan;
     int out[1 + WIRE_NET_FDS];
     size_t out_count = 0;
-    books->reply.spawned = (struct wire_spawned){.box = m->box};
-    int r = order_plan(m, fds, count, &plan);
+    bookkeeping->reply.spawned = (struct wire_spawned){.box = m->box};
+    int r = spawn_message_plan(m, fds, count, &plan);
     if (r == 0)
         r = m->stem ? make_stem(&plan, fds[count - 1], hooks)
                     : make_box(&plan, hooks, out, &out_count);
     if (r == 1)
         return 1;
-    books->reply.spawned.error = -r;
+    bookkeeping->reply.spawned.error = -r;
     // The answer before the descriptors: when no box was made their end is the first thing that the
     // keeper would see, and it says less.
     r = m->stem && r == 0
             ? 0
-            : wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &books->reply, out, out_count);
+            : wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &bookkeeping->reply, out, out_count);
     close_all(fds, count);
     close_all(out, out_count);
     return r;
@@ -219,9 +220,9 @@ static int report_exits(void)
         struct child *c = child_take(pid);
         if (!c)
             continue; // a stem, or a helper that a preload started and that was handed to us
-        order_exited(c->box, status, &usage, &books->reply.exited);
+        spawn_message_exited(c->box, status, &usage, &bookkeeping->reply.exited);
         c->pid = 0;
-        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &books->reply, NULL, 0);
+        int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &bookkeeping->reply, NULL, 0);
         if (r < 0)
             return r;
     }
@@ -231,7 +232,7 @@ static int report_exits(void)
 // Returns 1 in a new box, 0 when there was a message, -EPIPE when the keeper is gone.
 static int handle_message(const struct spawn_hooks *hooks)
 {
-    union wire_message *m = &books->order;
+    union wire_message *m = &bookkeeping->request;
     int fds[FD_PASS_MAX];
     size_t count = 0;
     int r = wire_recv(ZYGOTE_SOCKET_FD, m, fds, ARRAY_LEN(fds), &count);
@@ -313,10 +314,10 @@ static int make_all_private(void)
 
 int spawn_serve(const struct spawn_hooks *hooks, bool single)
 {
-    books = order_books(sizeof *books);
-    int r = books ? 0 : -errno;
+    bookkeeping = spawn_message_bookkeeping(sizeof *bookkeeping);
+    int r = bookkeeping ? 0 : -errno;
     if (r == 0)
-        books->single = single;
+        bookkeeping->single = single;
     if (r == 0)
         r = make_all_private();
     // What preloads wrote while they were imported; boxes cover it, and need not copy the mount.

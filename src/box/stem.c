@@ -13,23 +13,22 @@
 
 #include "base/fd.h"
 #include "base/sys.h"
-#include "box/order.h"
+#include "box/pages.h"
 #include "box/spawn.h"
-#include "box/warm.h"
+#include "box/spawn_message.h"
 
-// In memory that a fork leaves out, as the zygote's books: a page that is shared with a box is
-// copied for each.
-// SECURITY: and so no box finds what is said here about the one before it, which was another
-// caller's.
-static struct books {
-    union wire_message order, reply;
+// In memory that a fork leaves out, as the zygote's bookkeeping: a page that is shared with a box
+// is copied for each. SECURITY: and so no box finds what is said here about the one before it,
+// which was another caller's.
+static struct bookkeeping {
+    union wire_message request, reply;
     struct rusage usage;
     int status;
-} * books;
+} * bookkeeping;
 
 static void tell(enum wire_type type, const int *fds, size_t count)
 {
-    if (wire_send(ZYGOTE_SOCKET_FD, type, &books->reply, fds, count) < 0)
+    if (wire_send(ZYGOTE_SOCKET_FD, type, &bookkeeping->reply, fds, count) < 0)
         _exit(0); // nobody is left to work for
 }
 
@@ -42,17 +41,18 @@ static int make(const struct box_plan *plan)
         box_enter(plan);
         return 1;
     }
-    books->reply.spawned =
+    bookkeeping->reply.spawned =
         (struct wire_spawned){.box = plan->box, .error = pid < 0 ? (int)-pid : 0};
     tell(WIRE_SPAWNED, &pidfd, pid < 0 ? 0 : 1);
     if (sys_close_range(ZYGOTE_SOCKET_FD + 1, ~0U) < 0)
         _exit(1);
     if (pid < 0)
         return 0;
-    while (wait4((pid_t)pid, &books->status, 0, &books->usage) < 0)
+    while (wait4((pid_t)pid, &bookkeeping->status, 0, &bookkeeping->usage) < 0)
         if (errno != EINTR)
             _exit(1);
-    order_exited(plan->box, books->status, &books->usage, &books->reply.exited);
+    spawn_message_exited(plan->box, bookkeeping->status, &bookkeeping->usage,
+                         &bookkeeping->reply.exited);
     tell(WIRE_EXITED, NULL, 0);
     return 0;
 }
@@ -65,23 +65,23 @@ int stem_serve(const struct box_plan *first, int sock)
     // SECURITY: to look at its own memory it must be dumpable for a moment, in which its slot has
     // no box.
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0)
-        warm_map();
+        pages_map();
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         _exit(1);
     // In the place of the zygote's, so that it is not ours any more.
-    books = order_books(sizeof *books);
-    if (!books || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
+    bookkeeping = spawn_message_bookkeeping(sizeof *bookkeeping);
+    if (!bookkeeping || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
         _exit(1);
     for (int r = make(&plan);;) {
         int fds[FD_PASS_MAX];
         size_t count = 0;
         if (r == 1)
             return 1;
-        union wire_message *m = &books->order;
+        union wire_message *m = &bookkeeping->request;
         if (wire_recv(ZYGOTE_SOCKET_FD, m, fds, ARRAY_LEN(fds), &count) <= 0 ||
             m->h.type != WIRE_SPAWN || m->spawn.stem || m->spawn.slot != first->slot ||
             m->spawn.uid_slot != first->uid_slot || !stem_may_make(m->spawn.flags) ||
-            order_plan(&m->spawn, fds, count, &plan) < 0)
+            spawn_message_plan(&m->spawn, fds, count, &plan) < 0)
             _exit(0);
         plan.has_stem = true;
         r = make(&plan);

@@ -388,7 +388,7 @@ static int cmd_serve(const struct config *c, int argc, char **argv)
         return cli_fail(&e, false);
     struct keeper_plan plan = {
         .config = c,
-        .order = KEEPER_JAIL_FIRST,
+        .start = KEEPER_JAIL_FIRST,
         .own_uids = true,
         .restart = true,
         .state = true,

@@ -55,7 +55,7 @@ static int cmd_stdio(const struct config *c, int argc, char **argv)
     struct err e;
     struct keeper_plan plan = {
         .config = c,
-        .order = KEEPER_GATE_FIRST,
+        .start = KEEPER_GATE_FIRST,
         .watch_parent = true,
         .state = true,
         .porter = porter_main,

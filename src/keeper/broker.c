@@ -47,7 +47,7 @@ int keeper_broker_open(struct keeper_broker *b, const struct keeper_plan *plan, 
                                            .process = "constrictor-net",
                                            .main = plan->broker,
                                            .stock = stock,
-                                           .mail = &stock->broker,
+                                           .queue = &stock->broker,
                                            .link = WIRE_NET_LINK,
                                            .epoll = epoll},
                                 .network_file = -1,
@@ -78,7 +78,7 @@ int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *fact
     own.pulse = NULL;
     int r = helper_start(&b->helper, &own, e);
     if (r == 0)
-        stock_tell_broker(b->helper.stock);
+        stock_broker_add_all(b->helper.stock);
     return r;
 }
 
@@ -120,12 +120,12 @@ void keeper_broker_file(struct keeper_broker *b, int fd)
     fd_close(&b->network_file);
     b->network_file = copy;
     m.files = (struct wire_files){.present = 1U << (WIRE_FILES_MAX - 1)};
-    (void)mail_send(b->helper.mail, WIRE_FILES, &m, &copy, 1);
+    (void)send_queue_add(b->helper.queue, WIRE_FILES, &m, &copy, 1);
 }
 
 void keeper_broker_close(struct keeper_broker *b)
 {
-    if (!b->helper.mail)
+    if (!b->helper.queue)
         return; // it was never opened
     helper_close(&b->helper);
     fd_close(&b->network_file);

@@ -21,8 +21,8 @@
 #include "keeper/poller.h"
 
 enum {
-    SHORT_LIFE_MS = 1000,    // of one that never came to serve
-    LETTERS_MAX = 2 * SLOTS, // a new one may hear of every box at once
+    SHORT_LIFE_MS = 1000,   // of one that never came to serve
+    QUEUED_MAX = 2 * SLOTS, // a new one may hear of every box at once
     LETTERS_PER_EVENT = 16,
     END_WAIT_MS = 500, // for its last words, when the keeper ends
 };
@@ -31,7 +31,7 @@ void helper_init(struct helper *h)
 {
     h->sock = -1;
     h->failed = !h->main;
-    h->mail->epoll = h->epoll;
+    h->queue->epoll = h->epoll;
 }
 
 static _Noreturn void child_main(const struct helper *h, const struct keeper_facts *facts, int sock)
@@ -56,7 +56,7 @@ int helper_start(struct helper *h, const struct keeper_facts *facts, struct err 
     if (pid == 0)
         child_main(h, facts, sock[1]);
     (void)close(sock[1]);
-    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = h->mail->tag};
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = h->queue->tag};
     if (pid < 0 || poller_ctl(h->epoll, EPOLL_CTL_ADD, sock[0], &ev) < 0) {
         int r = err_set(e, ERR_SYSTEM, errno, NULL, "start the %s", h->name);
         (void)close(sock[0]); // a helper without a keeper ends
@@ -66,7 +66,7 @@ int helper_start(struct helper *h, const struct keeper_facts *facts, struct err 
     h->pid = pid;
     h->sock = sock[0];
     h->since_ms = clock_ms();
-    h->mail->sock = h->sock;
+    h->queue->sock = h->sock;
     return 0;
 }
 
@@ -74,7 +74,7 @@ static void hang_up(struct helper *h)
 {
     if (h->sock >= 0)
         (void)poller_ctl(h->epoll, EPOLL_CTL_DEL, h->sock, NULL);
-    mail_drop(h->mail);
+    send_queue_drop(h->queue);
     fd_close(&h->sock);
 }
 
@@ -94,7 +94,7 @@ static void hear(struct helper *h)
         if (r == -EAGAIN)
             return;
         if (r > 0) {
-            h->on_letter(h, &m);
+            h->on_message(h, &m);
             continue;
         }
         if (r < 0 && r != -ECONNRESET)
@@ -109,10 +109,10 @@ void helper_event(struct helper *h, uint32_t events)
     if (h->sock < 0)
         return;
     if (events & EPOLLOUT)
-        mail_flush(h->mail);
+        send_queue_flush(h->queue);
     if (!(events & ~(uint32_t)EPOLLOUT))
         return;
-    if (h->on_letter) {
+    if (h->on_message) {
         hear(h);
         return;
     }
@@ -126,7 +126,7 @@ void helper_event(struct helper *h, uint32_t events)
 
 void helper_check(struct helper *h)
 {
-    if (h->sock < 0 || h->mail->waiting <= LETTERS_MAX)
+    if (h->sock < 0 || h->queue->waiting <= QUEUED_MAX)
         return;
     log_line(LOG_ERROR, "the %s does not read what it is told; it is started again", h->name);
     end(h);
@@ -170,14 +170,14 @@ void helper_link(struct helper *h)
     m.net_link = (struct wire_net_link){0};
     stock_send(h->stock, h->link, &m, &pair[0], both);
     if (both)
-        (void)mail_send(h->mail, WIRE_NET_LINK, &m, &pair[1], 1);
+        (void)send_queue_add(h->queue, WIRE_NET_LINK, &m, &pair[1], 1);
     fd_close(&pair[0]);
     fd_close(&pair[1]);
 }
 
 void helper_close(struct helper *h)
 {
-    if (!h->mail)
+    if (!h->queue)
         return;
     hang_up(h); // it sees that, does what it has to do, and ends
     int64_t until_ms = clock_ms() + END_WAIT_MS;

@@ -20,13 +20,13 @@ struct helper {
     const char *name;                                        // for the log
     const char *process;                                     // what ps shows; at most 15 bytes
     int (*main)(int sock, const struct keeper_facts *facts); // NULL: there is none
-    struct stock *stock;                                     // for mail to the gate
-    struct mail *mail;                                       // to the helper
+    struct stock *stock;                                     // for messages to the gate
+    struct send_queue *queue;                                // to the helper
     enum wire_type link; // what the gate gets its end of a socket with; the helper gets NET_LINK
     int epoll;
     // What it sends; NULL: one that sends anything is ended.
-    void (*on_letter)(struct helper *h, const union wire_message *m);
-    void *argument; // of on_letter
+    void (*on_message)(struct helper *h, const union wire_message *m);
+    void *argument; // of on_message
     // How it goes.
     pid_t pid; // 0: there is none
     int sock;
@@ -36,7 +36,7 @@ struct helper {
     bool asleep; // nobody has needed it yet: it is not started
 };
 
-// The mail has its tag already.
+// The queue has its tag already.
 void helper_init(struct helper *h);
 
 // `facts` are what it inherits.

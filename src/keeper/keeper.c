@@ -26,11 +26,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "config/code_policy.h"
+#include "keeper/announce.h"
 #include "keeper/broker.h"
 #include "keeper/denied.h"
 #include "keeper/fdlimit.h"
-#include "keeper/held.h"
-#include "keeper/news.h"
+#include "keeper/pending.h"
 #include "keeper/poller.h"
 #include "keeper/porter.h"
 #include "keeper/rights.h"
@@ -76,7 +76,7 @@ struct keeper {
     int64_t gate_since_ms;
     unsigned restarts, short_lives;
     struct ledger *ledger;
-    struct held held; // acquires that wait for the zygote
+    struct pending pending; // acquires that wait for the zygote
 };
 
 static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
@@ -113,7 +113,7 @@ static void on_acquire(struct keeper *k, const struct wire_acquire *m)
     case KEEPER_READY: stock_acquire(&k->stock, m); break;
     case KEEPER_FAILED: stock_refuse(&k->stock, m->ticket, &k->error); break;
     case KEEPER_WARMING:
-        if (!held_add(&k->held, m, &e))
+        if (!pending_add(&k->pending, m, &e))
             stock_refuse(&k->stock, m->ticket, &e);
         break;
     }
@@ -121,18 +121,18 @@ static void on_acquire(struct keeper *k, const struct wire_acquire *m)
 
 static void on_cancel(struct keeper *k, const struct wire_cancel *m)
 {
-    if (held_cancel(&k->held, m->ticket))
+    if (pending_cancel(&k->pending, m->ticket))
         stock_refuse_cancelled(&k->stock, m->ticket);
     else
         stock_cancel(&k->stock, m->ticket);
 }
 
-static void on_held(struct keeper *k)
+static void on_pending(struct keeper *k)
 {
-    unsigned count = k->held.count;
-    k->held.count = 0;
+    unsigned count = k->pending.count;
+    k->pending.count = 0;
     for (unsigned i = 0; i < count; i++)
-        on_acquire(k, &k->held.acquires[i]);
+        on_acquire(k, &k->pending.acquires[i]);
 }
 
 static void signal_gate(const struct keeper *k, int sig)
@@ -150,7 +150,7 @@ static void on_gate(struct keeper *k)
         if (r == -EAGAIN)
             return;
         if (r <= 0) {
-            bool gone = r == 0 || r == -ECONNRESET; // with or without letters that it did not open
+            bool gone = r == 0 || r == -ECONNRESET; // with or without messages that it did not open
             (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
             if (!gone) {
                 log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
@@ -224,8 +224,8 @@ static void zygote_warm(struct keeper *k)
     k->state = KEEPER_READY;
     k->retry_ms = 0;
     k->stock.zygote_sock = k->zygote.sock;
-    news_ready(&k->stock, &k->zygote);
-    on_held(k);
+    announce_ready(&k->stock, &k->zygote);
+    on_pending(k);
     stock_refill(&k->stock);
 }
 
@@ -242,8 +242,8 @@ static void zygote_failed(struct keeper *k, struct err *e)
                   : k->retry_ms < RETRY_LAST_MS / 2 ? k->retry_ms * 2
                                                     : RETRY_LAST_MS;
     k->retry_at_ms = clock_ms() + k->retry_ms;
-    news_failed(&k->stock, &k->error);
-    on_held(k);
+    announce_failed(&k->stock, &k->error);
+    on_pending(k);
 }
 
 static void zygote_try(struct keeper *k)
@@ -252,7 +252,7 @@ static void zygote_try(struct keeper *k)
     bool known = k->has_interp;
     int r = find_interp(k, &e);
     if (r == 0 && !known)
-        news_interpreter(&k->stock, &k->interp);
+        announce_interpreter(&k->stock, &k->interp);
     if (r == 0)
         r = begin_zygote(k, &e);
     if (r == -ECANCELED)
@@ -487,7 +487,7 @@ static void gate_ended(struct keeper *k, int status)
         return;
     (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
     fd_close(&k->gate_sock);
-    k->held.count = 0;
+    k->pending.count = 0;
     stock_gate_lost(&k->stock);
     if (start_gate(k, &e) < 0) {
         log_err(LOG_ERROR, &e);
@@ -497,7 +497,7 @@ static void gate_ended(struct keeper *k, int status)
     // SECURITY: it inherited the keys of the first start; one that was taken away since must not be
     // good again.  The new gate waits for this.
     if (k->plan->reload)
-        news_files(&k->stock, &k->broker, k->plan);
+        announce_files(&k->stock, &k->broker, k->plan);
     stock_adopt(&k->stock);
 }
 
@@ -548,7 +548,7 @@ static void on_signal(struct keeper *k)
             break;
         case SIGHUP:
             if (k->plan->reload && info.ssi_code != SI_KERNEL) {
-                news_files(&k->stock, &k->broker, k->plan);
+                announce_files(&k->stock, &k->broker, k->plan);
                 break;
             } // the terminal is gone
             /* fallthrough */
@@ -567,7 +567,7 @@ static void loop(struct keeper *k)
             switch ((enum stock_tag)(events[i].data.u64 >> 56)) {
             case TAG_GATE:
                 if (events[i].events & EPOLLOUT)
-                    mail_flush(&k->stock.gate);
+                    send_queue_flush(&k->stock.gate);
                 if (events[i].events & ~(uint32_t)EPOLLOUT)
                     on_gate(k);
                 break;
@@ -631,7 +631,7 @@ static int start_zygote(struct keeper *k, struct err *e)
     int r = find_interp(k, e);
     if (r == 0)
         zygote_fit_uids(k->plan->config, &k->caps, &k->interp); // the gate has to know
-    if (r < 0 || k->plan->order == KEEPER_JAIL_FIRST)
+    if (r < 0 || k->plan->start == KEEPER_JAIL_FIRST)
         return r < 0 ? r : begin_zygote(k, e);
     r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp,
                      keeper_porter_environments(&k->porter), k->plan->cold, e);
@@ -658,7 +658,7 @@ static int start(struct keeper *k, struct err *e)
 {
     const struct config *c = k->plan->config;
     struct wire_limits standard = keeper_limits(c);
-    bool gate_first = k->plan->order == KEEPER_GATE_FIRST;
+    bool gate_first = k->plan->start == KEEPER_GATE_FIRST;
     fdlimit_raise();
     if (k->plan->restart && !(k->ledger = ledger_new()))
         return err_set(e, ERR_SYSTEM, errno, NULL, "map the ledger of sessions");

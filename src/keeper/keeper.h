@@ -14,7 +14,7 @@
 #include "wire/wire.h"
 
 // When the gate is started.
-enum keeper_order {
+enum keeper_start {
     KEEPER_WARM_FIRST, // after the zygote is warm: the gate does nothing else than run code
     KEEPER_JAIL_FIRST, // after the zygote's jail stands, while the interpreter warms up
     KEEPER_GATE_FIRST, // at once, for the sake of the first answer
@@ -25,7 +25,7 @@ struct keeper_plan {
     bool cold;      // one run and out: import no more than that needs
     bool own_uids;  // many boxes: ask for subordinate ids, which takes some milliseconds
     uint32_t stock; // boxes made ahead; 0: as configured
-    enum keeper_order order;
+    enum keeper_start start;
     bool restart;      // a gate that crashes is started again, a few times a minute
     bool watch_parent; // end when the process ends that started this one
     bool state;        // open the state folder for the gate; it does without if that cannot be

@@ -16,10 +16,10 @@ void keeper_porter_open(struct keeper_porter *p, const struct keeper_plan *plan,
                                            .process = "constrictor-env",
                                            .main = have ? plan->porter : NULL,
                                            .stock = stock,
-                                           .mail = &p->mail,
+                                           .queue = &p->queue,
                                            .link = WIRE_PORTER_LINK,
                                            .epoll = epoll}};
-    mail_init(&p->mail, stock_tag(TAG_PORTER, 0));
+    send_queue_init(&p->queue, stock_tag(TAG_PORTER, 0));
     if (have && environments_open(&p->environments, state->parent, state->path, slots, &e) < 0) {
         log_err(LOG_WARN, &e);
         p->helper.main = NULL;

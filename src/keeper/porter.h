@@ -12,7 +12,7 @@
 
 struct keeper_porter {
     struct helper helper;
-    struct mail mail;
+    struct send_queue queue;
     struct environments environments;
 };
 

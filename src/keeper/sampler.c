@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "keeper/looks.h"
+#include "keeper/sampler_process.h"
 
 enum {
     PATIENCE_MS = 250,     // before a look is thought to take its time; and between two looks at it
@@ -24,21 +24,21 @@ enum {
     LOCKS_PAUSE_MS = 100,
 };
 
-static void on_letter(struct helper *h, const union wire_message *m);
+static void on_message(struct helper *h, const union wire_message *m);
 
 void sampler_open(struct sampler *s, struct stock *stock, int epoll)
 {
     *s = (struct sampler){.helper = {.name = "sampler",
                                      .process = "constrictor-see",
-                                     .main = looks_main,
+                                     .main = sampler_main,
                                      .stock = stock,
-                                     .mail = &s->mail,
+                                     .queue = &s->queue,
                                      .epoll = epoll,
-                                     .on_letter = on_letter,
+                                     .on_message = on_message,
                                      .argument = s,
                                      .asleep = true},
                           .stock = stock};
-    mail_init(&s->mail, stock_tag(TAG_SAMPLER, 0));
+    send_queue_init(&s->queue, stock_tag(TAG_SAMPLER, 0));
     helper_init(&s->helper);
 }
 
@@ -57,7 +57,7 @@ static void send(struct sampler *s, const struct wire_sample *ask)
 {
     union wire_message m;
     m.sample = *ask;
-    s->asked = mail_send(&s->mail, WIRE_SAMPLE, &m, NULL, 0);
+    s->asked = send_queue_add(&s->queue, WIRE_SAMPLE, &m, NULL, 0);
     s->given_up = false;
     s->box = ask->box;
     s->asked_ms = s->looked_ms = clock_ms();
@@ -129,7 +129,7 @@ static void on_locks(struct sampler *s, const struct wire_sampled *m)
     s->wants_locks = true; // it may not be the only one
 }
 
-static void on_letter(struct helper *h, const union wire_message *m)
+static void on_message(struct helper *h, const union wire_message *m)
 {
     struct sampler *s = h->argument;
     if (!s->asked || m->h.type != WIRE_SAMPLED || m->sampled.box != s->box)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sampler: the process that looks at boxes (keeper/looks.h) as the keeper sees it: a helper that is
-// asked one question at a time and is given a second for it.  A sampler that waits in the kernel
-// for longer is held up by the box that it looks at: the keeper ends that box.  There is no sampler
-// before the first question.
+// sampler: the process that looks at boxes (keeper/sampler_process.h) as the keeper sees it: a
+// helper that is asked one question at a time and is given a second for it.  A sampler that waits
+// in the kernel for longer is held up by the box that it looks at: the keeper ends that box.  There
+// is no sampler before the first question.
 //
 // It also notices what the kernel charges to no box: when the kernel's own memory grows while boxes
 // are there, it asks who has many file locks.
@@ -22,7 +22,7 @@ enum {
 
 struct sampler {
     struct helper helper;
-    struct mail mail;
+    struct send_queue queue;
     struct stock *stock;
     bool asked, given_up; // given_up: its box was ended, and it has still not answered
     uint64_t box;         // what was asked about; 0: the locks of all

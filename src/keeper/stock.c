@@ -30,7 +30,7 @@ enum {
     MAKING_MAX = 64,   // boxes in the making at one time
 };
 
-// What goes with a message about a box that is kept here: see mail.h.
+// What goes with a message about a box that is kept here: see send_queue.h.
 static int fds_of(void *argument, const union wire_message *m, int *ret_fds)
 {
     struct stock *s = argument;
@@ -60,14 +60,14 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
         TAILQ_INIT(&s->lists[i]);
     for (int i = 0; i < KIND_MAX; i++) {
         TAILQ_INIT(&s->kinds[i].parked);
-        TAILQ_INIT(&s->kinds[i].orders);
+        TAILQ_INIT(&s->kinds[i].requests);
     }
     s->kinds[first].target = target;
     TAILQ_INIT(&s->busy_groups);
     TAILQ_INIT(&s->resting);
     stems_init(&s->stems);
-    mail_init(&s->gate, stock_tag(TAG_GATE, 0));
-    mail_init(&s->broker, stock_tag(TAG_BROKER, 0));
+    send_queue_init(&s->gate, stock_tag(TAG_GATE, 0));
+    send_queue_init(&s->broker, stock_tag(TAG_BROKER, 0));
     s->gate.fds_of = s->broker.fds_of = fds_of;
     s->gate.argument = s->broker.argument = s;
 }
@@ -147,7 +147,7 @@ void stock_forget(struct stock *s, struct box *b)
     s->looks -= b->wants_look;
     denied_forget(s, b);
     free(TAKE_PTR(b->denied));
-    stock_bid_farewell(s, b);
+    stock_broker_remove(s, b);
     if (b->cancelled)
         stock_refuse_cancelled(s, b->ticket);
     int slot = (int)(b->id % SLOTS);
@@ -169,7 +169,7 @@ void stock_forget(struct stock *s, struct box *b)
 void stock_send(struct stock *s, enum wire_type type, union wire_message *m, const int *fds,
                 size_t count)
 {
-    (void)mail_send(&s->gate, type, m, fds, count);
+    (void)send_queue_add(&s->gate, type, m, fds, count);
 }
 
 void stock_refuse(struct stock *s, uint64_t ticket, const struct err *e)
@@ -197,7 +197,7 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
     b->terms = *terms;
     cgroup_start(&b->cg);
     stock_move(s, b, BOX_LIVE);
-    stock_introduce(s, b); // before the gate can say anything about it
+    stock_broker_add(s, b); // before the gate can say anything about it
     denied_watch(s, b);
     // Without its meter a session asks us after every run, which takes longer and works as well.
     if (b->terms.keep && !fd_is_scarce(b->control, 2 * STOCK_FDS_SPARE))
@@ -218,21 +218,21 @@ void stock_unkeep(struct box *b)
 
 // ---- orders -------------------------------------------------------------------------------------
 
-static void drop_order(struct stock *s, struct order *o)
+static void drop_request(struct stock *s, struct request *o)
 {
     size_t i = o->ticket % STOCK_TICKETS;
-    TAILQ_REMOVE(&s->kinds[o->kind].orders, o, list);
-    s->kinds[o->kind].order_count--;
-    if (s->by_ticket[i].order == o)
-        s->by_ticket[i].order = NULL;
+    TAILQ_REMOVE(&s->kinds[o->kind].requests, o, list);
+    s->kinds[o->kind].request_count--;
+    if (s->by_ticket[i].request == o)
+        s->by_ticket[i].request = NULL;
     free(o);
 }
 
-void stock_refuse_orders(struct stock *s, enum box_kind kind, const struct err *e)
+void stock_refuse_requests(struct stock *s, enum box_kind kind, const struct err *e)
 {
-    for (struct order *o; (o = TAILQ_FIRST(&s->kinds[kind].orders));) {
+    for (struct request *o; (o = TAILQ_FIRST(&s->kinds[kind].requests));) {
         stock_refuse(s, o->ticket, e);
-        drop_order(s, o);
+        drop_request(s, o);
     }
 }
 
@@ -248,7 +248,7 @@ static bool is_full(const struct stock *s, struct err *e)
 {
     uint32_t waiting = s->counts[BOX_MAKING];
     for (int i = 0; i < KIND_MAX; i++)
-        waiting += s->kinds[i].order_count - s->kinds[i].making_for_stock;
+        waiting += s->kinds[i].request_count - s->kinds[i].making_for_stock;
     if (waiting < ORDERS_MAX)
         return false;
     err_set(e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already", waiting);
@@ -270,22 +270,22 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
         return;
     }
     kind->target = s->target; // somebody wants it
-    if (b && TAILQ_EMPTY(&kind->orders)) {
+    if (b && TAILQ_EMPTY(&kind->requests)) {
         deliver(s, b, m->ticket, &terms, true);
         return;
     }
     bool full = is_full(s, &e);
-    struct order *o = full ? NULL : calloc(1, sizeof *o);
+    struct request *o = full ? NULL : calloc(1, sizeof *o);
     if (!o) {
         if (!full)
             err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "wait for a box");
         stock_refuse(s, m->ticket, &e);
         return;
     }
-    *o = (struct order){.ticket = m->ticket, .kind = wanted, .terms = terms};
-    TAILQ_INSERT_TAIL(&kind->orders, o, list);
-    kind->order_count++;
-    s->by_ticket[m->ticket % STOCK_TICKETS].order = o;
+    *o = (struct request){.ticket = m->ticket, .kind = wanted, .terms = terms};
+    TAILQ_INSERT_TAIL(&kind->requests, o, list);
+    kind->request_count++;
+    s->by_ticket[m->ticket % STOCK_TICKETS].request = o;
     kind->failing = false;
     stock_refill(s);
 }
@@ -299,7 +299,7 @@ static bool wants(const struct stock *s, enum box_kind i, bool ahead)
         making += s->kinds[k].making_for_stock;
     return s->zygote_sock >= 0 && !kind->failing && making < MAKING_MAX &&
            kind->parked_count + kind->making_for_stock <
-               (ahead ? kind->target : 0) + kind->order_count;
+               (ahead ? kind->target : 0) + kind->request_count;
 }
 
 bool stock_wants_boxes(const struct stock *s)
@@ -317,8 +317,8 @@ static void refill(struct stock *s, enum box_kind kind, bool ahead)
     while (wants(s, kind, ahead))
         if (stock_make(s, kind, &s->standard, 0, &nobodys, &e) < 0) {
             if (s->kinds[kind].making_for_stock == 0)
-                stock_refuse_orders(s, kind, &e); // nothing is on its way that could serve them
-            s->kinds[kind].failing = true;        // until the next order
+                stock_refuse_requests(s, kind, &e); // nothing is on its way that could serve them
+            s->kinds[kind].failing = true;          // until the next order
             return;
         }
 }
@@ -335,12 +335,12 @@ static void park(struct stock *s, struct box *b)
 {
     cgroup_begin(&b->cg); // what making it cost is not the run's
     s->kinds[b->kind].lost = 0;
-    struct order *o = TAILQ_FIRST(&s->kinds[b->kind].orders);
+    struct request *o = TAILQ_FIRST(&s->kinds[b->kind].requests);
     if (b->ticket) {
         deliver(s, b, b->ticket, &b->terms, false);
     } else if (o) {
         deliver(s, b, o->ticket, &o->terms, false);
-        drop_order(s, o);
+        drop_request(s, o);
     } else {
         stock_move(s, b, BOX_PARKED);
     }
@@ -366,10 +366,10 @@ void stock_give_up(struct stock *s, struct box *b)
 // place for another order, when that is over.  A ticket that nobody waits with is answered already.
 void stock_cancel(struct stock *s, uint64_t ticket)
 {
-    struct order *o = s->by_ticket[ticket % STOCK_TICKETS].order;
+    struct request *o = s->by_ticket[ticket % STOCK_TICKETS].request;
     struct box *b = s->by_ticket[ticket % STOCK_TICKETS].box;
     if (o && o->ticket == ticket) {
-        drop_order(s, o);
+        drop_request(s, o);
         stock_refuse_cancelled(s, ticket);
     } else if (b && b->ticket == ticket && b->state == BOX_MAKING) {
         b->cancelled = true;
@@ -383,7 +383,7 @@ void stock_fail(struct stock *s, struct box *b, const struct err *e)
     if (b->ticket)
         stock_refuse(s, b->ticket, e);
     else
-        stock_refuse_orders(s, b->kind, e);
+        stock_refuse_requests(s, b->kind, e);
     log_err(LOG_DEBUG, e);
     stock_give_up(s, b);
     s->kinds[b->kind].failing = true; // the next would fail too: wait until somebody asks
@@ -615,10 +615,10 @@ void stock_end(struct stock *s, struct box *b, enum wire_end end)
 
 void stock_gate_lost(struct stock *s)
 {
-    mail_drop(&s->gate);
+    send_queue_drop(&s->gate);
     for (int i = 0; i < KIND_MAX; i++)
-        for (struct order *o; (o = TAILQ_FIRST(&s->kinds[i].orders));)
-            drop_order(s, o);
+        for (struct request *o; (o = TAILQ_FIRST(&s->kinds[i].requests));)
+            drop_request(s, o);
     // SECURITY: the next gate counts its tickets from the beginning, so no box with an old one may
     // reach it: it could have wider limits than its run asked for.
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]), *next; b; b = next) {
@@ -649,7 +649,7 @@ void stock_adopt(struct stock *s)
                                           .box = b->id,
                                           .told = b->listener >= 0,
                                           .limits = b->limits};
-            (void)mail_send_of_box(&s->gate, WIRE_ADOPT, &m);
+            (void)send_queue_add_for_box(&s->gate, WIRE_ADOPT, &m);
         }
     m.adopt = (struct wire_adopt){.box = 0};
     stock_send(s, WIRE_ADOPT, &m, NULL, 0);
@@ -657,8 +657,8 @@ void stock_adopt(struct stock *s)
 
 void stock_done(struct stock *s)
 {
-    mail_drop(&s->gate);
-    mail_drop(&s->broker);
+    send_queue_drop(&s->gate);
+    send_queue_drop(&s->broker);
     stock_zygote_lost(s);
     for (int i = 0; i < 100 && !TAILQ_EMPTY(&s->busy_groups); i++) {
         stock_retry_groups(s);

@@ -30,13 +30,13 @@
 #include "base/err.h"
 #include "keeper/caps.h"
 #include "keeper/cgroup.h"
-#include "keeper/mail.h"
+#include "keeper/send_queue.h"
 #include "keeper/stems.h"
 #include "wire/wire.h"
 
 enum {
     STOCK_TICKETS = 8192, // places in the table of orders; a gate that behaves has no two in one
-    STOCK_FAREWELLS = 256,
+    STOCK_REMOVALS_MAX = 256,
     STOCK_NO_SLOT = -1,
     STOCK_LOST_MAX = 3,   // boxes of a kind that are lost with their stems before somebody is told
     STOCK_FDS_SPARE = 64, // descriptors besides those of boxes: without them all would end
@@ -90,11 +90,11 @@ struct box {
 TAILQ_HEAD(box_list, box);
 
 // An acquire that waits for a box with the usual limits.
-struct order {
+struct request {
     uint64_t ticket;
     enum box_kind kind;
     struct box_terms terms;
-    TAILQ_ENTRY(order) list;
+    TAILQ_ENTRY(request) list;
 };
 
 // What is there, and waited for, of one kind.
@@ -106,8 +106,8 @@ struct stock_kind {
     uint32_t parked_count;
     uint32_t making;           // MAKING
     uint32_t making_for_stock; // MAKING without a ticket
-    TAILQ_HEAD(, order) orders;
-    uint32_t order_count;
+    TAILQ_HEAD(, request) requests;
+    uint32_t request_count;
 };
 
 struct stock {
@@ -126,17 +126,17 @@ struct stock {
     uint32_t counts[BOX_STATE_MAX];
     // By ticket: what waits for an answer, a box in the making or an order.
     struct {
-        struct order *order;
+        struct request *request;
         struct box *box;
     } by_ticket[STOCK_TICKETS];
-    struct mail gate;
-    struct mail broker; // nobody: boxes have no network
+    struct send_queue gate;
+    struct send_queue broker; // nobody: boxes have no network
     // Boxes that ended by themselves: the gate may still ask the broker what they did.
     struct {
         uint64_t box;
         int64_t due_ms;
-    } farewells[STOCK_FAREWELLS];
-    unsigned farewell_first, farewell_count;
+    } removals[STOCK_REMOVALS_MAX];
+    unsigned removal_first, removal_count;
     TAILQ_HEAD(, box) resting; // keeper/denied.c: boxes that made too many calls in this window
     int64_t denied_window;
     uint32_t denied_answers;
@@ -201,14 +201,14 @@ void stock_refill(struct stock *s);
 bool stock_wants_boxes(const struct stock *s);
 
 // To a broker that is new: the boxes that it serves from here on.
-void stock_tell_broker(struct stock *s);
+void stock_broker_add_all(struct stock *s);
 
 static inline bool stock_is_handed_out(const struct box *b)
 {
     return b->state == BOX_LIVE || b->state == BOX_IDLE;
 }
 
-// Between stock.c, making.c, losses.c, netbox.c and tick.c.
+// Between stock.c, make_box.c, lost_boxes.c, broker_boxes.c and tick.c.
 int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *limits,
                uint64_t ticket, const struct box_terms *terms, struct err *e);
 void stock_enlist(struct stock *s, struct box *b, enum box_state state); // it is in no list yet
@@ -223,12 +223,12 @@ void stock_end(struct stock *s, struct box *b, enum wire_end end);    // kills i
 void stock_fail(struct stock *s, struct box *b, const struct err *e); // it did not come up
 void stock_give_up(struct stock *s, struct box *b); // ends one that is not ready yet
 void stock_answer(struct stock *s, struct box *b, const struct wire_usage *usage); // ENDED
-void stock_refuse_orders(struct stock *s, enum box_kind kind, const struct err *e);
+void stock_refuse_requests(struct stock *s, enum box_kind kind, const struct err *e);
 void stock_retry_groups(struct stock *s);
-void stock_orphan(struct stock *s, struct box *b);    // its stem is gone
-void stock_introduce(struct stock *s, struct box *b); // to the broker, before the gate has it
-void stock_bid_farewell(struct stock *s, const struct box *b);
-void stock_bid_farewells(struct stock *s, int64_t now_ms); // those that are due
+void stock_orphan(struct stock *s, struct box *b);     // its stem is gone
+void stock_broker_add(struct stock *s, struct box *b); // to the broker, before the gate has it
+void stock_broker_remove(struct stock *s, const struct box *b);
+void stock_broker_remove_due(struct stock *s, int64_t now_ms); // those that are due
 
 // Looks at the limits of live boxes; in how many milliseconds to look again, 0: not at all.
 void stock_tick(struct stock *s);

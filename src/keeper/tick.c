@@ -161,9 +161,9 @@ int stock_tick_ms(const struct stock *s)
     bool busy = !TAILQ_EMPTY(&s->lists[BOX_LIVE]) || !TAILQ_EMPTY(&s->busy_groups) ||
                 !TAILQ_EMPTY(&s->lists[BOX_MAKING]);
     if (!busy)
-        return !TAILQ_EMPTY(&s->resting)                                ? DENIED_WINDOW_MS
-               : TAILQ_EMPTY(&s->lists[BOX_IDLE]) && !s->farewell_count ? 0
-                                                                        : TICK_IDLE_MS;
+        return !TAILQ_EMPTY(&s->resting)                               ? DENIED_WINDOW_MS
+               : TAILQ_EMPTY(&s->lists[BOX_IDLE]) && !s->removal_count ? 0
+                                                                       : TICK_IDLE_MS;
     // With many boxes a look costs more, so there are fewer.
     int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
              (int)s->counts[BOX_LIVE] / 4;
@@ -183,7 +183,7 @@ void stock_tick(struct stock *s)
     }
     check_making(s);
     stock_retry_groups(s);
-    stock_bid_farewells(s, clock_ms());
+    stock_broker_remove_due(s, clock_ms());
 }
 
 void stock_measure(struct stock *s, const struct wire_measure *m)

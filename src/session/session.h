@@ -5,7 +5,7 @@
 // note behind that says why it ended.  (An MCP session is another thing: mcp/protocol/client.h.)
 //
 // A session and its forks share one box, of which each has a copy of the interpreter: see
-// box/branch.h.
+// box/checkpoint.h.
 
 #ifndef CONSTRICTOR_SESSION_SESSION_H
 #define CONSTRICTOR_SESSION_SESSION_H

@@ -110,7 +110,7 @@ def test_a_child_has_it_as_well(api):
     assert found == '{"a": [1, 2]}'
 
 
-# ---- code (src/box/text.c) -------------------------------------------------------------------------
+# ---- code (src/box/code_pages.c) -------------------------------------------------------------------------
 
 def test_all_is_in_few_mappings(api):
     """What a fork copies: code, constants and variables of libraries that lie next to each other are one."""

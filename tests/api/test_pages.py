@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages that boxes have before they are needed (src/box/warm.c)."""
+"""The pages that boxes have before they are needed (src/box/pages.c)."""
 
 import contextlib
 import re

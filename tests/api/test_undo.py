@@ -522,7 +522,7 @@ def test_an_interrupt_reaches_the_active_process(session, connection):
 # ---- What it costs -------------------------------------------------------------------------------
 
 HUGE_KIB = """
-kib, data_here = 0, False                   # not of code: src/box/text.c
+kib, data_here = 0, False                   # not of code: src/box/code_pages.c
 for line in open("/proc/self/smaps"):
     fields = line.split()
     if "-" in fields[0]:

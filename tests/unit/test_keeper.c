@@ -575,7 +575,7 @@ static int keep(int (*gate)(int, const struct keeper_facts *, void *),
                 int (*broker)(int, const struct keeper_facts *), void *argument, bool reload)
 {
     struct keeper_plan plan = {.config = &config,
-                               .order = KEEPER_WARM_FIRST,
+                               .start = KEEPER_WARM_FIRST,
                                .gate = gate,
                                .argument = argument,
                                .broker = broker,

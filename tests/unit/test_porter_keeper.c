@@ -254,7 +254,7 @@ static int end(void **state)
 static int keep(int (*gate)(int, const struct keeper_facts *, void *))
 {
     struct keeper_plan plan = {.config = &config,
-                               .order = KEEPER_WARM_FIRST,
+                               .start = KEEPER_WARM_FIRST,
                                .gate = gate,
                                .state = true,
                                .porter = porter_main};

@@ -8,13 +8,13 @@
 //                        box: call on_child().  `rehearsals` is () or two functions that rehearse a
 //                        run, for boxes made ahead of demand and on demand: boxes are then forked
 //                        from an image (box/image.h), with the pages that a run writes to
-//                        (box/warm.h)
+//                        (box/pages.h)
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   bind_plain(bindings), rehearse_plain([source])  zygote: python/ext/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
 //   public(names, values)  box: the keys of a dictionary that do not begin with "_", without those
 //                        whose value is in a tuple
-// for undo.py, in a box: box/branch.h, with the hooks that os.fork() calls around a fork:
+// for undo.py, in a box: box/checkpoint.h, with the hooks that os.fork() calls around a fork:
 //   begin()              move out of the memory that is shared with init
 //   park(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, when it is
 //   woken:
@@ -36,13 +36,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "box/branch.h"
+#include "box/checkpoint.h"
+#include "box/code_pages.h"
 #include "box/image.h"
 #include "box/init.h"
-#include "box/order.h"
+#include "box/pages.h"
 #include "box/spawn.h"
-#include "box/text.h"
-#include "box/warm.h"
+#include "box/spawn_message.h"
 #include "python/ext/arenas.h"
 #include "python/ext/large.h"
 #include "python/ext/plain.h"
@@ -93,19 +93,19 @@ static void tidy_heap(void)
 static void learn(PyObject *rehearsal, bool hurry)
 {
     int status = 0;
-    if (warm_begin() < 0)
+    if (pages_begin() < 0)
         return;
     pid_t pid = fork();
     if (pid == 0) {
-        warm_watch();
+        pages_watch();
         PyObject *done = PyObject_CallObject(rehearsal, NULL);
-        int reported = warm_report();
+        int reported = pages_report();
         if (!done)
             PyErr_Print();
         _exit(done && reported == 0 ? 0 : 1);
     }
     if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
-        warm_take(hurry);
+        pages_take(hurry);
 }
 
 // From here on this process runs no Python, which would dirty pages that every box then copies: its
@@ -118,13 +118,13 @@ static int prepare(PyObject *rehearsals)
     size_t count = arenas_known(&areas);
     void *inside = dlsym(RTLD_DEFAULT, "Py_Initialize");
     if (inside)
-        text_prepare(inside);
+        code_pages_prepare(inside);
     int shared = image_share(areas, count);
     if (shared < 0)
         return shared;
     for (Py_ssize_t i = 0; i < PyTuple_Size(rehearsals); i++)
         learn(PyTuple_GetItem(rehearsals, i), i > 0); // learns nothing where there is no /proc
-    warm_end();
+    pages_end();
     return image_renew(); // with what the fork and the reports wrote
 }
 
@@ -208,7 +208,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     tidy_heap();
     if (!plain_begin())
         return NULL;
-    int r = order_prepare();
+    int r = spawn_message_prepare();
     if (r == 0 && alone && PyTuple_Size(rehearsals))
         r = prepare(rehearsals);
     if (r == 0)
@@ -262,7 +262,7 @@ static PyObject *py_begin(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     PyOS_BeforeFork();
-    int r = branch_begin();
+    int r = checkpoint_begin();
     if (r > 0)
         PyOS_AfterFork_Child();
     else
@@ -275,9 +275,9 @@ static PyObject *py_begin(PyObject *self, PyObject *args)
 
 // (why, status, fork that was active before, whether a run waits for an answer, whether nothing is
 // left of that fork).
-static PyObject *woken(const struct branch_wake *w)
+static PyObject *woken(const struct checkpoint_wake *w)
 {
-    return Py_BuildValue("iiIii", (int)w->why, w->status, (unsigned)w->branch, w->asked,
+    return Py_BuildValue("iiIii", (int)w->why, w->status, (unsigned)w->fork_number, w->asked,
                          w->consumed);
 }
 
@@ -285,14 +285,14 @@ static PyObject *py_park(PyObject *self, PyObject *args)
 {
     unsigned fork_number, serial, kind;
     int keep;
-    struct branch_wake wake;
+    struct checkpoint_wake wake;
     (void)self;
     if (!PyArg_ParseTuple(args, "IIIp", &fork_number, &serial, &kind, &keep))
         return NULL;
     // The hooks of the copy are called when it wakes: most never do, and calling them copies pages.
     PyOS_BeforeFork();
-    int r = branch_park(fork_number, serial, (enum branch_kind)kind, keep, &wake);
-    if (r == BRANCH_WOKEN) {
+    int r = checkpoint_park(fork_number, serial, (enum checkpoint_kind)kind, keep, &wake);
+    if (r == CHECKPOINT_WOKEN) {
         PyOS_AfterFork_Child();
         return woken(&wake);
     }
@@ -306,7 +306,7 @@ static PyObject *py_reserve(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "II", &fork_number, &serial))
         return NULL;
-    int r = branch_reserve(fork_number, serial);
+    int r = checkpoint_reserve(fork_number, serial);
     return r < 0 ? fail(r) : PyLong_FromLong(r);
 }
 
@@ -314,11 +314,11 @@ static PyObject *py_give_way(PyObject *self, PyObject *args)
 {
     unsigned why;
     int slot, own;
-    struct branch_wake wake;
+    struct checkpoint_wake wake;
     (void)self;
     if (!PyArg_ParseTuple(args, "iIi", &slot, &why, &own))
         return NULL;
-    int r = branch_give_way(slot, (enum branch_why)why, own, &wake);
+    int r = checkpoint_give_way(slot, (enum checkpoint_why)why, own, &wake);
     return r < 0 ? fail(r) : woken(&wake);
 }
 
@@ -328,7 +328,7 @@ static PyObject *py_drop(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "i", &slot))
         return NULL;
-    branch_drop(slot);
+    checkpoint_drop(slot);
     Py_RETURN_NONE;
 }
 
@@ -338,14 +338,14 @@ static PyObject *py_alive(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "i", &slot))
         return NULL;
-    return PyBool_FromLong(branch_alive(slot));
+    return PyBool_FromLong(checkpoint_alive(slot));
 }
 
 static PyObject *py_settled(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    branch_settled();
+    checkpoint_settled();
     Py_RETURN_NONE;
 }
 
@@ -356,10 +356,10 @@ static PyObject *py_board(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "|y#", &data, &length))
         return NULL;
-    int r = data ? branch_board_set(data, (size_t)length) : 0;
+    int r = data ? checkpoint_board_set(data, (size_t)length) : 0;
     if (r < 0)
         return fail(r);
-    length = (Py_ssize_t)branch_board(&data);
+    length = (Py_ssize_t)checkpoint_board(&data);
     return PyBytes_FromStringAndSize(data, length);
 }
 
@@ -367,8 +367,8 @@ static PyObject *py_limits(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    return Py_BuildValue("KI", (unsigned long long)branch_memory_limit(),
-                         (unsigned)branch_process_limit());
+    return Py_BuildValue("KI", (unsigned long long)checkpoint_memory_limit(),
+                         (unsigned)checkpoint_process_limit());
 }
 
 // C code of a package may have printed: what stays in its buffers would become output of the next

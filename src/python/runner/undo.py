@@ -3,7 +3,7 @@
 
 Called by runner.handle() in the user process of a box, before the code of a run, when that run or
 an earlier one asked for any of this; a session that never asks never comes here. A checkpoint is a
-copy of this process that sleeps (box/branch.h) and a snapshot of its files (snapshot.py). Whoever
+copy of this process that sleeps (box/checkpoint.h) and a snapshot of its files (snapshot.py). Whoever
 is woken finds itself inside park() or give_way() of an old run, makes files, descriptors and
 random numbers what they were, and answers the run that waits now.
 
@@ -39,8 +39,8 @@ KEPT = 8                    # checkpoints of a fork, unless the gate says otherw
 KEPT_MAX = 64
 NAME_MAX = 128              # characters
 FORKS_MAX = 64
-CHECKPOINT, TIP = 1, 2      # enum branch_kind
-UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum branch_why
+CHECKPOINT, TIP = 1, 2      # enum checkpoint_kind
+UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum checkpoint_why
 NO_ANSWER = False           # another process will answer
 PAGE = sysconf("SC_PAGE_SIZE")
 OPEN_AGAIN = 3 | posix.O_APPEND | posix.O_NONBLOCK      # the flags that a file is opened again with

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// text: see text.h.
+// code_pages: see code_pages.h.
 
-#include "box/text.h"
+#include "box/code_pages.h"
 
 #include <inttypes.h>
 #include <link.h>
@@ -105,7 +105,7 @@ static void enlarge(const struct span *text)
         (void)munmap(copy + length, (size_t)(room + LARGE - copy));
 }
 
-void text_prepare(const void *inside)
+void code_pages_prepare(const void *inside)
 {
     (void)dl_iterate_phdr(join, NULL);
     struct span text = find_large((uintptr_t)inside);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// warm: the pages that a run reads and writes to, learned once per zygote.
+// pages: the pages that a run reads and writes to, learned once per zygote.
 //
 // A box begins as a copy of the zygote whose pages are shared until they are written to, and each
 // first write is a page fault.  So the zygote lets a throw-away child rehearse a run, asks the
@@ -9,36 +9,36 @@
 // the kernel maps sixteen pages where one is read, and all of them are copied by each fork and
 // dropped by each exit.
 
-#ifndef CONSTRICTOR_BOX_WARM_H
-#define CONSTRICTOR_BOX_WARM_H
+#ifndef CONSTRICTOR_BOX_PAGES_H
+#define CONSTRICTOR_BOX_PAGES_H
 
 #include <stdbool.h>
 
 // In the zygote, before the fork of a child that rehearses.  0 or a negative errno.
-int warm_begin(void);
+int pages_begin(void);
 
 // In the child, before the rehearsal: from here on every page that is used shows.
-void warm_watch(void);
+void pages_watch(void);
 
 // In the child, after it: notes what was used.  0 or a negative errno.
-int warm_report(void);
+int pages_report(void);
 
 // In the zygote, when the child has ended well: takes the report over, for boxes that nobody waits
 // for yet or for those in a hurry: these copy only what every run writes to.
-void warm_take(bool hurry);
+void pages_take(bool hurry);
 
 // In the zygote, after the last report, and in any case before the first box.
-void warm_end(void);
+void pages_end(void);
 
 // In a stem, before its first box: maps what every run reads.  The caller has one thread.
 // Not in the zygote: the kernel keeps, for all that is copied from one mapping, one list with one
 // lock, and every page that a fork copies and an exit drops takes that; so it is one for each slot
 // and not one for all.
-void warm_map(void);
+void pages_map(void);
 
 // In a new box, as soon as it is in its cgroup.  mapped: it comes from a stem that did the above.
 // What was learned must be there still: the caller's memory is a copy of the zygote's, which has
 // had one thread all the time.
-void warm_touch(bool hurry, bool mapped);
+void pages_touch(bool hurry, bool mapped);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// order: see order.h.
+// spawn_message: see spawn_message.h.
 
-#include "box/order.h"
+#include "box/spawn_message.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static int measure_address_space(void)
     return 0;
 }
 
-int order_prepare(void)
+int spawn_message_prepare(void)
 {
     int r = read_filter();
     if (r == 0)
@@ -70,12 +70,13 @@ int order_prepare(void)
     return r < 0 ? r : measure_address_space();
 }
 
-const struct sock_fprog *order_first_filter(void)
+const struct sock_fprog *spawn_message_first_filter(void)
 {
     return &filters[FILTER_PART_FIRST];
 }
 
-int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct box_plan *ret)
+int spawn_message_plan(const struct wire_spawn *m, const int *fds, size_t count,
+                       struct box_plan *ret)
 {
     const bool network = m->flags & BOX_NETWORK;
     if (m->cgroup_fds > BOX_CGROUP_FDS_MAX || count != 1 + m->cgroup_fds + (m->stem ? 1 : 0) ||
@@ -100,7 +101,7 @@ int order_plan(const struct wire_spawn *m, const int *fds, size_t count, struct 
     return 0;
 }
 
-void *order_books(size_t size)
+void *spawn_message_bookkeeping(size_t size)
 {
     void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room == MAP_FAILED || madvise(room, size, MADV_DONTFORK) < 0 ? NULL : room;
@@ -111,7 +112,8 @@ static uint64_t microseconds(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
-void order_exited(uint64_t box, int status, const struct rusage *usage, struct wire_exited *ret)
+void spawn_message_exited(uint64_t box, int status, const struct rusage *usage,
+                          struct wire_exited *ret)
 {
     ret->box = box;
     ret->status = status;

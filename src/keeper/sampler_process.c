@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// looks: see looks.h.
+// sampler_process: see sampler_process.h.
 //
 // SECURITY: it has no capabilities, one descriptor, and a list of the system calls that it makes.
 // Where boxes have uids of their own and cgroups it has a uid of its own too, and reads of /proc
@@ -8,7 +8,7 @@
 // namespaces of the boxes and hence may read what their processes hold; it opens files for reading
 // only.
 
-#include "keeper/looks.h"
+#include "keeper/sampler_process.h"
 
 #include <signal.h>
 
@@ -77,7 +77,7 @@ static int answer(int sock, const struct wire_sample *ask)
     return wire_send(sock, WIRE_SAMPLED, &m, NULL, 0);
 }
 
-int looks_main(int sock, const struct keeper_facts *facts)
+int sampler_main(int sock, const struct keeper_facts *facts)
 {
     static union wire_message m; // large
     struct err e;

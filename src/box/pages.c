@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// warm: see warm.h.
+// pages: see pages.h.
 
-#include "box/warm.h"
+#include "box/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static size_t page_size;
 
 // ---- looking ------------------------------------------------------------------------------------
 
-int warm_begin(void)
+int pages_begin(void)
 {
     struct maps maps;
     struct mapping m;
@@ -114,7 +114,7 @@ static void forget(const struct area *a, uintptr_t page, uint64_t entry)
 // The kernel maps neighbours of a page that is read, as far as the mapping goes.  So every page
 // becomes a mapping, by a flag that says nothing here: whether it were in a core dump, of which
 // there is none.
-void warm_watch(void)
+void pages_watch(void)
 {
     size_t splits = 0;
     (void)look(forget);
@@ -143,14 +143,14 @@ static void consider(const struct area *a, uintptr_t page, uint64_t entry)
         add_page(&desk->found, page, true);
 }
 
-int warm_report(void)
+int pages_report(void)
 {
     return look(consider);
 }
 
 // ---- the zygote, and stems ----------------------------------------------------------------------
 
-void warm_take(bool hurry)
+void pages_take(bool hurry)
 {
     memcpy(sets[hurry].ranges, desk->found.ranges,
            desk->found.count * sizeof desk->found.ranges[0]);
@@ -181,7 +181,7 @@ static void touch(const struct range *r)
     }
 }
 
-// Just these pages and none of their neighbours: see warm_watch().
+// Just these pages and none of their neighbours: see pages_watch().
 static void map_exactly(const struct range *r)
 {
     void *at = (void *)r->start;
@@ -206,7 +206,7 @@ static void make_own(const struct area *a, uintptr_t page)
 static void map_what_is_read(void)
 {
     const struct range *end = sets[true].ranges + sets[true].count;
-    if (sets[true].count == 0 || warm_begin() < 0)
+    if (sets[true].count == 0 || pages_begin() < 0)
         return;
     for (int pass = 0; pass < 2; pass++) {
         for (const struct range *r = sets[true].ranges; r < end; r++) {
@@ -223,20 +223,20 @@ static void map_what_is_read(void)
     }
 }
 
-void warm_end(void)
+void pages_end(void)
 {
     if (desk)
         (void)munmap(desk, sizeof *desk);
     desk = NULL;
 }
 
-void warm_map(void)
+void pages_map(void)
 {
     map_what_is_read();
-    warm_end();
+    pages_end();
 }
 
-void warm_touch(bool hurry, bool mapped)
+void pages_touch(bool hurry, bool mapped)
 {
     const struct range *end = sets[hurry].ranges + sets[hurry].count;
     for (const struct range *r = sets[hurry].ranges; r < end; r++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// news: see news.h.  Runs in the keeper.
+// announce: see announce.h.  Runs in the keeper.
 
-#include "keeper/news.h"
+#include "keeper/announce.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-void news_interpreter(struct stock *s, const struct interp *interp)
+void announce_interpreter(struct stock *s, const struct interp *interp)
 {
     union wire_message m = {0};
     snprintf(m.interpreter.executable, WIRE_PATH_MAX, "%s", interp->executable);
@@ -20,14 +20,14 @@ void news_interpreter(struct stock *s, const struct interp *interp)
     stock_send(s, WIRE_INTERPRETER, &m, NULL, 0);
 }
 
-void news_ready(struct stock *s, const struct zygote *zygote)
+void announce_ready(struct stock *s, const struct zygote *zygote)
 {
     union wire_message m = {.ready = {.report_length = zygote->report_length}};
     memcpy(m.ready.report, zygote->report, zygote->report_length);
     stock_send(s, WIRE_ZYGOTE_READY, &m, NULL, 0);
 }
 
-void news_failed(struct stock *s, const struct err *e)
+void announce_failed(struct stock *s, const struct err *e)
 {
     union wire_message m = {.failed = {.error_code = e->code}};
     snprintf(m.failed.error, WIRE_TEXT_MAX, "%s", e->message);
@@ -36,7 +36,7 @@ void news_failed(struct stock *s, const struct err *e)
 }
 
 // Neither of the two may read what only root may, so they get these files opened.
-void news_files(struct stock *s, struct keeper_broker *broker, const struct keeper_plan *plan)
+void announce_files(struct stock *s, struct keeper_broker *broker, const struct keeper_plan *plan)
 {
     union wire_message m = {0};
     int fds[WIRE_FILES_MAX];

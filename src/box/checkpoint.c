@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// branch: see branch.h.  Below the bar "init's side" everything runs as pid 1 and uses sys_raw()
-// only.
+// checkpoint: see checkpoint.h.  Below the bar "init's side" everything runs as pid 1 and uses
+// sys_raw() only.
 
-#include "box/branch.h"
+#include "box/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,31 +25,31 @@
 #include "wire/frame.h"
 
 // What a parked process waits for.
-enum order { ORDER_SLEEP, ORDER_GO, ORDER_COPY };
+enum sleeper_command { COMMAND_SLEEP, COMMAND_GO, COMMAND_COPY };
 
 struct slot {
-    _Atomic uint32_t order;
-    _Atomic uint32_t kind; // enum branch_kind
+    _Atomic uint32_t command;
+    _Atomic uint32_t kind; // enum checkpoint_kind
     _Atomic int32_t pid;
-    uint32_t branch;
+    uint32_t fork_number;
     uint32_t serial; // a higher one is younger
     uint32_t keep;
 };
 
 struct board {
     uint32_t length;
-    char data[BRANCH_BOARD_MAX];
+    char data[CHECKPOINT_BOARD_MAX];
 };
 
 static struct area {
     struct init_mailbox mailbox;
     _Atomic int32_t active;
-    uint32_t branch;   // of the active process
-    uint32_t why;      // enum branch_why of the last change
-    uint32_t previous; // branch before it
+    uint32_t fork_number; // of the active process
+    uint32_t why;         // enum checkpoint_why of the last change
+    uint32_t previous;    // the one before it
     int32_t status;
     _Atomic uint32_t settling; // 1 + slot of the one that was woken and has not settled yet
-    struct slot slots[BRANCH_SLOTS];
+    struct slot slots[CHECKPOINT_SLOTS];
     _Atomic uint32_t board; // the valid one of two: who dies while writing leaves the other
     struct board boards[2];
     // Address space; pages come when they are used, and those of a large run go after it.
@@ -69,18 +69,18 @@ static void wake(_Atomic uint32_t *word)
 
 // ---- the user process's side --------------------------------------------------------------------
 
-void branch_set_limits(uint64_t memory_bytes, uint32_t processes)
+void checkpoint_set_limits(uint64_t memory_bytes, uint32_t processes)
 {
     memory_limit = memory_bytes;
     process_limit = processes;
 }
 
-uint64_t branch_memory_limit(void)
+uint64_t checkpoint_memory_limit(void)
 {
     return memory_limit;
 }
 
-uint32_t branch_process_limit(void)
+uint32_t checkpoint_process_limit(void)
 {
     return process_limit;
 }
@@ -145,7 +145,7 @@ static int make_area(void)
     return r;
 }
 
-int branch_begin(void)
+int checkpoint_begin(void)
 {
     static bool moved;
     int r = moved || area ? 0 : make_area();
@@ -174,15 +174,15 @@ int branch_begin(void)
     return (int)pid;
 }
 
-static int take_slot(uint32_t branch, uint32_t serial, enum branch_kind kind, bool keep)
+static int take_slot(uint32_t fork_number, uint32_t serial, enum checkpoint_kind kind, bool keep)
 {
-    for (int i = 0; i < BRANCH_SLOTS; i++) {
+    for (int i = 0; i < CHECKPOINT_SLOTS; i++) {
         struct slot *s = &area->slots[i];
-        if (atomic_load(&s->kind) != BRANCH_FREE)
+        if (atomic_load(&s->kind) != CHECKPOINT_FREE)
             continue;
-        s->order = ORDER_SLEEP;
+        s->command = COMMAND_SLEEP;
         s->pid = 0;
-        s->branch = branch;
+        s->fork_number = fork_number;
         s->serial = serial;
         s->keep = keep;
         atomic_store(&s->kind, kind);
@@ -200,18 +200,18 @@ static void forget_signals(const sigset_t *all)
 }
 
 // The life of a parked process.  All signals are blocked.
-static void sleep_in(struct slot *s, const sigset_t *all, struct branch_wake *ret)
+static void sleep_in(struct slot *s, const sigset_t *all, struct checkpoint_wake *ret)
 {
     bool consumed = true;
     for (;;) {
-        uint32_t order = atomic_load(&s->order);
-        if (order == ORDER_SLEEP) {
-            (void)sys_raw(SYS_futex, (long)&s->order, FUTEX_WAIT, ORDER_SLEEP, 0, 0, 0);
+        uint32_t command = atomic_load(&s->command);
+        if (command == COMMAND_SLEEP) {
+            (void)sys_raw(SYS_futex, (long)&s->command, FUTEX_WAIT, COMMAND_SLEEP, 0, 0, 0);
             continue;
         }
-        if (order == ORDER_GO)
+        if (command == COMMAND_GO)
             break;
-        atomic_store(&s->order, ORDER_SLEEP);
+        atomic_store(&s->command, COMMAND_SLEEP);
         long pid = copy_process();
         if (pid > 0)
             continue;
@@ -220,22 +220,22 @@ static void sleep_in(struct slot *s, const sigset_t *all, struct branch_wake *re
         break;
     }
     if (consumed)
-        atomic_store(&s->kind, BRANCH_FREE);
+        atomic_store(&s->kind, CHECKPOINT_FREE);
     atomic_store(&area->active, (int32_t)getpid());
     forget_signals(all);
-    *ret = (struct branch_wake){.why = (enum branch_why)area->why,
-                                .status = area->status,
-                                .branch = area->previous,
-                                .asked = init_is_asked(),
-                                .consumed = consumed};
+    *ret = (struct checkpoint_wake){.why = (enum checkpoint_why)area->why,
+                                    .status = area->status,
+                                    .fork_number = area->previous,
+                                    .asked = init_is_asked(),
+                                    .consumed = consumed};
 }
 
-int branch_park(uint32_t branch, uint32_t serial, enum branch_kind kind, bool keep,
-                struct branch_wake *ret)
+int checkpoint_park(uint32_t fork_number, uint32_t serial, enum checkpoint_kind kind, bool keep,
+                    struct checkpoint_wake *ret)
 {
     if (!area)
         return -EINVAL;
-    int i = take_slot(branch, serial, kind, keep);
+    int i = take_slot(fork_number, serial, kind, keep);
     if (i < 0)
         return i;
     struct slot *s = &area->slots[i];
@@ -248,14 +248,14 @@ int branch_park(uint32_t branch, uint32_t serial, enum branch_kind kind, bool ke
     else if (pid > 0)
         atomic_store(&s->pid, (int32_t)pid);
     else
-        atomic_store(&s->kind, BRANCH_FREE);
+        atomic_store(&s->kind, CHECKPOINT_FREE);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    return pid < 0 ? (int)pid : pid == 0 ? BRANCH_WOKEN : i;
+    return pid < 0 ? (int)pid : pid == 0 ? CHECKPOINT_WOKEN : i;
 }
 
-int branch_reserve(uint32_t branch, uint32_t serial)
+int checkpoint_reserve(uint32_t fork_number, uint32_t serial)
 {
-    int i = area ? take_slot(branch, serial, BRANCH_TIP, false) : -EINVAL;
+    int i = area ? take_slot(fork_number, serial, CHECKPOINT_TIP, false) : -EINVAL;
     if (i >= 0)
         atomic_store(&area->slots[i].pid, (int32_t)getpid());
     return i;
@@ -263,31 +263,31 @@ int branch_reserve(uint32_t branch, uint32_t serial)
 
 static struct slot *slot_at(int i)
 {
-    return area && i >= 0 && i < BRANCH_SLOTS ? &area->slots[i] : NULL;
+    return area && i >= 0 && i < CHECKPOINT_SLOTS ? &area->slots[i] : NULL;
 }
 
-bool branch_alive(int slot)
+bool checkpoint_alive(int slot)
 {
     struct slot *s = slot_at(slot);
     int32_t pid = s ? atomic_load(&s->pid) : 0;
-    return s && atomic_load(&s->kind) != BRANCH_FREE && pid > 0 && kill(pid, 0) == 0;
+    return s && atomic_load(&s->kind) != CHECKPOINT_FREE && pid > 0 && kill(pid, 0) == 0;
 }
 
 // Both sides: makes the one in the slot the active process.
-static void call_up(struct slot *s, enum branch_why why)
+static void call_up(struct slot *s, enum checkpoint_why why)
 {
     area->why = why;
-    area->previous = area->branch;
-    area->branch = s->branch;
+    area->previous = area->fork_number;
+    area->fork_number = s->fork_number;
     atomic_store(&area->settling, (uint32_t)(s - area->slots) + 1);
     atomic_store(&area->active, atomic_load(&s->pid));
-    atomic_store(&s->order, s->keep ? ORDER_COPY : ORDER_GO);
-    wake(&s->order);
+    atomic_store(&s->command, s->keep ? COMMAND_COPY : COMMAND_GO);
+    wake(&s->command);
 }
 
-int branch_give_way(int slot, enum branch_why why, int own, struct branch_wake *ret)
+int checkpoint_give_way(int slot, enum checkpoint_why why, int own, struct checkpoint_wake *ret)
 {
-    if (!branch_alive(slot))
+    if (!checkpoint_alive(slot))
         return -ESRCH;
     sigset_t all, before;
     sigfillset(&all);
@@ -301,36 +301,36 @@ int branch_give_way(int slot, enum branch_why why, int own, struct branch_wake *
     return 0;
 }
 
-void branch_drop(int slot)
+void checkpoint_drop(int slot)
 {
     struct slot *s = slot_at(slot);
-    if (!s || atomic_exchange(&s->kind, BRANCH_FREE) == BRANCH_FREE)
+    if (!s || atomic_exchange(&s->kind, CHECKPOINT_FREE) == CHECKPOINT_FREE)
         return;
     int32_t pid = atomic_load(&s->pid);
     if (pid > 0 && pid != (int32_t)getpid())
         (void)kill(pid, SIGKILL); // init reaps it
 }
 
-void branch_settled(void)
+void checkpoint_settled(void)
 {
     if (area)
         atomic_store(&area->settling, 0);
 }
 
-size_t branch_board(const char **ret)
+size_t checkpoint_board(const char **ret)
 {
     if (!area)
         return 0;
     const struct board *b = &area->boards[atomic_load(&area->board) & 1];
     *ret = b->data;
-    return b->length <= BRANCH_BOARD_MAX ? b->length : 0;
+    return b->length <= CHECKPOINT_BOARD_MAX ? b->length : 0;
 }
 
-int branch_board_set(const void *data, size_t length)
+int checkpoint_board_set(const void *data, size_t length)
 {
     if (!area)
         return -EINVAL;
-    if (length > BRANCH_BOARD_MAX)
+    if (length > CHECKPOINT_BOARD_MAX)
         return -EMSGSIZE;
     uint32_t other = (atomic_load(&area->board) & 1) ^ 1;
     memcpy(area->boards[other].data, data, length);
@@ -341,47 +341,48 @@ int branch_board_set(const void *data, size_t length)
 
 // ---- init's side --------------------------------------------------------------------------------
 
-long branch_active(void)
+long checkpoint_active(void)
 {
     return area ? atomic_load(&area->active) : 0;
 }
 
-// The youngest checkpoint of the branch whose process died; else the youngest other branch.
+// The youngest checkpoint of the fork whose process died; else the youngest tip of another fork.
 static struct slot *find_heir(void)
 {
     struct slot *best = NULL;
-    for (int i = 0; i < BRANCH_SLOTS; i++) {
+    for (int i = 0; i < CHECKPOINT_SLOTS; i++) {
         struct slot *s = &area->slots[i];
         uint32_t kind = atomic_load(&s->kind);
-        if (kind == BRANCH_FREE || atomic_load(&s->pid) <= 0 ||
-            (kind == BRANCH_CHECKPOINT && s->branch != area->branch))
+        if (kind == CHECKPOINT_FREE || atomic_load(&s->pid) <= 0 ||
+            (kind == CHECKPOINT_STATE && s->fork_number != area->fork_number))
             continue;
-        uint32_t best_kind = best ? atomic_load(&best->kind) : BRANCH_FREE;
+        uint32_t best_kind = best ? atomic_load(&best->kind) : CHECKPOINT_FREE;
         bool better =
-            !best || (kind == best_kind ? s->serial > best->serial : kind == BRANCH_CHECKPOINT);
+            !best || (kind == best_kind ? s->serial > best->serial : kind == CHECKPOINT_STATE);
         if (better)
             best = s;
     }
     return best;
 }
 
-bool branch_reaped(long pid, int status)
+bool checkpoint_reaped(long pid, int status)
 {
-    for (int i = 0; i < BRANCH_SLOTS; i++)
+    for (int i = 0; i < CHECKPOINT_SLOTS; i++)
         if (atomic_load(&area->slots[i].pid) == pid)
-            atomic_store(&area->slots[i].kind, BRANCH_FREE);
+            atomic_store(&area->slots[i].kind, CHECKPOINT_FREE);
     if (pid != atomic_load(&area->active))
         return true;
     uint32_t settling = atomic_exchange(&area->settling, 0);
-    if (settling && settling <= BRANCH_SLOTS) { // (4)
+    if (settling && settling <= CHECKPOINT_SLOTS) { // (4)
         struct slot *s = &area->slots[settling - 1];
-        if (atomic_exchange(&s->kind, BRANCH_FREE) != BRANCH_FREE && atomic_load(&s->pid) > 0)
+        if (atomic_exchange(&s->kind, CHECKPOINT_FREE) != CHECKPOINT_FREE &&
+            atomic_load(&s->pid) > 0)
             (void)sys_raw(SYS_kill, atomic_load(&s->pid), SIGKILL, 0, 0, 0, 0);
     }
     struct slot *heir = find_heir();
     if (!heir)
         return false;
     area->status = status;
-    call_up(heir, BRANCH_CRASH);
+    call_up(heir, CHECKPOINT_CRASH);
     return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// making: the order for a new box, from its descriptors and groups to the message to its stem or to
-// the zygote, and what these say: part of stock.h.  Runs in the keeper.
+// make_box: the order for a new box, from its descriptors and groups to the message to its stem or
+// to the zygote, and what these say: part of stock.h.  Runs in the keeper.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +49,8 @@ static int make_stem(struct stock *s, int slot)
 }
 
 // `fds` has room for the socket of a stem.
-static int order_from_zygote(struct stock *s, const struct box *b, int slot, union wire_message *m,
-                             int *fds, size_t count)
+static int ask_zygote(struct stock *s, const struct box *b, int slot, union wire_message *m,
+                      int *fds, size_t count)
 {
     if (!b->has_stem)
         return wire_send(s->zygote_sock, WIRE_SPAWN, m, fds, count);
@@ -67,7 +67,7 @@ static int order_from_zygote(struct stock *s, const struct box *b, int slot, uni
 }
 
 // To the slot's stem, or to the zygote.
-static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned groups, struct err *e)
+static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned groups, struct err *e)
 {
     union wire_message m;
     m.spawn = (struct wire_spawn){
@@ -77,7 +77,7 @@ static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned gr
         .cgroup_kind = b->cg.root->driver->kind,
         .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
                  (b->limits.readonly ? BOX_READONLY : 0) | (b->terms.wheels ? BOX_WHEELS : 0) |
-                 (s->kinds[b->kind].order_count || b->ticket ? BOX_HURRY : 0),
+                 (s->kinds[b->kind].request_count || b->ticket ? BOX_HURRY : 0),
         .landlock_abi = s->caps->landlock_abi,
         .slot = (uint32_t)slot,
         .limits = b->limits,
@@ -86,7 +86,7 @@ static int order(struct stock *s, struct box *b, int slot, int *fds, unsigned gr
     int stem = b->has_stem ? stems_wake(&s->stems, slot) : -1;
     int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 1 + groups);
     if (r == -EPIPE || r == -ECONNRESET) // there is none, or it has just died
-        r = order_from_zygote(s, b, slot, &m, fds, 1 + groups);
+        r = ask_zygote(s, b, slot, &m, fds, 1 + groups);
     if (r == -EMFILE || r == -ENFILE)
         return err_set(e, ERR_BUSY, -r, MORE_FILES, "make a box");
     return r < 0 ? err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box") : 0;
@@ -118,7 +118,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     int fds[1 + BOX_CGROUP_FDS_MAX + 1] = {sock[1]};
     int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 1);
     r = groups < 0 ? err_set(e, ERR_SYSTEM, -groups, NULL, "enter cgroup '%s'", b->cg.name)
-                   : order(s, b, slot, fds, (unsigned)groups, e);
+                   : ask(s, b, slot, fds, (unsigned)groups, e);
     fd_close(&fds[0]);
     if (r < 0)
         return r;

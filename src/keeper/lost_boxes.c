@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// losses: boxes whose maker has ended, which is the zygote or a stem: part of stock.h.  Runs in the
-// keeper.
+// lost_boxes: boxes whose maker has ended, which is the zygote or a stem: part of stock.h.  Runs in
+// the keeper.
 
 #include <signal.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ void stock_zygote_lost(struct stock *s)
     s->zygote_sock = -1;
     stems_end_all(&s->stems);
     for (int i = 0; i < KIND_MAX; i++) {
-        stock_refuse_orders(s, (enum box_kind)i, &e);
+        stock_refuse_requests(s, (enum box_kind)i, &e);
         for (struct box *b; (b = TAILQ_FIRST(&s->kinds[i].parked));)
             lose(s, b, &e);
     }
