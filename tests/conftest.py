@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every black-box test shares: the program, one run of it, and what it may not leave behind.
+"""What every black-box test shares: the program, one run of it, and the check that it leaves nothing behind.
 
-The tests run as whoever calls pytest, root or an ordinary user, against the program named by the
-environment variable CONSTRICTOR (default: build/constrictor of this tree). The fixture `cli`
-starts it; when a test ends the fixture insists that no process of that test is alive any more:
-pytest makes itself the reaper of its descendants, so that nothing can hide by daemonising.
+The tests run as the caller of pytest, root or an ordinary user. The environment variable CONSTRICTOR names the program
+(default: build/constrictor of this tree). The fixture `cli` starts it, and fails the test if a process of it is alive
+at the end: pytest is the reaper of its descendants, so a daemon cannot hide.
 
-MUST_WORK=1 turns every skip into a failure. A test that cannot apply to this user or machine is
-not collected at all, so a skip always means that something is missing which could be there.
+MUST_WORK=1 turns every skip into a failure. A test that cannot apply to this user or machine is not collected, so a
+skip means that something is missing that could be installed.
 """
 
 import contextlib
@@ -60,7 +59,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What cannot apply to this caller is not collected, rather than skipped."""
+    """Tests that cannot apply to this caller are not collected, rather than skipped."""
     other = "user" if ROOT else "root"
     gone = [item for item in items if item.get_closest_marker(other)]
     if gone:
@@ -205,7 +204,7 @@ class Cli:
 
 
 def children(pid):
-    """Of each of its threads; none if it is gone."""
+    """The children of each thread of a process; none if it is gone."""
     found = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -215,8 +214,8 @@ def children(pid):
 
 
 def descendants(*pids):
-    """All processes below `pids`; they themselves are none.  From child to child: that is dear enough, and a table
-    of the whole machine, on which others test as well, would be much more so."""
+    """All processes below `pids`, without these. Walks from child to child: a table of the whole machine, on which other
+    tests run as well, would cost much more."""
     found, queue = dict.fromkeys(pids), list(pids)
     while queue:
         for child in children(queue.pop()):
@@ -227,7 +226,7 @@ def descendants(*pids):
 
 
 def is_gate(pid, command=b"serve"):
-    """The child of the keeper that has its command line; broker and porter have other names."""
+    """Whether this is the child of the keeper that has its command line; broker and porter have other names."""
     folder = pathlib.Path(f"/proc/{pid}")
     try:
         words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -259,7 +258,7 @@ def kill_tree(pid):
 
 
 def reap(pids):
-    """Collects those of `pids` that are dead children of ours; the rest is still alive."""
+    """Collects the dead children among `pids`; returns those that are alive."""
     alive = []
     for pid in pids:
         try:
@@ -275,8 +274,8 @@ def reap(pids):
 
 
 def wait_until(question, guard=GUARD_S, pause=0.02):
-    """Asks until the answer is true or the guard is over; returns the last answer.  A wait that ends well is as long
-    as it must be, whatever the guard: a shorter one says only that a test expects to fail."""
+    """Asks until the answer is true or the guard is over; returns the last answer. Only a wait for something that must
+    not happen needs a guard of its own."""
     deadline = time.monotonic() + guard
     while True:
         answer = question()
@@ -325,7 +324,7 @@ def open_cli(program):
                         stream.close()
 
             def left():
-                """New processes, other than those that came from the ones that were there."""
+                """New processes that are not below a process that was there before."""
                 found = set(descendants(os.getpid()))  # first: others may be born meanwhile
                 return reap(found - before.union(descendants(*before)))
 
@@ -356,14 +355,14 @@ def lab():
 
 @pytest.fixture(scope="session")
 def shared_cli(program):
-    """For session fixtures that make one run and share its result."""
+    """A program for fixtures that make one run and share its result."""
     with open_cli(program) as cli:
         yield cli
 
 
 @pytest.fixture(autouse=True)
 def valid_messages():
-    """Every message that a test hears over MCP is valid by the official schema of its revision."""
+    """Every message that a test receives over MCP is valid by the official schema of its revision."""
     yield
     if "mcp_client" in sys.modules:
         sys.modules["mcp_client"].check_all()

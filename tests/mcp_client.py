@@ -500,7 +500,7 @@ _marks = itertools.count()
 
 @functools.lru_cache(maxsize=None)
 def name_of(mark):
-    """What a process calls itself that is marked: nobody else's does, who runs the same tests meanwhile."""
+    """The name of a marked process; it differs from that of the same test in another pytest."""
     return f"{next(_marks):x}-{os.getpid():x}-{mark}"[:15]
 
 

@@ -280,7 +280,7 @@ def connect(host, port, timeout=20):
 
 
 class Ran:
-    """A result object, whoever gave it: fields as attributes, and what attempt() printed."""
+    """A result object from any interface: fields as attributes, and what attempt() printed."""
 
     def __init__(self, fields):
         self.fields = fields

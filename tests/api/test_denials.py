@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel denies is in the result, and denied all the same, whatever becomes of who is told.
+"""What the kernel denies is in the result, and stays denied when the keeper or the gate is gone.
 
 The listener of a box's filter is the keeper's (src/keeper/denied.h). Its calls are answered with the errno of
 the policy, while a gate is there or not; what ordinary programs do is never told of. Also here: without the
@@ -135,7 +135,7 @@ def test_no_second_listener(rest):
 
 
 def test_signals_and_deaths_in_the_middle_of_a_call(rest):
-    """Callers that are killed while they wait leave nobody waiting, and no answer for somebody else."""
+    """A caller that is killed while it waits blocks no other caller, and its answer reaches none."""
     ran = rest.run(CALL + f"""
 import os, random, signal, time
 seen = set()
@@ -224,7 +224,7 @@ on = False
 
 
 def test_while_the_gate_is_dead_calls_are_denied_as_ever(program):
-    """Nobody hangs, nobody gets through, and the next gate tells of what comes then."""
+    """No call hangs or gets through, and the next gate reports later denials."""
     with serving(program) as rest:
         rest.run(CALL + f"""
 import threading, time

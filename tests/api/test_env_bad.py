@@ -222,7 +222,7 @@ def test_metadata_that_was_changed(server, mood):
 
 
 def test_an_index_that_leads_elsewhere(server, lab, elsewhere, mood):
-    """The broker lets the box that installs reach the index and nothing else, whoever names it."""
+    """The broker lets the box that installs reach the index and nothing else, whatever names the host."""
     hosts = []
     for name, of, target in (
         ("leads-away", "page", f"{elsewhere.url}/lab-good/"),
@@ -467,7 +467,7 @@ attempt("name", lambda: socket.getaddrinfo("example.org", 80))
 
 
 def test_a_package_that_tries_at_import(server, lab):
-    """Whatever it does, it does in the box of who imported it; and nobody else's packages are in its reach."""
+    """Whatever it does happens in the box that imported it; packages of other keys are out of its reach."""
     host, port = lab.host[7:].split(":")
     state = next(pathlib.Path(f"/proc/{server.process.pid}/cwd").resolve().glob("state"))
     spy = SPY.replace(b"STATE", str(state).encode()).replace(b"INDEX_HOST", host.encode()).replace(b"INDEX_PORT", port.encode())

@@ -301,7 +301,7 @@ def three(program):
 
 
 def test_two_callers_cannot_keep_the_others_from_taking_files(three, source, archive):
-    """SECURITY: whoever has some places gets another only while more than that are free."""
+    """SECURITY: a key that has some transfers gets another only while more than that are free."""
     with_bulk(source)
     data = source.get("/environments/bulk/export").data
     for who in three:
@@ -318,7 +318,7 @@ def test_two_callers_cannot_keep_the_others_from_taking_files(three, source, arc
 
 
 def test_two_callers_cannot_keep_the_others_from_sending_files(three):
-    """SECURITY: few files arrive at one time; whoever sends slowly would else have all of these places."""
+    """SECURITY: few files arrive at one time; clients that send slowly must not take all of these transfers."""
     with contextlib.ExitStack() as stack:
         for who in three[:2]:
             slow = [stack.enter_context(contextlib.closing(who.connect())) for _ in range(4)]

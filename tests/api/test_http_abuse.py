@@ -2,7 +2,7 @@
 """What strangers send to a port: requests that mean two things, endless ones, slow ones, and too many.
 
 Everything goes over plain sockets, since no HTTP library would send it. The right answer is one in
-JSON, the end of the connection where nobody can know what its next byte means, and a server that
+JSON, the end of the connection where its next byte could mean anything, and a server that
 goes on as if nothing had been.
 """
 

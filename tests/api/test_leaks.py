@@ -3,7 +3,7 @@
 
 LEAK_RUNS (200) sets how many. Other things happen on the machine meanwhile, also other tests, so a
 difference counts only if it stays, and only what can be ours is looked at: groups have the pid of their
-keeper in their names, and every process of ours is below this one, whoever its parent was (conftest.py).
+keeper in their names, and every process of ours is below this one, whatever its parent was (conftest.py).
 """
 
 import concurrent.futures

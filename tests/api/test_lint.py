@@ -15,7 +15,7 @@ MISTAKES = [
     ("width", "src/base/err.c", LONG, "103 columns"),
     ("rooms", "src/base/err.c", '#include "run/run.h"\n', "a room to its right"),
     ("rooms", "src/base/err.c", '#include "base/absent.h"\n', "there is no header"),
-    ("rooms", "src/python/arenas.c", '#include "run/run.h"\n', "the Python extension includes"),
+    ("rooms", "src/python/ext/planted.c", '#include "run/run.h"\n', "the Python extension includes"),
     ("rooms", "src/rest/planted.c", '#include "run/network_internal.h"\n', "belongs to the room run"),
     ("rooms", "src/cellar/planted.c", '#include "base/err.h"\n', "'cellar' is no room"),
     ("forbidden", "src/base/err.c", "int x = atoi(text);\n", "'atoi' is not used"),

@@ -365,7 +365,7 @@ def test_undo_checkpoint_and_fork(api):
     assert api.run("x", session="u")["result"] == "1" and api.run("x", session="v")["result"] == "10"
     for name in ("u", "v"):
         api.run(f"open('own.txt', 'w').write('{name}')", session=name)
-    for _ in range(3):  # each has files of its own, whoever ran last
+    for _ in range(3):  # each has files of its own, whichever ran last
         assert api.read("u", "own.txt").data == b"u" and api.read("v", "own.txt").data == b"v"
         assert api.put("v", "more.txt", b"more").status == 200
         assert [f["path"] for f in api.get("/sessions/u/files").json["files"]] == ["f.txt", "own.txt"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as problem details (RFC 9457), on every path below /api/, whoever makes them; and what bad input is told."""
+"""Errors as problem details (RFC 9457), on every path below /api/, from every part of the server; and the answers to bad input."""
 
 import contextlib
 import json

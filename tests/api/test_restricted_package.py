@@ -69,7 +69,7 @@ def lab():
 
 
 def installations(lab):
-    """How often somebody asked which versions there are."""
+    """How often the index was asked which versions there are."""
     return lab.requests.count(PAGE)
 
 

@@ -2,7 +2,7 @@
 """What `constrictor run` makes of pictures and files: shown in the terminal, saved below --out DIR.
 
 The code in the box is hostile here: it leaves links, pipes, odd names and files that are larger
-than they look. So is the folder: somebody has left links in it.
+than they look. So is the folder: it holds links that others left.
 """
 
 import base64

@@ -300,7 +300,7 @@ def test_what_runs_may_finish(serve, tools):
     assert tools.wait_until(lambda: server.health()["active_runs"] == 1)
     stop(server)
     for path in ("/health", "/mcp", "/api/v1/sessions"):
-        with pytest.raises(ConnectionRefusedError):     # whoever comes now is told at once, and does not wait
+        with pytest.raises(ConnectionRefusedError):     # a client that connects now fails at once
             server.ask("GET", path)
     thread.join(timeout=60)
     assert answers and b"donedone" in answers[0].text

@@ -4,8 +4,7 @@
 A box can put one of its threads to sleep in the kernel while that thread holds a sleeping lock: of the pipe
 behind stdout, of a scratch file, of a folder below /usr.  It starves the thread with spinning processes (and,
 where it may, with a low priority on one processor), and makes the thread's call fault on a page that is being
-taken away.  Whoever outside needs the same lock waits as long.  So nobody outside may need one: while code does
-all this, the health check and another key's `1+1` are answered, and root makes files below /usr.
+taken away.  A process outside that needs the same lock waits as long, so none may need one: while code does all this, the health check and another key's `1+1` are answered, and root makes files below /usr.
 
 Waiting times are compared with those under the same load without any lock, so that a slow machine only makes
 the bound larger.

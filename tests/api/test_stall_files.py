@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code in a box that holds the locks of its own files stalls its own box, and no other client of the server.
 
-Whoever reads or writes a file may have to wait for a lock of it. Code that is starved in the middle of a write has such a
-lock for as long as it likes. So the gate, which serves everybody, must never have such a file open: bytes come and go in
-frames that the box's own init reads and writes.
+A process that reads or writes a file may have to wait for a lock of it, and code that is starved in the middle of a
+write holds that lock for as long as it likes. So the gate, which serves every client, never has such a file open: the
+box's own init reads and writes it, and sends and receives the bytes in frames.
 """
 
 import contextlib

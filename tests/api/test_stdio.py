@@ -457,7 +457,7 @@ def test_a_socket_as_stdin_and_stdout(cli):
 
 
 def test_descriptors_of_the_caller_stay_blocking(cli):
-    """O_NONBLOCK would be shared with whoever has the same pipe."""
+    """Other processes that have the same pipe would get O_NONBLOCK as well."""
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
     process = cli.start("stdio", stdin=in_read, stdout=out_write)

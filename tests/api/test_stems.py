@@ -117,7 +117,7 @@ print(os.getpriority(os.PRIO_PROCESS, 0), os.uname().nodename, name, resource.ge
 
 
 def test_a_box_leaves_nothing_to_its_slot(tree):
-    """What code can do to whoever has its uid does not reach its stem, nor the box after it."""
+    """What code can do to processes of its own uid reaches neither its stem nor the next box."""
     before = tree.api.run(LOOK)["stdout"]
     stems = set(tree.stems())
     for _ in range(4):
@@ -191,7 +191,7 @@ def with_box(tree):
 
 
 def test_a_stem_with_a_parked_box_is_killed(tree, tools):
-    """Nobody would see its box end, so it is ended; who has another one does not notice."""
+    """No process would see its box end, so the keeper ends it; other boxes are not affected."""
     with tree.api.streaming(SLEEPS.format(2)) as other:
         busy, _ = begun(tree, other)
         assert tools.wait_until(lambda: len(set(with_box(tree)) - {busy}) == 1)

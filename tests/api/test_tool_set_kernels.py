@@ -2,7 +2,7 @@
 """The server of Jupyter kernels behind a streaming REST interface, replaced: a test for each of its rows.
 
 Commands are those of its document, with another port, and run by the real curl. Two servers serve most tests:
-`api`, as somebody would start it who comes from there, with the data stack; and `strict`, which has a key and small
+`api`, as a user of that server would start it, with the data stack; and `strict`, which has a key and small
 limits, all from a .env file.
 """
 
@@ -461,7 +461,7 @@ def test_K_16_dotenv(cli, strict):
 
 
 def test_K_17_a_pool_that_is_always_fresh(api):
-    """SESSION_POOL_SIZE boxes wait ready-made; whoever gets one finds nothing of anybody before."""
+    """SESSION_POOL_SIZE boxes wait ready-made; a box holds nothing of earlier sessions."""
     assert wait_until(lambda: api.metric('constrictor_boxes{state="parked"}') == 2)
     for turn in range(4):
         found = api.sync(

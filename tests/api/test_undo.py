@@ -534,7 +534,7 @@ kib
 
 
 def test_large_objects_are_in_huge_pages(cli):
-    """Where the kernel has them for who asks, and in a session with checkpoints: else nobody forks."""
+    """Only where the kernel offers them and the session has checkpoints; no other box forks."""
     with open("/sys/kernel/mm/transparent_hugepage/enabled") as file:
         enabled = file.read()
     c = Stdio(cli, "--memory", "2G", "--state", cli.folder / "state")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every bomb ends with its own verdict, brings its partial output, and harms nobody after it.
+"""Every bomb ends with its own verdict, brings its partial output, and harms no later run.
 
 Black box, as root and as an ordinary user. The limits given here are small so that they are
 reached quickly. The time guards are generous: they only tell an answer from a hang.

@@ -33,8 +33,8 @@ NATIVE = {
     "setsid": "EPERM",  # the harness has made the child the leader of a session already
 }
 
-# The kernel lets these past every filter since 6.14: only its own trampolines may call them, and
-# whoever else does is refused by the call itself.
+# The kernel lets these past every filter since 6.14: only its own trampolines may call them;
+# the call refuses every other caller.
 UNFILTERED = ("uretprobe", "uprobe")
 
 # Allowed, but hidden where no cgroup counts the memory behind it.

@@ -257,7 +257,7 @@ count
 
 
 def test_queued_signals_of_one_box_leave_room_for_others(cli):
-    """The kernel adds them up over user namespaces, for whoever made these."""
+    """The kernel adds them up over user namespaces, for the user that made these."""
     api = serve(cli)
     first = api.run(QUEUE, session_id="full")["result_json"]
     assert 0 < first <= 1024

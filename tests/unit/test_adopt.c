@@ -233,7 +233,8 @@ static void two_entries_of_one_session(void **state)
     const struct ledger_entry *real = s->entry;
     struct fake_box before = *b;
     unsigned copies = 0;
-    for (unsigned i = 0; i < LEDGER_ENTRIES; i++) // whoever takes them all has more than there are
+    for (unsigned i = 0; i < LEDGER_ENTRIES;
+         i++) // a gate that takes them all has more than there are
         if (&facts.ledger->entries[i] != real) {
             memcpy(&facts.ledger->entries[i], real, sizeof *real);
             copies++;

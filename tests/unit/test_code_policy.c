@@ -101,7 +101,7 @@ static void test_tiers(void **state)
           "{'allowed_imports':['os'],'mode':'guarded','override':['os','numpy']}");
 }
 
-// Without the tier there is no network, whoever allowed hosts.
+// Without the tier there is no network, whichever hosts are allowed.
 static void test_network(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Unit tests of the keeper with boxes that have network: a whole keeper with a zygote and real
-// boxes, in a child; the test plays the gate and a broker that answers whoever connects to port 80
-// with its own pid.
+// boxes, in a child; the test plays the gate and a broker that answers
+// connections to port 80 with its own pid.
 
 #include "keeper_child.h"
 

@@ -472,7 +472,7 @@ static void what_another_had_lent_is_dropped(void **state)
     frame_reader_done(&r);
 }
 
-// Heads stand on the stack of whoever sends, and may have to wait.
+// A head is on the stack of the function that sends it, and may have to wait.
 static void small_pieces_are_not_borrowed(void **state)
 {
     (void)state;

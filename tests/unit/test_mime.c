@@ -22,7 +22,8 @@ static void types_come_from_names_and_bytes(void **state)
     } cases[] = {
         CASE("a.png", "\x89PNG\r\n\x1a\n", "image/png"),
         CASE("a.PNG", "", "image/png"),
-        CASE("a.png", "\xff\xd8\xff\xe0", "image/jpeg"), // a lie that would break whoever shows it
+        CASE("a.png", "\xff\xd8\xff\xe0",
+             "image/jpeg"), // a lie that would break the program that shows it
         CASE("plot", "\x89PNG\r\n\x1a\n....", "image/png"),
         CASE("x.jpeg", "\xff\xd8\xff", "image/jpeg"),
         CASE("x.gif", "GIF89a", "image/gif"),

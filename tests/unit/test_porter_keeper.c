@@ -265,7 +265,7 @@ static void a_box_reads_a_layer_that_it_was_told_of(void **state)
 {
     (void)state;
     assert_int_equal(keep(gate_stores), 0);
-    // The next server finds it, and whoever was there.
+    // The next server finds it.
     assert_int_equal(keep(gate_stores), 0);
     char path[PATH_MAX], text[64];
     snprintf(path, sizeof path, "%s/environments.lock", config.state);

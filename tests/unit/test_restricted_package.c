@@ -86,7 +86,7 @@ static void only_restricted_needs_it(void **state)
     config.policy = CODE_RESTRICTED + 1; // behind auto
     assert_true(restricted_package_is_awaited(&gate, NULL));
     config.policy = before;
-    facts.state = KEEPER_FAILED; // whoever wants a box is told why there is none
+    facts.state = KEEPER_FAILED; // a run that needs a box gets the reason why there is none
     assert_false(restricted_package_is_awaited(&gate, "restricted"));
 }
 

@@ -630,7 +630,7 @@ static void cancelled_ones_have_a_bound(void **state)
     assert_in_range(b->frame_count, 1, SCRATCH_OPS_MAX);
 }
 
-// A removal that takes several goes is one for whoever asked.
+// The caller sees one removal, however many steps it takes.
 static void a_long_removal_goes_on(void **state)
 {
     (void)state;
