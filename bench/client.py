@@ -358,29 +358,29 @@ class Rest:
     """One connection to the REST API."""
 
     def __init__(self, port):
-        self.port, self.sock = port, dial(port)
+        self.port, self.sock, self.room = port, dial(port), bytearray(32 << 20)
 
     def call(self, method, path, body=b""):
-        """The bytes of the answer, head and all."""
+        """The answer, head and all, valid until the next call."""
         if isinstance(body, dict):
             body = json.dumps(body).encode()
-        kind = b"Content-Type: application/json\r\n" if body[:1] == b"{" else b""
+        kind = "Content-Type: application/json\r\n" if body[:1] == b"{" else ""
         head = f"{method} /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Length: {len(body)}\r\n"
+        room, view, total, want = self.room, memoryview(self.room), 0, 0
         try:
-            self.sock.sendall(head.encode() + kind + b"\r\n" + body)
-            parts, tail, want, total = [], b"", 0, 0
-            while not (want and total >= want) and not (want == 0 and tail.endswith(b"\r\n0\r\n\r\n")):
-                part = bytes(memoryview(ROOM)[: self.sock.recv_into(ROOM)])
-                if not part:
+            self.sock.sendall(f"{head}{kind}\r\n".encode())
+            self.sock.sendall(body)
+            while total < want if want else room[max(total - 7, 0) : total] != b"\r\n0\r\n\r\n":
+                size = self.sock.recv_into(view[total:])
+                if not size:
                     raise Failed(f"{method} {path}: the connection broke")
-                if not parts:  # the head comes in one piece
-                    found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", part)
-                    want = part.index(b"\r\n\r\n") + 4 + int(found[1]) if found else 0
-                    if not part.startswith(b"HTTP/1.1 20"):
-                        raise Failed(f"{method} {path}: {part[:200]!r}")
-                parts.append(part)
-                total += len(part)
-                tail = (tail + part[-16:])[-16:]
+                if not total:  # the head comes in one piece
+                    end = room.index(b"\r\n\r\n", 0, size)
+                    found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", bytes(view[:end]))
+                    want = end + 4 + int(found[1]) if found else 0
+                    if not room.startswith(b"HTTP/1.1 20"):
+                        raise Failed(f"{method} {path}: {bytes(view[:200])!r}")
+                total += size
         except OSError as why:
             raise Failed(f"{method} {path}: {why}") from None
-        return b"".join(parts)
+        return view[:total]

@@ -55,7 +55,7 @@ def run_batch(rest, codes):
     begin = now()
     answer = rest.call("POST", "batch", {"items": items, "order": "finish"})
     took = now() - begin
-    if b'"failed":0,' not in answer[-256:]:
+    if b'"failed":0,' not in bytes(answer[-256:]):
         raise Failed("a run of a batch failed")
     return took
 
