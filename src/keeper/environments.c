@@ -187,7 +187,7 @@ static int set_modes(struct environments *env, const struct slots *slots, struct
     int r = give_to(env->folder, slots, SLOT_PORTER);
     if (r == 0)
         r = give_to(env->rows, slots, SLOT_GATE);
-    // SECURITY: whoever could list them could look into packages of others; see porter/shelf.h.
+    // SECURITY: whoever could list them could look into packages of others; see porter/wheels.h.
     if (r == 0 && (fchmod(env->folder, FOLDER_MODE) < 0 || fchmod(env->layers, LAYERS_MODE) < 0))
         r = -errno;
     return r < 0 ? err_set(e, ERR_STATE_FOLDER, -r, fix, "take over '%s' in the state folder", name)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // environments: the folder `environments` in the state folder, in which one server at a time keeps
-// layers of packages (porter/shelf.h).  The keeper opens it while it has its rights, and holds it
+// layers of packages (porter/wheels.h).  The keeper opens it while it has its rights, and holds it
 // for life.
 //
 //   STATE/environments.lock    locked by the server that has it; its pid, and in a second line

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "porter/piece.h"
-#include "porter/tree.h"
+#include "porter/unpack.h"
+#include "porter/folder.h"
 
 static const char magic[] = {'C', 'E', 'N', 'V', '1', '\n'};
 

@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #include "porter/bundle.h"
-#include "porter/shelf.h"
+#include "porter/wheels.h"
 
 enum { ARCHIVE_MANIFEST_MAX = 1024 * 1024, ARCHIVE_LAYERS_MAX = 512 };
 

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "porter/names.h"
+#include "porter/path_set.h"
 
 static const char magic[] = {'C', 'B', 'U', 'N', '1', '\n'};
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "porter/flow.h"
+#include "porter/fileio.h"
 
 enum {
     BUNDLE_PATH_MAX = 400, // bytes

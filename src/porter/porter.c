@@ -11,8 +11,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "box/seal.h"
-#include "porter/desk.h"
-#include "porter/jobs.h"
+#include "porter/gate_link.h"
+#include "porter/requests.h"
 
 static void serve(struct porter *p)
 {

@@ -11,7 +11,7 @@
 
 #include "porter/bundle.h"
 #include "porter/porter.h"
-#include "porter/shelf.h"
+#include "porter/wheels.h"
 
 enum { JOB_FDS = 2, STORED_MAX = 32 };
 

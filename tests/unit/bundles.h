@@ -20,7 +20,7 @@
 
 #include "base/fd.h"
 #include "porter/bundle.h"
-#include "porter/shelf.h"
+#include "porter/wheels.h"
 
 #define WHEEL_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define WHEEL_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"

@@ -3,7 +3,7 @@
 // Unit tests of porter/archive: what was exported comes back; what is damaged, or was made to do
 // harm, leaves nothing.
 
-#include "open_shelf.h"
+#include "open_wheels.h"
 
 #include "porter/archive.h"
 

@@ -8,7 +8,7 @@
 #include "failing_malloc.h"
 
 #include "porter/archive.h"
-#include "porter/piece.h"
+#include "porter/unpack.h"
 
 static struct draft draft;
 static struct shelf shelf;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// open_shelf: a shelf that is opened before each test, and all that a store does.  Used by
+// open_wheels: a shelf that is opened before each test, and all that a store does.  Used by
 // test_porter_shelf.c and test_porter_archive.c.
 
-#ifndef CONSTRICTOR_OPEN_SHELF_H
-#define CONSTRICTOR_OPEN_SHELF_H
+#ifndef CONSTRICTOR_OPEN_WHEELS_H
+#define CONSTRICTOR_OPEN_WHEELS_H
 
 #include "bundles.h"
 
-#include "porter/piece.h"
+#include "porter/unpack.h"
 
 static struct draft draft;
 static struct shelf shelf;

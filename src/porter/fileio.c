@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flow: see flow.h.
+// fileio: see fileio.h.
 
-#include "porter/flow.h"
+#include "porter/fileio.h"
 
 #include <errno.h>
 #include <stdarg.h>

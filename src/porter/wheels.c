@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shelf: see shelf.h.
+// wheels: see wheels.h.
 
-#include "porter/shelf.h"
+#include "porter/wheels.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "porter/flow.h"
-#include "porter/tree.h"
+#include "porter/fileio.h"
+#include "porter/folder.h"
 
 #define TMP_PREFIX "tmp-"
 static const char secret_file[] = "secret", secret_draft[] = "tmp-secret";

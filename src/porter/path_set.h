@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// names: the paths of one bundle, to find those that do not go together: one twice, two that differ
+// path_set: the paths of one bundle, to find those that do not go together: one twice, two that differ
 // only in case (one file on a disk that does not tell), a file where a folder is.  Called by
 // bundle.c.
 //
@@ -9,8 +9,8 @@
 // SECURITY: with a key that nobody knows: else somebody could choose paths that meet in one place,
 // or one digest.
 
-#ifndef CONSTRICTOR_PORTER_NAMES_H
-#define CONSTRICTOR_PORTER_NAMES_H
+#ifndef CONSTRICTOR_PORTER_PATH_SET_H
+#define CONSTRICTOR_PORTER_PATH_SET_H
 
 #include <stddef.h>
 #include <stdint.h>

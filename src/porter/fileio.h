@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flow: bytes of a file in order, each read or written once, with digests of what went by.  Used by
+// fileio: bytes of a file in order, each read or written once, with digests of what went by.  Used by
 // bundle.c and archive.c in the porter.
 //
 // SECURITY: whoever gave us a file may change it while we read.  So no byte is read twice, and
 // where the file ends is asked once: what was checked is what is used.
 
-#ifndef CONSTRICTOR_PORTER_FLOW_H
-#define CONSTRICTOR_PORTER_FLOW_H
+#ifndef CONSTRICTOR_PORTER_FILEIO_H
+#define CONSTRICTOR_PORTER_FILEIO_H
 
 #include <openssl/evp.h>
 #include <stdint.h>

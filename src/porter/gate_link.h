@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// desk: the porter's ends of its two sockets: the keeper brings gates, the gate brings jobs.
+// gate_link: the porter's ends of its two sockets: the keeper brings gates, the gate brings jobs.
 
-#ifndef CONSTRICTOR_PORTER_DESK_H
-#define CONSTRICTOR_PORTER_DESK_H
+#ifndef CONSTRICTOR_PORTER_GATE_LINK_H
+#define CONSTRICTOR_PORTER_GATE_LINK_H
 
 #include "porter/state.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// names: see names.h.
+// path_set: see path_set.h.
 
-#include "porter/names.h"
+#include "porter/path_set.h"
 
 #include <errno.h>
 #include <openssl/sha.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "porter/flow.h"
+#include "porter/fileio.h"
 
 enum { FIRST_SIZE = 1024, FOLDED = 16, EXACT = 15 };
 enum kind { NOTHING, FOLDER, FILE_ };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// piece: see piece.h.
+// unpack: see unpack.h.
 
-#include "porter/piece.h"
+#include "porter/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>

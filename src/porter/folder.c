@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tree: see tree.h.
+// folder: see folder.h.
 
-#include "porter/tree.h"
+#include "porter/folder.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// desk: see desk.h.
+// gate_link: see gate_link.h.
 //
 // SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
 // here is to store and remove layers, whose content boxes see and nobody runs outside of one.
 
-#include "porter/desk.h"
+#include "porter/gate_link.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "porter/jobs.h"
+#include "porter/requests.h"
 #include "wire/wire.h"
 
 enum { MESSAGES = 64 }; // in one turn

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jobs: what the gate can ask the porter for; porter.h has the words.
+// requests: what the gate can ask the porter for; porter.h has the words.
 
-#ifndef CONSTRICTOR_PORTER_JOBS_H
-#define CONSTRICTOR_PORTER_JOBS_H
+#ifndef CONSTRICTOR_PORTER_REQUESTS_H
+#define CONSTRICTOR_PORTER_REQUESTS_H
 
 #include "porter/state.h"
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// piece: a layer in the making: what bundle.c reads is written to a new folder of the shelf.
+// unpack: a layer in the making: what bundle.c reads is written to a new folder of the shelf.
 //
 // SECURITY: paths are walked part by part, each from an open folder, and no link is followed: the
 // bundle's words cannot lead out of the piece even if the check of its paths failed.
 
-#ifndef CONSTRICTOR_PORTER_PIECE_H
-#define CONSTRICTOR_PORTER_PIECE_H
+#ifndef CONSTRICTOR_PORTER_UNPACK_H
+#define CONSTRICTOR_PORTER_UNPACK_H
 
 #include "porter/bundle.h"
-#include "porter/shelf.h"
+#include "porter/wheels.h"
 
 struct piece {
     const struct shelf *shelf;

@@ -3,7 +3,7 @@
 // Unit tests of porter/shelf, piece and tree: layers are whole or not there, whatever happens, and
 // nothing leads out of them.
 
-#include "open_shelf.h"
+#include "open_wheels.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "porter/piece.h"
-#include "porter/tree.h"
+#include "porter/unpack.h"
+#include "porter/folder.h"
 
 // ---- names --------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shelf: layers on disk.  A layer is one unpacked wheel, a folder below `layers` that is never
+// wheels: layers on disk.  A layer is one unpacked wheel, a folder below `layers` that is never
 // changed once it has its name.  Used by the porter alone; boxes see `layers`, read-only.
 //
 //   environments/secret          32 random bytes
@@ -22,8 +22,8 @@
 // Files are made 0444 or 0555.  Folders stay 0755: a box cannot write through a read-only mount,
 // and whoever removes the state folder by hand should be able to.
 
-#ifndef CONSTRICTOR_PORTER_SHELF_H
-#define CONSTRICTOR_PORTER_SHELF_H
+#ifndef CONSTRICTOR_PORTER_WHEELS_H
+#define CONSTRICTOR_PORTER_WHEELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

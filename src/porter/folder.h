@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tree: a folder and all that is in it: walked in the order of names, or removed.  By descriptors,
+// folder: a folder and all that is in it: walked in the order of names, or removed.  By descriptors,
 // without following a link, to a bounded depth.  Called by shelf.c and archive.c in the porter.
 
-#ifndef CONSTRICTOR_PORTER_TREE_H
-#define CONSTRICTOR_PORTER_TREE_H
+#ifndef CONSTRICTOR_PORTER_FOLDER_H
+#define CONSTRICTOR_PORTER_FOLDER_H
 
 #include "porter/bundle.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jobs: see jobs.h.
+// requests: see requests.h.
 
-#include "porter/jobs.h"
+#include "porter/requests.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "porter/archive.h"
-#include "porter/desk.h"
-#include "porter/piece.h"
+#include "porter/gate_link.h"
+#include "porter/unpack.h"
 
 enum { LOOK_MS = 20, PROGRESS_MS = 250 };
 
