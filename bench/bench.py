@@ -69,7 +69,7 @@ network network_down        | 256 MiB down, through the broker               | M
 check   check               | validate_code, 200 new lines, p50              | us   | 1
 check   check_cold          | the same                                       | us   | 10
 env     env_first_cold      | new session, first import, cold, p50           | us   | 1
-env     env_first_layers    | the same, the last of 65 packages, p50         | us   | 1
+env     env_first_wheels    | the same, the last of 65 packages, p50         | us   | 1
 env     env_numpy_cold      | the same, numpy, cold, p50                     | us   | 1
 env     env_install         | install of known wheels                        | us   | 0.8333
 env     env_disk            | disk of another environment with the same      | KiB  | 1

@@ -143,7 +143,7 @@ def measure_first(b, server, client, warm, data):
         create(client, "layers", " ".join(["bench_small", *(f"bench_m{i:03}" for i in range(LAYERS))]))
         times, _, _ = imports(client, "layers", f"bench_m{LAYERS - 1:03}", count, warm)
         note = f"the limit, {COLD_MS} ms; p99 {percentile(times, 99) / 1000:.1f} ms"
-        b.set("env_first_layers", percentile(times, 50), COLD_MS * 1000, note)
+        b.set("env_first_wheels", percentile(times, 50), COLD_MS * 1000, note)
     if not data:
         b.note(f"env_numpy_{kind}", "no data stack in --find-links")
         return

@@ -383,7 +383,7 @@ def attempt(name, call):
         FOUND[name] = repr(call())[:200]
     except BaseException as exc:
         FOUND[name] = "refused: " + type(exc).__name__
-attempt("layers", lambda: os.listdir("/opt/layers"))
+attempt("wheels", lambda: os.listdir("/opt/wheels"))
 attempt("write", lambda: open(__file__ + ".new", "w"))
 attempt("connect", lambda: socket.create_connection(("192.0.2.1", 80), 1))
 attempt("passwd", lambda: open("/etc/shadow").read())

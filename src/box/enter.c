@@ -368,7 +368,7 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_CGROUP_NS, unshare(CLONE_NEWCGROUP));
     STEP(STEP_SCRATCH, mounts_scratch(plan->limits.scratch_bytes, plan->limits.inodes));
     STEP(STEP_SCRATCH, step_freeze(plan));
-    STEP(STEP_SCRATCH, plan->flags & BOX_WHEELS ? 0 : mounts_hide_wheels());
+    STEP(STEP_SCRATCH, plan->flags & BOX_WHEEL_FILES ? 0 : mounts_hide_wheel_files());
     STEP(STEP_PROC, mounts_proc(plan->flags & BOX_WITHOUT_PROC));
     STEP(STEP_FDS, step_fds(plan));
     STEP(STEP_RLIMITS, step_rlimits(plan));

@@ -56,10 +56,10 @@ enum box_flags {
     // --allow-degraded: the operator said that this kernel may lack the layer.
     BOX_WITHOUT_SECCOMP = 16,
     BOX_WITHOUT_PROC = 32,
-    BOX_NETWORK = 64,   // in a network namespace whose sockets the broker has, see box/net.h
-    BOX_READONLY = 128, // scratch cannot be written once there is code, see box/mounts.h
-    BOX_QUIET = 256,    // this kernel has no listener for filters, which was found out before
-    BOX_WHEELS = 512,   // the installer's: it sees --find-links
+    BOX_NETWORK = 64,      // in a network namespace whose sockets the broker has, see box/net.h
+    BOX_READONLY = 128,    // scratch cannot be written once there is code, see box/mounts.h
+    BOX_QUIET = 256,       // this kernel has no listener for filters, which was found out before
+    BOX_WHEEL_FILES = 512, // the installer's: it sees --find-links
 };
 
 struct box_plan {

@@ -182,14 +182,14 @@ static void part_open(const char *source, const char *target, bool must, bool de
 // SECURITY: the folder above belongs to the porter's uid.  A porter that was taken over could put a
 // link there, and boxes would see what it leads to; so it has to be the folder that the keeper
 // opened.
-static void check_layers(const struct jail_plan *plan)
+static void check_wheels(const struct jail_plan *plan)
 {
     struct stat st;
     if (fstat(parts[part_count - 1].fd, &st) < 0)
-        die(JAIL_OPEN, plan->layers);
-    if (st.st_dev != plan->layers_device || st.st_ino != plan->layers_inode) {
+        die(JAIL_OPEN, plan->wheels);
+    if (st.st_dev != plan->wheels_device || st.st_ino != plan->wheels_inode) {
         errno = ESTALE;
-        die(JAIL_OPEN, plan->layers);
+        die(JAIL_OPEN, plan->wheels);
     }
 }
 
@@ -210,11 +210,11 @@ static void open_parts(const struct jail_plan *plan)
     for (size_t i = 0; i < plan->path_count; i++)
         part_open(plan->paths[i], plan->paths[i], true, false);
     part_open(plan->python_side, "/opt/constrictor", true, false);
-    if (plan->wheels)
-        part_open(plan->wheels, JAIL_WHEELS, true, false);
-    if (plan->layers) {
-        part_open(plan->layers, "/opt/layers", true, false);
-        check_layers(plan);
+    if (plan->wheel_files)
+        part_open(plan->wheel_files, JAIL_WHEEL_FILES, true, false);
+    if (plan->wheels) {
+        part_open(plan->wheels, "/opt/wheels", true, false);
+        check_wheels(plan);
     }
     for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
         snprintf(device_paths[i], sizeof device_paths[i], "/dev/%s", devices[i]);

@@ -18,7 +18,7 @@
 #include "box/idmap.h"
 
 enum { JAIL_PATHS_MAX = 32 };
-#define JAIL_WHEELS "/opt/wheels"
+#define JAIL_WHEEL_FILES "/opt/wheel-files"
 #define JAIL_TMP "/mnt/tmp" // the zygote's own, until it makes boxes
 // Folders of an interpreter below /tmp or /mnt, which a box covers with its scratch: N is the
 // folder, N.at a link to where it belongs.  There mounts.c makes a link to N.
@@ -54,11 +54,11 @@ struct jail_plan {
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
     int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;
-    const char
-        *wheels; // --find-links, which is at JAIL_WHEELS in the installer's boxes; NULL: none
-    const char *layers;  // folder of packages, at /opt/layers; NULL: none
-    dev_t layers_device; // which one it has to be
-    ino_t layers_inode;
+    const char *wheel_files; // --find-links, which is at JAIL_WHEEL_FILES in the installer's boxes;
+                             // NULL: none
+    const char *wheels;      // folder of packages, at /opt/wheels; NULL: none
+    dev_t wheels_device;     // which one it has to be
+    ino_t wheels_inode;
     bool network; // some boxes have network: name service and certificates for them
 };
 

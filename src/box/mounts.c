@@ -104,10 +104,10 @@ int mounts_freeze_scratch(void)
 // SECURITY: the operator's folder is for installations (with --source-builds that includes a
 // package's own build); what callers run has no business there.
 // It cannot be unmounted: it came with the zygote's tree.
-int mounts_hide_wheels(void)
+int mounts_hide_wheel_files(void)
 {
     const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
-    int r = mount("nowheels", JAIL_WHEELS, "tmpfs", flags, "size=4k,nr_inodes=2,mode=0555");
+    int r = mount("nowheels", JAIL_WHEEL_FILES, "tmpfs", flags, "size=4k,nr_inodes=2,mode=0555");
     return r < 0 && errno == ENOENT ? 0 : r; // there is none
 }
 

@@ -26,8 +26,8 @@ int mounts_scratch(uint64_t bytes, uint32_t inodes);
 // last way to it.
 int mounts_freeze_scratch(void);
 
-// Covers the operator's folder of wheels (box/jail.h), if there is one.  0, or -1 with errno.
-int mounts_hide_wheels(void);
+// Covers the operator's folder of wheel files (box/jail.h), if there is one.  0, or -1 with errno.
+int mounts_hide_wheel_files(void);
 
 // A private /proc with the box's own processes and nothing else; `without`: an empty folder instead
 // (operators who allow that layer to be degraded).  0, or -1 with errno.

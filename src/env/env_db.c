@@ -3,8 +3,8 @@
 // env_db: see env_db.h.
 //
 // SECURITY: as catalogue.c: the database may have been left by a gate that was taken over, so
-// nothing in its schema is run, and what is read is bounded.  An ID of a layer that is not one is
-// never told to a box.
+// nothing in its schema is run, and what is read is bounded.  Only well-formed IDs of wheels are
+// passed to a box.
 
 #include "env/env_db.h"
 
@@ -26,7 +26,7 @@
 #define DAMAGED ENV_DB_PREFIX ".damaged"
 
 enum {
-    SCHEMA_VERSION = 1,
+    SCHEMA_VERSION = 2,
     BUSY_MS = 2000,
     VALUE_MAX = 4 << 20,
     JOBS_KEPT = 2000,
@@ -41,20 +41,37 @@ static const char schema[] =
     " requirements TEXT NOT NULL, lock TEXT NOT NULL, packages INTEGER NOT NULL,"
     " bytes INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,"
     " UNIQUE(owner, name));"
-    "CREATE TABLE layer("
-    " id TEXT PRIMARY KEY, wheel TEXT NOT NULL, scope TEXT NOT NULL, bytes INTEGER NOT NULL,"
-    " files INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE(wheel, scope)) WITHOUT ROWID;"
-    "CREATE INDEX layer_used ON layer(used);"
+    "CREATE TABLE wheel("
+    " id TEXT PRIMARY KEY, sha256 TEXT NOT NULL, scope TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " files INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE(sha256, scope)) WITHOUT ROWID;"
+    "CREATE INDEX wheel_used ON wheel(used);"
     "CREATE TABLE member("
-    " environment INTEGER NOT NULL, layer TEXT NOT NULL, PRIMARY KEY(environment, layer))"
+    " environment INTEGER NOT NULL, wheel TEXT NOT NULL, PRIMARY KEY(environment, wheel))"
     " WITHOUT ROWID;"
-    "CREATE INDEX member_layer ON member(layer);"
+    "CREATE INDEX member_wheel ON member(wheel);"
     "CREATE TABLE job("
     " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,"
     " name TEXT NOT NULL, done INTEGER NOT NULL, status TEXT NOT NULL, at INTEGER NOT NULL);"
     "CREATE INDEX job_name ON job(owner, name, number);"
     "CREATE INDEX job_done ON job(done);"
-    "PRAGMA user_version = 1;"
+    "PRAGMA user_version = 2;"
+    "COMMIT;";
+
+// Version 1 called an unpacked wheel a layer and its SHA-256 "wheel".  Texts in JSON cannot contain
+// the keys that are replaced: a quote inside a text has a backslash before it.
+static const char from_version_1[] =
+    "BEGIN;"
+    "ALTER TABLE layer RENAME TO wheel;"
+    "ALTER TABLE wheel RENAME COLUMN wheel TO sha256;"
+    "ALTER TABLE member RENAME COLUMN layer TO wheel;"
+    "DROP INDEX layer_used;"
+    "CREATE INDEX wheel_used ON wheel(used);"
+    "DROP INDEX member_layer;"
+    "CREATE INDEX member_wheel ON member(wheel);"
+    "UPDATE environment SET lock = replace(replace(lock, '\"wheel\":', '\"sha256\":'),"
+    " '\"layer\":', '\"wheel\":');"
+    "DROP TABLE IF EXISTS answer;"
+    "PRAGMA user_version = 2;"
     "COMMIT;";
 
 // Younger than the tables above, and no loss when it goes: no version of its own.
@@ -84,22 +101,22 @@ static const char later_schema[] =
     X(OLD_SETS, "SELECT owner, name FROM environment WHERE name LIKE 'set-%' AND used < ?1 "       \
                 "AND owner NOT LIKE '@%' LIMIT 64") /* not the server's own */                     \
     X(PART, "DELETE FROM member WHERE environment = ?1")                                           \
-    X(PARTED, "UPDATE layer SET used = ?2 WHERE id IN "                                            \
-              "(SELECT layer FROM member WHERE environment = ?1)")                                 \
-    X(JOIN, "INSERT OR IGNORE INTO member(environment, layer) SELECT ?1, id FROM layer "           \
+    X(PARTED, "UPDATE wheel SET used = ?2 WHERE id IN "                                            \
+              "(SELECT wheel FROM member WHERE environment = ?1)")                                 \
+    X(JOIN, "INSERT OR IGNORE INTO member(environment, wheel) SELECT ?1, id FROM wheel "           \
             "WHERE id = ?2")                                                                       \
     X(JOINED, "SELECT COUNT(*) FROM member WHERE environment = ?1")                                \
-    X(ADD_LAYER, "INSERT INTO layer(id, wheel, scope, bytes, files, used) "                        \
+    X(ADD_WHEEL, "INSERT INTO wheel(id, sha256, scope, bytes, files, used) "                       \
                  "VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(id) DO UPDATE SET "                   \
                  "used = excluded.used")                                                           \
-    X(FIND_LAYER, "SELECT id, bytes, files FROM layer WHERE wheel = ?1 AND scope = ?2")            \
-    X(HAS_LAYER, "SELECT 1 FROM layer WHERE id = ?1")                                              \
-    X(KNOWN, "SELECT wheel FROM layer WHERE scope = '' ORDER BY used DESC LIMIT ?1")               \
-    X(ORPHANS, "SELECT id FROM layer WHERE used < ?1 AND NOT EXISTS "                              \
-               "(SELECT 1 FROM member WHERE member.layer = layer.id) ORDER BY used LIMIT ?2")      \
-    X(REMOVE_LAYER, "DELETE FROM layer WHERE id = ?1 AND NOT EXISTS "                              \
-                    "(SELECT 1 FROM member WHERE member.layer = ?1)")                              \
-    X(LAYER_BYTES, "SELECT SUM(bytes) FROM layer")                                                 \
+    X(FIND_WHEEL, "SELECT id, bytes, files FROM wheel WHERE sha256 = ?1 AND scope = ?2")           \
+    X(HAS_WHEEL, "SELECT 1 FROM wheel WHERE id = ?1")                                              \
+    X(KNOWN, "SELECT sha256 FROM wheel WHERE scope = '' ORDER BY used DESC LIMIT ?1")              \
+    X(ORPHANS, "SELECT id FROM wheel WHERE used < ?1 AND NOT EXISTS "                              \
+               "(SELECT 1 FROM member WHERE member.wheel = wheel.id) ORDER BY used LIMIT ?2")      \
+    X(REMOVE_WHEEL, "DELETE FROM wheel WHERE id = ?1 AND NOT EXISTS "                              \
+                    "(SELECT 1 FROM member WHERE member.wheel = ?1)")                              \
+    X(WHEEL_BYTES, "SELECT SUM(bytes) FROM wheel")                                                 \
     X(ANSWER, "SELECT said FROM answer WHERE key = ?1 AND at >= ?2")                               \
     X(KEEP_ANSWER, "INSERT INTO answer(key, said, at) VALUES(?1, ?2, ?3) ON CONFLICT(key) DO "     \
                    "UPDATE SET said = excluded.said, at = excluded.at")                            \
@@ -303,12 +320,12 @@ static int put(struct env_db *d, const char *owner, const char *name, const stru
     if (r == 0)
         r = part(d, id, now_ms, e);
     json_array_foreach (row->lock, i, item) {
-        const char *layer = json_string_value(json_object_get(item, "layer"));
+        const char *wheel = json_string_value(json_object_get(item, "wheel"));
         if (r == 0)
-            r = run(d, prepare(d, S_JOIN, "is", id, layer ? layer : ""), e);
+            r = run(d, prepare(d, S_JOIN, "is", id, wheel ? wheel : ""), e);
     }
     if (r == 0 && take_number(prepare(d, S_JOINED, "i", id)) != count)
-        r = err_set(e, ERR_INTERNAL, 0, "try again", "a layer of the environment '%s' has no row",
+        r = err_set(e, ERR_INTERNAL, 0, "try again", "a wheel of the environment '%s' has no row",
                     name);
     return r;
 }
@@ -367,25 +384,25 @@ int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms)
     return count;
 }
 
-// ---- layers -------------------------------------------------------------------------------------
+// ---- wheels -------------------------------------------------------------------------------------
 
-int env_db_add_layer(struct env_db *d, const struct env_layer *l, int64_t now_ms, struct err *e)
+int env_db_add_wheel(struct env_db *d, const struct env_wheel *w, int64_t now_ms, struct err *e)
 {
     return run(d,
-               prepare(d, S_ADD_LAYER, "sssiii", l->id, l->wheel, l->scope, (int64_t)l->bytes,
-                       (int64_t)l->files, now_ms),
+               prepare(d, S_ADD_WHEEL, "sssiii", w->id, w->sha256, w->scope, (int64_t)w->bytes,
+                       (int64_t)w->files, now_ms),
                e);
 }
 
-bool env_db_find_layer(struct env_db *d, const char *wheel, const char *scope,
-                       struct env_layer *ret)
+bool env_db_find_wheel(struct env_db *d, const char *sha256, const char *scope,
+                       struct env_wheel *ret)
 {
-    sqlite3_stmt *s = prepare(d, S_FIND_LAYER, "ss", wheel, scope);
+    sqlite3_stmt *s = prepare(d, S_FIND_WHEEL, "ss", sha256, scope);
     bool found = sqlite3_step(s) == SQLITE_ROW;
-    *ret = (struct env_layer){0};
+    *ret = (struct env_wheel){0};
     if (found) {
         take_text(s, 0, ret->id, sizeof ret->id);
-        snprintf(ret->wheel, sizeof ret->wheel, "%s", wheel);
+        snprintf(ret->sha256, sizeof ret->sha256, "%s", sha256);
         snprintf(ret->scope, sizeof ret->scope, "%s", scope);
         ret->bytes = (uint64_t)sqlite3_column_int64(s, 1);
         ret->files = (uint64_t)sqlite3_column_int64(s, 2);
@@ -394,9 +411,9 @@ bool env_db_find_layer(struct env_db *d, const char *wheel, const char *scope,
     return found;
 }
 
-bool env_db_has_layer(struct env_db *d, const char *id)
+bool env_db_has_wheel(struct env_db *d, const char *id)
 {
-    return take_number(prepare(d, S_HAS_LAYER, "s", id)) == 1;
+    return take_number(prepare(d, S_HAS_WHEEL, "s", id)) == 1;
 }
 
 json_t *env_db_known(struct env_db *d, size_t most)
@@ -409,25 +426,25 @@ json_t *env_db_known(struct env_db *d, size_t most)
     return list;
 }
 
-size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_LAYER_ID + 1],
+size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_WHEEL_ID + 1],
                       size_t cap)
 {
     sqlite3_stmt *s = prepare(d, S_ORPHANS, "ii", before_ms, (int64_t)cap);
     size_t n = 0;
     while (n < cap && sqlite3_step(s) == SQLITE_ROW)
-        take_text(s, 0, ret[n++], ENV_LAYER_ID + 1);
+        take_text(s, 0, ret[n++], ENV_WHEEL_ID + 1);
     finish(s);
     return n;
 }
 
-int env_db_remove_layer(struct env_db *d, const char *id, struct err *e)
+int env_db_remove_wheel(struct env_db *d, const char *id, struct err *e)
 {
-    return run(d, prepare(d, S_REMOVE_LAYER, "s", id), e);
+    return run(d, prepare(d, S_REMOVE_WHEEL, "s", id), e);
 }
 
-uint64_t env_db_layer_bytes(struct env_db *d)
+uint64_t env_db_wheel_bytes(struct env_db *d)
 {
-    return (uint64_t)take_number(d->statements[S_LAYER_BYTES]);
+    return (uint64_t)take_number(d->statements[S_WHEEL_BYTES]);
 }
 
 // ---- answers of the index -----------------------------------------------------------------------
@@ -586,6 +603,8 @@ static enum found look(const struct env_db *d, struct err *e)
                       "the list of environments was made by a newer version of this program");
         return FOUND_UNUSABLE;
     }
+    if (found == 1)
+        r = sqlite3_exec(d->db, from_version_1, NULL, NULL, NULL);
     if (found == 0)
         r = sqlite3_exec(d->db, schema, NULL, NULL, NULL);
     if (r == SQLITE_OK)
@@ -605,7 +624,7 @@ static enum found open_database(struct env_db *d, struct err *e)
     enum found found = look(d, e);
     if (found != FOUND_GOOD)
         return found;
-    // FULL: what somebody was told is installed is so after a power cut as well.  Layers are synced
+    // FULL: an install that was reported survives a power cut.  The porter has synced its wheels
     // before.
     r = sqlite3_exec(d->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
     for (int i = 0; i < S_MAX && r == SQLITE_OK; i++)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_db: rows of environments, layers and jobs, in a SQLite database in the folder `rows` of the
+// env_db: rows of environments, wheels and jobs, in a SQLite database in the folder `rows` of the
 // environments folder (keeper/environments.h).  Used by envs.c and env_job.c in the gate, which is
 // the only one that opens it.
 //
 // Invariants:
-//   (1) every layer that an environment names has a row of its own, which is written when the
-//       porter has said that the layer is whole.
+//   (1) every wheel that an environment names has a row of its own, which is written when the
+//       porter has said that the wheel is whole.
 //   (2) an environment changes in one transaction.
-//   (3) a layer's row goes before the layer does.
+//   (3) a wheel's row goes before the wheel does.
 
 #ifndef CONSTRICTOR_ENV_ENV_DB_H
 #define CONSTRICTOR_ENV_ENV_DB_H
@@ -25,12 +25,12 @@ struct env_db;
 
 #define ENV_DB_PREFIX "environments" // of its files: files/dbfolder.h
 
-enum { ENV_WHEEL = 64, ENV_SCOPE_MAX = 64 };
+enum { ENV_SHA256 = 64, ENV_SCOPE_MAX = 64 };
 
 struct env_row {
     char python[64];
     json_t *requirements; // array of texts
-    json_t *lock; // [{"name", "version", "wheel", "layer", "size", "unpacked", "files", ...}]
+    json_t *lock; // [{"name", "version", "sha256", "wheel", "size", "unpacked", "files", ...}]
     uint64_t bytes;
     int64_t created_ms, used_ms;
 };
@@ -58,26 +58,26 @@ int64_t env_db_count(struct env_db *d, const char *owner);
 // removed.
 int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms);
 
-// ---- layers -------------------------------------------------------------------------------------
+// ---- wheels -------------------------------------------------------------------------------------
 
-struct env_layer {
-    char id[ENV_LAYER_ID + 1];
-    char wheel[ENV_WHEEL + 1];
-    char scope[ENV_SCOPE_MAX + 1]; // "": the one that everybody has
+struct env_wheel {
+    char id[ENV_WHEEL_ID + 1];
+    char sha256[ENV_SHA256 + 1];
+    char scope[ENV_SCOPE_MAX + 1]; // "": the one that every environment may use
     uint64_t bytes, files;
 };
 
-int env_db_add_layer(struct env_db *d, const struct env_layer *l, int64_t now_ms, struct err *e);
-bool env_db_find_layer(struct env_db *d, const char *wheel, const char *scope,
-                       struct env_layer *ret);
-bool env_db_has_layer(struct env_db *d, const char *id);
-// Wheels that everybody has a layer of, the last used first; new.
+int env_db_add_wheel(struct env_db *d, const struct env_wheel *w, int64_t now_ms, struct err *e);
+bool env_db_find_wheel(struct env_db *d, const char *sha256, const char *scope,
+                       struct env_wheel *ret);
+bool env_db_has_wheel(struct env_db *d, const char *id);
+// SHA-256 of the wheels that every environment may use, the last used first; new.
 json_t *env_db_known(struct env_db *d, size_t most);
-// Layers that no environment has and nobody used since.
-size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_LAYER_ID + 1],
+// Wheels that no environment has and that were not used since.
+size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_WHEEL_ID + 1],
                       size_t cap);
-int env_db_remove_layer(struct env_db *d, const char *id, struct err *e);
-uint64_t env_db_layer_bytes(struct env_db *d);
+int env_db_remove_wheel(struct env_db *d, const char *id, struct err *e);
+uint64_t env_db_wheel_bytes(struct env_db *d);
 
 // ---- answers of the index -----------------------------------------------------------------------
 

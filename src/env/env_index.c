@@ -38,7 +38,7 @@ static void add_index_rule(json_t *allow, const char *url)
 }
 
 // What a box that installs may reach: the index, and what the configuration names besides.
-static json_t *index_layer(const struct config *c, const char *const *urls, size_t count)
+static json_t *index_rules(const struct config *c, const char *const *urls, size_t count)
 {
     json_t *allow = json_array();
     for (size_t i = 0; i < count; i++)
@@ -138,7 +138,7 @@ static void on_index(struct exec *x)
     struct err e;
     v->asking = NULL;
     if (urls[0] && urls[1])
-        v->index = index_layer(x->gate->facts->config, urls, 2);
+        v->index = index_rules(x->gate->facts->config, urls, 2);
     exec_free(x);
     if (!v->index)
         (void)err_set(&e, ERR_INSTALL, 0,
@@ -162,7 +162,7 @@ int env_index(struct env_job *j, struct err *e)
     if (c->offline || v->index)
         return 1;
     if (url[0])
-        return (v->index = index_layer(c, &url, 1)) ? 1 : env_no_memory(e);
+        return (v->index = index_rules(c, &url, 1)) ? 1 : env_no_memory(e);
     env_job_tell(j, ENV_RESOLVING, 0, "asking which index there is");
     j->asks_index = true;
     if (v->asking)

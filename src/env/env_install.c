@@ -5,8 +5,8 @@
 // loop.
 //
 // SECURITY: everything that the box says is hostile.  It decides about this environment and nothing
-// else: a layer that everybody gets is written only from boxes in which no code of a package can
-// have run.  Where source builds are allowed, layers have the job as their scope, and nobody else
+// else: a wheel that everybody gets is written only from boxes in which no code of a package can
+// have run.  Where source builds are allowed, wheels have the job as their scope, and nobody else
 // is ever told of them.
 
 #include <fcntl.h>
@@ -72,39 +72,40 @@ void env_install_stop(struct env_job *j)
     }
 }
 
-// ---- layers -------------------------------------------------------------------------------------
+// ---- wheels -------------------------------------------------------------------------------------
 
 static const char *scope_of(const struct env_job *j)
 {
     return j->source_builds ? j->id : "";
 }
 
-int env_layer_set(json_t *entry, const struct env_layer *l)
+int env_wheel_set(json_t *entry, const struct env_wheel *w)
 {
-    return json_object_set_new(entry, "layer", json_string(l->id)) |
-           json_object_set_new(entry, "unpacked", json_integer((json_int_t)l->bytes)) |
-           json_object_set_new(entry, "files", json_integer((json_int_t)l->files));
+    return json_object_set_new(entry, "wheel", json_string(w->id)) |
+           json_object_set_new(entry, "unpacked", json_integer((json_int_t)w->bytes)) |
+           json_object_set_new(entry, "files", json_integer((json_int_t)w->files));
 }
 
-static int set_layer(struct env_job *j, size_t index, const struct env_layer *l)
+static int set_wheel(struct env_job *j, size_t index, const struct env_wheel *w)
 {
-    return env_layer_set(json_array_get(j->lock, index), l);
+    return env_wheel_set(json_array_get(j->lock, index), w);
 }
 
 static int take_stored(struct env_job *j, size_t index, const json_t *said, struct err *e)
 {
-    struct env_layer l = {0};
-    const char *id = json_string_value(json_object_get(said, "layer")),
-               *wheel = json_string_value(json_object_get(json_array_get(j->lock, index), "wheel"));
-    if (!id || strlen(id) != ENV_LAYER_ID)
-        return err_set(e, ERR_INTERNAL, 0, NULL, "the porter does not name a layer");
-    snprintf(l.id, sizeof l.id, "%s", id);
-    snprintf(l.wheel, sizeof l.wheel, "%s", wheel);
-    snprintf(l.scope, sizeof l.scope, "%s", scope_of(j));
-    l.bytes = (uint64_t)json_integer_value(json_object_get(said, "bytes"));
-    l.files = (uint64_t)json_integer_value(json_object_get(said, "files"));
-    int r = env_db_add_layer(j->all->db, &l, env_now_ms(), e);
-    return r < 0 ? r : set_layer(j, index, &l) ? env_no_memory(e) : 0;
+    struct env_wheel w = {0};
+    const char *id = json_string_value(json_object_get(said, "wheel")),
+               *sha256 =
+                   json_string_value(json_object_get(json_array_get(j->lock, index), "sha256"));
+    if (!id || strlen(id) != ENV_WHEEL_ID)
+        return err_set(e, ERR_INTERNAL, 0, NULL, "the porter does not name a wheel");
+    snprintf(w.id, sizeof w.id, "%s", id);
+    snprintf(w.sha256, sizeof w.sha256, "%s", sha256);
+    snprintf(w.scope, sizeof w.scope, "%s", scope_of(j));
+    w.bytes = (uint64_t)json_integer_value(json_object_get(said, "bytes"));
+    w.files = (uint64_t)json_integer_value(json_object_get(said, "files"));
+    int r = env_db_add_wheel(j->all->db, &w, env_now_ms(), e);
+    return r < 0 ? r : set_wheel(j, index, &w) ? env_no_memory(e) : 0;
 }
 
 static void on_stored(const json_t *said, const struct err *error, void *argument)
@@ -137,32 +138,32 @@ static int bundle_of(struct env_job *j, const char *name)
 }
 
 // Had it, in this environment or for everybody?
-static bool has_layer(struct env_job *j, const char *wheel, struct env_layer *ret)
+static bool has_wheel(struct env_job *j, const char *sha256, struct env_wheel *ret)
 {
     json_t *item;
     size_t i;
     json_array_foreach (j->row.lock, i, item) {
-        const char *own = json_string_value(json_object_get(item, "wheel")),
-                   *id = json_string_value(json_object_get(item, "layer"));
-        if (!own || !id || strcmp(own, wheel) != 0 || !env_db_has_layer(j->all->db, id))
+        const char *own = json_string_value(json_object_get(item, "sha256")),
+                   *id = json_string_value(json_object_get(item, "wheel"));
+        if (!own || !id || strcmp(own, sha256) != 0 || !env_db_has_wheel(j->all->db, id))
             continue;
-        *ret = (struct env_layer){0};
+        *ret = (struct env_wheel){0};
         snprintf(ret->id, sizeof ret->id, "%s", id);
         ret->bytes = (uint64_t)json_integer_value(json_object_get(item, "unpacked"));
         ret->files = (uint64_t)json_integer_value(json_object_get(item, "files"));
         return true;
     }
-    return !j->source_builds && env_db_find_layer(j->all->db, wheel, "", ret);
+    return !j->source_builds && env_db_find_wheel(j->all->db, sha256, "", ret);
 }
 
 static int store_one(struct env_job *j, size_t index, const json_t *package, struct err *e)
 {
     const struct config *c = j->all->gate->facts->config;
-    const char *wheel = json_string_value(json_object_get(package, "wheel")),
+    const char *sha256 = json_string_value(json_object_get(package, "sha256")),
                *name = json_string_value(json_object_get(package, "bundle"));
-    struct env_layer l;
-    if (has_layer(j, wheel, &l))
-        return set_layer(j, index, &l) ? env_no_memory(e) : 0;
+    struct env_wheel w;
+    if (has_wheel(j, sha256, &w))
+        return set_wheel(j, index, &w) ? env_no_memory(e) : 0;
     int fd = name ? bundle_of(j, name) : -1;
     if (fd < 0 && j->bundle_error.message[0]) {
         *e = j->bundle_error;
@@ -172,7 +173,7 @@ static int store_one(struct env_job *j, size_t index, const json_t *package, str
         return err_set(e, ERR_INTERNAL, 0, "try again",
                        "the box that installs did not leave the package '%s' behind",
                        json_string_value(json_object_get(package, "name")));
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "op", "store", "wheel", wheel, "bytes_max",
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "op", "store", "sha256", sha256, "bytes_max",
                           (json_int_t)c->install_bytes, "files_max", (json_int_t)c->install_files);
     if (o && scope_of(j)[0])
         (void)json_object_set_new(o, "scope", json_string(scope_of(j)));
@@ -189,9 +190,9 @@ static int store_one(struct env_job *j, size_t index, const json_t *package, str
     return 0;
 }
 
-static bool is_wheel(const char *text)
+static bool is_sha256(const char *text)
 {
-    return text && strlen(text) == ENV_WHEEL && strspn(text, "0123456789abcdef") == ENV_WHEEL;
+    return text && strlen(text) == ENV_SHA256 && strspn(text, "0123456789abcdef") == ENV_SHA256;
 }
 
 static bool is_short(const char *text)
@@ -204,20 +205,20 @@ json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e)
 {
     const char *name = json_string_value(json_object_get(package, "name")),
                *version = json_string_value(json_object_get(package, "version")),
-               *wheel = json_string_value(json_object_get(package, "wheel")),
+               *sha256 = json_string_value(json_object_get(package, "sha256")),
                *filename = json_string_value(json_object_get(package, "filename"));
     char key[ENV_REQUIREMENT_MAX + 1] = "";
     if (is_short(name))
         env_key_of(name, key);
-    if (!is_short(name) || !is_short(version) || !is_wheel(wheel) || strcmp(key, name) != 0) {
-        (void)err_set(e, ERR_INTERNAL, 0, "try again", "the box that installs does not make sense");
+    if (!is_short(name) || !is_short(version) || !is_sha256(sha256) || strcmp(key, name) != 0) {
+        (void)err_set(e, ERR_INTERNAL, 0, "try again", "the installer returned an invalid record");
         return NULL;
     }
     if (env_check_allowed(j->all->gate->facts->config, key, e) < 0)
         return NULL;
     json_t *size = json_object_get(package, "size"), *top = json_object_get(package, "top_level");
     json_t *entry =
-        json_pack("{s:s, s:s, s:s, s:s, s:I}", "name", name, "version", version, "wheel", wheel,
+        json_pack("{s:s, s:s, s:s, s:s, s:I}", "name", name, "version", version, "sha256", sha256,
                   "filename", filename && strlen(filename) < 300 ? filename : "", "size",
                   (json_int_t)(json_is_integer(size) ? json_integer_value(size) : 0));
     if (entry && json_is_array(top) && json_array_size(top) <= 50 &&
@@ -481,12 +482,12 @@ static json_t *list_json(const struct text_list *l)
     return list;
 }
 
-static json_t *wheels_of(const json_t *lock)
+static json_t *sha256s_of(const json_t *lock)
 {
     json_t *list = json_array(), *item;
     size_t i;
     json_array_foreach ((json_t *)lock, i, item)
-        (void)json_array_append(list, json_object_get(item, "wheel"));
+        (void)json_array_append(list, json_object_get(item, "sha256"));
     return list;
 }
 
@@ -497,8 +498,8 @@ static json_t *current_of(const json_t *lock)
     json_array_foreach ((json_t *)lock, i, item)
         (void)json_array_append_new(list, json_pack("{s:O, s:O, s:O}", "name",
                                                     json_object_get(item, "name"), "version",
-                                                    json_object_get(item, "version"), "wheel",
-                                                    json_object_get(item, "wheel")));
+                                                    json_object_get(item, "version"), "sha256",
+                                                    json_object_get(item, "sha256")));
     return list;
 }
 
@@ -546,7 +547,7 @@ static json_t *request_of(const struct env_job *j)
     json_t *o = json_pack(
         "{s:O, s:o, s:o, s:{s:I, s:I, s:i}, s:f, s:o, s:o, s:o, s:b, s:b, s:b, s:i}",
         "requirements", j->wanted, "current", current_of(j->row.lock), "known",
-        j->source_builds ? wheels_of(j->row.lock) : env_db_known(j->all->db, ENV_KNOWN_MAX),
+        j->source_builds ? sha256s_of(j->row.lock) : env_db_known(j->all->db, ENV_KNOWN_MAX),
         "limits", "bytes", (json_int_t)c->install_bytes, "files", (json_int_t)c->install_files,
         "packages", PACKAGES_MAX, "timeout", (double)c->install_ms / 1000 * 0.95,
         "extra_index_urls", addresses_of(&c->extra_index_urls), "allow",
@@ -558,7 +559,7 @@ static json_t *request_of(const struct env_job *j)
         failed |= json_object_set_new(o, "index_url", address_of(c->index_url));
     failed |= json_object_set_new(o, "login_hosts", guarded_of(c));
     if (c->find_links[0])
-        failed |= json_object_set_new(o, "find_links", json_string("/opt/wheels"));
+        failed |= json_object_set_new(o, "find_links", json_string("/opt/wheel-files"));
     failed |= json_object_set_new(o, "constraints", constraints_of(c, j->constraints));
     if (j->lock_text)
         failed |= json_object_set_new(o, "lock", json_string(j->lock_text));
@@ -595,7 +596,7 @@ static void run_installer(struct env_job *j)
         .cpu_ms = 4 * c->install_ms,
         .output_bytes = OUTPUT_MAX,
         .collect = true,
-        .files_max = ENV_LAYERS_MAX,
+        .files_max = ENV_WHEELS_MAX,
         .on_output = on_output,
         .taker = &bundle_taker,
         .on_done = on_installed,

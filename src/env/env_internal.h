@@ -79,13 +79,13 @@ struct env_job {
     unsigned rounds; // that it learned hosts of the index
     double progress;
     int64_t began_us, ordered_ms, told_us;
-    json_t *log;               // the last lines
-    struct env_row row;        // as it was; requirements NULL: it was not there
-    json_t *wanted;            // all requirements, the new ones included
-    int fd;                    // ENV_IMPORT: the file; -1: none
-    char known[ENV_WHEEL + 1]; // env_known.c: the key of its question; "": not to be kept
+    json_t *log;                // the last lines
+    struct env_row row;         // as it was; requirements NULL: it was not there
+    json_t *wanted;             // all requirements, the new ones included
+    int fd;                     // ENV_IMPORT: the file; -1: none
+    char known[ENV_SHA256 + 1]; // env_known.c: the key of its question; "": not to be kept
     struct exec *exec;
-    struct env_bundle bundles[ENV_LAYERS_MAX];
+    struct env_bundle bundles[ENV_WHEELS_MAX];
     size_t bundle_count;
     struct env_bundle bundle; // the one that is on its way out of the box; fd -1: none
     struct err bundle_error;  // why one could not be taken
@@ -112,7 +112,7 @@ struct envs {
     bool swept;
     struct env_ask *sweeping;
     // The index that pip asks when nobody names one: what the box that installs may reach.
-    json_t *index; // a layer of run/network.h; NULL: not known yet
+    json_t *index; // a rule set of run/network.h; NULL: not known yet
     struct exec *asking;
 };
 
@@ -138,8 +138,8 @@ json_t *env_index_hosts(const struct env_job *j); // new
 // Does the failure name hosts that the box may reach from now on?
 bool env_index_learn(struct env_job *j, const json_t *answer);
 json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
-int env_layer_set(json_t *entry, const struct env_layer *l); // of a lock; 0, or memory is out
-// env_known.c: true: the lock is known without a box, and every layer is there; `request` is what a
+int env_wheel_set(json_t *entry, const struct env_wheel *w); // of a lock; 0, or memory is out
+// env_known.c: true: the lock is known without a box, and every wheel is there; `request` is what a
 // box would be told.
 bool env_known_find(struct env_job *j, const json_t *request);
 void env_known_keep(struct env_job *j); // what the box answered

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // env_job: see envs.h: jobs that change environments, their queue, and how they end.  What happens
-// between (the box, the layers) is env_install.c's.  Runs in the gate, on its event loop.
+// between (the box, the wheels) is env_install.c's.  Runs in the gate, on its event loop.
 //
 // Invariants:
 //   (1) a job is in `jobs` from its order to its end, in the order of asking; `active` counts those

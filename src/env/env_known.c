@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // env_known: what the index answered a short while ago.  The same requirements under the same
-// conditions have the same lock, so an environment whose wheels all have layers is made without a
+// conditions have the same lock, so an environment whose wheels are all unpacked is made without a
 // box and without the network.  Called by env_install.c before a box is started, and by env_job.c
 // when one has answered.
 //
@@ -10,8 +10,8 @@
 //       of the interpreter.
 //   (2) an answer is taken for at most index-age; who asks for an upgrade always gets a new one.
 //   (3) SECURITY: answers are shared by all keys, so only those are kept that come from boxes in
-//       which no code of a package can have run, and they are given back with the layers that
-//       everybody has, never with layers of a scope.
+//       which no code of a package can have run, and they are given back with the wheels that
+//       everybody has, never with wheels of a scope.
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static json_t *sorted(const json_t *list)
     return ret;
 }
 
-static int key_of(const json_t *request, const struct interp *interp, char ret[ENV_WHEEL + 1])
+static int key_of(const json_t *request, const struct interp *interp, char ret[ENV_SHA256 + 1])
 {
     static const char *const unimportant[] = {"known", "timeout", "limits", "upgrade"};
     unsigned char hash[EVP_MAX_MD_SIZE];
@@ -74,20 +74,21 @@ static int key_of(const json_t *request, const struct interp *interp, char ret[E
     json_decref(o);
     if (!text || !EVP_Digest(text, strlen(text), hash, NULL, EVP_sha256(), NULL))
         return -1;
-    for (size_t i = 0; i < ENV_WHEEL / 2; i++)
+    for (size_t i = 0; i < ENV_SHA256 / 2; i++)
         snprintf(ret + 2 * i, 3, "%02x", hash[i]);
     return 0;
 }
 
 static json_t *entry_of(struct env_job *j, const json_t *package)
 {
-    struct env_layer l;
+    struct env_wheel w;
     struct err e;
     json_t *entry = env_lock_entry(j, package, &e);
     if (!entry)
         return NULL;
-    if (env_db_find_layer(j->all->db, json_string_value(json_object_get(entry, "wheel")), "", &l) &&
-        env_layer_set(entry, &l) == 0)
+    if (env_db_find_wheel(j->all->db, json_string_value(json_object_get(entry, "sha256")), "",
+                          &w) &&
+        env_wheel_set(entry, &w) == 0)
         return entry;
     json_decref(entry);
     return NULL;
@@ -100,7 +101,7 @@ static json_t *lock_of(struct env_job *j, const json_t *packages)
     json_array_foreach ((json_t *)packages, i, package) {
         if (lock && json_array_append_new(lock, entry_of(j, package)) == 0)
             continue;
-        json_decref(lock); // a layer was removed since: as if nothing was known
+        json_decref(lock); // a wheel was removed since: as if nothing was known
         return NULL;
     }
     return lock;

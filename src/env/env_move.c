@@ -3,7 +3,7 @@
 // env_move: environments as one file, for machines without an index: the porter writes and reads
 // it, here is what stands in its manifest.  Runs in the gate, on its event loop.
 //
-// SECURITY: such a file may come from anybody.  Its layers are not those that everybody gets who
+// SECURITY: such a file may come from anybody.  Its wheels are not those that everybody gets who
 // asks for a wheel (porter/archive.c), and what it says is checked as the words of a box are.
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 enum {
     FORMAT = 1,
     MANIFEST_SMALL =
-        96 * 1024,       // what fits into a question beside the list of layers, and into an answer
+        96 * 1024,       // what fits into a question beside the list of wheels, and into an answer
     FILE_OVERHEAD = 512, // of a file in an archive: its path and its sizes
     ARCHIVE_OVERHEAD = 16 << 20,
 };
@@ -90,16 +90,16 @@ static json_t *question_of(const struct env_row *row)
     platform_of_here(platform);
     json_array_foreach (row->lock, i, item) {
         json_t *plain = json_copy(item);
-        (void)json_object_del(plain, "layer"); // it means nothing elsewhere
+        (void)json_object_del(plain, "wheel"); // it means nothing elsewhere
         (void)json_array_append_new(lock, plain);
-        (void)json_array_append_new(found,
-                                    json_pack("{s:O, s:O}", "wheel", json_object_get(item, "wheel"),
-                                              "layer", json_object_get(item, "layer")));
+        (void)json_array_append_new(found, json_pack("{s:O, s:O}", "sha256",
+                                                     json_object_get(item, "sha256"), "wheel",
+                                                     json_object_get(item, "wheel")));
     }
     make_small(lock);
     return json_pack("{s:s, s:{s:i, s:s, s:s, s:O, s:o}, s:o}", "op", "export", "manifest",
                      "format", FORMAT, "python", row->python, "platform", platform, "requirements",
-                     row->requirements, "lock", lock, "layers", found);
+                     row->requirements, "lock", lock, "wheels", found);
 }
 
 // What is to be written; 0, or negative and `e`.
@@ -155,39 +155,39 @@ struct env_export *envs_export(struct gate *g, const char *owner, const char *na
 
 // ---- in -----------------------------------------------------------------------------------------
 
-// The layer that the porter made for a wheel of the file.
-static const json_t *layer_for(const json_t *have, const char *wheel)
+// What the porter unpacked of the file for this SHA-256.
+static const json_t *wheel_for(const json_t *have, const char *sha256)
 {
     json_t *item;
     size_t i;
     json_array_foreach ((json_t *)have, i, item) {
-        const char *own = json_string_value(json_object_get(item, "wheel"));
-        if (own && strcmp(own, wheel) == 0)
+        const char *own = json_string_value(json_object_get(item, "sha256"));
+        if (own && strcmp(own, sha256) == 0)
             return item;
     }
     return NULL;
 }
 
-static int take_layer(struct env_job *j, json_t *entry, const json_t *have, struct err *e)
+static int take_wheel(struct env_job *j, json_t *entry, const json_t *have, struct err *e)
 {
-    struct env_layer l = {0};
-    const char *wheel = json_string_value(json_object_get(entry, "wheel"));
-    const json_t *found = layer_for(have, wheel);
-    const char *id = json_string_value(json_object_get(found, "layer"));
-    if (!id || strlen(id) != ENV_LAYER_ID)
+    struct env_wheel w = {0};
+    const char *sha256 = json_string_value(json_object_get(entry, "sha256"));
+    const json_t *found = wheel_for(have, sha256);
+    const char *id = json_string_value(json_object_get(found, "wheel"));
+    if (!id || strlen(id) != ENV_WHEEL_ID)
         return err_set(e, ERR_BAD_ARCHIVE, 0, "export the environment again",
                        "the file does not have the package '%s'",
                        json_string_value(json_object_get(entry, "name")));
-    snprintf(l.id, sizeof l.id, "%s", id);
-    snprintf(l.wheel, sizeof l.wheel, "%s", wheel);
-    snprintf(l.scope, sizeof l.scope, "file-%s", id);
-    l.bytes = (uint64_t)json_integer_value(json_object_get(found, "bytes"));
-    l.files = (uint64_t)json_integer_value(json_object_get(found, "files"));
-    if (env_db_add_layer(j->all->db, &l, env_now_ms(), e) < 0)
+    snprintf(w.id, sizeof w.id, "%s", id);
+    snprintf(w.sha256, sizeof w.sha256, "%s", sha256);
+    snprintf(w.scope, sizeof w.scope, "file-%s", id);
+    w.bytes = (uint64_t)json_integer_value(json_object_get(found, "bytes"));
+    w.files = (uint64_t)json_integer_value(json_object_get(found, "files"));
+    if (env_db_add_wheel(j->all->db, &w, env_now_ms(), e) < 0)
         return -1;
-    return json_object_set_new(entry, "layer", json_string(l.id)) |
-                   json_object_set_new(entry, "unpacked", json_integer((json_int_t)l.bytes)) |
-                   json_object_set_new(entry, "files", json_integer((json_int_t)l.files))
+    return json_object_set_new(entry, "wheel", json_string(w.id)) |
+                   json_object_set_new(entry, "unpacked", json_integer((json_int_t)w.bytes)) |
+                   json_object_set_new(entry, "files", json_integer((json_int_t)w.files))
                ? env_no_memory(e)
                : 0;
 }
@@ -236,11 +236,11 @@ static int check_platform(const json_t *manifest, struct err *e)
 
 static int take_manifest(struct env_job *j, const json_t *said, struct err *e)
 {
-    json_t *manifest = json_object_get(said, "manifest"), *have = json_object_get(said, "layers");
+    json_t *manifest = json_object_get(said, "manifest"), *have = json_object_get(said, "wheels");
     json_t *lock = json_object_get(manifest, "lock"), *item;
     size_t i;
     if (json_integer_value(json_object_get(manifest, "format")) != FORMAT || !json_is_array(lock) ||
-        json_array_size(lock) > ENV_LAYERS_MAX)
+        json_array_size(lock) > ENV_WHEELS_MAX)
         return err_set(e, ERR_BAD_ARCHIVE, 0, "export the environment again, with this version",
                        "the file does not say what is in it");
     if (check_python(j, json_string_value(json_object_get(manifest, "python")), e) < 0 ||
@@ -253,12 +253,14 @@ static int take_manifest(struct env_job *j, const json_t *said, struct err *e)
     if (!(j->lock = json_array()))
         return env_no_memory(e);
     json_array_foreach (lock, i, item) {
+        if (!json_object_get(item, "sha256")) // files of older versions
+            (void)json_object_set(item, "sha256", json_object_get(item, "wheel"));
         json_t *entry = env_lock_entry(j, item, e);
         if (!entry)
             return err_wrap(e, "the file");
         if (json_array_append_new(j->lock, entry) < 0)
             return env_no_memory(e);
-        if (take_layer(j, entry, have, e) < 0)
+        if (take_wheel(j, entry, have, e) < 0)
             return -1;
     }
     return 0;

@@ -176,7 +176,7 @@ static enum err_code code_of(const char *name)
 static void on_said(struct env_porter *p, const json_t *said)
 {
     const char *op = json_string_value(json_object_get(said, "op"));
-    json_t *number = json_object_get(said, "job");
+    json_t *number = json_object_get(said, "request");
     struct env_ask *a;
     if (!op || !json_is_integer(number) || strcmp(op, "progress") == 0)
         return;
@@ -286,7 +286,7 @@ struct env_ask *env_porter_ask(struct gate *g, json_t *question, int fd, env_ans
     if (a) {
         *a = (struct env_ask){
             .all = p, .number = ++p->next, .fd = fd, .done = done, .argument = argument};
-        if (json_object_set_new(question, "job", json_integer((json_int_t)a->number)) == 0)
+        if (json_object_set_new(question, "request", json_integer((json_int_t)a->number)) == 0)
             a->text = dump_text(question);
     }
     json_decref(question);
@@ -316,7 +316,8 @@ void env_porter_forget(struct env_ask *a)
     }
     a->done = NULL; // its answer still comes
     char text[80];
-    snprintf(text, sizeof text, "{\"op\":\"cancel\",\"job\":%llu}", (unsigned long long)a->number);
+    snprintf(text, sizeof text, "{\"op\":\"cancel\",\"request\":%llu}",
+             (unsigned long long)a->number);
     if (p->sock >= 0 && send_one(p->sock, text, -1) < 0)
         unlink_porter(p);
 }

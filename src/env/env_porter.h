@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_porter: the gate's end of the link to the porter (porter/porter.h), which writes layers.
+// env_porter: the gate's end of the link to the porter (porter/porter.h), which writes wheels.
 // Used by env_job.c and envs.c.
 //
 // A question is kept until it is answered: a porter that is new is asked again.  All of them can be
-// asked twice: a layer that is there is not written again, and one that is gone is gone.
+// asked twice: a wheel that is there is not written again, and one that is gone is gone.
 
 #ifndef CONSTRICTOR_ENV_ENV_PORTER_H
 #define CONSTRICTOR_ENV_ENV_PORTER_H

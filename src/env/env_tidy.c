@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_tidy: removes layers that nobody needs: those that no environment has for a while, and those
+// env_tidy: removes wheels that nobody needs: those that no environment has for a while, and those
 // that a killed server left without a row.  Runs in the gate, now and then, and before an
 // installation that needs room.
 //
 // Invariants:
 //   (1) nothing is removed while an installation goes on, which may be about to use it.
-//   (2) a layer that a session, or a run, was told of is not removed while that lives: it was
-//       opened after nobody had the layer any more, or the layer stays.
+//   (2) a wheel that a session, or a run, was told of is not removed while that lives: it was
+//       opened after nobody had the wheel any more, or the wheel stays.
 
 #include <string.h>
 
@@ -18,14 +18,14 @@
 enum {
     FIRST_MS = 3000,
     EVERY_MS = 10 * 60 * 1000,
-    UNUSED_MS = 24 * 60 * 60 * 1000, // a layer that no environment has
+    UNUSED_MS = 24 * 60 * 60 * 1000, // a wheel that no environment has
     ROUND_MAX = 64,
 };
 static const int64_t set_unused_ms = INT64_C(30) * 24 * 60 * 60 * 1000;
 
 static void drop(struct envs *v, const char *id)
 {
-    json_t *o = json_pack("{s:s, s:s}", "op", "drop", "layer", id);
+    json_t *o = json_pack("{s:s, s:s}", "op", "drop", "wheel", id);
     if (o)
         (void)env_porter_ask(v->gate, o, -1, NULL, NULL);
 }
@@ -33,7 +33,7 @@ static void drop(struct envs *v, const char *id)
 // Returns how many were removed.
 static size_t remove_orphans(struct envs *v, int64_t before_ms)
 {
-    char ids[ROUND_MAX][ENV_LAYER_ID + 1];
+    char ids[ROUND_MAX][ENV_WHEEL_ID + 1];
     int64_t runs_ms = env_now_ms() - 2 * (int64_t)v->gate->facts->config->timeout_max_ms,
             sessions_ms = v->gate->sessions ? v->gate->session_ops->oldest_ms(v->gate) : INT64_MAX;
     if (before_ms > runs_ms)
@@ -42,8 +42,8 @@ static size_t remove_orphans(struct envs *v, int64_t before_ms)
         before_ms = sessions_ms;
     size_t n = env_db_orphans(v->db, before_ms, ids, ROUND_MAX), removed = 0;
     for (size_t i = 0; i < n; i++)
-        if (env_db_remove_layer(v->db, ids[i], NULL) == 0) {
-            drop(v, ids[i]); // after its row: a layer without a row is nothing but room
+        if (env_db_remove_wheel(v->db, ids[i], NULL) == 0) {
+            drop(v, ids[i]); // after its row: a wheel without a row is nothing but room
             removed++;
         }
     return removed;
@@ -52,10 +52,10 @@ static size_t remove_orphans(struct envs *v, int64_t before_ms)
 int env_make_room(struct envs *v, uint64_t bytes, struct err *e)
 {
     uint64_t most = v->gate->facts->config->env_quota_bytes;
-    while (env_db_layer_bytes(v->db) + bytes > most && v->active <= 1)
+    while (env_db_wheel_bytes(v->db) + bytes > most && v->active <= 1)
         if (remove_orphans(v, INT64_MAX) == 0)
             break;
-    if (env_db_layer_bytes(v->db) + bytes <= most)
+    if (env_db_wheel_bytes(v->db) + bytes <= most)
         return 0;
     return err_set(e, ERR_QUOTA, 0,
                    "delete environments that are not used; the operator sets --env-quota",
@@ -69,7 +69,7 @@ static void sweep(struct envs *v, const char *after);
 static void on_listed(const json_t *said, const struct err *error, void *argument)
 {
     struct envs *v = argument;
-    json_t *found = json_object_get(said, "layers"), *item;
+    json_t *found = json_object_get(said, "wheels"), *item;
     const char *last = NULL;
     size_t i;
     v->sweeping = NULL;
@@ -80,7 +80,7 @@ static void on_listed(const json_t *said, const struct err *error, void *argumen
         if (!id)
             continue;
         last = id;
-        if (!env_db_has_layer(v->db, id))
+        if (!env_db_has_wheel(v->db, id))
             drop(v, id);
     }
     if (json_is_true(json_object_get(said, "more")) && last)

@@ -19,7 +19,7 @@
 
 enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10 };
 
-#define LAYERS "/opt/layers/"
+#define WHEELS "/opt/wheels/"
 
 int64_t env_now_ms(void)
 {
@@ -192,15 +192,15 @@ static int unknown(struct envs *v, const char *owner, const char *name, struct e
 
 static json_t *path_of(const struct env_row *row)
 {
-    char text[sizeof LAYERS + ENV_LAYER_ID];
+    char text[sizeof WHEELS + ENV_WHEEL_ID];
     json_t *path = json_array(), *item;
     size_t i;
     json_array_foreach (row->lock, i, item) {
-        const char *id = json_string_value(json_object_get(item, "layer"));
-        if (!path || !id || strlen(id) != ENV_LAYER_ID ||
-            strspn(id, "0123456789abcdef") != ENV_LAYER_ID)
+        const char *id = json_string_value(json_object_get(item, "wheel"));
+        if (!path || !id || strlen(id) != ENV_WHEEL_ID ||
+            strspn(id, "0123456789abcdef") != ENV_WHEEL_ID)
             continue;
-        snprintf(text, sizeof text, LAYERS "%s", id);
+        snprintf(text, sizeof text, WHEELS "%s", id);
         (void)json_array_append_new(path, json_string(text));
     }
     return path;
@@ -305,11 +305,13 @@ static json_t *describe_row(struct envs *v, const char *owner, const char *name,
     size_t i;
     json_array_foreach (row->lock, i, item) {
         json_t *one = json_object();
-        static const char *const names[] = {"name", "version", "wheel", "filename", "size"};
+        static const char *const names[] = {"name", "version", "filename", "size"};
         for (size_t k = 0; k < ARRAY_LEN(names); k++)
             if (json_object_get(item, names[k]))
                 (void)json_object_set(one, names[k], json_object_get(item, names[k]));
-        (void)json_array_append_new(lock, one); // never the layer: who knows it can read it
+        (void)json_object_set(one, "wheel", json_object_get(item, "sha256"));
+        // SECURITY: never the ID of the unpacked wheel: code that knows it can read the wheel.
+        (void)json_array_append_new(lock, one);
     }
     text_format_time(row->created_ms, created);
     text_format_time(row->used_ms, used);

@@ -2,15 +2,15 @@
 //
 // envs: environments of packages: which there are, what is in them, and the jobs that change them.
 // Runs in the gate; rows are in a SQLite database in the environments folder (keeper/state.h),
-// layers beside it are written by the porter (porter/porter.h), wheels are resolved and unpacked in
-// a box (python/installer.py).
+// wheels beside it are written by the porter (porter/porter.h) after a box resolved and unpacked
+// them (python/installer.py).
 //
 // Invariants:
-//   (1) an environment's row names only layers that are complete under their final names.
+//   (1) an environment's row names only wheels that are complete under their final names.
 //   (2) a job changes an environment in one transaction, when everything that it needs is there; a
 //       job that fails, or is killed at any moment, changes nothing.
 //   (3) jobs of one environment go one after the other, in the order they came.
-//   (4) a layer without an environment is removed when nobody has used it for a while; never one
+//   (4) a wheel without an environment is removed when nobody has used it for a while; never one
 //       that a live session was told of.
 
 #ifndef CONSTRICTOR_ENV_ENVS_H
@@ -29,8 +29,8 @@ struct env_job;
 
 enum {
     ENV_NAME_MAX = 64,
-    ENV_LAYERS_MAX = 512,
-    ENV_LAYER_ID = 32,
+    ENV_WHEELS_MAX = 512,
+    ENV_WHEEL_ID = 32,
     ENV_REQUIREMENTS_MAX = 100,
     ENV_JOB_ID_SIZE = 24,
     ENV_LOG_LINES = 40,        // of a job, the last ones
@@ -46,7 +46,7 @@ void envs_close(struct gate *g);
 
 // ---- for runs -----------------------------------------------------------------------------------
 
-// The folders of an environment as code sees them, ["/opt/layers/ID", ...], new; NULL for base and
+// The folders of an environment as code sees them, ["/opt/wheels/ID", ...], new; NULL for base and
 // for an
 // error.  Marks it as used.  0, or negative and `e`: env_not_found (with what there is),
 // env_not_ready.
@@ -66,8 +66,8 @@ void envs_need_cancel(struct env_wait *w);
 // All of them by name: [{"name", "python", "packages" (how many), "bytes", "created", "last_used",
 // "state"}].
 json_t *envs_list(struct gate *g, const char *owner);
-// One: the same and "requirements", "lock": [{"name", "version", "wheel", "size"}], "jobs".  NULL
-// and `e`.
+// One: the same and "requirements", "lock": [{"name", "version", "wheel" (its SHA-256), "size"}],
+// "jobs".  NULL and `e`.
 json_t *envs_describe(struct gate *g, const char *owner, const char *name, struct err *e);
 // [{"name", "version"}] of what can be imported, base's own distributions first ("base": true).
 // NULL and `e`. Those of base are asked from a box once for each zygote; on_done comes later.

@@ -36,7 +36,7 @@ typedef void (*policy_ready)(const struct err *e, void *argument);
 struct policy_wait *restricted_package_wait(struct gate *g, policy_ready on_ready, void *argument);
 void restricted_package_cancel(struct policy_wait *w);
 
-// The folders for a box that has this policy, ["/opt/layers/ID"], new; NULL: it needs none, or
+// The folders for a box that has this policy, ["/opt/wheels/ID"], new; NULL: it needs none, or
 // there are none.
 json_t *restricted_package_path(struct gate *g, const json_t *policy);
 

@@ -7,7 +7,7 @@
 //
 // Invariants:
 //   (1) a box is handed out once, to the owner and for the environment that it was made for, and
-//       only when that still has the layers that it was warmed with; it has the limits and is of
+//       only when that still has the wheels that it was warmed with; it has the limits and is of
 //       the kind that was asked for.
 //   (2) there are never more than --warm-boxes of them, those in the making included; those that
 //       wait have together at most --warm-memory.  The environment that was wanted least lately

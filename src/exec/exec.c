@@ -37,7 +37,7 @@ enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MA
 struct exec_work {
     char *meta;
     json_t *policy;                      // NULL: everything is open
-    json_t *layers;                      // folders of packages; NULL: none
+    json_t *wheels;                      // folders of packages; NULL: none
     struct exec_environment environment; // that has them
     struct scratch_op *op;
     struct store_copy *copy;
@@ -86,7 +86,7 @@ static void clear_work(const struct exec *x)
     scratch_list_clear(&w->now);
     json_decref(w->files);
     json_decref(w->policy);
-    json_decref(w->layers);
+    json_decref(w->wheels);
     free(w->changes);
     free(w->bytes);
     free(w->meta);
@@ -430,7 +430,7 @@ static void on_done(struct run *r)
     x->run = r;
     if (!x->error.message[0])
         x->error = r->error;
-    if (w->layers)
+    if (w->wheels)
         warm_boxes_learn(x->gate, x->owner, w->environment.name,
                          json_object_get(r->result, "imports"));
     w->lost = x->session_id[0] && !s;
@@ -530,10 +530,10 @@ bool exec_begin(struct exec *x)
     }
     if (exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
         return false;
-    if (!q->plain && exec_find_path(x, s, &x->work->layers) < 0)
+    if (!q->plain && exec_find_path(x, s, &x->work->wheels) < 0)
         return false;
     x->session = s;
-    struct exec_meta m = {x->work->policy, x->work->layers, x->work->fork_number,
+    struct exec_meta m = {x->work->policy, x->work->wheels, x->work->fork_number,
                           restricted_package_path(x->gate, x->work->policy)};
     x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
     json_decref(m.transformer);
@@ -558,9 +558,9 @@ bool exec_begin(struct exec *x)
         .session = s,
         .network = x->network,
         .policed = x->work->policy != NULL,
-        .wheels = q->install && x->gate->facts->config->find_links[0],
+        .wheel_files = q->install && x->gate->facts->config->find_links[0],
         .warm_box =
-            exec_warm_box_ask(x, s, x->work->layers, x->work->policy, &x->work->environment),
+            exec_warm_box_ask(x, s, x->work->wheels, x->work->policy, &x->work->environment),
         .on_box = on_box,
         .on_answer = on_answer,
         .on_output = q->on_output ? exec_on_output : NULL,

@@ -46,8 +46,8 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set(o, "variables", q->variables);
     if (m->policy)
         failed |= json_object_set(o, "policy", m->policy);
-    if (m->layers)
-        failed |= json_object_set(o, "path", m->layers);
+    if (m->wheels)
+        failed |= json_object_set(o, "path", m->wheels);
     if (m->transformer)
         failed |= json_object_set(o, "transformer", m->transformer);
     if (q->named_result)
@@ -68,7 +68,7 @@ static bool is_nameless(const struct exec_request *q)
 char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
-    bool plain = !q->install && !q->variables && !m->policy && !m->layers && !q->named_result;
+    bool plain = !q->install && !q->variables && !m->policy && !m->wheels && !q->named_result;
     if (plain && is_nameless(q))
         return strdup(""); // most runs: see python/plain.h
     if (plain)
@@ -78,7 +78,7 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
                            : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
                                        q->filename ? q->filename : NAMELESS, "argv", q->argv,
                                        "variables", q->variables, "policy", m->policy, "path",
-                                       m->layers, "transformer", m->transformer);
+                                       m->wheels, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
     char *text = o && !failed ? dump_text(o) : NULL;
     json_decref(o);

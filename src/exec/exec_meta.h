@@ -13,7 +13,7 @@
 
 struct exec_meta {
     json_t *policy;       // NULL: everything is open
-    json_t *layers;       // folders of packages; NULL: none
+    json_t *wheels;       // folders of wheels; NULL: none
     uint32_t fork_number; // EXEC_FORK
     json_t *transformer;  // of restricted_package_path(); NULL: none
 };

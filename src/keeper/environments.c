@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-enum { DEPTH_MAX = 48, FOLDER_MODE = 0711, LAYERS_MODE = 0311, ROWS_MODE = 0700, OPEN_MODE = 0711 };
+enum { DEPTH_MAX = 48, FOLDER_MODE = 0711, WHEELS_MODE = 0311, ROWS_MODE = 0700, OPEN_MODE = 0711 };
 
 static const char lock_name[] = "environments.lock", name[] = "environments";
 static const char fix[] = "choose another folder with --state, or remove it";
@@ -152,17 +152,21 @@ static int open_folder(int parent, const char *entry, mode_t mode, struct err *e
 
 // An ordinary user can read it only while the mode says so.  There are no boxes yet, and the lock
 // is ours.
-static int open_layers(struct environments *env, struct err *e)
+static int open_wheels(struct environments *env, struct err *e)
 {
     struct stat st;
-    if (fstatat(env->folder, "layers", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+    // Early versions called the folder "layers".
+    if (renameat(env->folder, "layers", env->folder, "wheels") < 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
+        return err_set(e, ERR_STATE_FOLDER, errno, fix, "rename the folder 'layers' to 'wheels'");
+    if (fstatat(env->folder, "wheels", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
         st.st_uid == geteuid())
-        (void)!fchmodat(env->folder, "layers", OPEN_MODE, 0);
-    env->layers = open_folder(env->folder, "layers", OPEN_MODE, e);
-    if (env->layers < 0)
-        return env->layers;
-    if (fstat(env->layers, &st) < 0)
-        return err_set(e, ERR_STATE_FOLDER, errno, fix, "look at the layers of environments");
+        (void)!fchmodat(env->folder, "wheels", OPEN_MODE, 0);
+    env->wheels = open_folder(env->folder, "wheels", OPEN_MODE, e);
+    if (env->wheels < 0)
+        return env->wheels;
+    if (fstat(env->wheels, &st) < 0)
+        return err_set(e, ERR_STATE_FOLDER, errno, fix, "look at the wheels of environments");
     env->device = st.st_dev;
     env->inode = st.st_ino;
     return 0;
@@ -180,15 +184,15 @@ static int give_to(int folder, const struct slots *slots, int slot)
     return slots_may_give(slots) ? give_folder(folder, uid, 0) : -EPERM;
 }
 
-// SECURITY: layers are written by the porter alone, rows by the gate alone: neither has the other's
+// SECURITY: only the porter writes wheels and only the gate writes rows: neither has the other's
 // uid.
 static int set_modes(struct environments *env, const struct slots *slots, struct err *e)
 {
     int r = give_to(env->folder, slots, SLOT_PORTER);
     if (r == 0)
         r = give_to(env->rows, slots, SLOT_GATE);
-    // SECURITY: whoever could list them could look into packages of others; see porter/wheels.h.
-    if (r == 0 && (fchmod(env->folder, FOLDER_MODE) < 0 || fchmod(env->layers, LAYERS_MODE) < 0))
+    // SECURITY: code that could list them could read packages of other keys; see porter/wheels.h.
+    if (r == 0 && (fchmod(env->folder, FOLDER_MODE) < 0 || fchmod(env->wheels, WHEELS_MODE) < 0))
         r = -errno;
     return r < 0 ? err_set(e, ERR_STATE_FOLDER, -r, fix, "take over '%s' in the state folder", name)
                  : 0;
@@ -197,15 +201,15 @@ static int set_modes(struct environments *env, const struct slots *slots, struct
 int environments_open(struct environments *env, int parent, const char *path,
                       const struct slots *slots, struct err *e)
 {
-    *env = (struct environments){.folder = -1, .rows = -1, .layers = -1, .lock = -1, .note = -1};
-    int n = snprintf(env->path, sizeof env->path, "%s/%s/layers", path, name);
+    *env = (struct environments){.folder = -1, .rows = -1, .wheels = -1, .lock = -1, .note = -1};
+    int n = snprintf(env->path, sizeof env->path, "%s/%s/wheels", path, name);
     int r = n < 0 || (size_t)n >= sizeof env->path
                 ? err_set(&env->error, ERR_STATE_FOLDER, ENAMETOOLONG, fix, "'%s'", path)
                 : take_lock(env, parent, &env->error);
     if (r == 0)
         r = env->folder = open_folder(parent, name, FOLDER_MODE, &env->error);
     if (r >= 0)
-        r = open_layers(env, &env->error);
+        r = open_wheels(env, &env->error);
     if (r >= 0)
         r = env->rows = open_folder(env->folder, "rows", ROWS_MODE, &env->error);
     if (r >= 0)
@@ -222,7 +226,7 @@ void environments_close(struct environments *env)
 {
     fd_close(&env->folder);
     fd_close(&env->rows);
-    fd_close(&env->layers);
+    fd_close(&env->wheels);
     fd_close(&env->note);
     fd_close(&env->lock);
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // environments: the folder `environments` in the state folder, in which one server at a time keeps
-// layers of packages (porter/wheels.h).  The keeper opens it while it has its rights, and holds it
+// unpacked wheels (porter/wheels.h).  The keeper opens it while it has its rights, and holds it
 // for life.
 //
 //   STATE/environments.lock    locked by the server that has it; its pid, and in a second line
 //   where it serves
 //   STATE/environments         mode 0711, the porter's uid
 //   STATE/environments/rows    mode 0700, the gate's uid and database; the gate gets nothing else
-//   of this folder STATE/environments/layers  mode 0311; boxes see it as /opt/layers
+//   of this folder
+//   STATE/environments/wheels  mode 0311; boxes see it as /opt/wheels
 
 #ifndef CONSTRICTOR_KEEPER_ENVIRONMENTS_H
 #define CONSTRICTOR_KEEPER_ENVIRONMENTS_H
@@ -24,11 +25,11 @@ enum { ENVIRONMENTS_URL_MAX = 256 };
 struct environments {
     int folder; // -1: there are none, see error
     int rows;   // for the gate's database (env/env_db.h)
-    int layers; // open for reading since before it had its mode
+    int wheels; // open for reading since before it had its mode
     int lock;
     int note;            // the lock's file once more, for the gate to write where it serves
                          // (environments_write_note)
-    char path[PATH_MAX]; // of layers, for the jail; what is found there has to be `layers`
+    char path[PATH_MAX]; // of wheels, for the jail, which checks device and inode
     dev_t device;
     ino_t inode;
     struct err error; // ERR_BUSY: another server has it

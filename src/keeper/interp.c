@@ -133,7 +133,7 @@ static int path_add(struct interp *in, const char *path, struct err *e)
     // user's files.
     static const char *const covered[] = {"/mnt/data",    "/mnt/tmp",    "/mnt/shm",
                                           "/dev",         "/proc",       "/opt/constrictor",
-                                          "/opt/covered", "/opt/wheels", "/opt/layers"};
+                                          "/opt/covered", "/opt/wheel-files", "/opt/wheels"};
     for (size_t i = 0; i < ARRAY_LEN(covered); i++)
         if (beneath(path, covered[i])) {
             int r = err_set(e, ERR_INTERPRETER, 0, "", "interpreter '%s' needs the folder '%s'",

@@ -76,7 +76,8 @@ static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned grou
         .cgroup_fds = groups,
         .cgroup_kind = b->cg.root->driver->kind,
         .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
-                 (b->limits.readonly ? BOX_READONLY : 0) | (b->terms.wheels ? BOX_WHEELS : 0) |
+                 (b->limits.readonly ? BOX_READONLY : 0) |
+                 (b->terms.wheel_files ? BOX_WHEEL_FILES : 0) |
                  (s->kinds[b->kind].request_count || b->ticket ? BOX_HURRY : 0),
         .landlock_abi = s->caps->landlock_abi,
         .slot = (uint32_t)slot,

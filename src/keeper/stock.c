@@ -258,13 +258,13 @@ static bool is_full(const struct stock *s, struct err *e)
 void stock_acquire(struct stock *s, const struct wire_acquire *m)
 {
     struct err e;
-    const struct box_terms terms = {m->cpu_ms, m->keep == 1, m->grace_ms, m->wheels == 1};
+    const struct box_terms terms = {m->cpu_ms, m->keep == 1, m->grace_ms, m->wheel_files == 1};
     enum box_kind wanted = (enum box_kind)((m->network ? KIND_NETWORK : KIND_PLAIN) |
                                            (m->limits.readonly ? KIND_READONLY : KIND_PLAIN));
     struct stock_kind *kind = &s->kinds[wanted];
     // The newest: its memory is still in the caches (0.06 ms against the oldest of 16).
     struct box *b = TAILQ_LAST(&kind->parked, box_list);
-    if (terms.wheels || !same_limits(&m->limits, &s->standard)) {
+    if (terms.wheel_files || !same_limits(&m->limits, &s->standard)) {
         if (is_full(s, &e) || stock_make(s, wanted, &m->limits, m->ticket, &terms, &e) < 0)
             stock_refuse(s, m->ticket, &e);
         return;

@@ -236,10 +236,10 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
                                  net_is_on(config) ||
                                  (environments && environments->folder >= 0 && !config->offline)};
     if (environments && environments->folder >= 0) {
-        plan.wheels = config->find_links[0] ? config->find_links : NULL;
-        plan.layers = environments->path;
-        plan.layers_device = environments->device;
-        plan.layers_inode = environments->inode;
+        plan.wheel_files = config->find_links[0] ? config->find_links : NULL;
+        plan.wheels = environments->path;
+        plan.wheels_device = environments->device;
+        plan.wheels_inode = environments->inode;
     }
     for (size_t i = 0; i < interp->path_count; i++)
         plan.paths[i] = interp->paths[i];

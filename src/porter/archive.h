@@ -3,11 +3,11 @@
 // archive: an environment as one file, for a machine that reaches no index.
 //
 //   "CENV1\n", u32le length, manifest (JSON, an object)
-//   for each layer: u32le 64, hex digits of its wheel's SHA-256, a bundle (bundle.h)
+//   for each wheel: u32le 64, hex digits of its wheel's SHA-256, a bundle (bundle.h)
 //   SHA-256 of everything before: 32 bytes
 //
 // The digest finds accidents.  SECURITY: it proves nothing: whoever makes the file chooses what is
-// in it.  So an imported layer is never the layer that others get for that wheel: its ID comes from
+// in it.  So an imported wheel is never the wheel that others get for that wheel: its ID comes from
 // its content too.
 
 #ifndef CONSTRICTOR_PORTER_ARCHIVE_H
@@ -18,28 +18,28 @@
 #include "porter/bundle.h"
 #include "porter/wheels.h"
 
-enum { ARCHIVE_MANIFEST_MAX = 1024 * 1024, ARCHIVE_LAYERS_MAX = 512 };
+enum { ARCHIVE_MANIFEST_MAX = 1024 * 1024, ARCHIVE_WHEELS_MAX = 512 };
 
-struct archive_layer {
-    char wheel[SHELF_WHEEL + 1];
-    char id[SHELF_ID + 1];
+struct archive_wheel {
+    char sha256[WHEEL_SHA256 + 1];
+    char id[WHEEL_ID + 1];
     struct bundle_size size; // import
 };
 
 struct archive {
     json_t *manifest;
-    struct archive_layer *layers;
+    struct archive_wheel *wheels;
     size_t count;
 };
 
 // Writes to `fd`, which may be a pipe.
-int archive_write(const struct shelf *shelf, int fd, const struct archive *a,
-                  const struct flow_pause *pause, uint64_t *ret_bytes, struct err *e);
+int archive_write(const struct wheels *wheels, int fd, const struct archive *a,
+                  const struct fileio_watch *watch, uint64_t *ret_bytes, struct err *e);
 
-// Nothing is on the shelf before all of it was read and found good; `limit` is for all layers
-// together.
-int archive_read(const struct shelf *shelf, int fd, const struct bundle_size *limit,
-                 const struct flow_pause *pause, struct archive *ret, struct err *e);
+// Nothing is in the folder of wheels before all of it was read and found good; `limit` is for all
+// wheels together.
+int archive_read(const struct wheels *wheels, int fd, const struct bundle_size *limit,
+                 const struct fileio_watch *watch, struct archive *ret, struct err *e);
 
 void archive_done(struct archive *a);
 

@@ -60,29 +60,29 @@ const char *bundle_flaw(const char *path, size_t length)
 // ---- in -----------------------------------------------------------------------------------------
 
 struct reading {
-    struct intake *in;
+    struct file_reader *in;
     const struct bundle_size *limit;
     const struct bundle_sink *sink;
     struct bundle_size have;
-    struct names names;
+    struct path_set names;
 };
 
 static int read_path(struct reading *r, struct bundle_entry *entry, struct err *e)
 {
     if (entry->length > BUNDLE_PATH_MAX)
-        return flow_bad(e, "entry %llu has a path of %zu bytes: %d are allowed",
-                        (unsigned long long)r->have.files + 1, entry->length, BUNDLE_PATH_MAX);
-    int status = intake_read(r->in, entry->path, entry->length, e);
+        return fileio_bad(e, "entry %llu has a path of %zu bytes: %d are allowed",
+                          (unsigned long long)r->have.files + 1, entry->length, BUNDLE_PATH_MAX);
+    int status = file_reader_read(r->in, entry->path, entry->length, e);
     if (status < 0)
         return status;
     entry->path[entry->length] = '\0';
     const char *flaw = bundle_flaw(entry->path, entry->length);
     if (flaw) {
         text_sanitize(entry->path);
-        return flow_bad(e, "the path '%s' of entry %llu %s", entry->path,
-                        (unsigned long long)r->have.files + 1, flaw);
+        return fileio_bad(e, "the path '%s' of entry %llu %s", entry->path,
+                          (unsigned long long)r->have.files + 1, flaw);
     }
-    return names_add(&r->names, entry->path, entry->length, e);
+    return path_set_add(&r->names, entry->path, entry->length, e);
 }
 
 // Before anything of the file is used.
@@ -94,8 +94,8 @@ static int check_size(const struct reading *r, const struct bundle_entry *entry,
     if (entry->size > r->limit->bytes - r->have.bytes)
         return err_set(e, ERR_PACKAGE_TOO_LARGE, EFBIG, NULL, "more than %llu bytes, with '%s'",
                        (unsigned long long)r->limit->bytes, entry->path);
-    if (entry->size > intake_left(r->in))
-        return flow_bad(e, "it ends in the middle of '%s'", entry->path);
+    if (entry->size > file_reader_left(r->in))
+        return fileio_bad(e, "it ends in the middle of '%s'", entry->path);
     return 0;
 }
 
@@ -104,7 +104,7 @@ static int read_data(struct reading *r, uint64_t left, struct err *e)
     while (left) {
         const uint8_t *data;
         size_t n;
-        int status = intake_take(r->in, left, &data, &n, e);
+        int status = file_reader_take(r->in, left, &data, &n, e);
         if (status == 0 && r->sink)
             status = r->sink->data(r->sink->argument, data, n, e);
         if (status < 0)
@@ -116,11 +116,11 @@ static int read_data(struct reading *r, uint64_t left, struct err *e)
 
 static int read_entry(struct reading *r, const uint8_t head[HEAD], struct err *e)
 {
-    struct bundle_entry entry = {.length = flow_u32(head), .size = flow_u64(head + 8)};
-    uint32_t flags = flow_u32(head + 4);
+    struct bundle_entry entry = {.length = fileio_u32(head), .size = fileio_u64(head + 8)};
+    uint32_t flags = fileio_u32(head + 4);
     if (flags & ~(uint32_t)EXECUTABLE)
-        return flow_bad(e, "entry %llu has the flags %#x", (unsigned long long)r->have.files + 1,
-                        flags);
+        return fileio_bad(e, "entry %llu has the flags %#x", (unsigned long long)r->have.files + 1,
+                          flags);
     entry.executable = flags & EXECUTABLE;
     int status = read_path(r, &entry, e);
     if (status == 0)
@@ -138,24 +138,24 @@ static int read_entry(struct reading *r, const uint8_t head[HEAD], struct err *e
 
 static int check_end(const struct reading *r, const uint8_t head[HEAD], struct err *e)
 {
-    uint64_t files = flow_u32(head + 4), bytes = flow_u64(head + 8);
+    uint64_t files = fileio_u32(head + 4), bytes = fileio_u64(head + 8);
     if (files == r->have.files && bytes == r->have.bytes)
         return 0;
-    return flow_bad(e, "it says that it has %llu files and %llu bytes; it has %llu and %llu",
-                    (unsigned long long)files, (unsigned long long)bytes,
-                    (unsigned long long)r->have.files, (unsigned long long)r->have.bytes);
+    return fileio_bad(e, "it says that it has %llu files and %llu bytes; it has %llu and %llu",
+                      (unsigned long long)files, (unsigned long long)bytes,
+                      (unsigned long long)r->have.files, (unsigned long long)r->have.bytes);
 }
 
 static int read_all(struct reading *r, struct err *e)
 {
     uint8_t head[HEAD];
     char begin[sizeof magic];
-    int status = intake_read(r->in, begin, sizeof begin, e);
+    int status = file_reader_read(r->in, begin, sizeof begin, e);
     if (status == 0 && memcmp(begin, magic, sizeof magic) != 0)
-        return flow_bad(e, "it does not begin as a bundle does");
+        return fileio_bad(e, "it does not begin as a bundle does");
     while (status == 0) { // each entry takes some of the file, whose end is known
-        status = intake_read(r->in, head, sizeof head, e);
-        if (status == 0 && flow_u32(head) == 0)
+        status = file_reader_read(r->in, head, sizeof head, e);
+        if (status == 0 && fileio_u32(head) == 0)
             return check_end(r, head, e);
         if (status == 0)
             status = read_entry(r, head, e);
@@ -163,14 +163,14 @@ static int read_all(struct reading *r, struct err *e)
     return status;
 }
 
-int bundle_read(struct intake *in, const struct bundle_size *limit, const struct bundle_sink *sink,
-                struct bundle_size *ret, struct err *e)
+int bundle_read(struct file_reader *in, const struct bundle_size *limit,
+                const struct bundle_sink *sink, struct bundle_size *ret, struct err *e)
 {
     struct reading r = {.in = in, .limit = limit, .sink = sink};
-    int status = names_open(&r.names, limit->files, e);
+    int status = path_set_open(&r.names, limit->files, e);
     if (status == 0)
         status = read_all(&r, e);
-    names_close(&r.names);
+    path_set_close(&r.names);
     if (status == 0)
         *ret = r.have;
     return status;
@@ -178,28 +178,28 @@ int bundle_read(struct intake *in, const struct bundle_size *limit, const struct
 
 // ---- out ----------------------------------------------------------------------------------------
 
-static int put_head(struct outlet *out, uint32_t a, uint32_t b, uint64_t c, struct err *e)
+static int put_head(struct file_writer *out, uint32_t a, uint32_t b, uint64_t c, struct err *e)
 {
     uint8_t head[HEAD];
-    flow_put_u32(head, a);
-    flow_put_u32(head + 4, b);
-    flow_put_u64(head + 8, c);
-    return outlet_write(out, head, sizeof head, e);
+    fileio_put_u32(head, a);
+    fileio_put_u32(head + 4, b);
+    fileio_put_u64(head + 8, c);
+    return file_writer_write(out, head, sizeof head, e);
 }
 
-int bundle_begin(struct outlet *out, struct err *e)
+int bundle_begin(struct file_writer *out, struct err *e)
 {
-    return outlet_write(out, magic, sizeof magic, e);
+    return file_writer_write(out, magic, sizeof magic, e);
 }
 
-int bundle_add(struct outlet *out, const struct bundle_entry *entry, struct err *e)
+int bundle_add(struct file_writer *out, const struct bundle_entry *entry, struct err *e)
 {
     int r =
         put_head(out, (uint32_t)entry->length, entry->executable ? EXECUTABLE : 0, entry->size, e);
-    return r < 0 ? r : outlet_write(out, entry->path, entry->length, e);
+    return r < 0 ? r : file_writer_write(out, entry->path, entry->length, e);
 }
 
-int bundle_end(struct outlet *out, const struct bundle_size *size, struct err *e)
+int bundle_end(struct file_writer *out, const struct bundle_size *size, struct err *e)
 {
     if (size->files > UINT32_MAX)
         return err_set(e, ERR_PACKAGE_TOO_LARGE, EFBIG, NULL, "more than %u files", UINT32_MAX);

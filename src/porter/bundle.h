@@ -46,15 +46,15 @@ struct bundle_sink {
 // Reads one bundle; what follows it is the caller's.  -EBADMSG: it is none, and why; -EFBIG: it is
 // larger than the limit, seen before the sink gets any of what is too much.  Without a sink it is
 // only looked at.
-int bundle_read(struct intake *in, const struct bundle_size *limit, const struct bundle_sink *sink,
-                struct bundle_size *ret, struct err *e);
+int bundle_read(struct file_reader *in, const struct bundle_size *limit,
+                const struct bundle_sink *sink, struct bundle_size *ret, struct err *e);
 
 // NULL when the path is good, else what is wrong with it.
 const char *bundle_flaw(const char *path, size_t length);
 
-// The writing side: begin, for each file an entry and its bytes (outlet_write), end.
-int bundle_begin(struct outlet *out, struct err *e);
-int bundle_add(struct outlet *out, const struct bundle_entry *entry, struct err *e);
-int bundle_end(struct outlet *out, const struct bundle_size *size, struct err *e);
+// The writing side: begin, for each file an entry and its bytes (file_writer_write), end.
+int bundle_begin(struct file_writer *out, struct err *e);
+int bundle_add(struct file_writer *out, const struct bundle_entry *entry, struct err *e);
+int bundle_end(struct file_writer *out, const struct bundle_size *size, struct err *e);
 
 #endif

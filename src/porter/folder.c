@@ -51,7 +51,7 @@ static int remove_at(int parent, const char *name, unsigned depth)
         return 0;
     if (errno != EISDIR && errno != EPERM) // POSIX has the second for a folder
         return -errno;
-    if (depth > TREE_DEPTH_MAX)
+    if (depth > FOLDER_DEPTH_MAX)
         return -ELOOP;
     // Names that move while others are removed may be missed, on some file systems.
     for (int i = 0; i < 3; i++) {
@@ -70,7 +70,7 @@ static int remove_at(int parent, const char *name, unsigned depth)
     return -ENOTEMPTY;
 }
 
-int tree_remove(int parent, const char *name)
+int folder_remove(int parent, const char *name)
 {
     return remove_at(parent, name, 0);
 }
@@ -116,13 +116,13 @@ static bool listing_add(struct listing *l, const char *name)
 static int listing_read(struct listing *l, int folder, struct err *e)
 {
     DIR *d = open_folder(folder, ".");
-    int r = d ? 0 : err_set(e, ERR_SYSTEM, errno, NULL, "read a folder of a layer");
+    int r = d ? 0 : err_set(e, ERR_SYSTEM, errno, NULL, "read a folder of a wheel");
     errno = 0;
     for (const struct dirent *entry; r == 0 && (entry = readdir(d)); errno = 0)
         if (!is_dots(entry->d_name) && !listing_add(l, entry->d_name))
-            r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read a folder of a layer");
+            r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read a folder of a wheel");
     if (r == 0 && errno)
-        r = err_set(e, ERR_SYSTEM, errno, NULL, "read a folder of a layer");
+        r = err_set(e, ERR_SYSTEM, errno, NULL, "read a folder of a wheel");
     if (d)
         (void)closedir(d);
     if (r == 0 && l->count)
@@ -131,19 +131,19 @@ static int listing_read(struct listing *l, int folder, struct err *e)
 }
 
 static int walk(int folder, struct bundle_entry *entry, unsigned depth,
-                const struct tree_visit *visit, struct err *e);
+                const struct folder_visit *visit, struct err *e);
 
 // SECURITY: O_NONBLOCK, so that a pipe cannot hold us; O_NOFOLLOW, so that a link is an error.
 static int visit_one(int folder, const char *name, struct bundle_entry *entry, unsigned depth,
-                     const struct tree_visit *visit, struct err *e)
+                     const struct folder_visit *visit, struct err *e)
 {
     struct stat st;
     size_t had = entry->length, length = strlen(name);
     if (had + 1 + length > BUNDLE_PATH_MAX || depth >= BUNDLE_DEPTH_MAX)
-        return err_set(e, ERR_INTERNAL, 0, NULL, "a layer has a path that is too long");
+        return err_set(e, ERR_INTERNAL, 0, NULL, "a wheel has a path that is too long");
     _cleanup_close_ int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "open '%s' of a layer", name);
+        return err_set(e, ERR_SYSTEM, errno, NULL, "open '%s' of a wheel", name);
     if (had)
         entry->path[entry->length++] = '/';
     memcpy(entry->path + entry->length, name, length + 1);
@@ -153,14 +153,14 @@ static int visit_one(int folder, const char *name, struct bundle_entry *entry, u
     int r = S_ISDIR(st.st_mode) ? walk(fd, entry, depth + 1, visit, e)
             : S_ISREG(st.st_mode)
                 ? visit->file(visit->argument, fd, entry, e)
-                : err_set(e, ERR_INTERNAL, 0, NULL, "'%s' in a layer is no file", entry->path);
+                : err_set(e, ERR_INTERNAL, 0, NULL, "'%s' in a wheel is no file", entry->path);
     entry->length = had;
     entry->path[had] = '\0';
     return r;
 }
 
 static int walk(int folder, struct bundle_entry *entry, unsigned depth,
-                const struct tree_visit *visit, struct err *e)
+                const struct folder_visit *visit, struct err *e)
 {
     struct listing l = {0};
     int r = listing_read(&l, folder, e);
@@ -170,7 +170,7 @@ static int walk(int folder, struct bundle_entry *entry, unsigned depth,
     return r;
 }
 
-int tree_walk(int folder, const struct tree_visit *visit, struct err *e)
+int folder_walk(int folder, const struct folder_visit *visit, struct err *e)
 {
     struct bundle_entry entry = {0};
     return walk(folder, &entry, 0, visit, e);

@@ -3,7 +3,7 @@
 // gate_link: see gate_link.h.
 //
 // SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
-// here is to store and remove layers, whose content boxes see and nobody runs outside of one.
+// here is to store and remove wheels, whose content boxes see and nobody runs outside of one.
 
 #include "porter/gate_link.h"
 
@@ -23,7 +23,7 @@ enum { MESSAGES = 64 }; // in one turn
 
 // ---- out ----------------------------------------------------------------------------------------
 
-void desk_answer(struct porter *p, json_t *o, int fd)
+void gate_link_answer(struct porter *p, json_t *o, int fd)
 {
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     size_t length = text ? strlen(text) : 0;
@@ -38,18 +38,19 @@ void desk_answer(struct porter *p, json_t *o, int fd)
     free(text);
 }
 
-void desk_fail(struct porter *p, int64_t job, const struct err *e)
+void gate_link_fail(struct porter *p, int64_t number, const struct err *e)
 {
-    desk_answer(p,
-                json_pack("{s:s, s:I, s:s, s:s, s:s}", "op", "failed", "job", (json_int_t)job,
-                          "code", err_code_name(e->code), "message", e->message, "hint", e->hint),
-                -1);
+    gate_link_answer(p,
+                     json_pack("{s:s, s:I, s:s, s:s, s:s}", "op", "failed", "request",
+                               (json_int_t)number, "code", err_code_name(e->code), "message",
+                               e->message, "hint", e->hint),
+                     -1);
 }
 
-void desk_progress(struct porter *p, int64_t job, uint64_t bytes, uint64_t total)
+void gate_link_progress(struct porter *p, int64_t number, uint64_t bytes, uint64_t total)
 {
-    json_t *o = json_pack("{s:s, s:I, s:I, s:I}", "op", "progress", "job", (json_int_t)job, "bytes",
-                          (json_int_t)bytes, "total", (json_int_t)total);
+    json_t *o = json_pack("{s:s, s:I, s:I, s:I}", "op", "progress", "request", (json_int_t)number,
+                          "bytes", (json_int_t)bytes, "total", (json_int_t)total);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     if (text && p->gate >= 0)
         (void)send(p->gate, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -59,49 +60,49 @@ void desk_progress(struct porter *p, int64_t job, uint64_t bytes, uint64_t total
 
 // ---- the queue ----------------------------------------------------------------------------------
 
-void desk_job_done(struct job *j)
+void request_free(struct request *q)
 {
-    for (size_t i = 0; i < j->fd_count; i++)
-        fd_close(&j->fds[i]);
-    json_decref(j->words);
-    free(j);
+    for (size_t i = 0; i < q->fd_count; i++)
+        fd_close(&q->fds[i]);
+    json_decref(q->words);
+    free(q);
 }
 
-static void forget_job(struct porter *p, struct job *j)
+static void drop_request(struct porter *p, struct request *q)
 {
-    TAILQ_REMOVE(&p->queue, j, link);
+    TAILQ_REMOVE(&p->queue, q, link);
     p->queued--;
-    desk_job_done(j);
+    request_free(q);
 }
 
 // A new gate has not asked for what another did.
 static void link_gate(struct porter *p, int fd)
 {
-    struct job *j;
+    struct request *q;
     fd_close(&p->gate);
     p->gate = fd;
-    while ((j = TAILQ_FIRST(&p->queue)))
-        forget_job(p, j);
+    while ((q = TAILQ_FIRST(&p->queue)))
+        drop_request(p, q);
     p->cancelled |= p->current != 0;
     p->current = 0; // whoever is told has not asked
-    jobs_forget(p);
+    requests_forget(p);
 }
 
 static void cancel(struct porter *p, int64_t number)
 {
     struct err e;
-    struct job *j, *next;
+    struct request *q, *next;
     err_set(&e, ERR_CANCELLED, 0, NULL, "it was cancelled");
     if (p->current == number) {
         p->cancelled = true;
         return;
     }
-    for (j = TAILQ_FIRST(&p->queue); j; j = next) {
-        next = TAILQ_NEXT(j, link);
-        if (j->number != number)
+    for (q = TAILQ_FIRST(&p->queue); q; q = next) {
+        next = TAILQ_NEXT(q, link);
+        if (q->number != number)
             continue;
-        forget_job(p, j);
-        desk_fail(p, number, &e);
+        drop_request(p, q);
+        gate_link_fail(p, number, &e);
     }
 }
 
@@ -109,26 +110,26 @@ static void refuse(struct porter *p, int64_t number, const char *why)
 {
     struct err e;
     err_set(&e, ERR_PROTOCOL, 0, NULL, "%s", why);
-    desk_fail(p, number, &e);
+    gate_link_fail(p, number, &e);
 }
 
 // Takes the words and the descriptors, which are the caller's when it returns false.
 static bool enqueue(struct porter *p, int64_t number, json_t *words, const int *fds, size_t count)
 {
     const char *op = json_string_value(json_object_get(words, "op"));
-    const struct job_kind *kind = jobs_kind(op);
-    struct job *j = NULL;
+    const struct request_kind *kind = requests_kind(op);
+    struct request *q = NULL;
     if (!kind)
         refuse(p, number, "there is no such operation");
-    else if (count < jobs_fds_min(kind) || count > jobs_fds_max(kind))
+    else if (count < requests_fds_min(kind) || count > requests_fds_max(kind))
         refuse(p, number, "it came with the wrong number of descriptors");
-    else if (!(j = calloc(1, sizeof *j)))
+    else if (!(q = calloc(1, sizeof *q)))
         refuse(p, number, "out of memory");
-    if (!j)
+    if (!q)
         return false;
-    *j = (struct job){.number = number, .kind = kind, .words = words, .fd_count = count};
-    memcpy(j->fds, fds, count * sizeof *fds);
-    TAILQ_INSERT_TAIL(&p->queue, j, link);
+    *q = (struct request){.number = number, .kind = kind, .words = words, .fd_count = count};
+    memcpy(q->fds, fds, count * sizeof *fds);
+    TAILQ_INSERT_TAIL(&p->queue, q, link);
     p->queued++;
     return true;
 }
@@ -137,7 +138,7 @@ static void on_datagram(struct porter *p, size_t length, int *fds, size_t count)
 {
     json_t *o = json_loadb(p->buffer, length, JSON_REJECT_DUPLICATES, NULL);
     const char *op = json_string_value(json_object_get(o, "op"));
-    int64_t number = json_integer_value(json_object_get(o, "job"));
+    int64_t number = json_integer_value(json_object_get(o, "request"));
     bool taken = false;
     if (!op || number <= 0)
         log_line(LOG_ERROR, "the gate sent what is no message");
@@ -165,7 +166,7 @@ static bool has_news(int fd)
     return fd >= 0 && poll(&poll_fd, 1, 0) == 1 && !is_nothing(&poll_fd);
 }
 
-static void hear_keeper(struct porter *p)
+static void receive_from_keeper(struct porter *p)
 {
     static union wire_message m; // large
     for (int i = 0; i < MESSAGES && !p->stop && has_news(p->keeper); i++) {
@@ -187,12 +188,12 @@ static void hear_keeper(struct porter *p)
     }
 }
 
-static void hear_gate(struct porter *p)
+static void receive_from_gate(struct porter *p)
 {
     for (int i = 0; i < MESSAGES && p->queued < PORTER_QUEUE_MAX && has_news(p->gate); i++) {
-        int fds[JOB_FDS];
+        int fds[REQUEST_FDS];
         size_t count = 0;
-        ssize_t n = fd_recv(p->gate, p->buffer, sizeof p->buffer, fds, JOB_FDS, &count);
+        ssize_t n = fd_recv(p->gate, p->buffer, sizeof p->buffer, fds, REQUEST_FDS, &count);
         if (n == -EAGAIN || n == -EINTR)
             return;
         if (n == -EMSGSIZE) {
@@ -207,19 +208,19 @@ static void hear_gate(struct porter *p)
     }
 }
 
-void desk_hear(struct porter *p)
+void gate_link_receive(struct porter *p)
 {
-    hear_keeper(p);
-    hear_gate(p);
+    receive_from_keeper(p);
+    receive_from_gate(p);
 }
 
-void desk_wait(struct porter *p)
+void gate_link_wait(struct porter *p)
 {
     struct pollfd fds[] = {{.fd = p->keeper, .events = POLLIN}, {.fd = p->gate, .events = POLLIN}};
     (void)poll(fds, 2, -1);
 }
 
-void desk_close(struct porter *p)
+void gate_link_close(struct porter *p)
 {
     link_gate(p, -1);
     fd_close(&p->keeper);

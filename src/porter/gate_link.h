@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gate_link: the porter's ends of its two sockets: the keeper brings gates, the gate brings jobs.
+// gate_link: the porter's ends of its two sockets: the keeper brings gates, the gate brings
+// requests.
 
 #ifndef CONSTRICTOR_PORTER_GATE_LINK_H
 #define CONSTRICTOR_PORTER_GATE_LINK_H
@@ -8,17 +9,17 @@
 #include "porter/state.h"
 
 // Sleeps until there is something to hear.
-void desk_wait(struct porter *p);
+void gate_link_wait(struct porter *p);
 // Takes what has come; does not wait.
-void desk_hear(struct porter *p);
+void gate_link_receive(struct porter *p);
 // Takes `o` (NULL: there was no memory for it); borrows `fd` (-1: none).  Waits for a gate that
 // does not read.
-void desk_answer(struct porter *p, json_t *o, int fd);
-void desk_fail(struct porter *p, int64_t job, const struct err *e);
+void gate_link_answer(struct porter *p, json_t *o, int fd);
+void gate_link_fail(struct porter *p, int64_t number, const struct err *e);
 // May be lost.
-void desk_progress(struct porter *p, int64_t job, uint64_t bytes, uint64_t total);
+void gate_link_progress(struct porter *p, int64_t number, uint64_t bytes, uint64_t total);
 
-void desk_job_done(struct job *j); // that is not in the queue
-void desk_close(struct porter *p);
+void request_free(struct request *q); // that is not in the queue
+void gate_link_close(struct porter *p);
 
 #endif

@@ -22,9 +22,9 @@ struct name {
     uint8_t kind;
 };
 
-int names_open(struct names *n, uint64_t folders_max, struct err *e)
+int path_set_open(struct path_set *n, uint64_t folders_max, struct err *e)
 {
-    *n = (struct names){.folders_max = folders_max};
+    *n = (struct path_set){.folders_max = folders_max};
     if (getrandom(n->key, sizeof n->key, 0) != (ssize_t)sizeof n->key)
         return err_set(e, ERR_SYSTEM, errno, NULL, "getrandom");
     n->table = calloc(FIRST_SIZE, sizeof *n->table);
@@ -34,27 +34,27 @@ int names_open(struct names *n, uint64_t folders_max, struct err *e)
     return 0;
 }
 
-void names_close(struct names *n)
+void path_set_close(struct path_set *n)
 {
     free(n->table);
     n->table = NULL;
 }
 
-static bool digest(const struct names *n, const char *path, size_t length, struct name *ret)
+static bool digest(const struct path_set *n, const char *path, size_t length, struct name *ret)
 {
-    uint8_t text[NAMES_KEY + NAMES_PATH_MAX], d[SHA256_DIGEST_LENGTH];
-    memcpy(text, n->key, NAMES_KEY);
-    memcpy(text + NAMES_KEY, path, length);
-    if (!SHA256(text, NAMES_KEY + length, d))
+    uint8_t text[PATH_SET_KEY + PATH_SET_PATH_MAX], d[SHA256_DIGEST_LENGTH];
+    memcpy(text, n->key, PATH_SET_KEY);
+    memcpy(text + PATH_SET_KEY, path, length);
+    if (!SHA256(text, PATH_SET_KEY + length, d))
         return false;
     memcpy(ret->exact, d, EXACT);
     bool same = true;
-    for (size_t i = NAMES_KEY; i < NAMES_KEY + length; i++)
+    for (size_t i = PATH_SET_KEY; i < PATH_SET_KEY + length; i++)
         if (text[i] >= 'A' && text[i] <= 'Z') {
             text[i] = (uint8_t)(text[i] + ('a' - 'A'));
             same = false;
         }
-    if (!same && !SHA256(text, NAMES_KEY + length, d))
+    if (!same && !SHA256(text, PATH_SET_KEY + length, d))
         return false;
     memcpy(ret->folded, d, FOLDED);
     return true;
@@ -71,7 +71,7 @@ static struct name *place(struct name *table, size_t size, const struct name *na
     return &table[i];
 }
 
-static int grow(struct names *n, struct err *e)
+static int grow(struct path_set *n, struct err *e)
 {
     size_t size = n->size * 2;
     if (n->used * 4 < n->size * 3)
@@ -93,14 +93,14 @@ static int clash(const struct name *have, const struct name *want, const char *p
 {
     bool same = memcmp(have->exact, want->exact, EXACT) == 0;
     if (same && have->kind == want->kind)
-        return want->kind == FOLDER ? 0 : flow_bad(e, "'%.*s' is there twice", length, path);
+        return want->kind == FOLDER ? 0 : fileio_bad(e, "'%.*s' is there twice", length, path);
     if (same)
-        return flow_bad(e, "'%.*s' is both a file and a folder", length, path);
-    return flow_bad(e, "'%.*s' is there a second time in other letters, small for capital", length,
-                    path);
+        return fileio_bad(e, "'%.*s' is both a file and a folder", length, path);
+    return fileio_bad(e, "'%.*s' is there a second time in other letters, small for capital",
+                      length, path);
 }
 
-static int add(struct names *n, const char *path, size_t length, enum kind kind, struct err *e)
+static int add(struct path_set *n, const char *path, size_t length, enum kind kind, struct err *e)
 {
     struct name want;
     int r = grow(n, e);
@@ -120,11 +120,11 @@ static int add(struct names *n, const char *path, size_t length, enum kind kind,
     return 0;
 }
 
-int names_add(struct names *n, const char *path, size_t length, struct err *e)
+int path_set_add(struct path_set *n, const char *path, size_t length, struct err *e)
 {
     size_t folder = length;
-    if (length >= NAMES_PATH_MAX)
-        return flow_bad(e, "a path of %zu bytes", length);
+    if (length >= PATH_SET_PATH_MAX)
+        return fileio_bad(e, "a path of %zu bytes", length);
     while (folder && path[folder - 1] != '/')
         folder--;
     folder -= folder != 0;

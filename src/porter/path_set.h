@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// path_set: the paths of one bundle, to find those that do not go together: one twice, two that differ
-// only in case (one file on a disk that does not tell), a file where a folder is.  Called by
+// path_set: the paths of one bundle, to find those that do not go together: one twice, two that
+// differ only in case (one file on a disk that does not tell), a file where a folder is.  Called by
 // bundle.c.
 //
 // Of a path only digests are kept, so that the memory is bounded by the number of files and
@@ -17,21 +17,21 @@
 
 #include "base/err.h"
 
-enum { NAMES_KEY = 16, NAMES_PATH_MAX = 512 };
+enum { PATH_SET_KEY = 16, PATH_SET_PATH_MAX = 512 };
 
-struct names {
+struct path_set {
     struct name *table;
     size_t size, used; // places, a power of two; taken ones
     uint64_t folders, folders_max;
-    char last[NAMES_PATH_MAX]; // the folder of the file before, which is known
+    char last[PATH_SET_PATH_MAX]; // the folder of the file before, which is known
     size_t last_length;
-    uint8_t key[NAMES_KEY];
+    uint8_t key[PATH_SET_KEY];
 };
 
-int names_open(struct names *n, uint64_t folders_max, struct err *e);
-void names_close(struct names *n);
+int path_set_open(struct path_set *n, uint64_t folders_max, struct err *e);
+void path_set_close(struct path_set *n);
 
 // A file, and the folders above it.  -EBADMSG: not beside what is there; -EFBIG: too many folders.
-int names_add(struct names *n, const char *path, size_t length, struct err *e);
+int path_set_add(struct path_set *n, const char *path, size_t length, struct err *e);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// porter: see porter.h.  The process: one thread, one job after the other, and between the pieces
-// of a job an ear for whoever cancels it.
+// porter: see porter.h.  The process: one thread, one request after the other, and between the
+// pieces of a request an ear for whoever cancels it.
 
 #include "porter/porter.h"
 
@@ -17,23 +17,23 @@
 static void serve(struct porter *p)
 {
     while (!p->stop) {
-        desk_hear(p);
+        gate_link_receive(p);
         if (p->stop)
             return;
         if (TAILQ_EMPTY(&p->queue))
-            desk_wait(p);
+            gate_link_wait(p);
         else
-            jobs_do_next(p);
+            requests_do_next(p);
     }
 }
 
-static struct seal_plan make_seal_plan(const struct keeper_facts *facts, int *sock, int *folder,
-                                       int *shelves)
+static struct seal_plan make_seal_plan(const struct keeper_facts *facts, int *sock, int *parent,
+                                       int *folder)
 {
     struct seal_plan p = facts_seal_plan(facts, "porter", SLOT_PORTER);
     p.keep[p.keep_count++] = sock;
+    p.keep[p.keep_count++] = parent;
     p.keep[p.keep_count++] = folder;
-    p.keep[p.keep_count++] = shelves;
     p.ignored_signals[0] = SIGPIPE; // an export into a pipe
     p.ignored_signals[1] = SIGXFSZ; // a file beyond a limit of its size: EFBIG
     p.files = SEAL_FILES_OF_TREE;
@@ -46,27 +46,27 @@ int porter_main(int sock, const struct keeper_facts *facts)
     static struct porter porter; // large
     struct porter *p = &porter;
     struct err e;
-    int folder = facts->environments->folder, shelves = facts->environments->layers;
-    *p = (struct porter){.keeper = sock, .gate = -1, .shelf = {.folder = -1, .layers = -1}};
+    int parent = facts->environments->folder, folder = facts->environments->wheels;
+    *p = (struct porter){.keeper = sock, .gate = -1, .wheels = {.parent = -1, .folder = -1}};
     TAILQ_INIT(&p->queue);
     log_init((enum log_level)facts->config->log_level, "constrictor porter");
     (void)umask(0022); // boxes have other uids, and read what the porter writes
-    struct seal_plan plan = make_seal_plan(facts, &p->keeper, &folder, &shelves);
+    struct seal_plan plan = make_seal_plan(facts, &p->keeper, &parent, &folder);
     int r = seal_identity(&plan, &e);
     if (r == 0)
-        r = shelf_open(&p->shelf, folder, shelves, &e);
+        r = wheels_open(&p->wheels, parent, folder, &e);
     // SECURITY: only the wheels: the rest of the folder, with the gate's database, is out of reach.
-    plan.folder = p->shelf.layers;
+    plan.folder = p->wheels.folder;
     if (r == 0)
         r = seal_reach(&plan, &e);
     if (r < 0) {
         log_err(LOG_ERROR, &e);
         return err_exit_status(e.code);
     }
-    if (shelf_sweep(&p->shelf, &e) < 0)
-        log_err(LOG_WARN, &e); // it is in nobody's way
+    if (wheels_sweep(&p->wheels, &e) < 0)
+        log_err(LOG_WARN, &e); // what is left is removed at the next start
     serve(p);
-    desk_close(p);
-    shelf_close(&p->shelf);
+    gate_link_close(p);
+    wheels_close(&p->wheels);
     return 0;
 }

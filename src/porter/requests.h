@@ -8,14 +8,14 @@
 #include "porter/state.h"
 
 // NULL: there is none with that name.
-const struct job_kind *jobs_kind(const char *op);
-size_t jobs_fds_min(const struct job_kind *kind);
-size_t jobs_fds_max(const struct job_kind *kind);
+const struct request_kind *requests_kind(const char *op);
+size_t requests_fds_min(const struct request_kind *kind);
+size_t requests_fds_max(const struct request_kind *kind);
 
-// Does the first job of the queue, and answers.
-void jobs_do_next(struct porter *p);
+// Does the first request of the queue, and answers.
+void requests_do_next(struct porter *p);
 
 // Stores that wait for the sync: their gate is gone.
-void jobs_forget(struct porter *p);
+void requests_forget(struct porter *p);
 
 #endif

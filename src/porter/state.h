@@ -13,33 +13,33 @@
 #include "porter/porter.h"
 #include "porter/wheels.h"
 
-enum { JOB_FDS = 2, STORED_MAX = 32 };
+enum { REQUEST_FDS = 2, STORED_MAX = 32 };
 
-struct job {
-    TAILQ_ENTRY(job) link;
+struct request {
+    TAILQ_ENTRY(request) link;
     int64_t number;
-    const struct job_kind *kind;
+    const struct request_kind *kind;
     json_t *words; // the datagram
-    int fds[JOB_FDS];
+    int fds[REQUEST_FDS];
     size_t fd_count;
 };
 
 // A store whose bytes are written, and wait for the sync.
 struct stored {
-    int64_t job;
-    struct shelf_move move; // from "": it is there already
+    int64_t number;
+    struct wheel_move move; // from "": it is there already
     struct bundle_size size;
 };
 
 struct porter {
     int keeper, gate; // gate -1: there is none
     bool stop;
-    struct shelf shelf;
-    TAILQ_HEAD(, job) queue;
+    struct wheels wheels;
+    TAILQ_HEAD(, request) queue;
     size_t queued;
     struct stored stored[STORED_MAX];
     size_t stored_count;
-    // The job that goes on.
+    // The request that goes on.
     int64_t current; // 0: none
     bool cancelled;
     int64_t deadline_ms, look_ms, progress_ms; // when the next of each is due

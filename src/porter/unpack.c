@@ -12,13 +12,13 @@
 
 #include "base/fd.h"
 
-int piece_begin(struct piece *p, const struct shelf *shelf, struct err *e)
+int unpack_begin(struct unpack *p, const struct wheels *wheels, struct err *e)
 {
-    *p = (struct piece){.shelf = shelf, .file = -1, .folders = {-1}};
-    return shelf_new(shelf, p->name, &p->folders[0], e);
+    *p = (struct unpack){.wheels = wheels, .file = -1, .folders = {-1}};
+    return wheels_new(wheels, p->name, &p->folders[0], e);
 }
 
-static void go_up(struct piece *p)
+static void go_up(struct unpack *p)
 {
     fd_close(&p->folders[p->depth--]);
     do
@@ -26,14 +26,14 @@ static void go_up(struct piece *p)
     while (p->length && p->path[p->length - 1] != '/');
 }
 
-static int go_down(struct piece *p, const char *part, size_t length, struct err *e)
+static int go_down(struct unpack *p, const char *part, size_t length, struct err *e)
 {
     char name[BUNDLE_NAME_MAX + 1];
     memcpy(name, part, length);
     name[length] = '\0';
     int parent = p->folders[p->depth];
     if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
-        return flow_no_room(e, errno, "make a folder of a package");
+        return fileio_write_failed(e, errno, "make a folder of a package");
     int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "open a folder of a package");
@@ -46,7 +46,7 @@ static int go_down(struct piece *p, const char *part, size_t length, struct err 
 
 static int on_begin(void *argument, const struct bundle_entry *entry, struct err *e)
 {
-    struct piece *p = argument;
+    struct unpack *p = argument;
     const char *at = entry->path, *slash;
     while (p->length && strncmp(p->path, entry->path, p->length) != 0)
         go_up(p);
@@ -59,31 +59,31 @@ static int on_begin(void *argument, const struct bundle_entry *entry, struct err
     }
     p->file = openat(p->folders[p->depth], at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                      entry->executable ? 0555 : 0444);
-    return p->file < 0 ? flow_no_room(e, errno, "make a file of a package") : 0;
+    return p->file < 0 ? fileio_write_failed(e, errno, "make a file of a package") : 0;
 }
 
 static int on_data(void *argument, const uint8_t *data, size_t n, struct err *e)
 {
-    const struct piece *p = argument;
+    const struct unpack *p = argument;
     int r = fd_write_all(p->file, data, n);
-    return r < 0 ? flow_no_room(e, -r, "write a file of a package") : 0;
+    return r < 0 ? fileio_write_failed(e, -r, "write a file of a package") : 0;
 }
 
 static int on_end(void *argument, struct err *e)
 {
-    struct piece *p = argument;
+    struct unpack *p = argument;
     // Some file systems say only here that there was no room.
     if (close(TAKE_FD(p->file)) < 0 && errno != EINTR)
-        return flow_no_room(e, errno, "write a file of a package");
+        return fileio_write_failed(e, errno, "write a file of a package");
     return 0;
 }
 
-struct bundle_sink piece_sink(struct piece *p)
+struct bundle_sink unpack_sink(struct unpack *p)
 {
     return (struct bundle_sink){.begin = on_begin, .data = on_data, .end = on_end, .argument = p};
 }
 
-void piece_end(struct piece *p)
+void unpack_end(struct unpack *p)
 {
     fd_close(&p->file);
     while (p->depth)
@@ -91,10 +91,10 @@ void piece_end(struct piece *p)
     fd_close(&p->folders[0]);
 }
 
-void piece_discard(struct piece *p)
+void unpack_discard(struct unpack *p)
 {
-    piece_end(p);
+    unpack_end(p);
     if (p->name[0])
-        shelf_remove(p->shelf, p->name);
+        wheels_remove(p->wheels, p->name);
     p->name[0] = '\0';
 }

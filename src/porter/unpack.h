@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// unpack: a layer in the making: what bundle.c reads is written to a new folder of the shelf.
+// unpack: a wheel in the making: what bundle.c reads is written to a new folder of the wheels.
 //
 // SECURITY: paths are walked part by part, each from an open folder, and no link is followed: the
 // bundle's words cannot lead out of the piece even if the check of its paths failed.
@@ -11,9 +11,9 @@
 #include "porter/bundle.h"
 #include "porter/wheels.h"
 
-struct piece {
-    const struct shelf *shelf;
-    char name[SHELF_TMP + 1];
+struct unpack {
+    const struct wheels *wheels;
+    char name[WHEEL_TMP + 1];
     int folders[BUNDLE_DEPTH_MAX +
                 1]; // the piece, and open folders down to the one of the last file
     unsigned depth;
@@ -22,11 +22,11 @@ struct piece {
     int file;
 };
 
-int piece_begin(struct piece *p, const struct shelf *shelf, struct err *e);
-struct bundle_sink piece_sink(struct piece *p);
-// Closes it; it stays on the disk, under its name, for shelf_put().
-void piece_end(struct piece *p);
+int unpack_begin(struct unpack *p, const struct wheels *wheels, struct err *e);
+struct bundle_sink unpack_sink(struct unpack *p);
+// Closes it; it stays on the disk, under its name, for wheels_put().
+void unpack_end(struct unpack *p);
 // Closes and removes it.
-void piece_discard(struct piece *p);
+void unpack_discard(struct unpack *p);
 
 #endif

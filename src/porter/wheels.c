@@ -40,37 +40,37 @@ static bool is_hex(const char *text, size_t length)
     return text && strlen(text) == length && strspn(text, "0123456789abcdef") == length;
 }
 
-bool shelf_is_id(const char *text)
+bool wheels_is_id(const char *text)
 {
-    return is_hex(text, SHELF_ID);
+    return is_hex(text, WHEEL_ID);
 }
 
-bool shelf_is_wheel(const char *text)
+bool wheels_is_sha256(const char *text)
 {
-    return is_hex(text, SHELF_WHEEL);
+    return is_hex(text, WHEEL_SHA256);
 }
 
 // All but the last part have a fixed length, so that no two sets of parts are the same bytes.
-int shelf_id(const struct shelf *s, const char *wheel, const char *scope, char ret[SHELF_ID + 1])
+int wheels_id(const struct wheels *s, const char *sha256, const char *scope, char ret[WHEEL_ID + 1])
 {
     uint8_t d[EVP_MAX_MD_SIZE];
-    if (!shelf_is_wheel(wheel))
+    if (!wheels_is_sha256(sha256))
         return -1;
-    EVP_MD_CTX *digest = flow_digest_new(NULL);
+    EVP_MD_CTX *digest = fileio_digest_new(NULL);
     bool ok = digest && EVP_DigestUpdate(digest, s->secret, sizeof s->secret) == 1 &&
-              EVP_DigestUpdate(digest, wheel, SHELF_WHEEL) == 1 &&
+              EVP_DigestUpdate(digest, sha256, WHEEL_SHA256) == 1 &&
               EVP_DigestUpdate(digest, scope, strlen(scope)) == 1 &&
-              flow_digest_end(digest, d, NULL) == 0;
+              fileio_digest_end(digest, d, NULL) == 0;
     EVP_MD_CTX_free(digest);
     if (!ok)
         return -1;
-    to_hex(d, SHELF_ID / 2, ret);
+    to_hex(d, WHEEL_ID / 2, ret);
     return 0;
 }
 
-static int random_name(char ret[SHELF_TMP + 1], struct err *e)
+static int random_name(char ret[WHEEL_TMP + 1], struct err *e)
 {
-    uint8_t bytes[(SHELF_TMP - 4) / 2];
+    uint8_t bytes[(WHEEL_TMP - 4) / 2];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return err_set(e, ERR_SYSTEM, errno, NULL, "getrandom");
     memcpy(ret, TMP_PREFIX, 4);
@@ -83,101 +83,101 @@ static int random_name(char ret[SHELF_TMP + 1], struct err *e)
 // Under another name first: a kill in between must not leave one that is empty and so known to all.
 static int make_secret(int folder, struct err *e)
 {
-    uint8_t secret[SHELF_SECRET];
+    uint8_t secret[WHEEL_SECRET];
     (void)unlinkat(folder, secret_draft, 0);
     _cleanup_close_ int fd =
         openat(folder, secret_draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return flow_no_room(e, errno, "make the secret of the environments");
+        return fileio_write_failed(e, errno, "make the secret of the environments");
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret)
         return err_set(e, ERR_SYSTEM, errno, NULL, "getrandom");
     int r = fd_write_all(fd, secret, sizeof secret);
     explicit_bzero(secret, sizeof secret);
     if (r < 0 || fsync(fd) < 0 || renameat(folder, secret_draft, folder, secret_file) < 0 ||
         fsync(folder) < 0)
-        return flow_no_room(e, r < 0 ? -r : errno, "write the secret of the environments");
+        return fileio_write_failed(e, r < 0 ? -r : errno, "write the secret of the environments");
     return 0;
 }
 
-static int read_secret(struct shelf *s, struct err *e)
+static int read_secret(struct wheels *s, struct err *e)
 {
-    uint8_t text[SHELF_SECRET + 1];
+    uint8_t text[WHEEL_SECRET + 1];
     struct stat st;
     // SECURITY: O_NONBLOCK, so that a pipe with this name cannot hold us.
     _cleanup_close_ int fd =
-        openat(s->folder, secret_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        openat(s->parent, secret_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? -ENOENT
                                : err_set(e, ERR_STATE_FOLDER, errno, fix,
                                          "open the secret of the environments");
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-        read(fd, text, sizeof text) != (ssize_t)SHELF_SECRET)
+        read(fd, text, sizeof text) != (ssize_t)WHEEL_SECRET)
         return err_set(e, ERR_STATE_FOLDER, 0, fix,
                        "the file 'environments/secret' in the state folder is not one of %d bytes",
-                       SHELF_SECRET);
-    memcpy(s->secret, text, SHELF_SECRET);
+                       WHEEL_SECRET);
+    memcpy(s->secret, text, WHEEL_SECRET);
     explicit_bzero(text, sizeof text);
     return 0;
 }
 
-int shelf_open(struct shelf *s, int folder, int layers, struct err *e)
+int wheels_open(struct wheels *s, int parent, int folder, struct err *e)
 {
-    *s = (struct shelf){.folder = folder, .layers = layers};
+    *s = (struct wheels){.parent = parent, .folder = folder};
     int r = read_secret(s, e);
     if (r == -ENOENT) {
-        r = make_secret(folder, e);
+        r = make_secret(parent, e);
         if (r == 0)
             r = read_secret(s, e);
     }
     if (r < 0)
-        shelf_close(s);
+        wheels_close(s);
     return r;
 }
 
-void shelf_close(struct shelf *s)
+void wheels_close(struct wheels *s)
 {
     explicit_bzero(s->secret, sizeof s->secret);
+    fd_close(&s->parent);
     fd_close(&s->folder);
-    fd_close(&s->layers);
 }
 
 // ---- making -------------------------------------------------------------------------------------
 
-bool shelf_has(const struct shelf *s, const char *id)
+bool wheels_has(const struct wheels *s, const char *id)
 {
     struct stat st;
-    return shelf_is_id(id) && fstatat(s->layers, id, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return wheels_is_id(id) && fstatat(s->folder, id, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
            S_ISDIR(st.st_mode);
 }
 
-int shelf_check_room(const struct shelf *s, uint64_t bytes, struct err *e)
+int wheels_check_room(const struct wheels *s, uint64_t bytes, struct err *e)
 {
     struct statvfs v;
-    if (fstatvfs(s->layers, &v) < 0)
+    if (fstatvfs(s->folder, &v) < 0)
         return 0; // then the writes will say so
     if (v.f_bavail < bytes / (v.f_frsize ? v.f_frsize : 1))
-        return flow_no_room(e, ENOSPC, "unpack a package");
+        return fileio_write_failed(e, ENOSPC, "unpack a package");
     return 0;
 }
 
-int shelf_new(const struct shelf *s, char ret_name[SHELF_TMP + 1], int *ret_fd, struct err *e)
+int wheels_new(const struct wheels *s, char ret_name[WHEEL_TMP + 1], int *ret_fd, struct err *e)
 {
     int r = random_name(ret_name, e);
     if (r < 0)
         return r;
-    if (mkdirat(s->layers, ret_name, 0755) < 0)
-        return flow_no_room(e, errno, "make a folder for a package");
-    int fd = openat(s->layers, ret_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (mkdirat(s->folder, ret_name, 0755) < 0)
+        return fileio_write_failed(e, errno, "make a folder for a package");
+    int fd = openat(s->folder, ret_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         r = err_set(e, ERR_SYSTEM, errno, NULL, "open a folder for a package");
-        (void)unlinkat(s->layers, ret_name, AT_REMOVEDIR);
+        (void)unlinkat(s->folder, ret_name, AT_REMOVEDIR);
         return r;
     }
     *ret_fd = fd;
     return 0;
 }
 
-int shelf_put(const struct shelf *s, const struct shelf_move *moves, size_t count, struct err *e)
+int wheels_put(const struct wheels *s, const struct wheel_move *moves, size_t count, struct err *e)
 {
     size_t todo = 0;
     for (size_t i = 0; i < count; i++)
@@ -185,51 +185,53 @@ int shelf_put(const struct shelf *s, const struct shelf_move *moves, size_t coun
     if (!todo)
         return 0;
     // Linux 5.8 and later say here when one of the writes failed.
-    if (syncfs(s->layers) < 0)
-        return flow_no_room(e, errno, "write a package to the disk");
+    if (syncfs(s->folder) < 0)
+        return fileio_write_failed(e, errno, "write a package to the disk");
     for (size_t i = 0; i < count; i++) {
         // A folder takes the place of an empty one only.
-        if (!moves[i].from[0] || renameat(s->layers, moves[i].from, s->layers, moves[i].to) == 0)
+        if (!moves[i].from[0] || renameat(s->folder, moves[i].from, s->folder, moves[i].to) == 0)
             continue;
         if (errno != ENOTEMPTY && errno != EEXIST)
-            return flow_no_room(e, errno, "give a package its name");
-        shelf_remove(s, moves[i].from);
+            return fileio_write_failed(e, errno, "give a package its name");
+        wheels_remove(s, moves[i].from);
     }
-    return fsync(s->layers) < 0 ? flow_no_room(e, errno, "write a package's name to the disk") : 0;
+    return fsync(s->folder) < 0
+               ? fileio_write_failed(e, errno, "write a package's name to the disk")
+               : 0;
 }
 
 // ---- removing -----------------------------------------------------------------------------------
 
-void shelf_remove(const struct shelf *s, const char *name)
+void wheels_remove(const struct wheels *s, const char *name)
 {
-    (void)tree_remove(s->layers, name);
+    (void)folder_remove(s->folder, name);
 }
 
-int shelf_drop(const struct shelf *s, const char *id, struct err *e)
+int wheels_drop(const struct wheels *s, const char *id, struct err *e)
 {
-    char name[SHELF_TMP + 1];
-    int r = shelf_is_id(id) ? random_name(name, e)
-                            : err_set(e, ERR_PROTOCOL, EINVAL, NULL, "that is no layer");
+    char name[WHEEL_TMP + 1];
+    int r = wheels_is_id(id) ? random_name(name, e)
+                             : err_set(e, ERR_PROTOCOL, EINVAL, NULL, "that is no wheel");
     if (r < 0)
         return r;
-    if (renameat(s->layers, id, s->layers, name) < 0)
+    if (renameat(s->folder, id, s->folder, name) < 0)
         return err_set(e, errno == ENOENT ? ERR_FILE_UNKNOWN : ERR_SYSTEM, errno, NULL,
-                       "remove the layer '%s'", id);
-    r = tree_remove(s->layers, name);
+                       "remove the wheel '%s'", id);
+    r = folder_remove(s->folder, name);
     return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the next start of the server tries again",
-                           "remove the layer '%s'", id)
+                           "remove the wheel '%s'", id)
                  : 0;
 }
 
 // ---- listing ------------------------------------------------------------------------------------
 
 // The descriptor itself: it cannot be opened again for reading.
-static DIR *open_names(const struct shelf *s, struct err *e)
+static DIR *open_names(const struct wheels *s, struct err *e)
 {
-    _cleanup_close_ int fd = fcntl(s->layers, F_DUPFD_CLOEXEC, 3);
+    _cleanup_close_ int fd = fcntl(s->folder, F_DUPFD_CLOEXEC, 3);
     DIR *names = fd < 0 ? NULL : fdopendir(fd);
     if (!names) {
-        err_set(e, ERR_SYSTEM, errno, NULL, "list the layers");
+        err_set(e, ERR_SYSTEM, errno, NULL, "list the wheels");
         return NULL;
     }
     (void)TAKE_FD(fd);
@@ -238,7 +240,7 @@ static DIR *open_names(const struct shelf *s, struct err *e)
 }
 
 // Keeps the smallest `max`, in order.
-static void insert(char (*list)[SHELF_ID + 1], size_t *count, size_t max, bool *more,
+static void insert(char (*list)[WHEEL_ID + 1], size_t *count, size_t max, bool *more,
                    const char *id)
 {
     size_t low = 0, high = *count;
@@ -254,12 +256,12 @@ static void insert(char (*list)[SHELF_ID + 1], size_t *count, size_t max, bool *
         return;
     size_t behind = (*count < max ? *count : max - 1) - low;
     memmove(list + low + 1, list + low, behind * sizeof *list);
-    memcpy(list[low], id, SHELF_ID + 1);
+    memcpy(list[low], id, WHEEL_ID + 1);
     *count += *count < max;
 }
 
-int shelf_list(const struct shelf *s, const char *after, char (*ret)[SHELF_ID + 1], size_t max,
-               size_t *ret_count, bool *ret_more, struct err *e)
+int wheels_list(const struct wheels *s, const char *after, char (*ret)[WHEEL_ID + 1], size_t max,
+                size_t *ret_count, bool *ret_more, struct err *e)
 {
     size_t count = 0;
     bool more = false;
@@ -268,16 +270,16 @@ int shelf_list(const struct shelf *s, const char *after, char (*ret)[SHELF_ID + 
         return -1;
     errno = 0;
     for (const struct dirent *d; (d = readdir(names)); errno = 0)
-        if (shelf_is_id(d->d_name) && strcmp(d->d_name, after) > 0)
+        if (wheels_is_id(d->d_name) && strcmp(d->d_name, after) > 0)
             insert(ret, &count, max, &more, d->d_name);
-    int r = errno ? err_set(e, ERR_SYSTEM, errno, NULL, "list the layers") : 0;
+    int r = errno ? err_set(e, ERR_SYSTEM, errno, NULL, "list the wheels") : 0;
     (void)closedir(names);
     *ret_count = count;
     *ret_more = more;
     return r;
 }
 
-int shelf_sweep(const struct shelf *s, struct err *e)
+int wheels_sweep(const struct wheels *s, struct err *e)
 {
     DIR *names = open_names(s, e);
     int r = 0;
@@ -285,9 +287,9 @@ int shelf_sweep(const struct shelf *s, struct err *e)
         return -1;
     for (const struct dirent *d; (d = readdir(names));)
         if (strncmp(d->d_name, TMP_PREFIX, sizeof TMP_PREFIX - 1) == 0) {
-            int failed = tree_remove(s->layers, d->d_name);
+            int failed = folder_remove(s->folder, d->d_name);
             if (failed < 0)
-                r = err_set(e, ERR_SYSTEM, -failed, NULL, "remove '%s' among the layers",
+                r = err_set(e, ERR_SYSTEM, -failed, NULL, "remove '%s' among the wheels",
                             d->d_name);
         }
     (void)closedir(names);

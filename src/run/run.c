@@ -507,7 +507,7 @@ static int acquire(struct run *r)
         return 0;
     struct wire_acquire m = {.cpu_ms = r->request.cpu_ms,
                              .network = r->request.network != NULL,
-                             .wheels = r->request.wheels,
+                             .wheel_files = r->request.wheel_files,
                              .limits = r->request.limits};
     r->box_request.on_box = on_box;
     return link_acquire(&r->gate->link, &r->box_request, &m, &r->error);

@@ -81,7 +81,7 @@ struct run_request {
     struct session *session;     // runs there; NULL: in a box of its own
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
-    bool wheels;                 // it is the installer, which sees --find-links
+    bool wheel_files;                 // it is the installer, which sees --find-links
     // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed
     // until on_box; NULL: none.
     const struct warm_box_ask *warm_box;

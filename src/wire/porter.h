@@ -3,28 +3,28 @@
 // wire/porter: what the gate and the porter say to each other.
 //
 // Each datagram is one JSON object of at most PORTER_DATAGRAM bytes, perhaps with descriptors.  The
-// gate chooses the number of a request ("job").
+// gate chooses the number N of a request.
 //   gate -> porter
-//     {"op": "store", "job": N, "wheel": "sha256", "bytes_max": n, "files_max": n} + a bundle
-//         -> {"op": "stored", "job": N, "layer": "ID", "bytes": n, "files": n}
-//        With "scope": "text" it is not the copy of this wheel that all share, but one of that
+//     {"op": "store", "request": N, "sha256": "hex digits", "bytes_max": n, "files_max": n} + a bundle
+//         -> {"op": "stored", "request": N, "wheel": "ID", "bytes": n, "files": n}
+//        With "scope": "text" it is not the unpacked wheel that all share, but one of that
 //        scope.
-//     {"op": "drop", "job": N, "layer": "ID"}
-//         -> {"op": "dropped", "job": N}, also when there was none
-//     {"op": "list", "job": N, "after": "ID" or ""}
-//         -> {"op": "listed", "job": N, "layers": ["ID"], "more": bool}
-//     {"op": "export", "job": N, "manifest": {}, "layers": [{"wheel", "layer"}]} + a file to write
-//         -> {"op": "exported", "job": N, "bytes": n}
-//     {"op": "import", "job": N, "bytes_max": n, "files_max": n} + a file to read
-//         -> {"op": "imported", "job": N, "manifest": {},
-//             "layers": [{"wheel", "layer", "bytes", "files"}]}
+//     {"op": "drop", "request": N, "wheel": "ID"}
+//         -> {"op": "dropped", "request": N}, also when there was none
+//     {"op": "list", "request": N, "after": "ID" or ""}
+//         -> {"op": "listed", "request": N, "wheels": ["ID"], "more": bool}
+//     {"op": "export", "request": N, "manifest": {}, "wheels": [{"sha256", "wheel"}]} + a file to write
+//         -> {"op": "exported", "request": N, "bytes": n}
+//     {"op": "import", "request": N, "bytes_max": n, "files_max": n} + a file to read
+//         -> {"op": "imported", "request": N, "manifest": {},
+//             "wheels": [{"sha256", "wheel", "bytes", "files"}]}
 //        A manifest that does not fit in a datagram is a file: the second descriptor of an export,
 //        the first of the answer to an import, which then has "manifest": null.
 //     store and import may have "time_max_ms".
-//     {"op": "cancel", "job": N}: the request fails with "cancelled", unless it is done.
+//     {"op": "cancel", "request": N}: the request fails with "cancelled", unless it is done.
 //   porter -> gate, besides the answers above
-//     {"op": "progress", "job": N, "bytes": n, "total": n}: total 0: not known
-//     {"op": "failed", "job": N, "code": "...", "message": "...", "hint": "..."}
+//     {"op": "progress", "request": N, "bytes": n, "total": n}: total 0: not known
+//     {"op": "failed", "request": N, "code": "...", "message": "...", "hint": "..."}
 //
 // The porter works on requests in their order.  Stores that wait together share one sync of the
 // disk, so a gate should not wait for one answer before it sends the next.  When a gate ends, the

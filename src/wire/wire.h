@@ -131,7 +131,7 @@ struct wire_acquire {
     uint32_t keep; // 1: for a session: it outlives the gate, and is interrupted before it is ended
     uint32_t grace_ms; // with keep: how long after the interruption
     uint32_t network;  // 1: a box with sockets to the broker
-    uint32_t wheels;   // 1: for the installer, which has --find-links; it is made to order
+    uint32_t wheel_files;   // 1: for the installer, which has --find-links; it is made to order
     struct wire_limits limits;
 };
 

@@ -299,7 +299,7 @@ def test_the_secret_is_in_no_file_name_and_nobody_else_may_look(serve, cli, tool
     state = cli.folder / "state"
     for path in [state, *state.rglob("*")]:
         assert token not in path.name
-        if path.parts[-1] not in ("environments", "layers"):    # boxes go through these, and cannot list them
+        if path.parts[-1] not in ("environments", "wheels"):    # boxes go through these, and cannot list them
             assert path.lstat().st_mode & 0o077 == 0, path
         assert path.lstat().st_mode & 0o066 == 0, path
     if tools.root:  # the gate has its own folder, and that alone

@@ -51,7 +51,7 @@ import socket, lab_good, lab_needs, lab_data
 try:
     socket.create_connection(("192.0.2.1", 80), 1)
 except OSError:
-    print(lab_good.VERSION, lab_data.x, lab_good.__file__.startswith("/opt/layers/"))
+    print(lab_good.VERSION, lab_data.x, lab_good.__file__.startswith("/opt/wheels/"))
 """
 
 

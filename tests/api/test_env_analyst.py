@@ -136,7 +136,7 @@ async def conversation(url, mode, name):
 
 
 def test_polars_half_way(program, index):
-    """Over HTTP, in both forms of the protocol; the second finds the layers of the first."""
+    """Over HTTP, in both forms of the protocol; the second finds the wheels of the first."""
     with open_cli(program) as cli:
         server = Server(cli, "--python", PYTHON, "--index-url", index.url, "--memory", "1G", "--wall", "50")
         brought = []

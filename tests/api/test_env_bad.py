@@ -388,12 +388,12 @@ def test_pth_files_and_scripts(server):
     assert job["state"] == "ready", job
     code = """
         import os, site, subprocess, sys, lab_pth, lab_good
-        layers = [path for path in sys.path if path.startswith("/opt/layers/")]
-        print(os.environ.get("LAB"), sorted(n for l in layers for n in os.listdir(l) if n.endswith(".pth")))
+        wheels = [path for path in sys.path if path.startswith("/opt/wheels/")]
+        print(os.environ.get("LAB"), sorted(n for l in wheels for n in os.listdir(l) if n.endswith(".pth")))
         child = subprocess.run([sys.executable, "-c", "import os, lab_pth; print(os.environ.get('LAB'))"],
                                capture_output=True, text=True)
         print(child.stdout.strip(), child.stderr)
-        modes = {oct(os.stat(os.path.join(f, n)).st_mode & 0o7022) for l in layers
+        modes = {oct(os.stat(os.path.join(f, n)).st_mode & 0o7022) for l in wheels
                  for f, _, names in os.walk(l) for n in names}
         print(modes)"""
     found = server.run("\n".join(line[8:] for line in code.splitlines()))
@@ -418,11 +418,11 @@ def kernel(name, *arguments):
 def guess():
     import itertools
     for number in itertools.islice(itertools.product("0123456789abcdef", repeat=3), 4096):
-        if os.path.exists("/opt/layers/" + "".join(number).ljust(32, "0")):
+        if os.path.exists("/opt/wheels/" + "".join(number).ljust(32, "0")):
             return number
     raise LookupError
 def others():
-    """Paths of layers in any process that can be seen."""
+    """Paths of wheels in any process that can be seen."""
     mine = {path for path in __import__("sys").path}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         for name in "environ", "maps", "cmdline":
@@ -431,28 +431,28 @@ def others():
             except OSError:
                 continue
             for part in text.replace("\\0", ":").replace("\\n", ":").replace(" ", ":").split(":"):
-                if "/layers/" in part and not any(path in part for path in mine if path):
+                if "/wheels/" in part and not any(path in part for path in mine if path):
                     return part
     raise LookupError
 def store():
-    for place in ("STATE", "/opt/layers/..", "/var/lib/constrictor", "/root"):
+    for place in ("STATE", "/opt/wheels/..", "/var/lib/constrictor", "/root"):
         for path in pathlib.Path(place).rglob("*"):
             if path.name in ("rows", "secret", "environments.db", "store"):
                 return path.read_bytes() if path.is_file() else os.listdir(path)
     raise LookupError
-attempt("list", lambda: os.listdir("/opt/layers"))
+attempt("list", lambda: os.listdir("/opt/wheels"))
 attempt("guess", guess)
 attempt("others", others)
 attempt("store", store)
 attempt("state", lambda: os.listdir("STATE"))
-attempt("up", lambda: os.open("/opt/layers/../../..", os.O_RDONLY) and os.listdir("/opt/layers/.."[:11]))
+attempt("up", lambda: os.open("/opt/wheels/../../..", os.O_RDONLY) and os.listdir("/opt/wheels/.."[:11]))
 attempt("write", lambda: open(HERE + "/new.py", "w"))
 attempt("append", lambda: open(__file__, "a"))
 attempt("rename", lambda: os.rename(__file__, __file__ + ".old"))
 attempt("unlink", lambda: os.unlink(__file__))
 attempt("chmod", lambda: os.chmod(__file__, 0o777))
 attempt("pyc", lambda: os.mkdir(HERE + "/__pycache__") or open(HERE + "/__pycache__/x.pyc", "w"))
-attempt("remount", lambda: kernel("mount", None, b"/opt/layers", None, 0x20, None))
+attempt("remount", lambda: kernel("mount", None, b"/opt/wheels", None, 0x20, None))
 attempt("unshare", lambda: kernel("unshare", 0x10000000))
 attempt("ptrace", lambda: kernel("ptrace", 16, 1, 0, 0))
 attempt("chroot", lambda: os.chroot("/"))
@@ -606,7 +606,7 @@ def test_an_answer_is_known_for_a_while(program, lab):
         assert {"name": "lab-grows", "version": "2.0"} in upgraded["added"] and len(lab.requests) > asked, upgraded
 
 
-def test_an_answer_is_not_known_when_its_layers_are_gone(program, lab):
+def test_an_answer_is_not_known_when_its_wheels_are_gone(program, lab):
     with open_cli(program) as cli:
         server = start(cli, lab)
         threads = [threading.Thread(target=install, args=(server, "lab-needs", name)) for name in ("base", "base")]

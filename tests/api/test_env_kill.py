@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 at random moments of installations: of the gate, the porter, the box that installs, and the keeper.
 
-Every round installs packages that no layer has yet. Afterwards every environment that is listed is whole (its layers
+Every round installs packages that no wheel is unpacked of yet. Afterwards every environment that is listed is whole (its wheels
 are there to the last file, and all of it can be imported), every installation that was announced as ready is listed,
 and nothing temporary stays. KILLS says how many rounds (50 for the record; a few in the suite).
 """
@@ -130,16 +130,16 @@ class Lab:
         folder = self.state / "environments"
         rows = sqlite3.connect(f"file:{folder}/rows/environments.db?mode=ro", uri=True)
         with contextlib.closing(rows):
-            files = dict(rows.execute("SELECT id, files FROM layer"))
-            members = {row[0] for row in rows.execute("SELECT layer FROM member")}
+            files = dict(rows.execute("SELECT id, files FROM wheel"))
+            members = {row[0] for row in rows.execute("SELECT wheel FROM member")}
             open_jobs = rows.execute("SELECT COUNT(*) FROM job WHERE done = 0").fetchone()[0]
         assert members <= set(files) and open_jobs == 0
-        for layer, count in files.items():
-            found = sum(len(names) for _, _, names in os.walk(folder / "layers" / layer))
-            assert found == count, (layer, found, count)
-        left = wait_until(lambda: set(os.listdir(folder / "layers")) <= set(files), SWEPT_S)
-        assert left, sorted(set(os.listdir(folder / "layers")) - set(files))
-        strange = [path for path in folder.rglob("*tmp*") if "layers" not in path.parts]
+        for wheel, count in files.items():
+            found = sum(len(names) for _, _, names in os.walk(folder / "wheels" / wheel))
+            assert found == count, (wheel, found, count)
+        left = wait_until(lambda: set(os.listdir(folder / "wheels")) <= set(files), SWEPT_S)
+        assert left, sorted(set(os.listdir(folder / "wheels")) - set(files))
+        strange = [path for path in folder.rglob("*tmp*") if "wheels" not in path.parts]
         assert not strange, strange
 
 
@@ -152,7 +152,7 @@ def ns_pids(pid):
 
 @pytest.mark.root
 def test_killed_at_any_moment_of_an_installation(cli, tools):
-    """As root, who can look into the folder of layers."""
+    """As root, who can look into the folder of wheels."""
     chance, kills = random.Random(int(os.environ.get("SEED", "6"))), {}
     with wheel_lab.Lab() as index:
         lab = Lab(cli, index, tools)

@@ -67,15 +67,15 @@ def sealed(data):
 
 
 def parts(data):
-    """(manifest, layers as bytes) of a file."""
+    """(manifest, wheels as bytes) of a file."""
     assert data[:6] == b"CENV1\n"
     length = struct.unpack_from("<I", data, 6)[0]
     return json.loads(data[10:10 + length]), data[10 + length:-32]
 
 
-def joined(manifest, layers):
+def joined(manifest, wheels):
     text = json.dumps(manifest).encode()
-    return sealed(b"CENV1\n" + struct.pack("<I", len(text)) + text + layers)
+    return sealed(b"CENV1\n" + struct.pack("<I", len(text)) + text + wheels)
 
 
 # ---- Over REST ------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_one_file_goes_to_a_server_without_network(archive, target):
     assert job.status == 200 and job.json["state"] == "ready" and job.json["change"] == "import", job
     assert {item["name"] for item in job.json["added"]} == {"lab-good", "lab-needs"}
     ran = target.run(CODE, environment="tools")
-    assert ran["stdout"] == "2.0 layers\n", ran
+    assert ran["stdout"] == "2.0 wheels\n", ran
     lock = target.get("/environments/tools").json
     assert lock["requirements"] == ["lab-needs"] and len(lock["lock"]) == 2
     again = bring(target, "tools", archive.data)
@@ -124,27 +124,27 @@ def test_files_that_are_none(archive, target):
     assert not [name for name in names if name.startswith("bad-")]
 
 
-def hostile_paths(layers, path):
+def hostile_paths(wheels, path):
     """The first file of the first bundle gets another path."""
-    at = layers.index(b"CBUN1\n") + 6
-    length, flags, size = struct.unpack_from("<IIQ", layers, at)
+    at = wheels.index(b"CBUN1\n") + 6
+    length, flags, size = struct.unpack_from("<IIQ", wheels, at)
     raw = path.encode()
-    return layers[:at] + struct.pack("<IIQ", len(raw), flags, size) + raw + layers[at + 16 + length:]
+    return wheels[:at] + struct.pack("<IIQ", len(raw), flags, size) + raw + wheels[at + 16 + length:]
 
 
 def test_files_that_mean_harm(archive, target):
-    manifest, layers = parts(archive.data)
+    manifest, wheels = parts(archive.data)
     lock = manifest["lock"]
     lies = {
-        "traversal": (manifest, hostile_paths(layers, "../../escaped.py")),
-        "absolute": (manifest, hostile_paths(layers, "/etc/escaped")),
-        "no-layer": (manifest, b""),
-        "no-lock": ({key: value for key, value in manifest.items() if key != "lock"}, layers),
-        "bad-name": ({**manifest, "lock": [{**lock[0], "name": "../x"}, *lock[1:]]}, layers),
-        "option": ({**manifest, "requirements": ["--index-url=http://192.0.2.1/"]}, layers),
-        "many": ({**manifest, "lock": lock * 400}, layers),
-        "format": ({**manifest, "format": 99}, layers),
-        "deep": ({**manifest, "lock": json.loads("[" * 200 + "]" * 200)}, layers),
+        "traversal": (manifest, hostile_paths(wheels, "../../escaped.py")),
+        "absolute": (manifest, hostile_paths(wheels, "/etc/escaped")),
+        "no-wheel": (manifest, b""),
+        "no-lock": ({key: value for key, value in manifest.items() if key != "lock"}, wheels),
+        "bad-name": ({**manifest, "lock": [{**lock[0], "name": "../x"}, *lock[1:]]}, wheels),
+        "option": ({**manifest, "requirements": ["--index-url=http://192.0.2.1/"]}, wheels),
+        "many": ({**manifest, "lock": lock * 400}, wheels),
+        "format": ({**manifest, "format": 99}, wheels),
+        "deep": ({**manifest, "lock": json.loads("[" * 200 + "]" * 200)}, wheels),
     }
     for name, (head, body) in lies.items():
         answer = bring(target, f"lie-{name}", joined(head, body))
@@ -154,13 +154,13 @@ def test_files_that_mean_harm(archive, target):
 
 
 def test_another_python_or_machine(archive, target):
-    manifest, layers = parts(archive.data)
-    answer = bring(target, "old", joined({**manifest, "python": "3.6.1"}, layers))
+    manifest, wheels = parts(archive.data)
+    answer = bring(target, "old", joined({**manifest, "python": "3.6.1"}, wheels))
     assert answer.status == 409 and "for Python 3.6.1, and this is Python 3." in answer.error["message"], answer
     # Packages of nothing but Python go everywhere; compiled ones do not.
-    assert bring(target, "pure", joined({**manifest, "platform": "linux-sparc"}, layers)).json["state"] == "ready"
+    assert bring(target, "pure", joined({**manifest, "platform": "linux-sparc"}, wheels)).json["state"] == "ready"
     lock = [{**item, "filename": item["filename"].replace("-any.whl", "-linux_sparc.whl")} for item in manifest["lock"]]
-    answer = bring(target, "other", joined({**manifest, "platform": "linux-sparc", "lock": lock}, layers))
+    answer = bring(target, "other", joined({**manifest, "platform": "linux-sparc", "lock": lock}, wheels))
     assert answer.status == 409 and "linux-sparc" in answer.error["message"], answer
     assert target.get("/environments/other").status == 404
 
@@ -261,7 +261,7 @@ def test_the_command_line_asks_the_server(source, target, archive):
     shutil.copy(source.cli.folder / "tools.cenv", target.cli.folder / "by-name.cenv")
     done = target.cli.call("env", "import", "by-name.cenv")
     assert done.status == 0, done
-    assert target.run(CODE, environment="by-name")["stdout"] == "2.0 layers\n"
+    assert target.run(CODE, environment="by-name")["stdout"] == "2.0 wheels\n"
     piped = source.cli.call("env", "export", "tools", "-")
     assert piped.status == 0 and piped.raw == archive.data
     assert target.cli.call("env", "import", "-", "from-pipe", input=archive.data).status == 0
@@ -287,7 +287,7 @@ def test_a_copy_of_the_state_folder_without_a_server(program, archive):
         assert parts((cli.folder / "again.cenv").read_bytes())[0] == parts(archive.data)[0]
         assert cli.call("env", "import", *flags, "kit.cenv").status != 0             # it is there
         server = serve(cli, *flags)
-        assert server.run(CODE, environment="kit")["stdout"] == "2.0 layers\n"
+        assert server.run(CODE, environment="kit")["stdout"] == "2.0 wheels\n"
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def attempt(name, call):
     except BaseException as exc:
         found[name] = "refused: " + type(exc).__name__
 attempt("secret", lambda: open("/etc/shadow").read())
-attempt("layers", lambda: os.listdir("/opt/layers"))
+attempt("wheels", lambda: os.listdir("/opt/wheels"))
 attempt("write", lambda: open("/opt/constrictor/installer.py", "a"))
 attempt("address", lambda: socket.create_connection(("192.0.2.1", 443), 2))
 attempt("name", lambda: socket.create_connection(("elsewhere.example.org", 443), 2))
@@ -340,8 +340,8 @@ def test_an_order_that_is_refused_leaves_no_environment(offline):
 
 
 def test_the_wheelhouse_is_for_the_installer_only(offline):
-    look = "import os\nprint(os.listdir('/opt/wheels') if os.path.exists('/opt/wheels') else [])\n" \
-           "try:\n    open('/opt/wheels/x', 'w')\nexcept OSError as e:\n    print(e.errno)"
+    look = "import os\nprint(os.listdir('/opt/wheel-files') if os.path.exists('/opt/wheel-files') else [])\n" \
+           "try:\n    open('/opt/wheel-files/x', 'w')\nexcept OSError as e:\n    print(e.errno)"
     for where in ({}, {"session": "looks"}, {"memory_mb": 300}):
         said = offline.run(look, **where)["stdout"].splitlines()
         assert said[0] == "[]" and said[1] in ("30", "13", "2"), said
@@ -371,8 +371,8 @@ def test_no_broker_where_nobody_needs_one(offline, program, index):
         assert refused["status"] != "ok" if "status" in refused else refused["verdict"] != "ok", refused
 
 
-def layers(server):
-    folder = server.cli.folder / "state" / "environments" / "layers"
+def wheels(server):
+    folder = server.cli.folder / "state" / "environments" / "wheels"
     mode = folder.stat().st_mode & 0o777
     folder.chmod(0o711)                 # nobody may list it, not even its owner
     try:
@@ -387,12 +387,12 @@ def test_room_for_packages(offline):
     assert answer.json["state"] == "ready", answer
     full = install(offline, "lab-bulk")[1]
     assert full.json["error"]["code"] == "quota" or "no room" in full.json["error"]["message"], full
-    before = layers(offline)
+    before = wheels(offline)
     assert offline.ask("DELETE", f"/environments/{first}").status == 200
     time.sleep(2.2)                     # twice --timeout-max: a run that was told of it is over
     second, answer = install(offline, "lab-bulk")
     assert answer.json["state"] == "ready", answer
-    assert layers(offline) <= before
+    assert wheels(offline) <= before
     gone = install(offline, "lab-large")[1]
     assert gone.json["state"] == "failed", gone
 

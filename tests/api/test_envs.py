@@ -72,7 +72,7 @@ def test_a_package_is_there_in_a_live_session(server):
     job = installed(server, "lab-good")
     assert job["added"] == [{"name": "lab-good", "version": "2.0"}] and job["error"] is None
     second = server.run("import lab_good\nprint(x + 1, lab_good.VERSION, lab_good.__file__)", session="s")
-    assert second["stdout"].startswith("42 2.0 /opt/layers/"), second
+    assert second["stdout"].startswith("42 2.0 /opt/wheels/"), second
     assert server.run("import lab_good; lab_good.VERSION")["result"] == "'2.0'"
 
 
@@ -95,7 +95,7 @@ def test_children_look_for_modules_where_their_parent_does(server, lab):
     ran = server.run(code)
     said = ran["stdout"].splitlines()
     assert len(said) == 4 and ran["verdict"] == "ok", ran
-    assert "/opt/layers/" in said[0] and said[1:] == said[:1] * 3, said
+    assert "/opt/wheels/" in said[0] and said[1:] == said[:1] * 3, said
     own = "import os; os.environ['PYTHONPATH'] = '/tmp/lib:' + os.environ['PYTHONPATH']; import subprocess, sys\n" \
           "subprocess.run([sys.executable, '-c', 'import sys, lab_good; print(sys.path[1])'], capture_output=True, text=True).stdout"
     assert server.run(own)["result"] == repr("/tmp/lib\n")
@@ -132,7 +132,7 @@ def test_another_version_than_the_preloaded_one(start, lab):
     code = "import iniconfig\nprint(iniconfig.__file__)"
     assert "/site-packages/" in server.run(code, session="s")["stdout"]
     installed(server, "iniconfig==99.0")
-    assert "/opt/layers/" in server.run(code)["stdout"]
+    assert "/opt/wheels/" in server.run(code)["stdout"]
     assert server.run("import iniconfig; iniconfig.__version__", session="new")["result"] == "'99.0'"
 
 
@@ -191,7 +191,7 @@ def test_known_wheels_are_not_fetched_again(start, lab, cli):
     server.post("/environments", {"name": "second"})
     assert fetched("base") == fetched("second") + 1
     if os.geteuid() == 0:
-        assert len(list((cli.folder / "state/environments/layers").iterdir())) == 1
+        assert len(list((cli.folder / "state/environments/wheels").iterdir())) == 1
 
 
 def test_environments_outlive_the_server(start):
@@ -292,4 +292,4 @@ def test_the_code_of_others_is_not_seen(start):
     server.key = "2" * 32
     assert server.run("import lab_good")["error"]["type"] == "ModuleNotFoundError"
     assert lock_of(server) == {}
-    assert server.run("import os\nos.listdir('/opt/layers')")["error"]["type"] == "PermissionError"
+    assert server.run("import os\nos.listdir('/opt/wheels')")["error"]["type"] == "PermissionError"

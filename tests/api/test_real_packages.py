@@ -136,12 +136,12 @@ def test_a_real_figure(server):
     lines = server.stream(code, environment="real")
     [image] = [line for line in lines if "image" in line]
     assert image["format"] == "png" and base64.b64decode(image["image"]).startswith(b"\x89PNG\r\n")
-    assert "/opt/layers/" in str(lines[-1]), lines[-1]
+    assert "/opt/wheels/" in str(lines[-1]), lines[-1]
 
 
 @real
 @pytest.mark.root
-def test_all_come_from_layers(server):
+def test_all_come_from_wheels(server):
     """Each of them is what the lock says, and none is the interpreter's own."""
     wanted = PACKAGES.split()
     assert set(wanted) <= set(server.added) and "scipy" in server.added, server.added
@@ -152,7 +152,7 @@ def test_all_come_from_layers(server):
     )
     found = server.run(code, environment="real")
     versions = [server.added[name] for name in wanted]
-    assert found["result"] == repr((versions, {"layers"})), found
+    assert found["result"] == repr((versions, {"wheels"})), found
 
 
 @real

@@ -40,7 +40,7 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name.startswith("RestrictedPython"):
             print("TAKEN")
-            return importlib.machinery.PathFinder.find_spec(name, path or [p for p in sys.path if "/opt/layers" in p])
+            return importlib.machinery.PathFinder.find_spec(name, path or [p for p in sys.path if "/opt/wheels" in p])
 sys.meta_path.insert(0, Finder())
 """
 ESCAPE = "print(().__class__)"
@@ -149,7 +149,7 @@ def test_many_who_wait_have_one_installation(opened, lab):
 
 def test_code_gains_nothing_by_it(opened):
     """It is in no path, in no list, and cannot be imported, even where the call allows the name."""
-    look = "import sys, os\nprint([p for p in sys.path if '/opt/layers' in p], os.environ.get('PYTHONPATH'))"
+    look = "import sys, os\nprint([p for p in sys.path if '/opt/wheels' in p], os.environ.get('PYTHONPATH'))"
     assert opened.run(look)["stdout"] == "[] None\n"
     found = opened.run("import RestrictedPython", policy="restricted", allowed_imports=["RestrictedPython"])
     assert found["verdict"] == "error" and found["error"]["type"] == "ModuleNotFoundError", found
@@ -181,7 +181,7 @@ def test_a_package_of_the_callers_is_never_the_transformer(opened):
             found = opened.run(ESCAPE, policy="restricted", session=name)
             assert found["verdict"] == "denied" and "TAKEN" not in found["stdout"], found
         assert opened.run("[i for i in range(3)]", policy="restricted", session=name)["result"] == "[0, 1, 2]"
-    assert opened.run("import sys\nprint(sys.modules['RestrictedPython'].__file__.startswith('/opt/layers/'))",
+    assert opened.run("import sys\nprint(sys.modules['RestrictedPython'].__file__.startswith('/opt/wheels/'))",
                       session="mixed-0")["stdout"] == "True\n"        # theirs is theirs
 
 

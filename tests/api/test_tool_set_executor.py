@@ -341,7 +341,7 @@ def test_E_15_packages_are_of_this_sandbox_only(call, cli):
     call("install_package", package_names="lab-good")
     try:
         where = call("execute_python", code="import lab_good; print(lab_good.__file__)")[0]
-        assert where.startswith("/opt/layers/")
+        assert where.startswith("/opt/wheels/")
         path = call("get_sandbox_info")[1]["path"]
         outside = subprocess.run([path, "-c", "import lab_good"], capture_output=True, text=True, timeout=600)
         assert "ModuleNotFoundError" in outside.stderr

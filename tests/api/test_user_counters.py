@@ -134,8 +134,8 @@ def test_gate_and_porter_have_uids_of_their_own(cli, tools):
     assert not uids["gate"] & uids["constrictor-env"]
     with open(cli.folder / "state" / "environments.lock", encoding="utf-8") as lock:
         assert lock.readline().strip() == str(api.process.pid)
-    owner = {name: {str(os.stat(cli.folder / "state" / "environments" / name).st_uid)} for name in ("layers", "rows")}
-    assert owner == {"layers": uids["constrictor-env"], "rows": uids["gate"]}
+    owner = {name: {str(os.stat(cli.folder / "state" / "environments" / name).st_uid)} for name in ("wheels", "rows")}
+    assert owner == {"wheels": uids["constrictor-env"], "rows": uids["gate"]}
 
 
 @pytest.mark.parametrize("limit", [48, 64, 96, 128])

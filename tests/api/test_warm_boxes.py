@@ -244,7 +244,7 @@ def test_escapes_at_import_meet_the_wall(server):
     ahead = server.run("import sys\nassert 'kit_spy' in sys.modules\nimport kit_spy\nkit_spy.FOUND", environment=name)
     found = ahead["result_json"]
     assert found["kill"] in ("None", "refused: PermissionError") and found["others"] == "[]", found
-    for attempt in "layers", "write", "connect", "passwd", "frames":
+    for attempt in "wheels", "write", "connect", "passwd", "frames":
         assert found[attempt].startswith("refused: "), found
     other = server.run("import kit_spy\nkit_spy.FOUND", environment=name, memory_mb=300)["result_json"]
     assert other == found               # as in any box

@@ -23,7 +23,7 @@ enum { INPUT_MAX = 64 * 1024, PATHS_MAX = 64 };
 static const struct bundle_size limit = {.bytes = 16 * 1024, .files = 200};
 
 static struct {
-    struct outlet out;
+    struct file_writer out;
     uint64_t left, files, bytes;
     char paths[PATHS_MAX][BUNDLE_PATH_MAX + 1];
 } again;
@@ -53,7 +53,7 @@ static int on_data(void *argument, const uint8_t *data, size_t n, struct err *e)
     (void)argument;
     assert(n > 0 && n <= again.left);
     again.left -= n;
-    return outlet_write(&again.out, data, n, e);
+    return file_writer_write(&again.out, data, n, e);
 }
 
 static int on_end(void *argument, struct err *e)
@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static int in_fd = -1, out_fd = -1;
     static uint8_t copy[INPUT_MAX];
     const struct bundle_sink sink = {.begin = on_begin, .data = on_data, .end = on_end};
-    struct intake in;
+    struct file_reader in;
     struct bundle_size got;
     struct err e = {0};
     if (size > INPUT_MAX)
@@ -80,20 +80,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(ftruncate(in_fd, 0) == 0 && pwrite(in_fd, data, size, 0) == (ssize_t)size);
     assert(ftruncate(out_fd, 0) == 0 && lseek(out_fd, 0, SEEK_SET) == 0);
     memset(&again, 0, sizeof again);
-    assert(outlet_open(&again.out, out_fd, NULL, &e) == 0 &&
-           intake_open(&in, in_fd, NULL, &e) == 0);
+    assert(file_writer_open(&again.out, out_fd, NULL, &e) == 0 &&
+           file_reader_open(&in, in_fd, NULL, &e) == 0);
     assert(bundle_begin(&again.out, &e) == 0);
     int r = bundle_read(&in, &limit, &sink, &got, &e);
     assert(r == 0 || r == -EBADMSG || r == -EFBIG);
     assert(r == 0 || e.message[0]);
     if (r == 0) {
         assert(got.files == again.files && got.bytes == again.bytes);
-        assert(bundle_end(&again.out, &got, &e) == 0 && outlet_flush(&again.out, &e) == 0);
+        assert(bundle_end(&again.out, &got, &e) == 0 && file_writer_flush(&again.out, &e) == 0);
         assert(again.out.written == in.at);
         assert(pread(out_fd, copy, in.at, 0) == (ssize_t)in.at);
         assert(memcmp(copy, data, in.at) == 0);
     }
-    intake_close(&in);
-    outlet_close(&again.out);
+    file_reader_close(&in);
+    file_writer_close(&again.out);
     return 0;
 }

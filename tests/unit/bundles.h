@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bundles: bundles made by hand, good and bad, and a shelf in a folder of its own.  Used by
+// bundles: bundles made by hand, good and bad, and a folder of wheels.  Used by
 // test_porter_*.c.
 
 #ifndef CONSTRICTOR_BUNDLES_H
@@ -45,9 +45,9 @@ static inline void draft_put(struct draft *k, const void *data, size_t n)
 static inline void draft_head(struct draft *k, uint32_t a, uint32_t b, uint64_t c)
 {
     uint8_t head[16];
-    flow_put_u32(head, a);
-    flow_put_u32(head + 4, b);
-    flow_put_u64(head + 8, c);
+    fileio_put_u32(head, a);
+    fileio_put_u32(head + 4, b);
+    fileio_put_u64(head + 8, c);
     draft_put(k, head, sizeof head);
 }
 
@@ -99,9 +99,9 @@ static inline int draft_open(const void *data, size_t size)
     return fd;
 }
 
-// ---- a shelf ------------------------------------------------------------------------------------
+// ---- wheels -------------------------------------------------------------------------------------
 
-static char shelf_folder[64];
+static char wheels_parent[64];
 
 static inline int remove_one(const char *name, const struct stat *st, int kind, struct FTW *where)
 {
@@ -110,67 +110,67 @@ static inline int remove_one(const char *name, const struct stat *st, int kind, 
 }
 
 // On a disk, or where a sync costs nothing.
-static inline void make_shelf_folder(bool disk)
+static inline void make_wheel_folders(bool disk)
 {
     (void)umask(0022);
-    snprintf(shelf_folder, sizeof shelf_folder, "%s/constrictor-porter-XXXXXX",
+    snprintf(wheels_parent, sizeof wheels_parent, "%s/constrictor-porter-XXXXXX",
              disk || access("/dev/shm", W_OK) < 0 ? "/tmp" : "/dev/shm");
-    assert_non_null(mkdtemp(shelf_folder));
+    assert_non_null(mkdtemp(wheels_parent));
 }
 
-static inline void remove_shelf_folder(void)
+static inline void remove_wheel_folders(void)
 {
-    char layers_path[96];
-    snprintf(layers_path, sizeof layers_path, "%s/layers", shelf_folder);
-    (void)chmod(layers_path, 0700);
-    assert_int_equal(nftw(shelf_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    char wheels_path[96];
+    snprintf(wheels_path, sizeof wheels_path, "%s/wheels", wheels_parent);
+    (void)chmod(wheels_path, 0700);
+    assert_int_equal(nftw(wheels_parent, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 // As the keeper does it.
-static inline void open_shelf_folders(int *ret_folder, int *ret_layers)
+static inline void open_wheel_folders(int *ret_folder, int *ret_wheels)
 {
-    int folder = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(folder >= 0);
-    assert_true(mkdirat(folder, "layers", 0700) == 0 || errno == EEXIST);
-    assert_int_equal(fchmodat(folder, "layers", 0700, 0), 0);
-    int below = openat(folder, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(mkdirat(folder, "wheels", 0700) == 0 || errno == EEXIST);
+    assert_int_equal(fchmodat(folder, "wheels", 0700, 0), 0);
+    int below = openat(folder, "wheels", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(below >= 0);
     assert_int_equal(fchmod(below, 0311), 0);
     *ret_folder = folder;
-    *ret_layers = below;
+    *ret_wheels = below;
 }
 
-static inline void open_test_shelf(struct shelf *s)
+static inline void open_test_wheels(struct wheels *s)
 {
     struct err e = {0};
     int folder, below;
-    open_shelf_folders(&folder, &below);
-    if (shelf_open(s, folder, below, &e) < 0)
+    open_wheel_folders(&folder, &below);
+    if (wheels_open(s, folder, below, &e) < 0)
         fail_msg("%s", e.message);
 }
 
-// What is below layers/, without descending.
+// What is below wheels/, without descending.
 static inline unsigned count_below(const char *prefix)
 {
-    char layers_path[96];
+    char wheels_path[96];
     unsigned n = 0;
-    snprintf(layers_path, sizeof layers_path, "%s/layers", shelf_folder);
-    assert_int_equal(chmod(layers_path, 0711), 0);
-    DIR *d = opendir(layers_path);
+    snprintf(wheels_path, sizeof wheels_path, "%s/wheels", wheels_parent);
+    assert_int_equal(chmod(wheels_path, 0711), 0);
+    DIR *d = opendir(wheels_path);
     assert_non_null(d);
     for (const struct dirent *one; (one = readdir(d));)
         n += one->d_name[0] != '.' && strncmp(one->d_name, prefix, strlen(prefix)) == 0;
     (void)closedir(d);
-    assert_int_equal(chmod(layers_path, 0311), 0);
+    assert_int_equal(chmod(wheels_path, 0311), 0);
     return n;
 }
 
-static inline void read_in_shelf(const struct shelf *s, const char *id, const char *path, char *ret,
-                                 size_t cap)
+static inline void read_in_wheel(const struct wheels *s, const char *id, const char *path,
+                                 char *ret, size_t cap)
 {
     char full[512];
     snprintf(full, sizeof full, "%s/%s", id, path);
-    _cleanup_close_ int fd = openat(s->layers, full, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(s->folder, full, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     assert_true(fd >= 0);
     ssize_t n = read(fd, ret, cap - 1);
     assert_true(n >= 0);

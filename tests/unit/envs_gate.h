@@ -195,16 +195,16 @@ static void says(struct fake_box *b, const char *json)
     turn();
 }
 
-static void add_layer(const char *wheel, const char *id)
+static void add_wheel(const char *sha256, const char *id)
 {
-    struct env_layer l = {.bytes = 1000, .files = 3};
-    snprintf(l.id, sizeof l.id, "%s", id);
-    snprintf(l.wheel, sizeof l.wheel, "%s", wheel);
-    assert_int_equal(env_db_add_layer(gate.envs->db, &l, env_now_ms(), &e), 0);
+    struct env_wheel w = {.bytes = 1000, .files = 3};
+    snprintf(w.id, sizeof w.id, "%s", id);
+    snprintf(w.sha256, sizeof w.sha256, "%s", sha256);
+    assert_int_equal(env_db_add_wheel(gate.envs->db, &w, env_now_ms(), &e), 0);
 }
 
 #define PACKAGE(name, version, wheel)                                                              \
-    "{\"name\":\"" name "\",\"version\":\"" version "\",\"wheel\":\"" wheel                        \
+    "{\"name\":\"" name "\",\"version\":\"" version "\",\"sha256\":\"" wheel                        \
     "\",\"filename\":\"x.whl\",\"size\":10,\"bundle\":null}"
 #define OK(packages) "{\"ok\":true,\"packages\":[" packages "],\"warnings\":[]}"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// open_wheels: a shelf that is opened before each test, and all that a store does.  Used by
-// test_porter_shelf.c and test_porter_archive.c.
+// open_wheels: folders of wheels that are opened before each test, and all that a store does.  Used
+// by test_porter_wheels.c and test_porter_archive.c.
 
 #ifndef CONSTRICTOR_OPEN_WHEELS_H
 #define CONSTRICTOR_OPEN_WHEELS_H
@@ -11,66 +11,66 @@
 #include "porter/unpack.h"
 
 static struct draft draft;
-static struct shelf shelf;
+static struct wheels wheels;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 1000};
 
 static inline int begin(void **state)
 {
     (void)state;
-    make_shelf_folder(true);
-    open_test_shelf(&shelf);
+    make_wheel_folders(true);
+    open_test_wheels(&wheels);
     return 0;
 }
 
 static inline int begin_fast(void **state)
 {
     (void)state;
-    make_shelf_folder(false);
-    open_test_shelf(&shelf);
+    make_wheel_folders(false);
+    open_test_wheels(&wheels);
     return 0;
 }
 
 static inline int end(void **state)
 {
     (void)state;
-    shelf_close(&shelf);
-    remove_shelf_folder();
+    wheels_close(&wheels);
+    remove_wheel_folders();
     return 0;
 }
 
 // All that a store does.
 static inline int store_fd(int fd, const char *wheel, const struct bundle_size *limit,
-                           char ret_id[SHELF_ID + 1], struct err *e)
+                           char ret_id[WHEEL_ID + 1], struct err *e)
 {
-    struct shelf_move move;
-    struct piece piece;
-    struct intake in;
+    struct wheel_move move;
+    struct unpack piece;
+    struct file_reader in;
     struct bundle_size size;
-    assert_int_equal(shelf_id(&shelf, wheel, "", move.to), 0);
-    int r = intake_open(&in, fd, NULL, e);
+    assert_int_equal(wheels_id(&wheels, wheel, "", move.to), 0);
+    int r = file_reader_open(&in, fd, NULL, e);
     if (r == 0)
-        r = piece_begin(&piece, &shelf, e);
+        r = unpack_begin(&piece, &wheels, e);
     if (r < 0) {
-        intake_close(&in);
+        file_reader_close(&in);
         return r;
     }
-    struct bundle_sink sink = piece_sink(&piece);
+    struct bundle_sink sink = unpack_sink(&piece);
     r = bundle_read(&in, limit, &sink, &size, e);
-    intake_close(&in);
+    file_reader_close(&in);
     if (r < 0) {
-        piece_discard(&piece);
+        unpack_discard(&piece);
         return r;
     }
-    piece_end(&piece);
+    unpack_end(&piece);
     memcpy(move.from, piece.name, sizeof piece.name);
     memcpy(ret_id, move.to, sizeof move.to);
-    r = shelf_put(&shelf, &move, 1, e);
+    r = wheels_put(&wheels, &move, 1, e);
     if (r < 0)
-        shelf_remove(&shelf, move.from);
+        wheels_remove(&wheels, move.from);
     return r;
 }
 
-static inline void store_good(const char *wheel, char ret_id[SHELF_ID + 1])
+static inline void store_good(const char *wheel, char ret_id[WHEEL_ID + 1])
 {
     struct err e = {0};
     draft_good(&draft);
@@ -79,10 +79,10 @@ static inline void store_good(const char *wheel, char ret_id[SHELF_ID + 1])
         fail_msg("%s", e.message);
 }
 
-static inline struct stat look(const char *below_layers)
+static inline struct stat look(const char *below_wheels)
 {
     struct stat st = {0};
-    if (fstatat(shelf.layers, below_layers, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(wheels.folder, below_wheels, &st, AT_SYMLINK_NOFOLLOW) < 0)
         st.st_mode = 0;
     return st;
 }
@@ -97,12 +97,12 @@ static inline mode_t mode_of(const char *id, const char *path)
 static inline void is_whole(const char *id)
 {
     char text[64];
-    read_in_shelf(&shelf, id, "pkg/__init__.py", text, sizeof text);
+    read_in_wheel(&wheels, id, "pkg/__init__.py", text, sizeof text);
     assert_string_equal(text, "from pkg.deep.er import x\n");
-    read_in_shelf(&shelf, id, "pkg/deep/tool", text, sizeof text);
+    read_in_wheel(&wheels, id, "pkg/deep/tool", text, sizeof text);
     assert_string_equal(text, "#!/bin/sh\n");
-    read_in_shelf(&shelf, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
-    read_in_shelf(&shelf, id, "\xc3\xbc.py", text, sizeof text);
+    read_in_wheel(&wheels, id, "pkg-1.0.dist-info/RECORD", text, sizeof text);
+    read_in_wheel(&wheels, id, "\xc3\xbc.py", text, sizeof text);
     assert_string_equal(text, "# u\n");
 }
 

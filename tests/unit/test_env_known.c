@@ -8,7 +8,7 @@
 #define L3 "cccccccccccccccccccccccccccccccc"
 
 // Nobody is asked: it is ready at once.
-static void is_known(const char *name, const char *what, const char *layer)
+static void is_known(const char *name, const char *what, const char *wheel)
 {
     union wire_message m;
     json_t *path = NULL;
@@ -19,7 +19,7 @@ static void is_known(const char *name, const char *what, const char *layer)
     assert_string_equal(state_said(), "ready");
     assert_int_equal(envs_path(&gate, "me", name, &path, &e), 0);
     char text[64];
-    snprintf(text, sizeof text, "/opt/layers/%s", layer);
+    snprintf(text, sizeof text, "/opt/wheels/%s", wheel);
     assert_string_equal(json_string_value(json_array_get(path, 0)), text);
     json_decref(path);
 }
@@ -27,8 +27,8 @@ static void is_known(const char *name, const char *what, const char *layer)
 static void asked_once(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     install("one", "lab-a lab-b>=2",
             OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "2.0", W2)));
     assert_string_equal(state_said(), "ready");
@@ -49,7 +49,7 @@ static void asked_once(void **state)
 static void warnings_are_kept(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install(
         "one", "lab-a",
         "{\"ok\":true,\"packages\":[" PACKAGE("lab-a", "1.0", W1) "],\"warnings\":[\"yanked\"]}");
@@ -62,7 +62,7 @@ static void not_for_ever(void **state)
 {
     (void)state;
     const char *answer = OK(PACKAGE("lab-a", "1.0", W1));
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     config.index_age_ms = 1;
     install("one", "lab-a", answer);
     usleep(5000);
@@ -77,7 +77,7 @@ static void other_conditions(void **state)
 {
     (void)state;
     const char *answer = OK(PACKAGE("lab-a", "1.0", W1));
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("one", "lab-a", answer);
     config.package_min_age = 7;
     install("two", "lab-a", answer);
@@ -94,8 +94,8 @@ static void other_conditions(void **state)
 static void an_upgrade_asks_and_is_kept(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     install("one", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     json_t *text = json_string("lab-a");
     struct install_request o = {.change = ENV_INSTALL,
@@ -126,13 +126,13 @@ static void failures_are_not_kept(void **state)
     install("two", "lab-a", no);
 }
 
-static void layers_that_are_gone(void **state)
+static void wheels_that_are_gone(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("one", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     assert_int_equal(envs_delete(&gate, "me", "one", &e), 0);
-    assert_int_equal(env_db_remove_layer(gate.envs->db, L1, &e), 0);
+    assert_int_equal(env_db_remove_wheel(gate.envs->db, L1, &e), 0);
     forget_ended();
     assert_non_null(order(ENV_INSTALL, "two", "lab-a"));
     struct fake_box *b = give_installer(); // which has to bring it again
@@ -142,15 +142,15 @@ static void layers_that_are_gone(void **state)
     assert_string_equal(code_said(), "index_unreachable");
 }
 
-// SECURITY: a layer that only one environment may see is given to no other by way of an answer.
-static void layers_of_a_scope(void **state)
+// SECURITY: a wheel that only one environment may see is given to no other by way of an answer.
+static void wheels_of_a_scope(void **state)
 {
     (void)state;
-    struct env_layer mine = {.bytes = 10, .files = 1, .id = L3, .wheel = W1, .scope = "job_1"};
-    assert_int_equal(env_db_add_layer(gate.envs->db, &mine, env_now_ms(), &e), 0);
-    add_layer(W2, L2);
+    struct env_wheel mine = {.bytes = 10, .files = 1, .id = L3, .sha256 = W1, .scope = "job_1"};
+    assert_int_equal(env_db_add_wheel(gate.envs->db, &mine, env_now_ms(), &e), 0);
+    add_wheel(W2, L2);
     json_t *lock = json_pack("[{s:s,s:s,s:s,s:s,s:i,s:i}]", "name", "lab-a", "version", "1.0",
-                             "wheel", W1, "layer", L3, "unpacked", 10, "files", 1);
+                             "sha256", W1, "wheel", L3, "unpacked", 10, "files", 1);
     struct env_row row = {
         .python = "3.11.2", .requirements = json_pack("[s]", "lab-a"), .lock = lock};
     for (int i = 0; i < 2; i++)
@@ -160,13 +160,13 @@ static void layers_of_a_scope(void **state)
     const char *both = OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "2.0", W2));
     install("one", "lab-b", both);
     assert_string_equal(state_said(), "ready");
-    install("two", "lab-b", both); // no layer of W1 is everybody's
-    add_layer(W1, L1);
+    install("two", "lab-b", both); // no wheel of W1 is everybody's
+    add_wheel(W1, L1);
     assert_int_equal(envs_delete(&gate, "me", "two", &e), 0);
     row = (struct env_row){.python = "3.11.2",
                            .requirements = json_pack("[s]", "lab-a"),
                            .lock = json_pack("[{s:s,s:s,s:s,s:s}]", "name", "lab-a", "version",
-                                             "1.0", "wheel", W1, "layer", L1)};
+                                             "1.0", "sha256", W1, "wheel", L1)};
     assert_int_equal(env_db_put(gate.envs->db, "me", "three", &row, env_now_ms(), &e), 0);
     env_row_clear(&row);
     is_known("three", "lab-b", L1);
@@ -179,8 +179,8 @@ static void markers_as_they_are_written(void **state)
 {
     (void)state;
     const char *both = OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "2.0", W2));
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     // On no machine: so nothing but lab-a is there.
     install("one", "lab-a lab-b; platform_system == 'linux'", OK(PACKAGE("lab-a", "1.0", W1)));
     install("two", "lab-a lab-b; platform_system == 'Linux'", both);
@@ -276,8 +276,8 @@ int main(void)
         T(other_conditions),
         T(failures_are_not_kept),
         T(an_upgrade_asks_and_is_kept),
-        T(layers_that_are_gone),
-        T(layers_of_a_scope),
+        T(wheels_that_are_gone),
+        T(wheels_of_a_scope),
         T(only_so_many),
         T(markers_as_they_are_written),
         T(builds_name_no_hosts),

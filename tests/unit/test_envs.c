@@ -4,6 +4,10 @@
 
 #include "envs_gate.h"
 
+#include <sqlite3.h>
+
+#include "files/dbfolder.h"
+
 // ---- tests --------------------------------------------------------------------------------------
 
 static void there_is_always_base(void **state)
@@ -45,13 +49,13 @@ static void known_wheels_are_ready(void **state)
 {
     (void)state;
     json_t *path = NULL;
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("base", "Lab_A>=1", OK(PACKAGE("lab-a", "1.0", W1)));
     assert_string_equal(state_said(), "ready");
     assert_true(ended.progress > 0);
     assert_int_equal(envs_path(&gate, "me", "base", &path, &e), 0);
     assert_int_equal(json_array_size(path), 1);
-    assert_string_equal(json_string_value(json_array_get(path, 0)), "/opt/layers/" L1);
+    assert_string_equal(json_string_value(json_array_get(path, 0)), "/opt/wheels/" L1);
     json_decref(path);
     // What is there already needs no box.
     forget_ended();
@@ -61,15 +65,15 @@ static void known_wheels_are_ready(void **state)
     union wire_message m;
     assert_false(hear(WIRE_ACQUIRE, &m));
     // Another version of the same takes its place.
-    add_layer(W2, L2);
+    add_wheel(W2, L2);
     install("base", "lab-a>=2", OK(PACKAGE("lab-a", "2.0", W2)));
     assert_int_equal(envs_path(&gate, "me", "base", &path, &e), 0);
-    assert_string_equal(json_string_value(json_array_get(path, 0)), "/opt/layers/" L2);
+    assert_string_equal(json_string_value(json_array_get(path, 0)), "/opt/wheels/" L2);
     json_decref(path);
     json_t *one = envs_describe(&gate, "me", "base", &e);
     assert_int_equal(json_array_size(json_object_get(one, "requirements")), 1);
     char *text = json_dumps(one, 0);
-    assert_null(strstr(text, L2)); // who knows a layer can read it
+    assert_null(strstr(text, L2)); // who knows a wheel can read it
     free(text);
     json_decref(one);
     json_t *status = envs_status_of(&gate, "me", "base", "Lab.A", &e);
@@ -80,7 +84,7 @@ static void known_wheels_are_ready(void **state)
 static void what_a_box_is_told(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("base", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     forget_ended();
     assert_non_null(order(ENV_INSTALL, "base", "lab-b"));
@@ -131,7 +135,7 @@ static void lies_of_a_box(void **state)
         assert_true(envs_path(&gate, "me", "new", &path, &e) < 0); // it was not made
     }
     assert_int_equal(text_list_add(&config.deny_packages, "lab-b"), 0);
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("new", "lab-a", OK(PACKAGE("lab-b", "1.0", W1)));
     assert_string_equal(code_said(), "denied_package");
 }
@@ -139,8 +143,8 @@ static void lies_of_a_box(void **state)
 static void jobs_of_one_environment_queue(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     forget_ended();
     struct env_job *first = order(ENV_INSTALL, "base", "lab-a"),
                    *second = order(ENV_INSTALL, "base", "lab-b");
@@ -189,8 +193,8 @@ static void cancelled(void **state)
 static void uninstalled_and_reset(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     install("base", "lab-a", OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "1.0", W2)));
     forget_ended();
     assert_non_null(order(ENV_UNINSTALL, "base", "lab-b"));
@@ -237,7 +241,7 @@ static void sets_of_packages(void **state)
 {
     (void)state;
     ready_calls = 0;
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     (void)need("lab-a");
     struct env_wait *other = need("Lab-A"); // the same
     (void)need("lab-a");
@@ -291,8 +295,8 @@ static json_t *porter_hears(int *ret_fd)
 static void porter_says(const json_t *question, const char *rest)
 {
     char text[2048];
-    int n = snprintf(text, sizeof text, "{\"job\":%" JSON_INTEGER_FORMAT ",%s}",
-                     json_integer_value(json_object_get(question, "job")), rest);
+    int n = snprintf(text, sizeof text, "{\"request\":%" JSON_INTEGER_FORMAT ",%s}",
+                     json_integer_value(json_object_get(question, "request")), rest);
     assert_int_equal(send(porter, text, (size_t)n, 0), n);
     turn();
 }
@@ -388,7 +392,7 @@ static void out_and_in_again(void **state)
     json_t *path = NULL;
     char text[2048];
     assert_null(envs_export(&gate, "me", "base", file, on_exported, NULL, &e)); // nothing in it
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("base", "lab-a>=1", OK(PACKAGE("lab-a", "1.0", W1)));
     assert_non_null(envs_export(&gate, "me", "base", file, on_exported, NULL, &e));
     json_t *q = porter_hears(&fd);
@@ -409,18 +413,32 @@ static void out_and_in_again(void **state)
     assert_true(fd >= 0);
     fd_close(&fd);
     snprintf(text, sizeof text,
-             "\"op\":\"imported\",\"manifest\":%s,\"layers\":[{\"wheel\":\"" W1 "\",\"layer\":\"" L2
-             "\",\"bytes\":5,\"files\":1}]",
+             "\"op\":\"imported\",\"manifest\":%s,\"wheels\":[{\"sha256\":\"" W1
+             "\",\"wheel\":\"" L2 "\",\"bytes\":5,\"files\":1}]",
              manifest);
     porter_says(q, text);
     json_decref(q);
     assert_string_equal(state_said(), "ready");
     assert_int_equal(envs_path(&gate, "me", "copy", &path, &e), 0);
-    assert_string_equal(json_string_value(json_array_get(path, 0)), "/opt/layers/" L2);
+    assert_string_equal(json_string_value(json_array_get(path, 0)), "/opt/wheels/" L2);
     json_decref(path);
-    struct env_layer l;
-    assert_true(env_db_find_layer(gate.envs->db, W1, "", &l));
+    struct env_wheel l;
+    assert_true(env_db_find_wheel(gate.envs->db, W1, "", &l));
     assert_string_equal(l.id, L1);
+    // Files of older versions name the SHA-256 "wheel".
+    char *key = strstr(manifest, "\"sha256\"");
+    assert_non_null(key);
+    memcpy(key, "\"wheel\" ", 8);
+    assert_non_null(order_import("older", file));
+    q = porter_hears(NULL);
+    snprintf(text, sizeof text,
+             "\"op\":\"imported\",\"manifest\":%s,\"wheels\":[{\"sha256\":\"" W1
+             "\",\"wheel\":\"" L2 "\",\"bytes\":5,\"files\":1}]",
+             manifest);
+    porter_says(q, text);
+    json_decref(q);
+    assert_string_equal(state_said(), "ready");
+    memcpy(key, "\"sha256\"", 8);
     // Files that lie.
     static const char *const lies[] = {
         "null", "{}", "{\"format\":1,\"python\":\"3.11.2\",\"lock\":[]}",
@@ -428,15 +446,15 @@ static void out_and_in_again(void **state)
     for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
         assert_non_null(order_import("lies", file));
         q = porter_hears(NULL);
-        snprintf(text, sizeof text, "\"op\":\"imported\",\"layers\":[],\"manifest\":%s", lies[i]);
+        snprintf(text, sizeof text, "\"op\":\"imported\",\"wheels\":[],\"manifest\":%s", lies[i]);
         porter_says(q, text);
         json_decref(q);
         assert_string_equal(state_said(), "failed");
     }
     assert_non_null(order_import("lies", file));
     q = porter_hears(NULL);
-    snprintf(text, sizeof text, "\"op\":\"imported\",\"layers\":[],\"manifest\":%s", manifest);
-    porter_says(q, text); // without its layer
+    snprintf(text, sizeof text, "\"op\":\"imported\",\"wheels\":[],\"manifest\":%s", manifest);
+    porter_says(q, text); // without its wheel
     json_decref(q);
     assert_string_equal(state_said(), "failed");
     assert_true(envs_path(&gate, "me", "lies", &path, &e) < 0);
@@ -451,46 +469,46 @@ static void what_a_killed_server_left(void **state)
                                "requirements", "lab-a");
     assert_int_equal(env_db_put_job(gate.envs->db, "job_x", "me", "base", false, status, 1, &e), 0);
     json_decref(status);
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     close_envs();
     open_envs();
     status = envs_status(&gate, "me", "job_x", &e);
     assert_string_equal(json_string_value(json_object_get(status, "state")), "failed");
     json_decref(status);
-    // Of the layers on the disk only those without a row go.
+    // Of the wheels on the disk only those without a row go.
     event_active(gate.envs->tidy, EV_TIMEOUT, 0);
     turn();
     json_t *q = porter_hears(NULL);
     assert_string_equal(json_string_value(json_object_get(q, "op")), "list");
-    porter_says(q, "\"op\":\"listed\",\"layers\":[\"" L1 "\",\"" L2 "\"],\"more\":false");
+    porter_says(q, "\"op\":\"listed\",\"wheels\":[\"" L1 "\",\"" L2 "\"],\"more\":false");
     json_decref(q);
     q = porter_hears(NULL);
     assert_string_equal(json_string_value(json_object_get(q, "op")), "drop");
-    assert_string_equal(json_string_value(json_object_get(q, "layer")), L2);
+    assert_string_equal(json_string_value(json_object_get(q, "wheel")), L2);
     json_decref(q);
     assert_null(porter_hears(NULL));
 }
 
-static void layers_that_nobody_has(void **state)
+static void wheels_that_nobody_has(void **state)
 {
     (void)state;
-    char ids[4][ENV_LAYER_ID + 1];
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    char ids[4][ENV_WHEEL_ID + 1];
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     install("base", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     assert_int_equal(env_db_orphans(gate.envs->db, INT64_MAX, ids, 4), 1);
     assert_string_equal(ids[0], L2);
     assert_int_equal(env_db_orphans(gate.envs->db, env_now_ms() - 60000, ids, 4), 0); // too early
-    assert_int_equal(env_db_remove_layer(gate.envs->db, L1, &e), 0);
-    assert_true(env_db_has_layer(gate.envs->db, L1)); // somebody has it
+    assert_int_equal(env_db_remove_wheel(gate.envs->db, L1, &e), 0);
+    assert_true(env_db_has_wheel(gate.envs->db, L1)); // somebody has it
     // Under pressure they go, but not before runs that were told of them have ended.
     config.env_quota_bytes = 2500;
     assert_true(env_make_room(gate.envs, 1000, &e) < 0);
     assert_int_equal(e.code, ERR_QUOTA);
-    struct env_layer l = {.id = L2, .wheel = W2, .bytes = 1000};
-    assert_int_equal(env_db_add_layer(gate.envs->db, &l, 1, &e), 0); // used long ago
+    struct env_wheel l = {.id = L2, .sha256 = W2, .bytes = 1000};
+    assert_int_equal(env_db_add_wheel(gate.envs->db, &l, 1, &e), 0); // used long ago
     assert_int_equal(env_make_room(gate.envs, 1000, &e), 0);
-    assert_false(env_db_has_layer(gate.envs->db, L2));
+    assert_false(env_db_has_wheel(gate.envs->db, L2));
     json_t *q = porter_hears(NULL);
     assert_string_equal(json_string_value(json_object_get(q, "op")), "drop");
     json_decref(q);
@@ -505,7 +523,7 @@ static void put_for_ever(void)
         for (unsigned k = 0; k < 1 + i % 2; k++)
             (void)json_array_append_new(row.lock,
                                         json_pack("{s:s, s:s, s:s}", "name", k ? "b" : "a",
-                                                  "version", "1", "layer", k ? L2 : L1));
+                                                  "version", "1", "wheel", k ? L2 : L1));
         if (env_db_put(gate.envs->db, "me", "base", &row, (int64_t)i, &e) < 0)
             _exit(1);
         env_row_clear(&row);
@@ -517,8 +535,8 @@ static void put_for_ever(void)
 static void killed_at_any_moment(void **state)
 {
     (void)state;
-    add_layer(W1, L1);
-    add_layer(W2, L2);
+    add_wheel(W1, L1);
+    add_wheel(W2, L2);
     for (int round = 0; round < 30; round++) {
         close_envs();
         pid_t pid = fork();
@@ -538,7 +556,7 @@ static void killed_at_any_moment(void **state)
         json_t *path = NULL;
         assert_int_equal(envs_path(&gate, "me", "base", &path, &e), 0);
         assert_int_equal(json_array_size(path), json_array_size(row.lock));
-        char ids[4][ENV_LAYER_ID + 1];
+        char ids[4][ENV_WHEEL_ID + 1];
         assert_int_equal(env_db_orphans(gate.envs->db, INT64_MAX, ids, 4),
                          2 - json_array_size(row.lock));
         json_decref(path);
@@ -563,11 +581,66 @@ static void a_damaged_list_is_put_aside(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
+// A database of version 1 called a wheel a layer, and its SHA-256 "wheel".
+static void an_older_database_is_converted(void **state)
+{
+    (void)state;
+    static const char old[] =
+        "DROP TABLE environment; DROP TABLE wheel; DROP TABLE member; DROP TABLE answer;"
+        "CREATE TABLE environment("
+        " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+        " owner TEXT NOT NULL, name TEXT NOT NULL, python TEXT NOT NULL,"
+        " requirements TEXT NOT NULL, lock TEXT NOT NULL, packages INTEGER NOT NULL,"
+        " bytes INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,"
+        " UNIQUE(owner, name));"
+        "CREATE TABLE layer("
+        " id TEXT PRIMARY KEY, wheel TEXT NOT NULL, scope TEXT NOT NULL, bytes INTEGER NOT NULL,"
+        " files INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE(wheel, scope)) WITHOUT ROWID;"
+        "CREATE INDEX layer_used ON layer(used);"
+        "CREATE TABLE member("
+        " environment INTEGER NOT NULL, layer TEXT NOT NULL, PRIMARY KEY(environment, layer))"
+        " WITHOUT ROWID;"
+        "CREATE INDEX member_layer ON member(layer);"
+        "INSERT INTO layer VALUES('" L1 "', '" W1 "', '', 1000, 3, 1);"
+        "INSERT INTO environment VALUES(7, 'me', 'old', '3.11.2', '[\"lab-a\"]',"
+        " '[{\"name\":\"lab-a\",\"version\":\"1.0\",\"wheel\":\"" W1 "\","
+        "\"filename\":\"\\\"layer\\\":.whl\",\"size\":10,\"layer\":\"" L1 "\","
+        "\"unpacked\":1000,\"files\":3}]', 1, 1000, 1, 1);"
+        "INSERT INTO member VALUES(7, '" L1 "');"
+        "PRAGMA user_version = 1;";
+    sqlite3 *db;
+    json_t *said = NULL;
+    struct env_wheel w;
+    close_envs();
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dbfolder_also(ENV_DB_PREFIX, fd);
+    assert_int_equal(sqlite3_open(ENV_DB_PREFIX ".db", &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    fd_close(&fd);
+    open_envs();
+    assert_int_equal(envs_path(&gate, "me", "old", &said, &e), 0);
+    assert_string_equal(json_string_value(json_array_get(said, 0)), "/opt/wheels/" L1);
+    json_decref(said);
+    assert_true(env_db_find_wheel(gate.envs->db, W1, "", &w));
+    assert_string_equal(w.id, L1);
+    said = envs_describe(&gate, "me", "old", &e);
+    json_t *entry = json_array_get(json_object_get(said, "lock"), 0);
+    assert_string_equal(json_string_value(json_object_get(entry, "wheel")), W1);
+    assert_string_equal(json_string_value(json_object_get(entry, "filename")), "\"layer\":.whl");
+    json_decref(said);
+    add_wheel(W2, L2);
+    install("old", "lab-b", OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "1.0", W2)));
+    assert_string_equal(state_said(), "ready");
+    close_envs();
+    open_envs(); // converted once
+}
+
 static void another_python(void **state)
 {
     (void)state;
     json_t *path = NULL;
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     install("base", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     close_envs();
     snprintf(interp.version, sizeof interp.version, "3.11.9");
@@ -596,9 +669,10 @@ int main(void)
         T(sets_of_packages),
         T(questions_to_the_porter),
         T(what_a_killed_server_left),
-        T(layers_that_nobody_has),
+        T(wheels_that_nobody_has),
         T(killed_at_any_moment),
         T(a_damaged_list_is_put_aside),
+        T(an_older_database_is_converted),
         T(another_python),
         T(out_and_in_again),
     };

@@ -406,7 +406,7 @@ class Installing(Folders if LONG else object):
             self.assertEqual([line.split("==")[0] for line in answer["lock"].splitlines()], sorted(found))
             good = answer["packages"][0]
             made = self.lab.files["lab_good-2.0-py3-none-any.whl"]
-            self.assertEqual((good["wheel"], good["size"], good["filename"]), (made.sha256, len(made.data), made.filename))
+            self.assertEqual((good["sha256"], good["size"], good["filename"]), (made.sha256, len(made.data), made.filename))
             self.assertEqual((good["top_level"], good["dropped"], good["built"]), (["lab_good"], [], False))
             states = [line["state"] for line in self.lines]
             self.assertEqual(sorted(set(states), key=installer.STATES.index), list(dict.fromkeys(states)))
@@ -422,7 +422,7 @@ class Installing(Folders if LONG else object):
             self.assertEqual(self.fine("lab-good; python_version<'3'", **how)[0], {})
 
     def test_current_is_kept(self):
-        have = [{"name": "lab-good", "version": "1.0", "wheel": "0" * 64}, {"name": "odd\"name", "version": "1"}]
+        have = [{"name": "lab-good", "version": "1.0", "sha256": "0" * 64}, {"name": "odd\"name", "version": "1"}]
         for how in self.each():
             now = have if how["resolver"] == "uv" else have[:1]
             self.assertEqual(self.fine("lab-good", current=now, **how)[0], {"lab-good": "1.0"})
@@ -553,7 +553,7 @@ class Installing(Folders if LONG else object):
         for how in self.each():
             found, answer = self.fine("lab-needs", offline=True, find_links=house, **how)
             self.assertEqual(found, {"lab-good": "2.0", "lab-needs": "1.0"})
-            self.assertEqual(answer["packages"][0]["wheel"], self.lab.files["lab_good-2.0-py3-none-any.whl"].sha256)
+            self.assertEqual(answer["packages"][0]["sha256"], self.lab.files["lab_good-2.0-py3-none-any.whl"].sha256)
             self.assertEqual(len(os.listdir("house")), 3)
             self.refused("package_not_found", "lab-young", offline=True, find_links=house, **how)
             self.assertIn(self.install("lab-old", offline=True, find_links=house, **how)["code"], ("conflict", "version_not_found"))
@@ -575,9 +575,9 @@ class Installing(Folders if LONG else object):
                 package = answer["packages"][0]
                 self.assertEqual((package["built"], package["filename"]), (True, "lab_build-1.0-py3-none-any.whl"))
                 self.assertEqual(self.files["lab_build.py"][0], b"VERSION = '1.0'\n")
-            kept = [{"name": "lab-build", "version": "1.0", "wheel": package["wheel"]}]
-            _, again = self.fine("lab-build", index_url=lab.url, source_builds=True, current=kept, known=[package["wheel"]])
-            self.assertEqual((again["packages"][0]["wheel"], again["packages"][0]["bundle"]), (package["wheel"], None))
+            kept = [{"name": "lab-build", "version": "1.0", "sha256": package["sha256"]}]
+            _, again = self.fine("lab-build", index_url=lab.url, source_builds=True, current=kept, known=[package["sha256"]])
+            self.assertEqual((again["packages"][0]["sha256"], again["packages"][0]["bundle"]), (package["sha256"], None))
 
     def test_best_wheel(self):
         place = tags.platforms()[0]

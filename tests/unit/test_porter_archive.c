@@ -9,21 +9,21 @@
 
 static int export_two(struct archive *a)
 {
-    struct archive_layer two[2] = {{.wheel = WHEEL_A}, {.wheel = WHEEL_B}};
+    struct archive_wheel two[2] = {{.sha256 = WHEEL_A}, {.sha256 = WHEEL_B}};
     uint64_t bytes;
     struct err e = {0};
     struct stat st;
     store_good(WHEEL_A, two[0].id);
     store_good(WHEEL_B, two[1].id);
-    a->layers = two;
+    a->wheels = two;
     a->count = 2;
     a->manifest = json_pack("{s:s, s:[i, i]}", "name", "env", "n", 1, 2);
     int fd = memfd_create("archive", MFD_CLOEXEC);
-    if (archive_write(&shelf, fd, a, NULL, &bytes, &e) < 0)
+    if (archive_write(&wheels, fd, a, NULL, &bytes, &e) < 0)
         fail_msg("%s", e.message);
     assert_int_equal(fstat(fd, &st), 0);
     assert_int_equal(st.st_size, bytes);
-    a->layers = NULL;
+    a->wheels = NULL;
     return fd;
 }
 
@@ -32,7 +32,7 @@ static void what_was_exported_comes_back(void **state)
     (void)state;
     struct archive a, b;
     struct err e = {0};
-    char normal[SHELF_ID + 1];
+    char normal[WHEEL_ID + 1];
     int fds = unit_fd_count();
     int fd = export_two(&a), again = export_two(&b);
     struct stat st[2];
@@ -45,23 +45,23 @@ static void what_was_exported_comes_back(void **state)
     (void)munmap(x, (size_t)st[0].st_size);
     (void)munmap(y, (size_t)st[0].st_size);
     (void)close(again);
-    if (archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0)
+    if (archive_read(&wheels, fd, &plenty, NULL, &b, &e) < 0)
         fail_msg("%s", e.message);
     assert_true(json_equal(a.manifest, b.manifest));
     assert_int_equal(b.count, 2);
     for (size_t i = 0; i < 2; i++) {
-        assert_string_equal(b.layers[i].wheel, i ? WHEEL_B : WHEEL_A);
-        assert_int_equal(b.layers[i].size.files, 6);
-        is_whole(b.layers[i].id);
-        assert_int_equal(mode_of(b.layers[i].id, "pkg/deep/tool"), S_IFREG | 0555);
+        assert_string_equal(b.wheels[i].sha256, i ? WHEEL_B : WHEEL_A);
+        assert_int_equal(b.wheels[i].size.files, 6);
+        is_whole(b.wheels[i].id);
+        assert_int_equal(mode_of(b.wheels[i].id, "pkg/deep/tool"), S_IFREG | 0555);
         // SECURITY: it is not what others get for that wheel.
-        assert_int_equal(shelf_id(&shelf, b.layers[i].wheel, "", normal), 0);
-        assert_string_not_equal(normal, b.layers[i].id);
+        assert_int_equal(wheels_id(&wheels, b.wheels[i].sha256, "", normal), 0);
+        assert_string_not_equal(normal, b.wheels[i].id);
     }
     assert_int_equal(count_below(""), 4);
     struct archive c;
-    assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &c, &e), 0);
-    assert_string_equal(c.layers[0].id, b.layers[0].id); // the same once more is no more
+    assert_int_equal(archive_read(&wheels, fd, &plenty, NULL, &c, &e), 0);
+    assert_string_equal(c.wheels[0].id, b.wheels[0].id); // the same once more is no more
     assert_int_equal(count_below(""), 4);
     archive_done(&c);
     archive_done(&b);
@@ -79,38 +79,38 @@ static void a_damaged_archive_leaves_nothing(void **state)
     ssize_t size = pread(fd, data, sizeof data, 0);
     (void)close(fd);
     archive_done(&a);
-    char page[4][SHELF_ID + 1];
+    char page[4][WHEEL_ID + 1];
     size_t count;
     bool more;
-    assert_int_equal(shelf_list(&shelf, "", page, 4, &count, &more, NULL), 0);
+    assert_int_equal(wheels_list(&wheels, "", page, 4, &count, &more, NULL), 0);
     while (count)
-        assert_int_equal(shelf_drop(&shelf, page[--count], NULL), 0);
+        assert_int_equal(wheels_drop(&wheels, page[--count], NULL), 0);
     for (ssize_t i = 0; i < size; i++) { // a byte is other, or it ends there
         struct err e = {0};
         data[i] ^= 1;
         fd = draft_open(data, (size_t)size);
-        assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, &e) < 0);
+        assert_true(archive_read(&wheels, fd, &plenty, NULL, &b, &e) < 0);
         assert_true(e.code == ERR_BAD_ARCHIVE || e.code == ERR_PACKAGE_TOO_LARGE);
         (void)close(fd);
         data[i] ^= 1;
         fd = draft_open(data, (size_t)i);
-        assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &b, &e), -EBADMSG);
+        assert_int_equal(archive_read(&wheels, fd, &plenty, NULL, &b, &e), -EBADMSG);
         assert_int_equal(e.code, ERR_BAD_ARCHIVE);
         (void)close(fd);
     }
     assert_int_equal(count_below(""), 0);
     data[size] = 0;
     fd = draft_open(data, (size_t)size + 1);
-    assert_true(archive_read(&shelf, fd, &plenty, NULL, &b, NULL) < 0);
+    assert_true(archive_read(&wheels, fd, &plenty, NULL, &b, NULL) < 0);
     (void)close(fd);
-    // The limit is for both layers.
+    // The limit is for both wheels.
     struct bundle_size limit = {.bytes = plenty.bytes, .files = 11};
     struct err e = {0};
     fd = draft_open(data, (size_t)size);
-    assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), -EFBIG);
+    assert_int_equal(archive_read(&wheels, fd, &limit, NULL, &b, &e), -EFBIG);
     assert_int_equal(count_below(""), 0);
     limit.files = 12;
-    assert_int_equal(archive_read(&shelf, fd, &limit, NULL, &b, &e), 0);
+    assert_int_equal(archive_read(&wheels, fd, &limit, NULL, &b, &e), 0);
     assert_int_equal(count_below(""), 2);
     archive_done(&b);
     (void)close(fd);
@@ -128,7 +128,7 @@ static int seal_archive(struct draft *k)
 static void draft_wheel(struct draft *k, const char *wheel)
 {
     uint8_t length[4];
-    flow_put_u32(length, (uint32_t)strlen(wheel));
+    fileio_put_u32(length, (uint32_t)strlen(wheel));
     draft_put(k, length, 4);
     draft_put(k, wheel, strlen(wheel));
     draft_put(k, "CBUN1\n", 6);
@@ -159,7 +159,7 @@ static void hostile_archives(void **state)
         uint8_t length[4];
         draft.size = 0;
         draft_put(&draft, "CENV1\n", 6);
-        flow_put_u32(length, (uint32_t)strlen(cases[i].manifest));
+        fileio_put_u32(length, (uint32_t)strlen(cases[i].manifest));
         draft_put(&draft, length, 4);
         draft_put(&draft, cases[i].manifest, strlen(cases[i].manifest));
         if (cases[i].first)
@@ -167,7 +167,7 @@ static void hostile_archives(void **state)
         if (cases[i].second)
             draft_wheel(&draft, cases[i].second);
         _cleanup_close_ int fd = seal_archive(&draft);
-        int r = archive_read(&shelf, fd, &plenty, NULL, &a, &e);
+        int r = archive_read(&wheels, fd, &plenty, NULL, &a, &e);
         assert_int_equal(r == 0, cases[i].with == NULL);
         if (r == 0)
             archive_done(&a);
@@ -180,23 +180,23 @@ static void hostile_archives(void **state)
     draft.size = 0;
     draft_put(&draft, "CENV1\n\xff\xff\xff\xff{}", 12);
     _cleanup_close_ int fd = seal_archive(&draft);
-    assert_int_equal(archive_read(&shelf, fd, &plenty, NULL, &a, &e), -EBADMSG);
+    assert_int_equal(archive_read(&wheels, fd, &plenty, NULL, &a, &e), -EBADMSG);
     assert_non_null(strstr(e.message, "4294967295"));
 }
 
 static void an_export_that_cannot_be_written(void **state)
 {
     (void)state;
-    struct archive_layer layer = {.wheel = WHEEL_A};
-    struct archive a = {.manifest = json_object(), .layers = &layer, .count = 1};
+    struct archive_wheel wheel = {.sha256 = WHEEL_A};
+    struct archive a = {.manifest = json_object(), .wheels = &wheel, .count = 1};
     struct err e = {0};
     uint64_t bytes;
     _cleanup_close_ int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    store_good(WHEEL_A, layer.id);
-    assert_int_equal(archive_write(&shelf, full, &a, NULL, &bytes, &e), -ENOSPC);
+    store_good(WHEEL_A, wheel.id);
+    assert_int_equal(archive_write(&wheels, full, &a, NULL, &bytes, &e), -ENOSPC);
     assert_int_equal(e.code, ERR_DISK_FULL);
-    assert_int_equal(shelf_drop(&shelf, layer.id, &e), 0);
-    assert_int_equal(archive_write(&shelf, full, &a, NULL, &bytes, &e), -ENOENT);
+    assert_int_equal(wheels_drop(&wheels, wheel.id, &e), 0);
+    assert_int_equal(archive_write(&wheels, full, &a, NULL, &bytes, &e), -ENOENT);
     assert_int_equal(e.code, ERR_FILE_UNKNOWN);
     json_decref(a.manifest);
 }

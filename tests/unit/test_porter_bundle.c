@@ -58,15 +58,15 @@ static const struct bundle_sink sink = {.begin = on_begin, .data = on_data, .end
 
 static int read_fd(int fd, const struct bundle_size *limit, struct bundle_size *ret, struct err *e)
 {
-    struct intake in;
+    struct file_reader in;
     struct bundle_size size;
     memset(&seen, 0, sizeof seen);
-    int r = intake_open(&in, fd, NULL, e);
+    int r = file_reader_open(&in, fd, NULL, e);
     if (r == 0)
         r = bundle_read(&in, limit, &sink, &size, e);
     if (r == 0)
-        r = intake_at_end(&in, e);
-    intake_close(&in);
+        r = file_reader_at_end(&in, e);
+    file_reader_close(&in);
     if (r == 0)
         *ret = size;
     return r;
@@ -121,8 +121,8 @@ static void one_without_files_is_a_bundle(void **state)
 static void a_file_larger_than_the_buffer_arrives_in_pieces(void **state)
 {
     (void)state;
-    struct bundle_size size, limit = {.bytes = 3 * FLOW_BUFFER, .files = 2};
-    size_t big = 2 * FLOW_BUFFER + 12345;
+    struct bundle_size size, limit = {.bytes = 3 * FILEIO_BUFFER, .files = 2};
+    size_t big = 2 * FILEIO_BUFFER + 12345;
     char *text = malloc(big + 1);
     assert_non_null(text);
     memset(text, 'x', big);
@@ -394,7 +394,7 @@ static void ten_thousand_names(void **state)
         int length = snprintf(path, sizeof path, "d%d/f%d", i % 100, i == MANY ? 7 : i);
         if (i == MANY)
             length = snprintf(path, sizeof path, "D7/f8");
-        flow_put_u32(head, (uint32_t)length);
+        fileio_put_u32(head, (uint32_t)length);
         memcpy(data + n, head, sizeof head);
         memcpy(data + n + sizeof head, path, (size_t)length);
         n += sizeof head + (size_t)length;
@@ -446,48 +446,48 @@ static void a_file_that_changes_while_it_is_read(void **state)
     (void)state;
     struct err e = {0};
     struct bundle_size got;
-    struct intake in;
+    struct file_reader in;
     struct bundle_sink changing = {.begin = on_begin_change, .data = on_data, .end = end_quietly};
     draft_good(&draft);
     _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     changing_fd = fd;
     change_to = (off_t)draft.size + 100;
-    assert_int_equal(intake_open(&in, fd, NULL, &e), 0);
+    assert_int_equal(file_reader_open(&in, fd, NULL, &e), 0);
     assert_int_equal(bundle_read(&in, &plenty, &changing, &got, &e), 0);
-    assert_int_equal(intake_at_end(&in, &e), -EBADMSG);
+    assert_int_equal(file_reader_at_end(&in, &e), -EBADMSG);
     assert_non_null(strstr(e.message, "grew"));
-    intake_close(&in);
+    file_reader_close(&in);
     // A file of which the second half goes away: the buffer is smaller than it.
     draft_begin(&draft);
-    draft_head(&draft, 1, 0, 3 * FLOW_BUFFER);
+    draft_head(&draft, 1, 0, 3 * FILEIO_BUFFER);
     draft_put(&draft, "a", 1);
     size_t head = draft.size;
     _cleanup_close_ int large = draft_open(draft.data, head);
-    assert_int_equal(ftruncate(large, 4 * FLOW_BUFFER), 0);
+    assert_int_equal(ftruncate(large, 4 * FILEIO_BUFFER), 0);
     changing_fd = large;
-    change_to = (off_t)head + FLOW_BUFFER + 1;
-    struct bundle_size limit = {.bytes = 4 * FLOW_BUFFER, .files = 1};
-    assert_int_equal(intake_open(&in, large, NULL, &e), 0);
+    change_to = (off_t)head + FILEIO_BUFFER + 1;
+    struct bundle_size limit = {.bytes = 4 * FILEIO_BUFFER, .files = 1};
+    assert_int_equal(file_reader_open(&in, large, NULL, &e), 0);
     assert_int_equal(bundle_read(&in, &limit, &changing, &got, &e), -EBADMSG);
     assert_non_null(strstr(e.message, "in the middle"));
-    intake_close(&in);
+    file_reader_close(&in);
 }
 
 static void the_writer_writes_what_the_reader_reads(void **state)
 {
     (void)state;
-    struct outlet out;
+    struct file_writer out;
     struct bundle_size size = {0}, got;
     struct bundle_entry entry = {.path = "a/b", .length = 3, .executable = true, .size = 5};
     _cleanup_close_ int fd = memfd_create("x", MFD_CLOEXEC);
-    assert_int_equal(outlet_open(&out, fd, NULL, NULL), 0);
+    assert_int_equal(file_writer_open(&out, fd, NULL, NULL), 0);
     assert_int_equal(bundle_begin(&out, NULL), 0);
     assert_int_equal(bundle_add(&out, &entry, NULL), 0);
-    assert_int_equal(outlet_write(&out, "12345", 5, NULL), 0);
+    assert_int_equal(file_writer_write(&out, "12345", 5, NULL), 0);
     size = (struct bundle_size){.bytes = 5, .files = 1};
     assert_int_equal(bundle_end(&out, &size, NULL), 0);
-    assert_int_equal(outlet_flush(&out, NULL), 0);
-    outlet_close(&out);
+    assert_int_equal(file_writer_flush(&out, NULL), 0);
+    file_writer_close(&out);
     assert_int_equal(read_fd(fd, &plenty, &got, NULL), 0);
     assert_true(got.files == 1 && got.bytes == 5 && seen.executable[0]);
     assert_string_equal(seen.paths[0], "a/b");

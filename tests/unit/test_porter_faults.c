@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Unit tests of the porter's parts when memory runs out: each allocation fails once; that is an
-// error, nothing is lost, and nothing is left on the shelf.  All allocations of the program's own
+// error, nothing is lost, and nothing is left on the wheels.  All allocations of the program's own
 // code go through failing_malloc.h.
 
 #include "bundles.h"
@@ -11,47 +11,48 @@
 #include "porter/unpack.h"
 
 static struct draft draft;
-static struct shelf shelf;
+static struct wheels wheels;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 5000};
 
 static int begin(void **state)
 {
     (void)state;
-    make_shelf_folder(false);
-    open_test_shelf(&shelf);
+    make_wheel_folders(false);
+    open_test_wheels(&wheels);
     return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    shelf_close(&shelf);
-    remove_shelf_folder();
+    wheels_close(&wheels);
+    remove_wheel_folders();
     return 0;
 }
 
-static int store(int fd, char ret_id[SHELF_ID + 1], struct err *e)
+static int store(int fd, char ret_id[WHEEL_ID + 1], struct err *e)
 {
-    struct shelf_move move;
-    struct piece piece;
-    struct intake in;
+    struct wheel_move move;
+    struct unpack piece;
+    struct file_reader in;
     struct bundle_size size;
-    int r = shelf_id(&shelf, WHEEL_A, "", move.to) < 0 ? -ENOMEM : intake_open(&in, fd, NULL, e);
+    int r =
+        wheels_id(&wheels, WHEEL_A, "", move.to) < 0 ? -ENOMEM : file_reader_open(&in, fd, NULL, e);
     if (r < 0)
         return r;
-    r = piece_begin(&piece, &shelf, e);
-    struct bundle_sink sink = piece_sink(&piece);
+    r = unpack_begin(&piece, &wheels, e);
+    struct bundle_sink sink = unpack_sink(&piece);
     if (r == 0)
         r = bundle_read(&in, &plenty, &sink, &size, e);
-    intake_close(&in);
+    file_reader_close(&in);
     if (r < 0) {
-        piece_discard(&piece);
+        unpack_discard(&piece);
         return r;
     }
-    piece_end(&piece);
+    unpack_end(&piece);
     memcpy(move.from, piece.name, sizeof piece.name);
     memcpy(ret_id, move.to, sizeof move.to);
-    return shelf_put(&shelf, &move, 1, e);
+    return wheels_put(&wheels, &move, 1, e);
 }
 
 // More names than fit the first table.
@@ -70,7 +71,7 @@ static int many_files(void)
 static void storing(void **state)
 {
     (void)state;
-    char id[SHELF_ID + 1];
+    char id[WHEEL_ID + 1];
     struct err e = {0};
     _cleanup_close_ int fd = many_files();
     int fds = unit_fd_count(), r = -1, n = 0;
@@ -92,15 +93,15 @@ static void storing(void **state)
 static void exporting_and_importing(void **state)
 {
     (void)state;
-    struct archive_layer layer = {.wheel = WHEEL_A};
-    struct archive a = {.manifest = json_pack("{s:s}", "name", "x"), .layers = &layer, .count = 1};
+    struct archive_wheel wheel = {.sha256 = WHEEL_A};
+    struct archive a = {.manifest = json_pack("{s:s}", "name", "x"), .wheels = &wheel, .count = 1};
     struct archive b;
     struct err e = {0};
     uint64_t bytes;
     draft_good(&draft);
     _cleanup_close_ int fd = draft_open(draft.data, draft.size);
     _cleanup_close_ int file = memfd_create("archive", MFD_CLOEXEC);
-    assert_int_equal(store(fd, layer.id, &e), 0);
+    assert_int_equal(store(fd, wheel.id, &e), 0);
     int fds = unit_fd_count(), r = -1, n = 0;
     long before = live;
     for (; r < 0; n++) {
@@ -108,7 +109,7 @@ static void exporting_and_importing(void **state)
         assert_int_equal(ftruncate(file, 0), 0);
         assert_int_equal(lseek(file, 0, SEEK_SET), 0);
         fail_at = n + 1;
-        r = archive_write(&shelf, file, &a, NULL, &bytes, &e);
+        r = archive_write(&wheels, file, &a, NULL, &bytes, &e);
         fail_at = 0;
         assert_int_equal(live, before);
         assert_int_equal(unit_fd_count(), fds);
@@ -117,7 +118,7 @@ static void exporting_and_importing(void **state)
     for (r = -1, n = 0; r < 0; n++) {
         assert_true(n < 1000);
         fail_at = n + 1;
-        r = archive_read(&shelf, file, &plenty, NULL, &b, &e);
+        r = archive_read(&wheels, file, &plenty, NULL, &b, &e);
         fail_at = 0;
         if (r == 0)
             archive_done(&b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/environments, keeper/helper and the jail's /opt/layers: a whole keeper with
+// Unit tests of keeper/environments, keeper/helper and the jail's /opt/wheels: a whole keeper with
 // the real porter, a zygote and real boxes, in a child; the test plays the gate.
 
 #include "bundles.h"
@@ -79,29 +79,29 @@ static json_t *ask(const char *text, int fd)
     return o;
 }
 
-static void store(char ret_id[SHELF_ID + 1])
+static void store(char ret_id[WHEEL_ID + 1])
 {
     draft.size = 0;
     memcpy(draft.data, "CBUN1\n", 6);
     draft.size = 6;
-    static const char path[] = "pkg/__init__.py", text[] = "x = 'from a layer'\n";
-    flow_put_u32(draft.data + 6, sizeof path - 1);
-    flow_put_u32(draft.data + 10, 0);
-    flow_put_u64(draft.data + 14, sizeof text - 1);
+    static const char path[] = "pkg/__init__.py", text[] = "x = 'from a wheel'\n";
+    fileio_put_u32(draft.data + 6, sizeof path - 1);
+    fileio_put_u32(draft.data + 10, 0);
+    fileio_put_u64(draft.data + 14, sizeof text - 1);
     memcpy(draft.data + 22, path, sizeof path - 1);
     memcpy(draft.data + 22 + sizeof path - 1, text, sizeof text - 1);
     size_t at = 22 + sizeof path - 1 + sizeof text - 1;
-    flow_put_u32(draft.data + at, 0);
-    flow_put_u32(draft.data + at + 4, 1);
-    flow_put_u64(draft.data + at + 8, sizeof text - 1);
+    fileio_put_u32(draft.data + at, 0);
+    fileio_put_u32(draft.data + at + 4, 1);
+    fileio_put_u64(draft.data + at + 8, sizeof text - 1);
     int fd = memfd_create("bundle", MFD_CLOEXEC);
     MUST(fd >= 0 && write(fd, draft.data, at + 16) == (ssize_t)at + 16);
-    json_t *o = ask("{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A
+    json_t *o = ask("{\"op\":\"store\",\"request\":1,\"sha256\":\"" WHEEL_A
                     "\",\"bytes_max\":1000,\"files_max\":10}",
                     fd);
-    const char *id = json_string_value(json_object_get(o, "layer"));
-    MUST(id && shelf_is_id(id));
-    memcpy(ret_id, id, SHELF_ID + 1);
+    const char *id = json_string_value(json_object_get(o, "wheel"));
+    MUST(id && wheels_is_id(id));
+    memcpy(ret_id, id, WHEEL_ID + 1);
     json_decref(o);
     (void)close(fd);
 }
@@ -137,13 +137,13 @@ static const char look[] =
     "def e(f, *a):\n"
     "    try: f(*a); return 'ok'\n"
     "    except OSError as x: return errno.errorcode[x.errno]\n"
-    "base = '/opt/layers/%s'\n"
+    "base = '/opt/wheels/%s'\n"
     "sys.path.append(base)\n"
     "import pkg\n"
-    "print(pkg.x, e(os.listdir, '/opt/layers'), e(os.listdir, base), e(os.mkdir, base + '/d'),\n"
-    "  e(os.mkdir, '/opt/layers/d'), e(open, base + '/pkg/__init__.py', 'a'),\n"
-    "  e(os.chmod, '/opt/layers', 0o777), e(os.listdir, '/opt/layers/..'), e(os.stat, "
-    "'/opt/layers/../secret'))\n";
+    "print(pkg.x, e(os.listdir, '/opt/wheels'), e(os.listdir, base), e(os.mkdir, base + '/d'),\n"
+    "  e(os.mkdir, '/opt/wheels/d'), e(open, base + '/pkg/__init__.py', 'a'),\n"
+    "  e(os.chmod, '/opt/wheels', 0o777), e(os.listdir, '/opt/wheels/..'), e(os.stat, "
+    "'/opt/wheels/../secret'))\n";
 
 static void start_gate(int sock, const struct keeper_facts *facts)
 {
@@ -159,13 +159,13 @@ static void start_gate(int sock, const struct keeper_facts *facts)
 static int gate_stores(int sock, const struct keeper_facts *facts, void *argument)
 {
     (void)argument;
-    char id[SHELF_ID + 1], code[2048], line[512];
+    char id[WHEEL_ID + 1], code[2048], line[512];
     start_gate(sock, facts);
     MUST(facts->environments && facts->environments->folder >= 0);
     store(id);
     snprintf(code, sizeof code, look, id);
     run_in_box(code, line, sizeof line);
-    static const char expected[] = "from a layer EACCES ok EROFS EROFS EACCES EROFS ok ENOENT";
+    static const char expected[] = "from a wheel EACCES ok EROFS EROFS EACCES EROFS ok ENOENT";
     if (strcmp(line, expected) != 0)
         fprintf(stderr, "got      %s\nexpected %s\n", line, expected);
     MUST(strcmp(line, expected) == 0);
@@ -198,7 +198,7 @@ static pid_t find_porter(pid_t keeper)
 static int gate_kills(int sock, const struct keeper_facts *facts, void *argument)
 {
     (void)argument;
-    char id[SHELF_ID + 1], again[SHELF_ID + 1];
+    char id[WHEEL_ID + 1], again[WHEEL_ID + 1];
     start_gate(sock, facts);
     store(id);
     for (int i = 0; i < 5; i++) {
@@ -210,8 +210,8 @@ static int gate_kills(int sock, const struct keeper_facts *facts, void *argument
             await_link(links);
         store(again);
         MUST(strcmp(id, again) == 0); // the same secret, the same folder
-        json_t *o = ask("{\"op\":\"list\",\"job\":2}", -1);
-        MUST(json_array_size(json_object_get(o, "layers")) == 1);
+        json_t *o = ask("{\"op\":\"list\",\"request\":2}", -1);
+        MUST(json_array_size(json_object_get(o, "wheels")) == 1);
         json_decref(o);
     }
     return 0;
@@ -221,7 +221,7 @@ static int gate_is_second(int sock, const struct keeper_facts *facts, void *argu
 {
     (void)sock, (void)argument;
     const struct environments *env = facts->environments;
-    MUST(env && env->folder == -1 && env->layers == -1 && env->error.code == ERR_BUSY);
+    MUST(env && env->folder == -1 && env->wheels == -1 && env->error.code == ERR_BUSY);
     MUST(env->holder == 4711 && strcmp(env->holder_url, "http://127.0.0.1:9") == 0);
     MUST(strstr(env->error.message, "another server"));
     return 0;
@@ -234,9 +234,9 @@ static int begin(void **state)
     (void)state;
     config_init(&config);
     config.stock = 1;
-    snprintf(shelf_folder, sizeof shelf_folder, "/var/tmp/constrictor-porter-XXXXXX");
-    assert_non_null(mkdtemp(shelf_folder));
-    snprintf(config.state, sizeof config.state, "%s/state", shelf_folder);
+    snprintf(wheels_parent, sizeof wheels_parent, "/var/tmp/constrictor-porter-XXXXXX");
+    assert_non_null(mkdtemp(wheels_parent));
+    snprintf(config.state, sizeof config.state, "%s/state", wheels_parent);
     log_init(LOG_ERROR, "test");
     return 0;
 }
@@ -245,9 +245,9 @@ static int end(void **state)
 {
     (void)state;
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/environments/layers", config.state);
+    snprintf(path, sizeof path, "%s/environments/wheels", config.state);
     (void)chmod(path, 0700);
-    assert_int_equal(nftw(shelf_folder, remove_one, 32, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(nftw(wheels_parent, remove_one, 32, FTW_DEPTH | FTW_PHYS), 0);
     return 0;
 }
 
@@ -261,7 +261,7 @@ static int keep(int (*gate)(int, const struct keeper_facts *, void *))
     return keeper_child(&plan);
 }
 
-static void a_box_reads_a_layer_that_it_was_told_of(void **state)
+static void a_box_reads_a_wheel_that_it_was_told_of(void **state)
 {
     (void)state;
     assert_int_equal(keep(gate_stores), 0);
@@ -306,12 +306,12 @@ static void the_folder_is_opened_locked_and_found_again(void **state)
     struct err e = {0};
     struct stat st;
     int fds = unit_fd_count();
-    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(environments_open(&a, parent, shelf_folder, &slots, &e), 0);
+    int parent = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(environments_open(&a, parent, wheels_parent, &slots, &e), 0);
     assert_int_equal(environments_write_note(a.note, 4711, "http://127.0.0.1:9"), 0);
-    assert_int_equal(fstat(a.layers, &st), 0);
+    assert_int_equal(fstat(a.wheels, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0311);
-    assert_int_equal(environments_open(&b, parent, shelf_folder, &slots, &e), -EWOULDBLOCK);
+    assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), -EWOULDBLOCK);
     assert_int_equal(b.folder, -1);
     assert_int_equal(b.holder, 4711);
     assert_string_equal(b.holder_url, "http://127.0.0.1:9");
@@ -319,13 +319,13 @@ static void the_folder_is_opened_locked_and_found_again(void **state)
     assert_non_null(strstr(e.hint, "http://127.0.0.1:9"));
     // SECURITY: the gate's descriptor cannot let go of the lock.
     assert_int_equal(flock(a.note, LOCK_UN), 0);
-    assert_int_equal(environments_open(&b, parent, shelf_folder, &slots, &e), -EWOULDBLOCK);
+    assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), -EWOULDBLOCK);
     environments_close(&a);
-    assert_int_equal(environments_open(&b, parent, shelf_folder, &slots, &e), 0);
+    assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), 0);
     environments_close(&b);
     (void)close(parent);
     assert_int_equal(unit_fd_count(), fds);
-    snprintf(config.state, sizeof config.state, "%s", shelf_folder); // for end()
+    snprintf(config.state, sizeof config.state, "%s", wheels_parent); // for end()
 }
 
 static void hostile_words_of_a_holder(void **state)
@@ -341,7 +341,7 @@ static void hostile_words_of_a_holder(void **state)
         "12\nftp://x\n",
         "12\nhttp://\x1b[2J\n",
     };
-    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int parent = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = openat(parent, "environments.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -349,7 +349,7 @@ static void hostile_words_of_a_holder(void **state)
         struct err e = {0};
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, texts[i], strlen(texts[i]), 0), strlen(texts[i]));
-        assert_int_equal(environments_open(&env, parent, shelf_folder, &slots, &e), -EWOULDBLOCK);
+        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), -EWOULDBLOCK);
         assert_null(strchr(env.holder_url, '\x1b'));
         assert_null(strchr(e.message, '\x1b'));
         assert_true(env.holder >= 0);
@@ -364,18 +364,43 @@ static void what_is_in_the_way_is_not_used(void **state)
     struct slots slots = {.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
     struct environments env;
     struct err e = {0};
-    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int parent = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(symlinkat("/etc", parent, "environments"), 0);
-    assert_true(environments_open(&env, parent, shelf_folder, &slots, &e) < 0);
+    assert_true(environments_open(&env, parent, wheels_parent, &slots, &e) < 0);
     assert_int_equal(e.code, ERR_STATE_FOLDER);
     assert_int_equal(unlinkat(parent, "environments", 0), 0);
     assert_int_equal(mkdirat(parent, "environments", 0700), 0);
-    assert_int_equal(symlinkat("/etc", parent, "environments/layers"), 0);
-    assert_true(environments_open(&env, parent, shelf_folder, &slots, &e) < 0);
-    assert_int_equal(unlinkat(parent, "environments/layers", 0), 0);
+    assert_int_equal(symlinkat("/etc", parent, "environments/wheels"), 0);
+    assert_true(environments_open(&env, parent, wheels_parent, &slots, &e) < 0);
+    assert_int_equal(unlinkat(parent, "environments/wheels", 0), 0);
     assert_int_equal(unlinkat(parent, "environments.lock", 0), 0);
     assert_int_equal(symlinkat("/etc/passwd", parent, "environments.lock"), 0);
-    assert_true(environments_open(&env, parent, shelf_folder, &slots, &e) < 0);
+    assert_true(environments_open(&env, parent, wheels_parent, &slots, &e) < 0);
+    (void)close(parent);
+}
+
+// Early versions called the folder "layers".
+static void an_old_folder_gets_its_new_name(void **state)
+{
+    (void)state;
+    struct slots slots = {.lock_fd = -1, .uid_first = 70000, .uid_count = SLOTS};
+    struct environments env;
+    struct err e = {0};
+    struct stat st;
+    int parent = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(parent, "environments", 0700), 0);
+    assert_int_equal(mkdirat(parent, "environments/layers", 0311), 0);
+    assert_int_equal(mkdirat(parent, "environments/layers/a", 0755), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), 0);
+        environments_close(&env);
+        assert_int_equal(fstatat(parent, "environments/wheels/a", &st, 0), 0);
+        assert_int_equal(fstatat(parent, "environments/layers", &st, 0), -1);
+        (void)mkdirat(parent, "environments/layers", 0711); // beside the new one it stays
+        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), 0);
+        environments_close(&env);
+        assert_int_equal(unlinkat(parent, "environments/layers", AT_REMOVEDIR), 0);
+    }
     (void)close(parent);
 }
 
@@ -387,23 +412,23 @@ static void a_new_uid_gets_all_of_it_and_no_more(void **state)
     struct environments env;
     struct err e = {0};
     struct stat st;
-    int parent = open(shelf_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int parent = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(mkdirat(parent, "environments", 0700), 0);
-    assert_int_equal(mkdirat(parent, "environments/layers", 0311), 0);
-    assert_int_equal(mkdirat(parent, "environments/layers/a", 0755), 0);
+    assert_int_equal(mkdirat(parent, "environments/wheels", 0311), 0);
+    assert_int_equal(mkdirat(parent, "environments/wheels/a", 0755), 0);
     assert_int_equal(mkdirat(parent, "environments/rows", 0700), 0);
     int fd = openat(parent, "environments/rows/list", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     (void)close(fd);
-    fd = openat(parent, "environments/layers/a/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    fd = openat(parent, "environments/wheels/a/f", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
     (void)close(fd);
     fd = openat(parent, "precious", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     (void)close(fd);
-    assert_int_equal(symlinkat("../../../precious", parent, "environments/layers/a/l"), 0);
-    assert_int_equal(linkat(parent, "precious", parent, "environments/layers/a/h", 0), 0);
+    assert_int_equal(symlinkat("../../../precious", parent, "environments/wheels/a/l"), 0);
+    assert_int_equal(linkat(parent, "precious", parent, "environments/wheels/a/h", 0), 0);
     for (int i = 0; i < 2; i++) { // and once more with another
-        assert_int_equal(environments_open(&env, parent, shelf_folder, &slots, &e), 0);
-        static const char *const all[] = {"environments", "environments/layers",
-                                          "environments/layers/a", "environments/layers/a/f"};
+        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), 0);
+        static const char *const all[] = {"environments", "environments/wheels",
+                                          "environments/wheels/a", "environments/wheels/a/f"};
         for (size_t k = 0; k < ARRAY_LEN(all); k++) {
             assert_int_equal(fstatat(parent, all[k], &st, 0), 0);
             assert_int_equal(st.st_uid, uid);
@@ -428,11 +453,12 @@ int main(void)
         TEST(the_folder_is_opened_locked_and_found_again),
         TEST(hostile_words_of_a_holder),
         TEST(what_is_in_the_way_is_not_used),
-        TEST(a_box_reads_a_layer_that_it_was_told_of),
+        TEST(a_box_reads_a_wheel_that_it_was_told_of),
         TEST(a_porter_that_is_killed_is_replaced),
         TEST(the_second_server_is_told_who_has_it),
-        TEST(a_new_uid_gets_all_of_it_and_no_more), // root's business
+        TEST(an_old_folder_gets_its_new_name), // these two are root's business
+        TEST(a_new_uid_gets_all_of_it_and_no_more),
     };
-    size_t count = ARRAY_LEN(tests) - (geteuid() == 0 ? 0 : 1);
+    size_t count = ARRAY_LEN(tests) - (geteuid() == 0 ? 0 : 2);
     return _cmocka_run_group_tests("porter_keeper", tests, count, NULL, NULL);
 }

@@ -46,8 +46,8 @@ static void start(void)
     int pair[2], folder, below;
     struct keeper_facts facts = {.keeper = getpid(), .config = &config, .caps = &caps};
     unit_socketpair(pair);
-    open_shelf_folders(&folder, &below);
-    environments = (struct environments){.folder = folder, .layers = below};
+    open_wheel_folders(&folder, &below);
+    environments = (struct environments){.folder = folder, .wheels = below};
     facts.environments = &environments;
     caps.landlock_abi = landlock_abi();
     caps.slots = (struct slots){.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
@@ -72,7 +72,7 @@ static void start(void)
 static int begin(void **state)
 {
     (void)state;
-    make_shelf_folder(false);
+    make_wheel_folders(false);
     start();
     return 0;
 }
@@ -90,7 +90,7 @@ static int end(void **state)
 {
     (void)state;
     stop();
-    remove_shelf_folder();
+    remove_wheel_folders();
     return 0;
 }
 
@@ -130,45 +130,45 @@ static json_t *hear(void)
     return hear_with(NULL, NULL);
 }
 
-// It is that operation for that job, and has these members.
-static json_t *hear_op(const char *op, int job)
+// It is that operation for that request, and has these members.
+static json_t *hear_op(const char *op, int number)
 {
     json_t *o = hear();
     if (strcmp(json_string_value(json_object_get(o, "op")), op) != 0 ||
-        json_integer_value(json_object_get(o, "job")) != job)
-        fail_msg("not '%s' of %d but %s", op, job, reply_text);
+        json_integer_value(json_object_get(o, "request")) != number)
+        fail_msg("not '%s' of %d but %s", op, number, reply_text);
     return o;
 }
 
-static void hear_failure(int job, const char *code)
+static void hear_failure(int number, const char *code)
 {
-    json_t *o = hear_op("failed", job);
+    json_t *o = hear_op("failed", number);
     if (strcmp(json_string_value(json_object_get(o, "code")), code) != 0)
         fail_msg("not '%s' but %s", code, reply_text);
     assert_true(json_string_length(json_object_get(o, "message")) > 0);
     json_decref(o);
 }
 
-static void ask_store(int job, const char *wheel, const char *more)
+static void ask_store(int number, const char *wheel, const char *more)
 {
     char text[512];
     draft_good(&draft);
     _cleanup_close_ int fd = draft_open(draft.data, draft.size);
-    snprintf(
-        text, sizeof text,
-        "{\"op\":\"store\",\"job\":%d,\"wheel\":\"%s\",\"bytes_max\":100000,\"files_max\":100%s}",
-        job, wheel, more);
+    snprintf(text, sizeof text,
+             "{\"op\":\"store\",\"request\":%d,\"sha256\":\"%s\",\"bytes_max\":100000,\"files_"
+             "max\":100%s}",
+             number, wheel, more);
     say(text, &fd, 1);
 }
 
-static void stored(int job, char ret_id[SHELF_ID + 1])
+static void stored(int number, char ret_id[WHEEL_ID + 1])
 {
-    json_t *o = hear_op("stored", job);
+    json_t *o = hear_op("stored", number);
     assert_int_equal(json_integer_value(json_object_get(o, "files")), 6);
     assert_int_equal(json_integer_value(json_object_get(o, "bytes")), draft.bytes);
-    const char *id = json_string_value(json_object_get(o, "layer"));
-    assert_true(shelf_is_id(id));
-    memcpy(ret_id, id, SHELF_ID + 1);
+    const char *id = json_string_value(json_object_get(o, "wheel"));
+    assert_true(wheels_is_id(id));
+    memcpy(ret_id, id, WHEEL_ID + 1);
     json_decref(o);
 }
 
@@ -191,7 +191,7 @@ static int large_bundle(uint64_t size)
 static void store_list_drop(void **state)
 {
     (void)state;
-    char a[SHELF_ID + 1], b[SHELF_ID + 1], again[SHELF_ID + 1], text[256];
+    char a[WHEEL_ID + 1], b[WHEEL_ID + 1], again[WHEEL_ID + 1], text[256];
     ask_store(1, WHEEL_A, "");
     stored(1, a);
     ask_store(2, WHEEL_A, ",\"scope\":\"key\"");
@@ -200,18 +200,18 @@ static void store_list_drop(void **state)
     ask_store(3, WHEEL_A, "");
     stored(3, again);
     assert_string_equal(a, again);
-    say("{\"op\":\"list\",\"job\":4}", NULL, 0);
+    say("{\"op\":\"list\",\"request\":4}", NULL, 0);
     json_t *o = hear_op("listed", 4);
-    assert_int_equal(json_array_size(json_object_get(o, "layers")), 2);
+    assert_int_equal(json_array_size(json_object_get(o, "wheels")), 2);
     assert_true(json_is_false(json_object_get(o, "more")));
-    const char *first = json_string_value(json_array_get(json_object_get(o, "layers"), 0));
-    snprintf(text, sizeof text, "{\"op\":\"list\",\"job\":5,\"after\":\"%s\"}", first);
+    const char *first = json_string_value(json_array_get(json_object_get(o, "wheels"), 0));
+    snprintf(text, sizeof text, "{\"op\":\"list\",\"request\":5,\"after\":\"%s\"}", first);
     json_decref(o);
     say(text, NULL, 0);
     o = hear_op("listed", 5);
-    assert_int_equal(json_array_size(json_object_get(o, "layers")), 1);
+    assert_int_equal(json_array_size(json_object_get(o, "wheels")), 1);
     json_decref(o);
-    snprintf(text, sizeof text, "{\"op\":\"drop\",\"job\":6,\"layer\":\"%s\"}", a);
+    snprintf(text, sizeof text, "{\"op\":\"drop\",\"request\":6,\"wheel\":\"%s\"}", a);
     say(text, NULL, 0);
     json_decref(hear_op("dropped", 6));
     say(text, NULL, 0); // it was never there: that is as good
@@ -223,7 +223,7 @@ static void many_at_once_are_answered_in_order(void **state)
 {
     (void)state;
     enum { MANY = 100 };
-    char ids[MANY][SHELF_ID + 1], wheel[SHELF_WHEEL + 1];
+    char ids[MANY][WHEEL_ID + 1], wheel[WHEEL_SHA256 + 1];
     for (int i = 0; i < MANY; i++) {
         snprintf(wheel, sizeof wheel, "%064x", i / 2); // each twice
         ask_store(i + 1, wheel, "");
@@ -243,34 +243,37 @@ static void bad_requests(void **state)
         unsigned fds;
         const char *code; // NULL: no answer
     } cases[] = {
-        {"{\"op\":\"fly\",\"job\":1}", 0, "protocol"},
-        {"{\"op\":\"drop\",\"job\":1,\"layer\":\"../..\"}", 0, "protocol"},
-        {"{\"op\":\"drop\",\"job\":1,\"layer\":7}", 0, "protocol"},
-        {"{\"op\":\"drop\",\"job\":1}", 1, "protocol"},
-        {"{\"op\":\"list\",\"job\":1,\"after\":\"zz\"}", 0, "protocol"},
-        {"{\"op\":\"store\",\"job\":1}", 0, "protocol"},
-        {"{\"op\":\"store\",\"job\":1}", 1, "protocol"},
-        {"{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A "\",\"files_max\":1}", 1, "protocol"},
-        {"{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A "\",\"bytes_max\":-1,\"files_max\":1}",
+        {"{\"op\":\"fly\",\"request\":1}", 0, "protocol"},
+        {"{\"op\":\"drop\",\"request\":1,\"wheel\":\"../..\"}", 0, "protocol"},
+        {"{\"op\":\"drop\",\"request\":1,\"wheel\":7}", 0, "protocol"},
+        {"{\"op\":\"drop\",\"request\":1}", 1, "protocol"},
+        {"{\"op\":\"list\",\"request\":1,\"after\":\"zz\"}", 0, "protocol"},
+        {"{\"op\":\"store\",\"request\":1}", 0, "protocol"},
+        {"{\"op\":\"store\",\"request\":1}", 1, "protocol"},
+        {"{\"op\":\"store\",\"request\":1,\"sha256\":\"" WHEEL_A "\",\"files_max\":1}", 1,
+         "protocol"},
+        {"{\"op\":\"store\",\"request\":1,\"sha256\":\"" WHEEL_A
+         "\",\"bytes_max\":-1,\"files_max\":1}",
          1, "protocol"},
-        {"{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A "\",\"bytes_max\":1,\"files_max\":1}",
+        {"{\"op\":\"store\",\"request\":1,\"sha256\":\"" WHEEL_A
+         "\",\"bytes_max\":1,\"files_max\":1}",
          1, "package_too_large"},
-        {"{\"op\":\"import\",\"job\":1,\"bytes_max\":1,\"files_max\":1}", 1,
+        {"{\"op\":\"import\",\"request\":1,\"bytes_max\":1,\"files_max\":1}", 1,
          "bad_environment_file"},
-        {"{\"op\":\"import\",\"job\":1,\"bytes_max\":1,\"files_max\":1}", 2, "protocol"},
-        {"{\"op\":\"export\",\"job\":1,\"manifest\":{}}", 1, "protocol"},
-        {"{\"op\":\"export\",\"job\":1,\"manifest\":{},\"layers\":[1]}", 1, "protocol"},
-        {"{\"op\":\"export\",\"job\":1,\"manifest\":[],\"layers\":[]}", 1, "protocol"},
-        {"{\"op\":\"export\",\"job\":1,\"layers\":[]}", 1, "protocol"},
-        {"{\"op\":\"export\",\"job\":1,\"manifest\":{},\"layers\":[{\"wheel\":\"" WHEEL_A
-         "\",\"layer\":\"00000000000000000000000000000000\"}]}",
+        {"{\"op\":\"import\",\"request\":1,\"bytes_max\":1,\"files_max\":1}", 2, "protocol"},
+        {"{\"op\":\"export\",\"request\":1,\"manifest\":{}}", 1, "protocol"},
+        {"{\"op\":\"export\",\"request\":1,\"manifest\":{},\"wheels\":[1]}", 1, "protocol"},
+        {"{\"op\":\"export\",\"request\":1,\"manifest\":[],\"wheels\":[]}", 1, "protocol"},
+        {"{\"op\":\"export\",\"request\":1,\"wheels\":[]}", 1, "protocol"},
+        {"{\"op\":\"export\",\"request\":1,\"manifest\":{},\"wheels\":[{\"sha256\":\"" WHEEL_A
+         "\",\"wheel\":\"00000000000000000000000000000000\"}]}",
          1, "file_not_found"},
         {"{\"op\":\"list\"}", 2, NULL},
-        {"{\"op\":\"list\",\"job\":-1}", 0, NULL},
-        {"{\"op\":\"list\",\"job\":\"1\"}", 0, NULL},
+        {"{\"op\":\"list\",\"request\":-1}", 0, NULL},
+        {"{\"op\":\"list\",\"request\":\"1\"}", 0, NULL},
         {"nonsense", 1, NULL},
         {"[]", 0, NULL},
-        {"{\"op\":\"cancel\",\"job\":99}", 1, NULL},
+        {"{\"op\":\"cancel\",\"request\":99}", 1, NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         draft_good(&draft);
@@ -282,7 +285,7 @@ static void bad_requests(void **state)
         (void)close(fds[1]);
     }
     // It is still there, has nothing more to say, and no descriptor too many.
-    say("{\"op\":\"list\",\"job\":7}", NULL, 0);
+    say("{\"op\":\"list\",\"request\":7}", NULL, 0);
     json_decref(hear_op("listed", 7));
     char path[64];
     unsigned open_fds = 0;
@@ -308,36 +311,36 @@ static void too_large_a_datagram_is_survived(void **state)
     assert_int_equal(fd_send(gate, text, LARGE, &fd, 1), 0);
     (void)close(fd);
     free(text);
-    say("{\"op\":\"list\",\"job\":7}", NULL, 0);
+    say("{\"op\":\"list\",\"request\":7}", NULL, 0);
     json_decref(hear_op("listed", 7));
 }
 
 static void export_and_import(void **state)
 {
     (void)state;
-    char id[SHELF_ID + 1], text[512];
+    char id[WHEEL_ID + 1], text[512];
     ask_store(1, WHEEL_A, "");
     stored(1, id);
     int fd = memfd_create("archive", MFD_CLOEXEC);
-    snprintf(
-        text, sizeof text,
-        "{\"op\":\"export\",\"job\":2,\"manifest\":{\"name\":\"e\"},\"layers\":[{\"wheel\":\"%s\","
-        "\"layer\":\"%s\"}]}",
-        WHEEL_A, id);
+    snprintf(text, sizeof text,
+             "{\"op\":\"export\",\"request\":2,\"manifest\":{\"name\":\"e\"},\"wheels\":[{"
+             "\"sha256\":\"%s\","
+             "\"wheel\":\"%s\"}]}",
+             WHEEL_A, id);
     say(text, &fd, 1);
     json_t *o = hear_op("exported", 2);
     struct stat st;
     assert_int_equal(fstat(fd, &st), 0);
     assert_int_equal(json_integer_value(json_object_get(o, "bytes")), st.st_size);
     json_decref(o);
-    say("{\"op\":\"import\",\"job\":3,\"bytes_max\":100000,\"files_max\":100}", &fd, 1);
+    say("{\"op\":\"import\",\"request\":3,\"bytes_max\":100000,\"files_max\":100}", &fd, 1);
     o = hear_op("imported", 3);
     assert_string_equal(json_string_value(json_object_get(json_object_get(o, "manifest"), "name")),
                         "e");
-    json_t *layer = json_array_get(json_object_get(o, "layers"), 0);
-    assert_string_equal(json_string_value(json_object_get(layer, "wheel")), WHEEL_A);
-    assert_int_equal(json_integer_value(json_object_get(layer, "files")), 6);
-    assert_string_not_equal(json_string_value(json_object_get(layer, "layer")), id);
+    json_t *wheel = json_array_get(json_object_get(o, "wheels"), 0);
+    assert_string_equal(json_string_value(json_object_get(wheel, "sha256")), WHEEL_A);
+    assert_int_equal(json_integer_value(json_object_get(wheel, "files")), 6);
+    assert_string_not_equal(json_string_value(json_object_get(wheel, "wheel")), id);
     json_decref(o);
     (void)close(fd);
     assert_int_equal(count_below(""), 2);
@@ -354,9 +357,9 @@ static void a_long_manifest_travels_as_a_file(void **state)
     assert_int_equal(json_object_set_new(manifest, "text", json_string(value)), 0);
     char *text = json_dumps(manifest, JSON_COMPACT);
     int fds[2] = {memfd_create("archive", MFD_CLOEXEC), draft_open(text, strlen(text))};
-    say("{\"op\":\"export\",\"job\":2,\"layers\":[]}", fds, 2);
+    say("{\"op\":\"export\",\"request\":2,\"wheels\":[]}", fds, 2);
     json_decref(hear_op("exported", 2));
-    say("{\"op\":\"import\",\"job\":3,\"bytes_max\":1,\"files_max\":1}", fds, 1);
+    say("{\"op\":\"import\",\"request\":3,\"bytes_max\":1,\"files_max\":1}", fds, 1);
     int file = -1;
     json_t *o = hear_with(&file, NULL);
     assert_string_equal(json_string_value(json_object_get(o, "op")), "imported");
@@ -374,20 +377,21 @@ static void a_long_manifest_travels_as_a_file(void **state)
     (void)close(fds[1]);
 }
 
-// ---- long jobs ----------------------------------------------------------------------------------
+// ---- long requests
+// ----------------------------------------------------------------------------------
 
-static const char long_job[] = "{\"op\":\"store\",\"job\":1,\"wheel\":\"" WHEEL_A
-                               "\",\"bytes_max\":1000000000000,\"files_max\":10%s}";
+static const char long_request[] = "{\"op\":\"store\",\"request\":1,\"sha256\":\"" WHEEL_A
+                                   "\",\"bytes_max\":1000000000000,\"files_max\":10%s}";
 
 static void ask_long(const char *more)
 {
     char text[256];
     _cleanup_close_ int fd = large_bundle((uint64_t)1 << 36);
-    snprintf(text, sizeof text, long_job, more);
+    snprintf(text, sizeof text, long_request, more);
     say(text, &fd, 1);
 }
 
-// Until the long job has begun to write: how long that takes depends on the machine.
+// Until the long request has begun to write: how long that takes depends on the machine.
 static void await_piece(void)
 {
     int64_t until_ms = clock_ms() + WAIT_MS;
@@ -403,16 +407,16 @@ static void a_job_is_cancelled_half_way(void **state)
     int64_t begun_ms = clock_ms();
     _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
     char text[256];
-    snprintf(text, sizeof text, long_job, "");
+    snprintf(text, sizeof text, long_request, "");
     say(text, &fd, 1);
     ask_store(2, WHEEL_B, "");
     ask_store(3, WHEEL_B, "");
     await_piece();
-    say("{\"op\":\"cancel\",\"job\":2}", NULL, 0);
-    say("{\"op\":\"cancel\",\"job\":1}", NULL, 0);
+    say("{\"op\":\"cancel\",\"request\":2}", NULL, 0);
+    say("{\"op\":\"cancel\",\"request\":1}", NULL, 0);
     hear_failure(2, "cancelled"); // it waited
     hear_failure(1, "cancelled"); // it went on
-    char id[SHELF_ID + 1];
+    char id[WHEEL_ID + 1];
     draft_good(&draft);
     stored(3, id);
     assert_true(clock_ms() - begun_ms < WAIT_MS);
@@ -432,7 +436,7 @@ static void time_is_limited(void **state)
     (void)state;
     char text[256];
     _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
-    snprintf(text, sizeof text, long_job, ",\"time_max_ms\":1");
+    snprintf(text, sizeof text, long_request, ",\"time_max_ms\":1");
     say(text, &fd, 1);
     hear_failure(1, "file_timeout");
     assert_int_equal(count_below(""), 0);
@@ -441,9 +445,9 @@ static void time_is_limited(void **state)
 static void a_gate_that_is_gone_wants_nothing(void **state)
 {
     (void)state;
-    char text[256], id[SHELF_ID + 1];
+    char text[256], id[WHEEL_ID + 1];
     _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
-    snprintf(text, sizeof text, long_job, "");
+    snprintf(text, sizeof text, long_request, "");
     ask_store(7, WHEEL_B, ""); // waits for the sync when the gate goes
     say(text, &fd, 1);
     await_piece();
@@ -458,7 +462,7 @@ static void a_gate_that_is_gone_wants_nothing(void **state)
 static void a_new_link_takes_the_place_of_a_gate_that_hangs(void **state)
 {
     (void)state;
-    char id[SHELF_ID + 1];
+    char id[WHEEL_ID + 1];
     int old = gate;
     link_gate();
     ask_store(2, WHEEL_A, "");
@@ -469,11 +473,11 @@ static void a_new_link_takes_the_place_of_a_gate_that_hangs(void **state)
 static void killed_and_started_again_it_sweeps(void **state)
 {
     (void)state;
-    char text[256], id[SHELF_ID + 1];
+    char text[256], id[WHEEL_ID + 1];
     _cleanup_close_ int fd = large_bundle((uint64_t)192 << 20);
     ask_store(1, WHEEL_B, "");
     stored(1, id);
-    snprintf(text, sizeof text, long_job, "");
+    snprintf(text, sizeof text, long_request, "");
     say(text, &fd, 1);
     await_piece();
     assert_int_equal(kill(porter_pid, SIGKILL), 0);
@@ -482,9 +486,9 @@ static void killed_and_started_again_it_sweeps(void **state)
     fd_close(&gate);
     fd_close(&keeper);
     start();
-    say("{\"op\":\"list\",\"job\":4}", NULL, 0);
+    say("{\"op\":\"list\",\"request\":4}", NULL, 0);
     json_t *o = hear_op("listed", 4);
-    assert_int_equal(json_array_size(json_object_get(o, "layers")), 1);
+    assert_int_equal(json_array_size(json_object_get(o, "wheels")), 1);
     json_decref(o);
     assert_int_equal(count_below("tmp-"), 0);
 }
@@ -495,20 +499,21 @@ static void progress_is_told(void **state)
     char text[256];
     unsigned progress = 0;
     // To a pipe that is read slowly: as long as wanted.
-    char id[SHELF_ID + 1];
+    char id[WHEEL_ID + 1];
     ask_store(1, WHEEL_A, "");
     stored(1, id);
     _cleanup_close_ int fd = large_bundle((uint64_t)8 << 20);
-    snprintf(
-        text, sizeof text,
-        "{\"op\":\"store\",\"job\":2,\"wheel\":\"%s\",\"bytes_max\":100000000,\"files_max\":9}",
-        WHEEL_B);
+    snprintf(text, sizeof text,
+             "{\"op\":\"store\",\"request\":2,\"sha256\":\"%s\",\"bytes_max\":100000000,\"files_"
+             "max\":9}",
+             WHEEL_B);
     say(text, &fd, 1);
     json_t *o = hear_op("stored", 2);
-    snprintf(text, sizeof text,
-             "{\"op\":\"export\",\"job\":3,\"manifest\":{},\"layers\":[{\"wheel\":\"%s\",\"layer\":"
-             "\"%s\"}]}",
-             WHEEL_B, json_string_value(json_object_get(o, "layer")));
+    snprintf(
+        text, sizeof text,
+        "{\"op\":\"export\",\"request\":3,\"manifest\":{},\"wheels\":[{\"sha256\":\"%s\",\"wheel\":"
+        "\"%s\"}]}",
+        WHEEL_B, json_string_value(json_object_get(o, "wheel")));
     json_decref(o);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -531,7 +536,7 @@ static void it_is_sealed(void **state)
 {
     (void)state;
     char path[64], text[4096];
-    char id[SHELF_ID + 1];
+    char id[WHEEL_ID + 1];
     ask_store(1, WHEEL_A, ""); // it serves, so it is
     stored(1, id);
     snprintf(path, sizeof path, "/proc/%d/status", porter_pid);
@@ -549,7 +554,7 @@ static void it_is_sealed(void **state)
 }
 
 // What the seal is about, tried by a process that has nothing else.
-static void its_landlock_is_the_layers_alone(void **state)
+static void its_landlock_is_the_wheels_alone(void **state)
 {
     (void)state;
     int folder, below, status;
@@ -558,7 +563,7 @@ static void its_landlock_is_the_layers_alone(void **state)
         assert_false(must && must[0] == '1');
         skip();
     }
-    open_shelf_folders(&folder, &below);
+    open_wheel_folders(&folder, &below);
     assert_int_equal(mkdirat(folder, "rows", 0700), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -573,7 +578,7 @@ static void its_landlock_is_the_layers_alone(void **state)
         bool cannot = mkdirat(folder, "x", 0755) < 0 && mkdirat(folder, "rows/x", 0755) < 0 &&
                       openat(folder, "secret", O_RDONLY | O_CLOEXEC) < 0 &&
                       openat(folder, "rows/y", O_RDWR | O_CREAT | O_CLOEXEC, 0600) < 0 &&
-                      renameat(folder, "layers", folder, "other") < 0 &&
+                      renameat(folder, "wheels", folder, "other") < 0 &&
                       symlinkat("/etc", below, "l") < 0 &&
                       open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0;
         _exit(can ? cannot ? 0 : 3 : 2);
@@ -603,7 +608,7 @@ int main(void)
         TEST(killed_and_started_again_it_sweeps),
         TEST(progress_is_told),
         TEST(it_is_sealed),
-        TEST(its_landlock_is_the_layers_alone),
+        TEST(its_landlock_is_the_wheels_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static int begin_layer(void **state)
     int r = begin_envs(state);
     facts.state = KEEPER_READY;
     snprintf(interp.executable, sizeof interp.executable, "/usr/bin/python3");
-    add_layer(W1, L1);
+    add_wheel(W1, L1);
     return r;
 }
 
@@ -68,7 +68,7 @@ static bool path_is_ours(const char *mode)
     json_t *policy = json_pack("{s:s}", "mode", mode);
     json_t *path = restricted_package_path(&gate, policy);
     const char *folder_said = json_string_value(json_array_get(path, 0));
-    bool ours = folder_said && strcmp(folder_said, "/opt/layers/" L1) == 0;
+    bool ours = folder_said && strcmp(folder_said, "/opt/wheels/" L1) == 0;
     assert_true(ours == (path != NULL));
     json_decref(path);
     json_decref(policy);
@@ -132,7 +132,7 @@ static void installed_once_for_all(void **state)
     }
     // And it stays, however long nobody uses it.
     assert_int_equal(env_db_forget_sets(gate.envs->db, INT64_MAX, env_now_ms()), 0);
-    assert_int_equal(env_db_orphans(gate.envs->db, INT64_MAX, (char[1][ENV_LAYER_ID + 1]){""}, 1),
+    assert_int_equal(env_db_orphans(gate.envs->db, INT64_MAX, (char[1][ENV_WHEEL_ID + 1]){""}, 1),
                      0);
 }
 
@@ -307,7 +307,7 @@ static struct fake_box *give_any(void)
 
 static void boxes_are_told_where_it_is(void **state)
 {
-    static const char ours[] = "\"transformer\":[\"/opt/layers/" L1 "\"]";
+    static const char ours[] = "\"transformer\":[\"/opt/wheels/" L1 "\"]";
     (void)state;
     struct check *c = start_check("restricted", true); // says what there is, now
     struct fake_box *b = give_any();

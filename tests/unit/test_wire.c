@@ -54,7 +54,7 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         m->acquire.ticket = 8193;
         m->acquire.keep = 1;
         m->acquire.network = 1;
-        m->acquire.wheels = 1;
+        m->acquire.wheel_files = 1;
         m->acquire.limits.readonly = 1;
     }
     if (type == WIRE_RELEASE)

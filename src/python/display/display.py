@@ -52,7 +52,7 @@ BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other files, and what makes us need them: ADOPT of the file has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
-          "readonly", "transform", "layers", "fresh")
+          "readonly", "transform", "wheels", "fresh")
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures", "PIL.ImageShow": "figures", "socket": "network",

@@ -53,7 +53,7 @@ static const char *const binding_names[BINDINGS_MAX] = {
     X(SESSION, "session")                                                                          \
     X(SHOWN, "shown")                                                                              \
     X(PYPLOT, "pyplot")                                                                            \
-    X(LAYERS, "layers")                                                                            \
+    X(WHEELS, "wheels")                                                                            \
     X(EVENTS, "events")                                                                            \
     X(STDOUT, "stdout")                                                                            \
     X(STDERR, "stderr")                                                                            \
@@ -326,7 +326,7 @@ static bool nothing_is_left(void)
                PyTuple_GetItem(bound[B_STREAMS], 0) &&
            PyDict_GetItemWithError(bound[B_SYS], keys[KEY_STDERR]) ==
                PyTuple_GetItem(bound[B_STREAMS], 1) &&
-           is_unset(KEY_SHOWN) && has_no_figures() && is_unset(KEY_LAYERS) &&
+           is_unset(KEY_SHOWN) && has_no_figures() && is_unset(KEY_WHEELS) &&
            is_unset(KEY_EVENTS) && !PyErr_Occurred();
 }
 

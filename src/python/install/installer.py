@@ -72,7 +72,7 @@ class Package:
 
     def to_answer(self):
         wanted, wheel = self.wanted, self.wheel
-        return {"name": wanted.key, "version": wanted.version, "wheel": self.sha256,
+        return {"name": wanted.key, "version": wanted.version, "sha256": self.sha256,
                 "filename": wheel.filename if wheel else wanted.filename, "size": self.size,
                 "unpacked": self.unpacked, "files": self.files, "bundle": self.bundle,
                 "requires_python": wheel and wheel.requires_python, "dropped": wheel.dropped if wheel else [],
@@ -229,12 +229,12 @@ class Installer:
 
     def keep_built(self):
         """Reuses a wheel that was built here before for the same version."""
-        have = {(normal(str(item.get("name"))), item.get("version")): item.get("wheel")
+        have = {(normal(str(item.get("name"))), item.get("version")): item.get("sha256")
                 for item in self.request.get("current") or ()}
         for package in self.packages:
-            wheel = have.get((package.wanted.key, package.wanted.version))
-            if not package.wanted.is_wheel and wheel in self.known:
-                package.sha256, package.is_built = wheel, True
+            sha256 = have.get((package.wanted.key, package.wanted.version))
+            if not package.wanted.is_wheel and sha256 in self.known:
+                package.sha256, package.is_built = sha256, True
 
     def warn(self, text):
         if len(self.warnings) < WARNINGS_MAX:
@@ -242,7 +242,7 @@ class Installer:
 
     def answer(self, version):
         packages = [package.to_answer() for package in self.packages]
-        lock = "".join(sorted(f"{item['name']}=={item['version']} {item['wheel']}\n" for item in packages))
+        lock = "".join(sorted(f"{item['name']}=={item['version']} {item['sha256']}\n" for item in packages))
         return {"ok": True, "resolver": version, "packages": packages, "lock": lock,
                 "warnings": self.warnings, "phases_ms": self.phases}
 

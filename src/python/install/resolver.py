@@ -201,7 +201,7 @@ class Uv:
         name, version = package["name"], package.get("version")
         if "archive" in package:
             return self.wanted(install, name, version, package["archive"], True)
-        current = {item.get("wheel") for item in install.request.get("current") or ()}
+        current = {item.get("sha256") for item in install.request.get("current") or ()}
         current |= install.hashes.get(normal(name)) or set()
         best = None
         for item in package.get("wheels") or ():

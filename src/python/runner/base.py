@@ -32,7 +32,7 @@ class Box:
     main = None             # the module that user code runs in, sys.modules["__main__"]
     modules = 0             # how many there were before user code
     preloaded = ()          # names of packages outside the standard library that the zygote has imported
-    layers = []             # folders of packages that were put into sys.path
+    wheels = []             # folders of packages that were put into sys.path
     path = ()               # sys.path without the folder of user code
     transformer = ()        # the server's own layer with RestrictedPython, where the interpreter has none
     streams = ()            # stdout and stderr as user code found them

@@ -320,7 +320,7 @@ def state_of(session):
 def tell_imports(answer):
     """What boxes of this environment might import ahead."""
     try:
-        names = Box.rich.own("layers").imported()
+        names = Box.rich.own("wheels").imported()
         if names:
             answer["state"] = f'{answer.get("state", "")},"imports":{to_json(names)}'
     except Exception:
@@ -365,7 +365,7 @@ def warm(meta):
     """Imports modules ahead of a run that may want them, of which nothing but sys.modules may tell. Said is only
     the first that does not import: what half an import leaves behind is in nobody's way, the box ends."""
     failed = None
-    Box.rich.own("layers").look_in(meta["path"])
+    Box.rich.own("wheels").look_in(meta["path"])
     sys.argv = ["<code>"]
     for name in meta["warm"]:
         try:
@@ -422,7 +422,7 @@ def handle(meta, source):
         if payload is not None:
             return payload
     if "path" in meta:
-        Box.rich.own("layers").look_in(meta["path"])
+        Box.rich.own("wheels").look_in(meta["path"])
     Box.named = NAMED if "named_result" in meta else ()
     session = Box.session = meta.get("mode") == "session"
     counts = not session or source.strip() != b""   # an empty cell has no number in IPython either
@@ -459,7 +459,7 @@ def wind_up(answer, session=False, policed=False):
     flushed = conclude(session, forked)
     if answer and session:
         answer["state"] = state_of(session)
-    if answer and Box.layers:
+    if answer and Box.wheels:
         tell_imports(answer)
     if answer and not flushed and not session:
         answer["exit_code"] = 120       # CPython's own choice for this

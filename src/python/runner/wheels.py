@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layers: folders of packages in the interpreter of a box: where imports look, and what they found.
+"""wheels: folders of packages in the interpreter of a box: where imports look, and what they found.
 
 Called by runner.py when a run's meta has "path", and after a run to tell what it imported. In the user process
 of a box; a warm zygote has this file read already.
 
 An environment is a list of folders, one for each package, up to 512. Left to itself the import system makes a
-finder for each, and for every name asks all of them, with a stat() each. Layers never change, so a finder that has read
+finder for each, and for every name asks all of them, with a stat() each. Wheels never change, so a finder that has read
 its folder once can say no at once.
 """
 
@@ -17,7 +17,7 @@ from sys import modules
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, need
 
-ROOT = "/opt/layers/"
+ROOT = "/opt/wheels/"
 CHILDREN = "/opt/constrictor/children"
 LOADERS = _get_supported_file_loaders()
 NAMES_MAX = 64              # names of a run's code that are looked at
@@ -26,7 +26,7 @@ NAME_MAX = 128              # characters of one
 FOREIGN = "-packages/"      # folders of the interpreter's own packages
 
 
-class LayerFinder(FileFinder):
+class WheelFinder(FileFinder):
     """Knows what is at the top of its folder. A FileFinder for all who ask what it is: pkgutil, setuptools."""
 
     def __init__(self, folder, entries):
@@ -40,7 +40,7 @@ class LayerFinder(FileFinder):
 
 
 def displace(names):
-    """A layer may have another version of what the zygote has imported already. Then that has to go; but what is
+    """A wheel may have another version of what the zygote has imported already. Then that has to go; but what is
     not Python cannot be loaded twice into one process."""
     for name in Box.preloaded & {entry.partition(".")[0] for entry in names}:
         old = getattr(modules.get(name), "__version__", None)
@@ -62,7 +62,7 @@ def add(folder):
     except OSError:
         sys.path_importer_cache.pop(folder, None)
         return                          # it is gone: as a folder in sys.path that is not there
-    sys.path_importer_cache[folder] = LayerFinder(folder, entries)
+    sys.path_importer_cache[folder] = WheelFinder(folder, entries)
     if Box.preloaded:
         displace(entries)
 
@@ -76,10 +76,10 @@ def place_of_packages():
 
 def look_in(path):
     """Folders of packages: behind the standard library, before what the interpreter has of its own."""
-    old = Box.layers
+    old = Box.wheels
     if path == old:
         return
-    Box.layers = path
+    Box.wheels = path
     known = set(old)
     if old:
         sys.path[:] = [folder for folder in sys.path if type(folder) is not str or folder not in known]
@@ -95,7 +95,7 @@ def tell_children(path):
     """Interpreters that the code starts have the same packages, at the same place: see children/sitecustomize.py."""
     environ = need("os", "environ")
     folders = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder not in ("", CHILDREN)]
-    for name, value in ("PYTHONPATH", [CHILDREN] * bool(path) + folders), ("CONSTRICTOR_LAYERS", path):
+    for name, value in ("PYTHONPATH", [CHILDREN] * bool(path) + folders), ("CONSTRICTOR_WHEELS", path):
         if value:
             environ[name] = ":".join(value)
         else:
