@@ -438,7 +438,8 @@ def test_place_and_account(cli):
 def test_a_server_that_the_scheduler_prefers_does_not_pass_it_on(cli):
     """A box at a negative nice starves the machine; and os.nice() failed in one. A higher value is ignored."""
     result = cli.run("import os\n[os.nice(0), os.nice(1)]", prefix=["nice", "-n", "-5"])
-    assert result.result_json == [0, 0]
+    expected = max(os.nice(0) - 5, 0)  # the tests may run at a higher value themselves
+    assert result.result_json == [expected, expected]
 
 
 def test_only_the_box_shows(cli):
