@@ -13,13 +13,14 @@ QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 doe
 .PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
-	@ninja -C $(BUILD) $(QUIET)
+	@tools/progress build ninja -C $(BUILD)
 
 # Configures once, and again when an option given to make changes.
 $(BUILD)/.options: FORCE
 	@command -v meson >/dev/null || { echo "meson is missing: run 'tools/setup build' first" >&2; exit 1; }
 	@mkdir -p $(BUILD)
 	@[ "$$(cat $@ 2>/dev/null)" = '$(OPTIONS)' ] || { \
+	    echo "build: meson configures $(BUILD); a few seconds"; \
 	    meson setup $$([ ! -e $(BUILD)/build.ninja ] || echo --reconfigure) $(BUILD) $(OPTIONS) \
 	        >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
 	    echo '$(OPTIONS)' >$@; }
