@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check: `constrictor check`.  cmd_check() works in the first process: it reads the source with the
-// rights of the user, then hands over to the keeper; check_gate() is the gate's side, which has a
-// box look at the source (check/check.h) and prints what it says.  Nothing of the source is
-// executed.
+// check: `constrictor check`.  cmd_check() reads the source in the first process, with the rights
+// of the user, and starts the keeper.  check_gate() is the gate's side: a box checks the source
+// (check/check.h) without executing it, and the gate prints the answer.
 
 #include <errno.h>
 #include <jansson.h>
@@ -24,66 +23,63 @@
 #include "net/policy.h"
 #include "run/gate.h"
 
-struct job {
+struct check_command {
     const struct config *config;
     struct source_text input;
     struct gate gate;
-    struct check *check; // done; NULL: it was not begun
+    struct check *check; // finished; NULL: not started
     bool done;
 };
 
 static void on_done(struct check *k)
 {
-    struct job *job = k->argument;
-    job->done = true;
+    struct check_command *cmd = k->argument;
+    cmd->done = true;
     event_base_loopbreak(k->gate->base);
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
-    struct job *job = argument;
+    struct check_command *cmd = argument;
     (void)sig;
     (void)what;
-    event_base_loopbreak(job->gate.base);
+    event_base_loopbreak(cmd->gate.base);
 }
 
-static int start(struct job *job, struct err *e)
+static int start(struct check_command *cmd, struct err *e)
 {
-    const struct config *c = job->config;
+    const struct config *c = cmd->config;
     json_t *policy;
     int r = code_policy_make(c, NULL, NULL, net_is_on(c), true, &policy, e);
     if (r < 0)
         return r;
     struct check_request request = {.owner = "",
-                                    .source = job->input.text,
-                                    .length = job->input.length,
+                                    .source = cmd->input.text,
+                                    .length = cmd->input.length,
                                     .policy = policy,
                                     .lint = c->lint,
                                     .from_file = !c->code,
                                     .on_done = on_done,
-                                    .argument = job};
-    job->check = check_start(&job->gate, &request);
+                                    .argument = cmd};
+    cmd->check = check_start(&cmd->gate, &request);
     json_decref(policy);
-    struct event *interrupt = evsignal_new(job->gate.base, SIGINT, on_signal, job);
-    struct event *terminate = evsignal_new(job->gate.base, SIGTERM, on_signal, job);
-    if (!job->check || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
-        event_add(terminate, NULL) < 0)
+    if (!cmd->check)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start the check");
-    return 0;
+    return cli_catch_signals(cmd->gate.base, on_signal, cmd, e);
 }
 
-static int print_answer(const struct job *job)
+static int print_answer(const struct check_command *cmd)
 {
-    json_t *answer = job->check->answer;
+    json_t *answer = cmd->check->answer;
     int valid = json_is_true(json_object_get(answer, "valid"));
-    if (job->config->json) {
+    if (cmd->config->json) {
         (void)json_dumpf(answer, stdout, JSON_INDENT(2));
         (void)putchar('\n');
     } else {
         _cleanup_free_ char *words =
-            check_words(answer, job->config->code                       ? "<code>"
-                                : strcmp(job->input.name, "stdin") == 0 ? "<stdin>"
-                                                                        : job->input.name);
+            check_words(answer, cmd->config->code                       ? "<code>"
+                                : strcmp(cmd->input.name, "stdin") == 0 ? "<stdin>"
+                                                                        : cmd->input.name);
         if (words)
             (void)fputs(words, stdout);
     }
@@ -93,45 +89,41 @@ static int print_answer(const struct job *job)
 
 static int check_gate(int sock, const struct keeper_facts *facts, void *argument)
 {
-    struct job *job = argument;
+    struct check_command *cmd = argument;
     struct err e;
-    if (gate_enter(&job->gate, sock, facts, &e) < 0 ||
-        run_packages_open(run_packages_needed(job->config, "", 0), &job->gate, &e) < 0 ||
-        start(job, &e) < 0)
-        return cli_fail(&e, job->config->json);
+    if (gate_enter(&cmd->gate, sock, facts, &e) < 0 ||
+        run_packages_open(run_packages_needed(cmd->config, "", 0), &cmd->gate, &e) < 0 ||
+        start(cmd, &e) < 0)
+        return cli_fail(&e, cmd->config->json);
     (void)signal(SIGPIPE, SIG_IGN);
-    gate_dispatch(&job->gate);
-    if (!job->done) {
-        err_set(&e, ERR_CANCELLED, 0, NULL, "the check was ended before it was done");
-        return cli_fail(&e, job->config->json);
+    gate_dispatch(&cmd->gate);
+    if (!cmd->done) {
+        err_set(&e, ERR_CANCELLED, 0, NULL, "the check was interrupted");
+        return cli_fail(&e, cmd->config->json);
     }
-    if (!job->check->answer)
-        return cli_fail(&job->check->error, job->config->json);
-    return print_answer(job); // no tidying: the process ends here
+    if (!cmd->check->answer)
+        return cli_fail(&cmd->check->error, cmd->config->json);
+    return print_answer(cmd); // the process ends here and frees everything
 }
 
 static int cmd_check(const struct config *c, int argc, char **argv)
 {
-    static struct job job;
+    static struct check_command cmd;
     static struct config one;
     struct err e;
-    int status = 0;
     (void)argc;
-    if (code_policy_check(c, &e) < 0 || load_source(c, argv[0], &job.input, &e) < 0)
+    if (code_policy_check(c, &e) < 0 || load_source(c, argv[0], &cmd.input, &e) < 0)
         return cli_fail(&e, c->json);
     one = *c;
     one.stock = 1;
-    one.network = 2; // off: nothing runs
-    job.config = &one;
-    struct keeper_plan plan = {.config = &one, .cold = true, .gate = check_gate, .argument = &job};
+    one.network = 2; // off: the code does not run
+    cmd.config = &one;
+    struct keeper_plan plan = {.config = &one, .cold = true, .gate = check_gate, .argument = &cmd};
     run_packages_add_to_plan(run_packages_needed(&one, "", 0), &plan);
-    network_add_to_plan(&plan); // an installation has a network of its own
-    int r = keeper_run(&plan, &status, &e);
-    free(job.input.text);
-    if (r == 0)
-        return status;
-    caps_explain(&one, &e);
-    return cli_fail(&e, c->json);
+    network_add_to_plan(&plan); // an install has its own network
+    int status = cli_run_keeper(&plan);
+    free(cmd.input.text);
+    return status;
 }
 
 const struct command command_check = {

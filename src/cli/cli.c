@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/cli.h"
 
@@ -84,4 +86,48 @@ int cli_finish(void)
         return 0;
     (void)err_set(&e, ERR_SYSTEM, errno, NULL, "write to stdout");
     return cli_fail(&e, false);
+}
+
+const char *cli_nearest(const char *text, const char *(*word)(size_t i))
+{
+    const char *near = NULL;
+    unsigned best = 3; // beyond this it is no typo
+    for (size_t i = 0; word(i); i++) {
+        unsigned distance = text_distance(text, word(i));
+        if (distance < best) {
+            best = distance;
+            near = word(i);
+        }
+    }
+    return near;
+}
+
+void cli_list_words(const char *(*word)(size_t i), char *buf, size_t cap)
+{
+    size_t n = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; word(i) && n < cap; i++)
+        n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? ", " : "", word(i));
+}
+
+int cli_run_keeper(const struct keeper_plan *plan)
+{
+    struct err e;
+    int status = 0;
+    if (keeper_run(plan, &status, &e) == 0)
+        return status;
+    caps_explain(plan->config, &e);
+    return cli_fail(&e, plan->config->json);
+}
+
+int cli_catch_signals(struct event_base *base, event_callback_fn on_signal, void *argument,
+                      struct err *e)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+        struct event *event = evsignal_new(base, signals[i], on_signal, argument);
+        if (!event || event_add(event, NULL) < 0)
+            return err_set(e, ERR_SYSTEM, errno, NULL, "catch signals");
+    }
+    return 0;
 }

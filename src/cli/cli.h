@@ -8,11 +8,13 @@
 #ifndef CONSTRICTOR_CLI_CLI_H
 #define CONSTRICTOR_CLI_CLI_H
 
+#include <event2/event.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
 #include "config/config.h"
+#include "keeper/keeper.h"
 
 // Where `constrictor --help` lists a command.
 enum command_section { SECTION_RUN, SECTION_SERVE, SECTION_INSPECT, SECTION_MAX };
@@ -41,6 +43,9 @@ extern const struct command command_run, command_check, command_env, command_ser
 // All of them, in the order of --help; NULL ends it.
 extern const struct command *const commands[];
 
+// The names of the commands; NULL behind the last.
+const char *command_word(size_t i);
+
 // The command called `name`.  NULL: none, and `e` names the nearest.
 const struct command *command_find(const char *name, struct err *e);
 
@@ -50,6 +55,17 @@ int cli_fail(const struct err *e, bool json);
 
 // Flushes stdout.  Returns 0, or reports that the output could not be written and returns 70.
 int cli_finish(void);
+
+// The word nearest to a misspelt one, NULL when none is near; and all words, with commas.
+const char *cli_nearest(const char *text, const char *(*word)(size_t i));
+void cli_list_words(const char *(*word)(size_t i), char *buf, size_t cap);
+
+// In the first process: runs the keeper to its end and reports its error.  Returns the exit status.
+int cli_run_keeper(const struct keeper_plan *plan);
+
+// In the gate: calls `on_signal` on SIGINT and SIGTERM.
+int cli_catch_signals(struct event_base *base, event_callback_fn on_signal, void *argument,
+                      struct err *e);
 
 // "constrictor 0.1.0 (x86_64-linux-gnu, gcc 13.2)"
 void cli_print_version(FILE *out);

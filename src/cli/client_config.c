@@ -71,14 +71,13 @@ static int find_program(char *ret, size_t cap, struct err *e)
 
 // ---- the command --------------------------------------------------------------------------------
 
-static void names(char *ret, size_t cap)
+static const char *client_word(size_t i)
 {
-    size_t n = 0;
-    ret[0] = '\0';
-    for (const struct client *c = clients; c->name && n < cap; c++)
-        n += (size_t)snprintf(ret + n, cap - n, "%s, ", c->name);
-    if (n < cap)
-        (void)snprintf(ret + n, cap - n, "all, list");
+    static const char *const others[] = {"all", "list", NULL};
+    size_t count = 0;
+    while (clients[count].name)
+        count++;
+    return i < count ? clients[i].name : i - count < ARRAY_LEN(others) ? others[i - count] : NULL;
 }
 
 static const struct client *find(const char *name)
@@ -92,20 +91,12 @@ static const struct client *find(const char *name)
 static int unknown(const char *name, struct err *e)
 {
     char known[256];
-    const struct client *near = NULL;
-    unsigned best = 4; // beyond this it is no typo
-    names(known, sizeof known);
-    for (const struct client *c = clients; c->name; c++) {
-        unsigned d = text_distance(name, c->name);
-        if (d < best) {
-            best = d;
-            near = c;
-        }
-    }
+    const char *near = cli_nearest(name, client_word);
+    cli_list_words(client_word, known, sizeof known);
     int r =
         err_set(e, ERR_USAGE, 0, NULL, "unknown client '%.80s'; known clients: %s", name, known);
     if (near)
-        err_hint(e, "did you mean '%s'?", near->name);
+        err_hint(e, "did you mean '%s'?", near);
     else
         err_hint(e, "try 'cursor': most clients use its form");
     return r;
@@ -148,7 +139,7 @@ static int cmd_client_config(const struct config *c, int argc, char **argv)
     struct err e;
     const char *url = c->url[0] ? c->url : NULL;
     bool with_key = url && (c->api_keys.count || c->api_key_file[0]);
-    names(known, sizeof known);
+    cli_list_words(client_word, known, sizeof known);
     if (argc == 0) {
         err_set(&e, ERR_USAGE, 0, NULL, "'client-config' needs the name of a client: %s", known);
         return cli_fail(&e, false);
@@ -174,15 +165,6 @@ static int cmd_client_config(const struct config *c, int argc, char **argv)
     }
     fprintf(stderr, "for %s: put it into %s\n", client->title, file_of(client, url));
     return print_snippet(client_snippet(client, program, url, with_key));
-}
-
-static const char *client_word(size_t i)
-{
-    static const char *const others[] = {"all", "list", NULL};
-    size_t count = 0;
-    while (clients[count].name)
-        count++;
-    return i < count ? clients[i].name : i - count < ARRAY_LEN(others) ? others[i - count] : NULL;
 }
 
 const struct command command_client_config = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// doctor: `constrictor doctor`.  Makes a box, looks at every layer from inside it, and prints what
-// is live and how to get what is not.  When a box came up, doctor_gate() prints, in a gate without
-// any rights; when none did, the first process finds out why, layer by layer, and prints.
+// doctor: `constrictor doctor`.  Makes a box, checks every layer from inside it, and prints which
+// are live and how to get the others.  If the box starts, doctor_gate() prints, in a gate without
+// any rights; else the first process finds the cause, layer by layer, and prints.
 
 #include "cli/doctor.h"
 
@@ -21,13 +21,12 @@
 
 struct visit {
     struct doctor doctor;
-    struct config box; // the configuration of the box that is looked into
+    struct config box; // the configuration of the box that is checked
 };
 
-// ---- what is known without a box ----------------------------------------------------------------
+// ---- without a box ----------------------------------------------------------------
 
-// The probes know the cause better than the step that failed; else the layer that the step belongs
-// to gets it as its cause.
+// Finds the layer at fault: the probes know the cause best, else the failed step names the layer.
 static void blame(struct doctor *d)
 {
     struct err *e = &d->error;
@@ -35,16 +34,15 @@ static void blame(struct doctor *d)
         return;
     if (caps_blame(&d->caps, e))
         return;
-    if (strstr(e->hint, "constrictor doctor")) // which is here
-        err_hint(e, "every part works when tried alone: look for a denial in the kernel log");
+    if (strstr(e->hint, "constrictor doctor")) // that is this command
+        err_hint(e, "each part works alone: look for a denial in the kernel log");
     enum layer layer = caps_layer_of(e);
     if (layer != LAYER_MAX)
         caps_set(&d->caps, layer, LAYER_MISSING, strstr(e->message, "': ") + strlen("': "),
                  e->hint);
 }
 
-// No box came up: only what the probes missed, and what was opened before boxes are made, is
-// certain.
+// No box started: only failed probes, and what is opened before boxes, are certain.
 static void mark_untested(struct doctor *d)
 {
     for (int i = 0; i < LAYER_MAX; i++)
@@ -63,7 +61,8 @@ static int show_failure(struct doctor *d)
     return doctor_show(d);
 }
 
-// ---- what the box says --------------------------------------------------------------------------
+// ---- the answer of the box
+// --------------------------------------------------------------------------
 
 static void take_looks(struct doctor *d, json_t *answer)
 {
@@ -78,14 +77,14 @@ static void take_looks(struct doctor *d, json_t *answer)
             if (text[0])
                 caps_set(&d->caps, (enum layer)i, state, text, d->caps.layer[i].fix);
         } else if (holds < 0 && d->caps.layer[LAYER_proc].state == LAYER_DEGRADED) {
-            caps_set(&d->caps, (enum layer)i, state, "cannot be seen without /proc", "");
+            caps_set(&d->caps, (enum layer)i, state, "cannot be checked without /proc", "");
         } else {
             char why[CAPS_TEXT_MAX];
             snprintf(why, sizeof why,
-                     "the box came up, but from inside the layer does not hold%s%.200s",
+                     "the box started, but the layer does not hold inside it%s%.200s",
                      text[0] ? ": " : "", text);
             caps_set(&d->caps, (enum layer)i, LAYER_MISSING, why,
-                     "this is a fault of the program or of the kernel: please report it");
+                     "this is a bug in Constrictor or in the kernel: please report it");
         }
     }
 }
@@ -105,7 +104,7 @@ static json_t *take_answer(struct doctor *d, const struct exec *x)
     const char *text =
         json_string_value(json_object_get(json_object_get(run->result, "error"), "text"));
     err_set(&d->error, ERR_BOX_SETUP, 0, result.hint,
-            "a box came up, but the look into it ended as '%s'%s%.300s",
+            "a box started, but the check inside it ended as '%s'%s%.300s",
             result_verdict_name(result.verdict), text ? ": " : "", text ? text : "");
     return NULL;
 }
@@ -114,12 +113,12 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
 {
     struct visit *visit = argument;
     struct doctor *d = &visit->doctor;
-    d->error = (struct err){0}; // drivers that were tried in vain left their reasons
+    d->error = (struct err){0}; // failed drivers left their reasons in it
     d->caps = *facts->caps;
     d->interp = *facts->interp;
     d->has_interp = true;
     d->report = json_loads(facts->zygote_report, 0, NULL);
-    // While there are rights to try things: should no box come up, this is what is said about it.
+    // Probe now, while there are rights; used only if no box starts.
     static struct caps probed;
     probed = d->caps;
     (void)caps_probe_deep(&probed);
@@ -129,7 +128,7 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
         .code_length = strlen(selftest_code),
         .filename = "<doctor>",
         .argv = selftest_argv(&visit->box, &d->interp, d->config->self_test),
-        .network = json_false(), // what is looked at is the box that code has by default
+        .network = json_false(), // checks the box without network, the default
     };
     json_t *answer = NULL;
     if (single_run(&single, sock, facts, &d->error) == 0)
@@ -141,12 +140,12 @@ static int doctor_gate(int sock, const struct keeper_facts *facts, void *argumen
     take_looks(d, answer);
     if (d->config->self_test)
         d->self_test = selftest_judge(answer);
-    return doctor_show(d); // no tidying: the process ends here
+    return doctor_show(d); // the process ends here and frees everything
 }
 
 // ---- the command --------------------------------------------------------------------------------
 
-// A box that has room for the looks and probes whatever the configured limits are.
+// Limits that leave room for the checks and probes, whatever is configured.
 static void choose_limits(struct config *c)
 {
     c->stock = 1;
@@ -193,7 +192,7 @@ static int cmd_doctor(const struct config *c, int argc, char **argv)
         return status;
     if (d->error.code == ERR_BAD_VALUE)
         return cli_fail(&d->error, c->json);
-    (void)caps_open(&d->caps, c, true, &ignored); // what it could fill is filled
+    (void)caps_open(&d->caps, c, true, &ignored); // fills what it can
     (void)caps_probe_deep(&d->caps);
     d->has_interp = interp_ask(c->python, &d->interp, &ignored) == 0;
     status = show_failure(d);

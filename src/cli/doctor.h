@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// doctor: what cli/doctor.c finds and cli/doctor_show.c prints.
+// doctor: the findings of doctor.c, which doctor_show.c prints.
 
 #ifndef CONSTRICTOR_CLI_DOCTOR_H
 #define CONSTRICTOR_CLI_DOCTOR_H
@@ -15,17 +15,17 @@
 #include "keeper/interp.h"
 
 struct doctor {
-    const struct config *config; // as given: what is reported
+    const struct config *config; // as given; this is reported
     uid_t uid;                   // of the caller; a gate has another
     struct caps caps;            // state, text and fix of every layer
-    bool untested[LAYER_MAX];    // no box came up to show that the layer is live
+    bool untested[LAYER_MAX];    // no box started in which the layer could be checked
     bool has_interp;
     struct interp interp;
     bool network_is_on; // the configuration lets code reach hosts
     struct caps_network network;
     json_t *report;    // of the zygote (preloads), or NULL
     json_t *self_test; // or NULL
-    struct err error;  // why no box came up, or why it was not looked into; message[0] == 0: none
+    struct err error;  // why no box started, or why it could not be checked; message[0] == 0: none
 };
 
 // Everything mandatory is live, and every probe held.

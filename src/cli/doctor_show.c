@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// doctor_show: prints what doctor found, as a table or as one JSON object.  Runs in the gate, or in
-// the first process when no box came up.
+// doctor_show: prints the findings as a table or as one JSON object.  Runs in the gate, or in the
+// first process when no box started.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static const char *state_of(const struct doctor *d, int layer)
 
 static const char *text_of(const struct doctor *d, int layer)
 {
-    return d->untested[layer] ? "no box came up to see it in" : d->caps.layer[layer].text;
+    return d->untested[layer] ? "no box started, so it could not be checked"
+                              : d->caps.layer[layer].text;
 }
 
 static bool is_live(const struct doctor *d, int layer)
@@ -40,7 +41,7 @@ static const char *fix_of(const struct doctor *d, int layer)
     if (is_live(d, layer) || d->untested[layer])
         return "";
     if (d->caps.layer[layer].state == LAYER_DEGRADED && !d->caps.layer[layer].fix[0])
-        return "leave out --allow-degraded";
+        return "remove --allow-degraded";
     return d->caps.layer[layer].fix;
 }
 
@@ -181,8 +182,7 @@ static void put(enum colour colour, int width, const char *text)
                                         [BOLD] = "\033[1m"};
     char buf[4096];
     snprintf(buf, sizeof buf, "%s", text);
-    // SECURITY: paths and module errors come from elsewhere; control characters would drive the
-    // terminal.
+    // SECURITY: paths and module errors may contain control characters that drive the terminal.
     text_sanitize(buf);
     if (colours && colour != PLAIN)
         printf("%s%-*s\033[0m", codes[colour], width, buf);
@@ -218,7 +218,7 @@ static void show_interpreter(const struct doctor *d)
     put(BOLD, 0, "Interpreter");
     putchar('\n');
     if (!d->has_interp) {
-        put_row("path", "none that can be used");
+        put_row("path", "no usable interpreter");
         return;
     }
     char text[4096];
@@ -262,7 +262,7 @@ static void show_network(const struct doctor *d)
     put(BOLD, 0, "Network of a box");
     putchar('\n');
     if (!d->network_is_on) {
-        put_row("state", "off: no host is allowed (--allow-host, --network-file)");
+        put_row("state", "off: no host is allowed (see --allow-host, --network-file)");
         return;
     }
     printf("  %-14s", "state");
@@ -286,7 +286,7 @@ static void show_self_test(json_t *test)
     json_t *one;
     if (!test)
         return;
-    put(BOLD, 0, "Self-test: escapes tried inside a box without network");
+    put(BOLD, 0, "Self-test: attempts to escape from a box without network");
     putchar('\n');
     json_array_foreach (json_object_get(test, "probes"), i, one) {
         bool held = json_is_true(json_object_get(one, "held"));
@@ -320,10 +320,11 @@ static void show_summary(const struct doctor *d)
         char text[128];
         snprintf(text, sizeof text, "%u of %u mandatory layers are live", live, all);
         put(RED, 0, text);
-        printf(given_up ? "; %u given up by --allow-degraded, and every result says so.\n" : ".\n",
+        printf(given_up ? "; %u allowed to be missing by --allow-degraded, as every result says.\n"
+                        : ".\n",
                given_up);
     } else if (broken_probes(d)) {
-        put(RED, 0, "A probe got through: do not run foreign code here.");
+        put(RED, 0, "A probe escaped: do not run untrusted code here.");
         putchar('\n');
     } else {
         char text[128];

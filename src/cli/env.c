@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env: `constrictor env`: environments of packages, for people.  cmd_env() works in the first
-// process: it reads the command line, and finds out who has the environments: a server that runs,
-// which is then asked over REST, or nobody: then this program opens them itself, with a keeper and
-// a gate of its own.
+// env: `constrictor env`.  cmd_env() works in the first process: it reads the command line and
+// looks for a server that uses the environments.  If there is one, it asks that server over REST;
+// else it opens the environments itself, with a keeper and a gate of its own.
 
 #include "cli/env.h"
 
@@ -26,7 +25,7 @@ enum wants { NO_NAME, MAY_NAME, NAME };
 static const struct {
     const char *word;
     enum wants name;
-    int more_min, more_max; // operands behind the name
+    int more_min, more_max; // number of operands behind the name
     const char *usage;
 } verbs[VERB_MAX] = {
     [VERB_LIST] = {"list", NO_NAME, 0, 0, "env list"},
@@ -37,28 +36,26 @@ static const struct {
     [VERB_DESCRIBE] = {"describe", NAME, 0, 0, "env describe NAME"},
     [VERB_RESET] = {"reset", NAME, 0, 0, "env reset NAME"},
     [VERB_DELETE] = {"delete", NAME, 0, 0, "env delete NAME"},
-    [VERB_STATUS] = {"status", NAME, 1, 1, "env status NAME JOB"},
+    [VERB_STATUS] = {"status", NAME, 1, 1, "env status NAME INSTALL"},
     [VERB_EXPORT] = {"export", NAME, 1, 1, "env export NAME FILE   (- is stdout)"},
     [VERB_IMPORT] = {"import", NO_NAME, 1, 2, "env import FILE [NAME]   (- is stdin)"},
 };
 
+static const char *verb_word(size_t i)
+{
+    return i < VERB_MAX ? verbs[i].word : NULL;
+}
+
 static int unknown_verb(const char *word, struct err *e)
 {
-    unsigned best = 3;
-    const char *near = NULL;
-    for (size_t i = 0; i < VERB_MAX; i++) {
-        unsigned distance = text_distance(word, verbs[i].word);
-        if (distance < best) {
-            best = distance;
-            near = verbs[i].word;
-        }
-    }
-    (void)err_set(e, ERR_USAGE, 0,
-                  "there are: list, create, install, uninstall, packages, describe, reset, delete, "
-                  "status, export, import",
-                  "'env' cannot '%.80s'", word);
+    char verbs_text[128];
+    const char *near = cli_nearest(word, verb_word);
+    cli_list_words(verb_word, verbs_text, sizeof verbs_text);
+    (void)err_set(e, ERR_USAGE, 0, NULL, "'env' has no action '%.80s'", word);
     if (near)
         err_hint(e, "did you mean '%s'?", near);
+    else
+        err_hint(e, "the actions are: %s", verbs_text);
     return -1;
 }
 
@@ -78,8 +75,8 @@ static int read_operands(struct env_command *ask, int argc, char **argv, struct 
     }
     if ((verbs[v].name == NAME && !ask->name) || argc < verbs[v].more_min ||
         argc > verbs[v].more_max) {
-        (void)err_set(e, ERR_USAGE, 0, NULL, "'env %s' was given too %s", verbs[v].word,
-                      argc > verbs[v].more_max ? "much" : "little");
+        (void)err_set(e, ERR_USAGE, 0, NULL, "'env %s' got too %s arguments", verbs[v].word,
+                      argc > verbs[v].more_max ? "many" : "few");
         err_hint(e, "usage: constrictor %s", verbs[v].usage);
         return -1;
     }
@@ -95,7 +92,7 @@ static int read_operands(struct env_command *ask, int argc, char **argv, struct 
         for (int i = 0; i < argc; i++)
             if (json_array_append_new(ask->packages, json_string(argv[i])) < 0)
                 return err_set(e, ERR_BAD_REQUIREMENT, 0, "write it as UTF-8",
-                               "'%.80s' is no package", argv[i]);
+                               "'%.80s' is not a package name", argv[i]);
     return 0;
 }
 
@@ -112,7 +109,7 @@ bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid
     _cleanup_close_ int fd = folder < 0 ? -1
                                         : openat(folder, "environments.lock",
                                                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    // Its lock goes with the server, however that ended; ours goes with the descriptor, at once.
+    // The kernel drops the server's lock when it ends, in any way; ours goes with the descriptor.
     if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return false;
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -129,7 +126,7 @@ bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid
     return true;
 }
 
-// url: NULL: without a server.
+// `url` NULL: without a server.
 static int with_file(struct env_command *ask, const char *url)
 {
     struct err e;
@@ -139,8 +136,8 @@ static int with_file(struct env_command *ask, const char *url)
     return env_file_finish(ask, status == 0, &e) < 0 ? cli_fail(&e, ask->config->json) : status;
 }
 
-// `env create NAME --preload MODULES` declares them for the environment; elsewhere it is what it is
-// for every command.
+// `env create NAME --preload MODULES` declares the preloads of the environment; for other actions
+// --preload has its usual meaning.
 static int read_preload(struct env_command *ask, struct err *e)
 {
     const struct config *c = ask->config;
@@ -150,7 +147,7 @@ static int read_preload(struct env_command *ask, struct err *e)
     for (size_t i = 0; i < c->preload.count; i++)
         if (json_array_append_new(ask->preload, json_string(c->preload.items[i])) < 0)
             return err_set(e, ERR_BAD_VALUE, 0, "write names such as numpy",
-                           "'%.80s' is no name of a module", c->preload.items[i]);
+                           "'%.80s' is not the name of a module", c->preload.items[i]);
     return 0;
 }
 
@@ -168,16 +165,10 @@ static int cmd_env(const struct config *c, int argc, char **argv)
         return with_file(&ask, NULL);
     if (url[0])
         return with_file(&ask, url);
-    (void)err_set(
-        &e, ERR_BUSY, 0,
-        "end it, or give this command another folder with --state, or a server with --url",
-        "another program, process %d, has the environments of this state folder", pid);
+    (void)err_set(&e, ERR_BUSY, 0,
+                  "end it, or choose another folder with --state, or a server with --url",
+                  "another program, process %d, uses this state folder", pid);
     return cli_fail(&e, c->json);
-}
-
-static const char *verb_word(size_t i)
-{
-    return i < VERB_MAX ? verbs[i].word : NULL;
 }
 
 const struct command command_env = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // env_file: the file of `constrictor env export` and `env import`: see env.h.  Opened in the first
-// process, with the rights of whoever called it; nothing here looks at what is in it.
+// process, with the rights of the user; its content is not parsed here.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +28,9 @@ static bool is_standard(const struct env_command *ask)
 static int part_name(const struct env_command *ask, char ret[PATH_MAX], struct err *e)
 {
     int n = snprintf(ret, PATH_MAX, "%s" PART, ask->file);
-    return n > 0 && n < PATH_MAX ? 0
-                                 : err_set(e, ERR_BAD_VALUE, 0, "use a shorter one",
-                                           "the name of the file is too long");
+    return n > 0 && n < PATH_MAX
+               ? 0
+               : err_set(e, ERR_BAD_VALUE, 0, "use a shorter one", "the file name is too long");
 }
 
 // ---- out ----------------------------------------------------------------------------------------
@@ -41,12 +41,12 @@ static int open_out(struct env_command *ask, struct err *e)
     if (is_standard(ask)) {
         if (isatty(STDOUT_FILENO))
             return err_set(e, ERR_USAGE, 0, "name a file, or redirect the output",
-                           "the file is not for a terminal");
+                           "cannot write the file to a terminal");
         ask->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     } else {
         if (part_name(ask, part, e) < 0)
             return -1;
-        // What is there under the name stays until the new one is whole.
+        // A file of that name stays until the new one is complete.
         ask->fd = open(part, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     }
     return ask->fd < 0 ? err_set(e, ERR_BAD_VALUE, errno, "choose another file",
@@ -80,7 +80,7 @@ json_t *env_file_answer(const struct env_command *ask, uint64_t bytes)
 
 // ---- in -----------------------------------------------------------------------------------------
 
-// The porter reads ordinary files only: what comes from a pipe is put into one without a name.
+// The porter reads only ordinary files, so the bytes of a pipe are copied into an unnamed file.
 static int copy_in(int from, struct err *e)
 {
     const char *folder = getenv("TMPDIR");
@@ -90,7 +90,7 @@ static int copy_in(int from, struct err *e)
     _cleanup_close_ int fd = n < PATH_MAX && piece ? mkostemp(name, O_CLOEXEC) : -1;
     if (fd < 0)
         return err_set(e, ERR_SYSTEM, errno, "choose another folder with TMPDIR",
-                       "keep what comes from the pipe");
+                       "store the bytes of the pipe");
     (void)unlink(name);
     for (;;) {
         ssize_t got = read(from, piece, PIECE);
@@ -103,7 +103,7 @@ static int copy_in(int from, struct err *e)
         int r = fd_write_all(fd, piece, (size_t)got);
         if (r < 0)
             return err_set(e, ERR_SYSTEM, -r, "choose another folder with TMPDIR",
-                           "keep what comes from the pipe");
+                           "store the bytes of the pipe");
     }
     (void)lseek(fd, 0, SEEK_SET);
     return TAKE_FD(fd);
@@ -131,14 +131,14 @@ int env_file_open(struct env_command *ask, struct err *e)
     return ask->verb == VERB_IMPORT ? open_in(ask, e) : 0;
 }
 
-// "data.cenv" holds "data".
+// "data.cenv" gives "data".
 int env_file_name(const char *file, char ret[ENV_FILE_NAME_MAX], struct err *e)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
     size_t n = strcspn(base, ".");
     if (strcmp(file, "-") == 0 || n == 0 || n >= ENV_FILE_NAME_MAX)
         return err_set(e, ERR_USAGE, 0, "usage: constrictor env import FILE NAME",
-                       "the name of the file does not say which name the environment gets");
+                       "the file name does not give a name for the environment");
     memcpy(ret, base, n);
     ret[n] = '\0';
     return 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_local: see env.h.  `constrictor env` without a server: env_local() makes the keeper out of
-// the first process, env_gate() is its gate, which opens the environments, does one thing, and
-// prints what came of it.
+// env_local: see env.h.  `constrictor env` without a server: the first process becomes the keeper;
+// env_gate() is its gate, which opens the environments, does one thing, and prints the result.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +56,7 @@ static void on_done(struct env_job *j, const json_t *status, void *argument)
     w->job = NULL;
     w->answer = json_deep_copy(status);
     if (!w->answer)
-        err_set(&w->error, ERR_SYSTEM, ENOMEM, NULL, "keep the answer");
+        err_set(&w->error, ERR_SYSTEM, ENOMEM, NULL, "copy the answer");
     finish(w);
 }
 
@@ -92,7 +91,7 @@ static int order(struct work *w, enum env_change change)
     return 0;
 }
 
-// The first Ctrl-C takes the job back, the second does not wait for that.
+// The first Ctrl-C cancels the install; the second ends the program at once.
 static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
     struct work *w = argument;
@@ -134,7 +133,7 @@ static void on_exported(uint64_t bytes, const struct err *e, void *argument)
     finish(w);
 }
 
-// Answers at once; -1: w->error.
+// Finishes with an answer; NULL: returns -1, w->error has the reason.
 static int take(struct work *w, json_t *answer)
 {
     w->answer = answer;
@@ -146,8 +145,7 @@ static int create(struct work *w)
 {
     struct gate *g = &w->gate;
     const char *name = w->ask->name;
-    if (json_array_size(
-            w->ask->packages)) { // what is wrong with them is said before anything is made
+    if (json_array_size(w->ask->packages)) { // report bad packages before creating anything
         json_t *list = envs_requirements(w->ask->packages, &w->error);
         if (!list)
             return -1;
@@ -192,27 +190,17 @@ static int begin(struct work *w)
         return take(w, json_pack("{s:s, s:b}", "environment", ask->name, "deleted", 1));
     case VERB_MAX: break;
     }
-    return err_set(&w->error, ERR_INTERNAL, 0, NULL, "'env' does not know what to do");
+    return err_set(&w->error, ERR_INTERNAL, 0, NULL, "'env' has no such action");
 }
 
 // ---- the gate -----------------------------------------------------------------------------------
-
-static int catch_signals(struct work *w, struct err *e)
-{
-    struct event *interrupt = evsignal_new(w->gate.base, SIGINT, on_signal, w);
-    struct event *terminate = evsignal_new(w->gate.base, SIGTERM, on_signal, w);
-    if (!interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
-        event_add(terminate, NULL) < 0)
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "catch signals");
-    return 0;
-}
 
 static int env_gate(int sock, const struct keeper_facts *facts, void *argument)
 {
     struct work *w = argument;
     struct err e;
-    if (gate_enter(&w->gate, sock, facts, &e) < 0 || catch_signals(w, &e) < 0 ||
-        envs_open(&w->gate, &e) < 0)
+    if (gate_enter(&w->gate, sock, facts, &e) < 0 ||
+        cli_catch_signals(w->gate.base, on_signal, w, &e) < 0 || envs_open(&w->gate, &e) < 0)
         return env_show_error(w->ask, &e);
     (void)signal(SIGPIPE, SIG_IGN);
     if (begin(w) < 0) {
@@ -226,8 +214,7 @@ static int env_gate(int sock, const struct keeper_facts *facts, void *argument)
     if (w->done && w->answer)
         return env_show_answer(w->ask, TAKE_PTR(w->answer));
     if (!w->error.message[0])
-        err_set(&w->error, ERR_CANCELLED, 0, NULL,
-                "it was ended before it was done; the environment is as it was");
+        err_set(&w->error, ERR_CANCELLED, 0, NULL, "interrupted; the environment is unchanged");
     return env_show_error(w->ask, &w->error);
 }
 
@@ -236,21 +223,18 @@ int env_local(const struct env_command *ask)
     static struct work work;
     static struct config one;
     struct err e;
-    int status = 0;
     one = *ask->config;
     one.stock = 1;
     if (ask->preload)
-        one.preload = (struct text_list){0}; // the environment's, not those of this program's boxes
+        one.preload = (struct text_list){
+            0}; // they are for the environment, not for the boxes of this program
     work.ask = ask;
     struct keeper_plan plan = {
         .config = &one, .state = true, .porter = porter_main, .gate = env_gate, .argument = &work};
     if (ask->fd >= 0)
-        plan.keep[plan.keep_count++] = fcntl(ask->fd, F_DUPFD_CLOEXEC, 3); // it takes it
+        plan.keep[plan.keep_count++] = fcntl(ask->fd, F_DUPFD_CLOEXEC, 3); // the keeper closes it
     network_add_to_plan(&plan);
     if (network_check_config(&one, true, &e) < 0)
         return cli_fail(&e, one.json);
-    if (keeper_run(&plan, &status, &e) == 0)
-        return status;
-    caps_explain(&one, &e);
-    return cli_fail(&e, one.json);
+    return cli_run_keeper(&plan);
 }

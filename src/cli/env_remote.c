@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_remote: see env.h.  `constrictor env` by asking a server over REST (docs/rest.md).  Runs in
-// the first process, with the rights of whoever called it; a job goes on in the server when this
-// one is interrupted.
+// env_remote: see env.h.  Asks a server over REST (docs/rest.md).  Runs in the first process, with
+// the rights of the user.  An install goes on in the server when this process is interrupted.
 //
-// SECURITY: the server may be anybody's: its answers are bounded, and what is printed of them is
-// cleaned (env_words.c).
+// SECURITY: the server is not trusted: answers are bounded, and env_words.c cleans what is printed.
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -39,12 +37,12 @@ struct talk {
     const char *url;
     char host[256], prefix[256];
     int port;
-    struct evbuffer *body; // of the answer, what was not used yet
+    struct evbuffer *body; // unused bytes of the answer
     json_t *last;          // the last line of a stream, or the answer
     int status;
     bool over, too_long;
-    bool to_file;     // what comes is the file of VERB_EXPORT
-    bool not_written; // not all of it could be kept
+    bool to_file;     // the answer is the file of VERB_EXPORT
+    bool not_written; // writing the file failed
     uint64_t written;
 };
 
@@ -61,9 +59,9 @@ static int read_url(struct talk *t, struct err *e)
     if (!scheme || !host || !host[0] || strcmp(scheme, "http") != 0) {
         r = err_set(e, ERR_BAD_VALUE, 0,
                     scheme && strcmp(scheme, "https") == 0
-                        ? "use the address that the server listens on itself, behind its proxy"
+                        ? "use the server's own http address, behind its proxy"
                         : "write it as http://127.0.0.1:8000",
-                    "'%.200s' is no address of a server that 'env' can ask", t->url);
+                    "'%.200s' is not the address of a server", t->url);
     } else {
         size_t n = strlen(host);
         bool bracketed = n > 2 && host[0] == '[' && host[n - 1] == ']';
@@ -143,7 +141,7 @@ static void on_chunk(struct evhttp_request *req, void *argument)
         event_base_loopbreak(t->base);
 }
 
-// The file has come: is it whole?
+// The file has been received; checks that it is complete.
 static void take_file(struct talk *t, struct evhttp_request *req)
 {
     const char *length =
@@ -196,18 +194,18 @@ static void add_headers(const struct talk *t, struct evhttp_request *req)
 static int failed(const struct talk *t, struct err *e)
 {
     if (t->not_written)
-        return err_set(e, ERR_DISK_FULL, 0, "make room, or choose another place",
-                       "the file '%s' could not be written", t->ask->file);
+        return err_set(e, ERR_DISK_FULL, 0, "free some space, or choose another file",
+                       "cannot write the file '%s'", t->ask->file);
     if (t->to_file && t->status == 200)
-        return err_set(e, ERR_BUSY, 0, "try again", "the file did not come whole");
+        return err_set(e, ERR_BUSY, 0, "try again", "the file was cut off");
     if (t->too_long)
         return err_set(e, ERR_PROTOCOL, 0, "is it a constrictor?",
-                       "the server at %s says too much at once", t->url);
-    return err_set(e, ERR_BUSY, 0, "look whether it runs, and whether the address is right",
+                       "the answer of the server at %s is too long", t->url);
+    return err_set(e, ERR_BUSY, 0, "check that it runs and that the address is right",
                    "the server at %s does not answer", t->url);
 }
 
-// The file of VERB_IMPORT as the body, which is read while it is sent.
+// Makes the file of VERB_IMPORT the body; it is read while it is sent.
 static void add_file(const struct talk *t, struct evhttp_request *req)
 {
     struct stat st;
@@ -220,7 +218,7 @@ static void add_file(const struct talk *t, struct evhttp_request *req)
         (void)close(fd);
 }
 
-// The body is taken; NULL: none.  0: t->last has the answer and t->status how it went.
+// Takes the body; NULL: none.  0: the answer is in t->last, its HTTP status in t->status.
 static int ask_server(struct talk *t, enum evhttp_cmd_type method, const char *path, json_t *body,
                       struct err *e)
 {
@@ -256,9 +254,9 @@ static int ask_server(struct talk *t, enum evhttp_cmd_type method, const char *p
     return t->over && t->status && t->last ? 0 : failed(t, e);
 }
 
-// ---- what is asked ------------------------------------------------------------------------------
+// ---- requests ------------------------------------------------------------------------------
 
-// A name or text as a part of a path or query.
+// Encodes a text for a path or query.
 static int encode(const char *text, char *buf, size_t cap, struct err *e)
 {
     _cleanup_free_ char *coded = evhttp_uriencode(text, -1, 0);
@@ -294,8 +292,7 @@ static int uninstall_path(const struct env_command *ask, const char *name, char 
     json_array_foreach (ask->packages, i, item) {
         int n = snprintf(all + at, sizeof all - at, "%s%s", i ? " " : "", json_string_value(item));
         if (n < 0 || (size_t)n >= sizeof all - at)
-            return err_set(e, ERR_BAD_VALUE, 0, "remove some at a time",
-                           "these are too many packages at once");
+            return err_set(e, ERR_BAD_VALUE, 0, "remove fewer at a time", "too many packages");
         at += (size_t)n;
     }
     if (encode(all, coded, sizeof coded, e) < 0)
@@ -345,10 +342,10 @@ static int send_ask(struct talk *t, struct err *e)
         return ask_server(t, EVHTTP_REQ_GET, path, NULL, e);
     case VERB_MAX: break;
     }
-    return err_set(e, ERR_INTERNAL, 0, NULL, "'env' does not know what to do");
+    return err_set(e, ERR_INTERNAL, 0, NULL, "'env' has no such action");
 }
 
-// What is not streamed may have been answered before its end.
+// An answer that is not a stream may come before the install ends; waits for the end.
 static int await_job(struct talk *t, struct err *e)
 {
     char name[PATH_MAX_ / 4], path[PATH_MAX_], job[ENV_JOB_ID_SIZE + 1];
@@ -367,7 +364,7 @@ static int await_job(struct talk *t, struct err *e)
     return 0;
 }
 
-// An error of the server, with the code that it has there.
+// Turns an error of the server into ours, with the same code.
 static void take_error(const struct talk *t, struct err *e)
 {
     json_t *error = json_object_get(t->last, "error");
@@ -378,7 +375,7 @@ static void take_error(const struct talk *t, struct err *e)
     for (int i = 0; code && i < ERR_CODE_MAX; i++)
         if (strcmp(err_code_name((enum err_code)i), code) == 0)
             known = (enum err_code)i;
-    (void)err_set(e, known, 0, hint, "%s", message ? message : "the server refuses it");
+    (void)err_set(e, known, 0, hint, "%s", message ? message : "the server refused the request");
     if (t->status == 401)
         err_hint(e, "put the server's key into CONSTRICTOR_API_KEY");
 }
@@ -398,7 +395,7 @@ int env_remote(const struct env_command *ask, const char *url)
     int r = send_ask(&t, &e);
     if (r == 0)
         r = await_job(&t, &e);
-    // The object of a job that failed has an error, too; it is an answer all the same.
+    // A failed install also has an "error", but is an answer.
     bool job = json_is_string(json_object_get(t.last, "state"));
     if (r == 0 && t.status >= 400 && !job) {
         take_error(&t, &e);

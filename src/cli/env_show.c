@@ -33,14 +33,14 @@ void env_show_progress(const json_t *status)
         return;
     done = done < 0 ? 0 : done > 1 ? 1 : done;
     env_words_progress(status, text, sizeof text);
-    if (json_object_get(status, "message")) // a server says it in its own words
+    if (json_object_get(status, "message")) // the server's own text
         snprintf(text, sizeof text, "%.250s",
                  json_string_value(json_object_get(status, "message")) ?: "");
     int full = (int)(done * BAR), room = (int)columns() - BAR - 9;
     fputs("\r\033[K[", stderr);
     for (int i = 0; i < BAR; i++)
         fputc(i < full ? '#' : '.', stderr);
-    // As much as fits into the line; a character more or less does not matter.
+    // As much as fits into the line, roughly.
     fprintf(stderr, "] %3.0f%% %.*s", done * 100, room, text);
     (void)fflush(stderr);
     bar_is_shown = true;
@@ -53,7 +53,7 @@ static void end_bar(void)
     bar_is_shown = false;
 }
 
-// What each verb prints for people; NULL: memory is out.
+// The text that each verb prints; NULL: memory is out.
 static char *words_of(const struct env_command *ask, json_t *answer)
 {
     char *text = NULL;
@@ -100,7 +100,7 @@ int env_show_answer(const struct env_command *ask, json_t *answer)
     }
     json_decref(answer);
     int unwritten = cli_finish();
-    // Whoever asks for the state of a job that failed has got it.
+    // The status of a failed install was asked for and given: no failure.
     return unwritten ? unwritten : failed && ask->verb != VERB_STATUS ? EXIT_FAILED : 0;
 }
 

@@ -194,11 +194,6 @@ static int cmd_help(const struct config *c, int argc, char **argv)
     return cli_finish();
 }
 
-static const char *command_word(size_t i)
-{
-    return commands[i] ? commands[i]->name : NULL;
-}
-
 const struct command command_help = {
     .name = "help",
     .section = SECTION_INSPECT,

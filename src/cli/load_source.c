@@ -46,7 +46,7 @@ static int open_source(const char *path, struct err *e)
 {
     static const char hint[] = "give a file of Python source, '-c CODE', or '-' for stdin";
     struct stat st;
-    // O_NONBLOCK: a pipe without a writer must not hold us up before we know that it is one.
+    // O_NONBLOCK: open() of a pipe without a writer must not block.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return err_set(e, ERR_SOURCE_UNREADABLE, errno, hint, "open '%s'", path);

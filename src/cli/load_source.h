@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// load_source: the source that a command is about: a file, the text behind -c, or stdin.  Read in the
-// first process, with the rights of the user.  Called by cli/run.c and cli/check.c.
+// load_source: reads the source of `run` and `check`: a file, the text behind -c, or stdin.  Called
+// in the first process, with the rights of the user.
 
 #ifndef CONSTRICTOR_CLI_LOAD_SOURCE_H
 #define CONSTRICTOR_CLI_LOAD_SOURCE_H
@@ -17,8 +17,8 @@ struct source_text {
     const char *name; // for messages: "-c", "stdin", or the path; borrowed
 };
 
-// `operand` is the path or "-"; not looked at with -c.  Bytes of any kind; at most
-// config->source_bytes of them.
-int load_source(const struct config *c, const char *operand, struct source_text *ret, struct err *e);
+// `operand` is the path or "-"; ignored with -c.  Reads at most config->source_bytes, of any kind.
+int load_source(const struct config *c, const char *operand, struct source_text *ret,
+                struct err *e);
 
 #endif

@@ -41,7 +41,7 @@ static int check_file(const struct config *c, struct err *e)
         file = open(c->network_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (file < 0)
             return err_set(e, ERR_BAD_CONFIG_FILE, errno,
-                           "give --network-file a JSON file that can be read",
+                           "give --network-file a readable JSON file",
                            "open '%s' of --network-file", c->network_file);
     }
     struct net_policy *policy = net_policy_load(c, file, e);
@@ -72,7 +72,7 @@ static bool is_resolver(const char *text)
     return net_address_parse(address, &parsed) == 0 && in_brackets <= !net_address_is_v4(&parsed);
 }
 
-// The broker would find out, when code needs it.
+// Checked here, because the broker would notice only when code looks up a name.
 static int check_resolvers(const struct config *c, struct err *e)
 {
     char from[CONFIG_DESCRIBE_MAX];
@@ -88,7 +88,7 @@ static int check_resolvers(const struct config *c, struct err *e)
     return 0;
 }
 
-// The folder becomes a part of the tree, where a mistake would look like a missing layer.
+// The folder becomes part of the tree of boxes, where a mistake would look like a missing layer.
 static int check_wheelhouse(const struct config *c, struct err *e)
 {
     char from[CONFIG_DESCRIBE_MAX];
@@ -99,7 +99,7 @@ static int check_wheelhouse(const struct config *c, struct err *e)
         return 0;
     int errnum = errno;
     config_format_origin(c, CONFIG_KEY_find_links, c->origins[CONFIG_KEY_find_links], from);
-    return err_set(e, ERR_BAD_VALUE, errnum, "give a folder with wheels that can be read",
+    return err_set(e, ERR_BAD_VALUE, errnum, "give a readable folder of wheels",
                    "find-links '%.200s' from %s", c->find_links, from);
 }
 
@@ -107,14 +107,14 @@ int network_check_config(const struct config *c, bool quiet, struct err *e)
 {
     bool rules = c->allow_hosts.count || c->deny_hosts.count;
     if (c->network == NETWORK_ON && !c->allow_hosts.count && !c->network_file[0] && !quiet)
-        fprintf(stderr, "constrictor: warning: the network is on, but no host is allowed: nothing "
-                        "can be reached; allow some with --allow-host or --network-file\n");
+        fprintf(stderr, "constrictor: warning: the network is on, but no host is allowed, so code "
+                        "can reach nothing; allow hosts with --allow-host or --network-file\n");
     if (code_policy_shuts_network(c) && (c->allow_hosts.count || c->network_file[0]) && !quiet)
         fprintf(stderr, "constrictor: warning: hosts are allowed, but the policy has no tier "
-                        "'network': nothing can be reached; add it to --tiers\n");
+                        "'network', so code can reach nothing; add it to --tiers\n");
     if (code_policy_check(c, e) < 0 || check_resolvers(c, e) < 0 || check_wheelhouse(c, e) < 0)
         return -1;
-    // Also when the network is off: a mistake must not wait until the day that it is switched on.
+    // Checked even when the network is off, so that switching it on brings no surprise.
     if (!rules && !c->network_file[0])
         return 0;
     if (check_list(c, CONFIG_KEY_allow_hosts, &c->allow_hosts, e) < 0 ||

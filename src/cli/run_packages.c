@@ -28,7 +28,7 @@ void run_packages_add_to_plan(enum run_packages need, struct keeper_plan *plan)
         return;
     plan->state = true;
     plan->porter = porter_main;
-    plan->cold = false; // a cold interpreter does not say what it lacks for a policy
+    plan->cold = false; // a cold interpreter does not report what it lacks for a policy
 }
 
 int run_packages_open(enum run_packages need, struct gate *g, struct err *e)
@@ -36,12 +36,11 @@ int run_packages_open(enum run_packages need, struct gate *g, struct err *e)
     if (need == RUN_PACKAGES_NONE)
         return 0;
     int r = envs_open(g, e);
-    return need == RUN_PACKAGES_MUST ? r : 0; // else the run says what it lacks, if it does
+    return need == RUN_PACKAGES_MUST ? r : 0; // else the run reports what it lacks
 }
 
-// A list on the command line is cut at its commas, also within "numpy>=2,<3" and
-// "pandas[excel,html]": what begins with a comparison, or comes before a bracket is closed, belongs
-// to the one before.
+// The list was split at every comma, also in "numpy>=2,<3" and "pandas[excel,html]": an item that
+// begins with a comparison, or follows an open bracket, is joined to the item before.
 int run_packages_list(const struct config *c, json_t **ret, struct err *e)
 {
     _cleanup_free_ char *text = NULL;

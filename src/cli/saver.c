@@ -46,7 +46,7 @@ struct ask {
 struct piece {
     uint32_t kind;
     uint32_t reserved;
-    uint64_t at; // of the bytes; PIECE_END: the size of the file
+    uint64_t at; // offset of the bytes; PIECE_END: the size of the file
     char bytes[PIECE_MAX];
 };
 enum { PIECE_HEAD = offsetof(struct piece, bytes) };
@@ -69,12 +69,12 @@ struct work {
     struct piece piece;
 };
 
-// A file on its way.
+// A file being saved.
 struct target {
     char path[SAVER_SAVED_MAX]; // as it will be
     int folder, fd;
     char name[SAVER_SAVED_MAX]; // in `folder`
-    bool taken, hidden;             // it is not called as the code called it, because ...
+    bool taken, hidden;         // why it does not have the name that the code gave it
 };
 
 __attribute__((format(printf, 2, 3))) static int refuse(struct saver_answer *a, const char *fmt,
@@ -88,8 +88,8 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct saver_answer *a, 
     return -1;
 }
 
-// SECURITY: the path is checked as if nobody had done it before.  `..`, an absolute path, a name
-// with an escape sequence for the terminal or a line's end: refused.
+// SECURITY: the gate is not trusted, so the path is checked here again.  `..`, an absolute path,
+// and a name with a terminal escape sequence or a line end are refused.
 static int check_path(const struct ask *ask, struct target *t, struct saver_answer *a)
 {
     char path[SCRATCH_PATH_MAX + 1];
@@ -97,9 +97,9 @@ static int check_path(const struct ask *ask, struct target *t, struct saver_answ
     size_t length = strnlen(ask->path, sizeof ask->path);
     if (length == sizeof ask->path || scratch_path(ask->path, length, path, &e) < 0 ||
         strcmp(path, ask->path) != 0)
-        return refuse(a, "%s", e.message[0] ? e.message : "this is no path of a file");
-    // SECURITY: into a home folder or a project, code could put .bashrc, .ssh/authorized_keys or
-    // .git/hooks/..., which others read and obey without anybody seeing them.
+        return refuse(a, "%s", e.message[0] ? e.message : "not a valid path");
+    // SECURITY: in a home folder or a project, code could plant .bashrc, .ssh/authorized_keys or
+    // .git/hooks/..., which other programs obey.  So a leading dot becomes '_'.
     for (char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
         if (*p == '.') {
             *p = '_';
@@ -109,20 +109,20 @@ static int check_path(const struct ask *ask, struct target *t, struct saver_answ
     return 0;
 }
 
-// SECURITY: one step down, and only down: a symbolic link that somebody left in the folder (sub ->
-// /etc) would lead what hostile code made to where it must not be.
+// SECURITY: goes one step down and follows no link: a symbolic link in the folder (sub -> /etc)
+// would lead files of hostile code out of the folder.
 static int open_step(int folder, const char *name)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
                            .resolve =
                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
-    // A filter around us may not know the call; `name` has no slash, so this says the same.
+    // A seccomp filter around us may refuse openat2(); `name` has no slash, so openat() is as safe.
     return fd >= 0 || (errno != ENOSYS && errno != EPERM) ? fd
                                                           : openat(folder, name, (int)how.flags);
 }
 
-// Goes down to the folder of the file and makes what is missing on the way.
+// Opens the folder of the file, and makes missing folders on the way.
 static int open_folder(struct target *t, struct saver_answer *a)
 {
     char path[SAVER_SAVED_MAX];
@@ -131,12 +131,12 @@ static int open_folder(struct target *t, struct saver_answer *a)
     char *name = path;
     for (char *slash; t->folder >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
         *slash = '\0';
-        (void)mkdirat(t->folder, name, 0755); // that it is there is as good
+        (void)mkdirat(t->folder, name, 0755); // it may exist
         int next = open_step(t->folder, name), errnum = errno;
         if (next < 0)
             return refuse(a,
                           errnum == ELOOP || errnum == ENOTDIR
-                              ? "'%s' is there and is no folder; a link is not followed"
+                              ? "'%s' exists and is not a folder; links are not followed"
                               : "open the folder '%s': %s",
                           path, strerror(errnum));
         fd_close(&t->folder);
@@ -157,8 +157,8 @@ static void number_name(const char *name, unsigned number, char *ret, size_t cap
     snprintf(ret, cap, "%.*s-%u%s", (int)stem, name, number, name + stem);
 }
 
-// SECURITY: O_EXCL: what is there is never written to, be it a file, or a link to one that somebody
-// left under the name that code was going to use.  The mode gives nobody a program to start.
+// SECURITY: O_EXCL: nothing that exists is ever written to, neither a file nor a planted link.  The
+// mode makes no file executable.
 static int create(struct target *t, struct saver_answer *a)
 {
     char name[SAVER_SAVED_MAX];
@@ -176,23 +176,22 @@ static int create(struct target *t, struct saver_answer *a)
         t->taken = true;
         number_name(t->name, i, name, sizeof name);
     }
-    return refuse(a, "%d files of that name are there already", NAMES_MAX);
+    return refuse(a, "%d files of that name exist already", NAMES_MAX);
 }
 
 static int check_room(const struct work *w, uint64_t size, struct saver_answer *a)
 {
     char text[32];
     text_format_size(w->room, text, sizeof text);
-    // SECURITY: links and holes let a box show many times what it holds.
+    // SECURITY: with links and holes a box can present far more bytes than it stores.
     if (size > w->room)
-        return refuse(a, "it has %llu bytes, and of what --scratch allows in all %s are left",
+        return refuse(a, "it has %llu bytes, but --scratch leaves only %s for all files",
                       (unsigned long long)size, text);
     return 0;
 }
 
-// The pieces behind an ask, all of them, so that the next thing read is an ask again.  Returns the
-// size of the file,
-// -EPIPE when the gate is gone or says what no gate says, or another negative errno.
+// Reads all pieces behind an ask, so that the next message is an ask again.  Returns the size of
+// the file, -EPIPE when the gate is gone or breaks the protocol, or another negative errno.
 static int64_t take_pieces(struct work *w, int to, uint64_t size)
 {
     struct piece *p = &w->piece;
@@ -208,7 +207,7 @@ static int64_t take_pieces(struct work *w, int to, uint64_t size)
             break;
         if (p->kind != PIECE_DATA)
             return -EPIPE;
-        // Holes stay holes: a file of nothing must not fill a disk.
+        // Holes stay holes: a sparse file must not fill the disk.
         if (r == 0 && to >= 0)
             r = fd_write_sparse(to, p->bytes, (size_t)length, p->at);
     }
@@ -219,7 +218,7 @@ static int64_t take_pieces(struct work *w, int to, uint64_t size)
 
 static int save(struct work *w, const struct ask *ask, struct target *t, struct saver_answer *a)
 {
-    int r = w->files >= SAVER_FILES_MAX ? refuse(a, "these are too many files") : 0;
+    int r = w->files >= SAVER_FILES_MAX ? refuse(a, "too many files") : 0;
     if (r == 0)
         r = check_room(w, ask->size, a);
     if (r == 0)
@@ -231,7 +230,7 @@ static int save(struct work *w, const struct ask *ask, struct target *t, struct 
     int64_t n = take_pieces(w, t->fd, ask->size);
     if (r == 0 && n < 0) {
         r = refuse(a, "%s", strerror((int)-n));
-        (void)unlinkat(t->folder, t->name, 0); // half a file is worse than none
+        (void)unlinkat(t->folder, t->name, 0); // keep no partial file
     }
     if (r == 0) {
         w->room -= (uint64_t)n;
@@ -256,27 +255,27 @@ static void format_size(uint64_t size, char *buf, size_t cap)
 static void tell(const struct work *w, const struct ask *ask, const struct target *t,
                  const struct saver_answer *a)
 {
-    char size[32], name[SCRATCH_PATH_MAX + 1], place[SAVER_PATH_MAX];
-    char line[sizeof place + sizeof name + 128];
+    char size[32], name[SCRATCH_PATH_MAX + 1], path[SAVER_PATH_MAX];
+    char line[sizeof path + sizeof name + 128];
     if (w->quiet)
         return;
     snprintf(name, sizeof name, "%.*s", (int)strnlen(ask->path, sizeof name - 1), ask->path);
     format_size(a->size, size, sizeof size);
-    saver_path(w->folder, a->saved, place);
+    saver_path(w->folder, a->saved, path);
     if (!a->ok)
-        snprintf(line, sizeof line, "could not save '%s': %s", name, a->error);
+        snprintf(line, sizeof line, "cannot save '%s': %s", name, a->error);
     else
-        snprintf(line, sizeof line, "saved %s (%s)%s%s%s", place, size,
+        snprintf(line, sizeof line, "saved %s (%s)%s%s%s", path, size,
                  t->taken || t->hidden ? "; the code named it " : "",
                  t->taken || t->hidden ? name : "",
-                 t->taken    ? ", which was there already"
+                 t->taken    ? ", which exists already"
                  : t->hidden ? ", which would be hidden"
                              : "");
     text_sanitize(line);
     fprintf(stderr, "constrictor: %s\n", line);
 }
 
-// One ask and its answer.  False: the gate is gone, or says what no gate says.
+// Handles one ask.  False: the gate is gone or broke the protocol.
 static bool serve(struct work *w)
 {
     struct ask ask = {0};
@@ -297,8 +296,8 @@ static bool serve(struct work *w)
     return fd_send(SOCK_FD, &a, sizeof a, NULL, 0) == 0;
 }
 
-// Keeps its two descriptors and nothing else; Ctrl-C is for the run, and what is saved is then
-// saved whole.
+// Keeps its two descriptors and nothing else.  It ignores Ctrl-C, which is for the run, so that
+// each file is saved whole.
 static void become_saver(int sock, int folder, const struct config *c)
 {
     static struct work w; // large
@@ -310,8 +309,8 @@ static void become_saver(int sock, int folder, const struct config *c)
     if (dup3(sock, SOCK_FD, O_CLOEXEC) < 0 || dup3(folder, FOLDER_FD, O_CLOEXEC) < 0 ||
         sys_close_range(FIRST_OTHER_FD, ~0U) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         _exit(70);
-    // SECURITY: should one of the checks above be wrong: there is nothing else that could be
-    // reached. A kernel without it leaves the checks.
+    // SECURITY: second line of defence, should one of the checks above be wrong: Landlock lets this
+    // process write below the folder only.  A kernel without Landlock leaves the checks.
     (void)landlock_seal_writer(landlock_abi(), FOLDER_FD);
     w = (struct work){
         .folder = c->out, .quiet = c->json, .room = c->scratch_bytes + DISPLAY_BYTES_MAX};
@@ -324,8 +323,7 @@ static void become_saver(int sock, int folder, const struct config *c)
 
 static int open_out(const char *path, struct err *e)
 {
-    static const char hint[] =
-        "give a folder that can be written to; the one above it has to be there";
+    static const char hint[] = "give a folder that you can write to; its parent must exist";
     const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
     int fd = open(path, flags);
     if (fd < 0 && errno == ENOENT && mkdir(path, 0777) == 0)
@@ -379,7 +377,7 @@ void saver_end(struct saver *k, bool now)
 
 static int send_piece(int sock, enum kind kind, const void *data, size_t length, uint64_t at)
 {
-    static struct piece p; // one thread, used at once
+    static struct piece p; // large; there is one thread
     p.kind = kind;
     p.at = at;
     if (length)
@@ -387,7 +385,7 @@ static int send_piece(int sock, enum kind kind, const void *data, size_t length,
     return fd_send(sock, &p, PIECE_HEAD + length, NULL, 0);
 }
 
-// That the saver is gone is seen in saver_finish().
+// saver_finish() notices when the saver is gone.
 void saver_begin(int sock, const char *path, uint64_t size)
 {
     struct ask ask = {.kind = ASK_FILE, .size = size};
@@ -411,7 +409,7 @@ void saver_finish(int sock, uint64_t size, struct saver_answer *ret)
     ssize_t n = r < 0 ? -1 : fd_recv(sock, ret, sizeof *ret, NULL, 0, NULL);
     if (n != (ssize_t)sizeof *ret) {
         *ret = (struct saver_answer){0};
-        snprintf(ret->error, sizeof ret->error, "the process that saves files is gone");
+        snprintf(ret->error, sizeof ret->error, "the process that saves files has ended");
     }
     ret->saved[sizeof ret->saved - 1] = ret->error[sizeof ret->error - 1] = '\0';
 }
@@ -422,7 +420,7 @@ void saver_drop(int sock)
 }
 
 void saver_save_bytes(int sock, const char *path, const void *data, size_t length,
-                          struct saver_answer *ret)
+                      struct saver_answer *ret)
 {
     saver_begin(sock, path, length);
     saver_data(sock, data, length, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// selftest: see selftest.h.  The first half is prepared in the gate before it gives up its rights,
-// the second half reads the box's answer after that.
+// selftest: see selftest.h.  The gate prepares the question before it gives up its rights, and
+// reads the box's answer after that.
 
 #include "cli/selftest.h"
 
@@ -36,8 +36,8 @@ static const struct probe {
 #undef PROBE
 };
 
-// Runs in the box, as ordinary user code; the value of its last line is the answer.  Every body
-// runs in a child, so that it may die, confine itself or leave processes behind.
+// Runs in the box as ordinary user code; the value of its last line is the answer.  Every body runs
+// in a child, which may die, confine itself or leave processes behind.
 const char selftest_code[] =
     "import errno, json, os, select, signal, stat, struct, sys, time\n"
     "try:\n"
@@ -162,7 +162,7 @@ const char selftest_code[] =
 
 // ---- the question -------------------------------------------------------------------------------
 
-// Numbers of the calls that the bodies name: every word in quotes that is one.
+// Adds the numbers of the system calls in the bodies: every quoted word that names one.
 static void add_numbers(json_t *numbers, const char *body)
 {
     for (const char *p = strchr(body, '\''); p; p = strchr(p, '\'')) {
@@ -273,7 +273,7 @@ static bool is_expected(const char *expected, const char *word)
     return false;
 }
 
-// The first outcome that breaks the probe, or the first of all when it held.
+// The first outcome that breaks the probe, or the first one when it held.
 static const char *find_outcome(const struct probe *probe, json_t *said, bool *ret_held)
 {
     const char *first = json_string_value(said);

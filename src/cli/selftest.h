@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// selftest: what doctor has run inside a box: a look at each layer, and with --self-test the escape
-// probes.  The table is probes.def; it ships in the program.
+// selftest: the code that doctor runs inside a box: a check of each layer, and with --self-test the
+// escape probes.  The table is probes.def, compiled into the program.
 
 #ifndef CONSTRICTOR_CLI_SELFTEST_H
 #define CONSTRICTOR_CLI_SELFTEST_H
@@ -13,15 +13,15 @@
 #include "keeper/caps.h"
 #include "keeper/interp.h"
 
-// The Python source of it, the same for every call.
+// Its Python source, the same for every call.
 extern const char selftest_code[];
 
-// sys.argv for that source, with the table in it: new.  To be called with the host's namespaces
-// still around.  NULL when memory is out.
+// sys.argv for that source, which holds the table; new.  Call it before the process leaves the
+// host's namespaces.  NULL when memory is out.
 json_t *selftest_argv(const struct config *config, const struct interp *interp, bool with_probes);
 
-// What the box answered about a layer: 1 it holds, 0 it does not, -1 it could not be seen (or is
-// not in the table).  `ret_text` says how; it belongs to `answer`.
+// The box's answer about a layer: 1: it holds, 0: it does not, -1: unknown, or not in the table.
+// `ret_text` gives details; it belongs to `answer`.
 int selftest_look(json_t *answer, enum layer layer, const char **ret_text);
 
 // {"held": n, "total": n, "probes": [{"name", "what", "held", "outcome"}...]} from the box's

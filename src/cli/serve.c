@@ -67,10 +67,11 @@ static int bind_failed(const struct config *c, int errnum, struct err *e)
     char hint[ERR_HINT_MAX] = "";
     if (errnum == EADDRINUSE)
         snprintf(hint, sizeof hint,
-                 "another server listens there: end it, or choose another port with --port "
-                 "(0 takes a free one)");
+                 "another server uses this port: end it, or choose another one with --port "
+                 "(0: any free port)");
     else if (errnum == EACCES)
-        snprintf(hint, sizeof hint, "ports below 1024 are root's: choose another with --port");
+        snprintf(hint, sizeof hint,
+                 "only root can use ports below 1024: choose another one with --port");
     else if (errnum == EADDRNOTAVAIL)
         snprintf(hint, sizeof hint, "this machine does not have that address; see 'ip address'");
     return err_set(e, errnum == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM, errnum, hint,
@@ -94,7 +95,7 @@ static int bind_one(const struct addrinfo *a)
     return r;
 }
 
-// "[::1]" is how an address stands in a URL.
+// Removes the brackets of "[::1]", the form of an address in a URL.
 static void plain_host(const char *host, char *ret, size_t cap)
 {
     size_t n = strlen(host);
@@ -113,7 +114,8 @@ static int open_socket(struct listener *l, struct err *e)
     int r = getaddrinfo(host, port, &want, &found);
     if (r != 0)
         return err_set(e, ERR_BAD_VALUE, 0, "give an address of this machine, such as 127.0.0.1",
-                       "host '%s' is no address and no known name: %s", c->host, gai_strerror(r));
+                       "host '%s' is neither an address nor a known name: %s", c->host,
+                       gai_strerror(r));
     l->fd = -EADDRNOTAVAIL;
     for (const struct addrinfo *a = found; a && l->fd < 0; a = a->ai_next)
         l->fd = bind_one(a);
@@ -121,7 +123,7 @@ static int open_socket(struct listener *l, struct err *e)
     return l->fd < 0 ? bind_failed(c, -l->fd, e) : 0;
 }
 
-// The address that clients are told.
+// Finds the address to tell clients.
 static int find_url(struct listener *l, struct err *e)
 {
     struct sockaddr_storage address = {0};
@@ -147,7 +149,7 @@ static int find_url(struct listener *l, struct err *e)
 
 // ---- serve --------------------------------------------------------------------------------------
 
-// Code that runs gets a while to end; then answers get a moment to leave.
+// How long running code may take to end, and then answers to be sent.
 enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20, FILES_MS = 5000 };
 
 static void look_again(struct http_server *s)
@@ -208,7 +210,7 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
                    (s->server.config->oauth_keys[0] && fds[1] < 0);
     s->files_came = true;
     if (http_reload(s->http, fds[0], fds[1], &e) < 0) {
-        log_err(LOG_ERROR, &e); // what was in force stays
+        log_err(LOG_ERROR, &e); // the old keys stay in force
         return;
     }
     s->has_files = !missing;
@@ -221,13 +223,13 @@ static void on_files(struct gate *g, const int fds[WIRE_FILES_MAX], void *argume
     log_line(LOG_WARN, "keys were read again");
 }
 
-// Where code can get to, unless its key has rules of its own.
+// Prints which hosts code can reach, unless its key has its own rules.
 static void print_network(const struct http_server *s)
 {
     char allowed[NETWORK_TEXT_MAX];
     network_describe(&s->server.gate, "", NULL, allowed);
     if (!net_is_on(s->server.config))
-        printf("  code has no network; --allow-host gives it some\n");
+        printf("  code has no network; allow hosts with --allow-host\n");
     else
         printf("  code may reach %s%s\n", allowed[0] ? allowed : "nothing",
                s->server.config->network_file[0] ? ", or what its key has in --network-file" : "");
@@ -244,10 +246,11 @@ static void print_ready(const struct http_server *s)
     if (s->server.config->legacy_sse)
         printf("  SSE   %s/sse\n", url);
     print_network(s);
-    printf("  for a client: %s\n  'constrictor client-config --url %s NAME' prints it for others; "
-           "Ctrl-C ends the server\n",
+    printf("  settings for a client: %s\n"
+           "  for other clients: the page, or 'constrictor client-config --url %s NAME'\n"
+           "  Ctrl-C ends the server\n",
            text ? text : "", mcp);
-    (void)fflush(stdout); // nobody may be reading it
+    (void)fflush(stdout); // stdout may be closed
     free(text);
     json_decref(snippet);
 }
@@ -291,12 +294,12 @@ static int open_server(struct http_server *s, const struct listener *l, struct e
         rest_files_open(s->http, s->server.gate.store);
     }
     if (r == 0)
-        r = server_catch_signals(&s->server, on_signal, s, e);
+        r = cli_catch_signals(s->server.gate.base, on_signal, s, e);
     return r;
 }
 
-// SECURITY: a gate that replaces another has the keys of the program's start in its memory; it
-// serves nobody before the keeper has sent those that are in force now.
+// SECURITY: a gate that replaces a crashed one still has the keys of the program's start in memory.
+// It must not serve before the keeper has sent the keys in force now.
 static int await_files(struct http_server *s, struct err *e)
 {
     int64_t until_ms = clock_ms() + FILES_MS;
@@ -306,8 +309,8 @@ static int await_files(struct http_server *s, struct err *e)
         link_read(&s->server.gate.link);
     }
     return s->has_files ? 0
-                        : err_set(e, ERR_BAD_CONFIG_FILE, 0, "mend the file and start again",
-                                  "the keys cannot be read again after a crash");
+                        : err_set(e, ERR_BAD_CONFIG_FILE, 0, "fix the file and start again",
+                                  "cannot read the keys again after a crash");
 }
 
 static int serve_gate(int sock, const struct keeper_facts *facts, void *argument)
@@ -327,14 +330,13 @@ static int serve_gate(int sock, const struct keeper_facts *facts, void *argument
     rest_close();
     server_leave(&s.server);
     http_close(s.http);
-    return 0; // the rest goes with the process, the boxes with the keeper
+    return 0; // the process ends here; the keeper ends the boxes
 }
 
 // ---- the log ------------------------------------------------------------------------------------
 
-// Puts a file in the place of stderr, for this process and all that come of it: they all log there.
-// -1: there is no --log-dir, else the stderr of before, for what has to be said to whoever started
-// us.
+// With --log-dir, replaces stderr by the log file, for this process and all its children.
+// `ret_before` is the old stderr, for messages to the user; -1: there is no --log-dir.
 static int divert_log(const struct config *c, int *ret_before, struct err *e)
 {
     *ret_before = -1;
@@ -343,7 +345,7 @@ static int divert_log(const struct config *c, int *ret_before, struct err *e)
     int folder = mkdir(c->log_dir, 0700) < 0 && errno != EEXIST
                      ? -1
                      : open(c->log_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // SECURITY: not through a link that somebody else may have put there.
+    // SECURITY: O_NOFOLLOW: an attacker may have planted a link there.
     int file = folder < 0 ? -1
                           : openat(folder, "constrictor.log",
                                    O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -352,17 +354,17 @@ static int divert_log(const struct config *c, int *ret_before, struct err *e)
     *ret_before = file < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     if (*ret_before < 0 || dup2(file, STDERR_FILENO) < 0) {
         fd_close(&file);
-        return err_set(
-            e, ERR_BAD_VALUE, errnum,
-            "name a folder that this user can write to, or leave it out to log to stderr",
-            "log-dir: write to constrictor.log in '%.300s'", c->log_dir);
+        return err_set(e, ERR_BAD_VALUE, errnum,
+                       "name a folder that this user can write to, or omit it to log to stderr",
+                       "log-dir: write to constrictor.log in '%.300s'", c->log_dir);
     }
     fd_close(&file);
     log_with_time();
     return 0;
 }
 
-// What the gate needs to know users by: without a key it serves the user that started it.
+// Without a key the server serves only the user that started it; the gate needs files to tell who
+// a client is.
 static int add_peers(struct keeper_plan *plan, struct err *e)
 {
     struct door *d = door_open(plan->config, e);
@@ -403,7 +405,7 @@ static int cmd_serve(const struct config *c, int argc, char **argv)
     network_add_to_plan(&plan);
     if (add_peers(&plan, &e) < 0)
         return cli_fail(&e, false);
-    int status = server_run(&plan);
+    int status = cli_run_keeper(&plan);
     if (status && before >= 0)
         dprintf(before, "constrictor: the server ended with status %d; the log is in %s\n", status,
                 c->log_dir);

@@ -4,11 +4,9 @@
 
 #include "cli/server.h"
 
-#include <errno.h>
 #include <signal.h>
 
 #include "base/log.h"
-#include "cli/cli.h"
 #include "compat/sets.h"
 #include "config/code_policy.h"
 #include "env/envs.h"
@@ -68,25 +66,4 @@ void server_leave(struct server *s)
     sessions_close(&s->gate);
     if (s->gate.store)
         store_close(s->gate.store);
-}
-
-int server_catch_signals(struct server *s, event_callback_fn on_signal, void *argument,
-                         struct err *e)
-{
-    s->terminate = evsignal_new(s->gate.base, SIGTERM, on_signal, argument);
-    s->interrupt = evsignal_new(s->gate.base, SIGINT, on_signal, argument);
-    if (!s->terminate || !s->interrupt || event_add(s->terminate, NULL) < 0 ||
-        event_add(s->interrupt, NULL) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "catch signals");
-    return 0;
-}
-
-int server_run(const struct keeper_plan *plan)
-{
-    struct err e;
-    int status = 0;
-    if (keeper_run(plan, &status, &e) == 0)
-        return status;
-    caps_explain(plan->config, &e);
-    return cli_fail(&e, false);
 }

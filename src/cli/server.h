@@ -6,12 +6,10 @@
 #ifndef CONSTRICTOR_CLI_SERVER_H
 #define CONSTRICTOR_CLI_SERVER_H
 
-#include <event2/event.h>
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "config/config.h"
-#include "keeper/keeper.h"
 #include "mcp/protocol/mcp.h"
 #include "run/gate.h"
 
@@ -19,7 +17,6 @@ struct server {
     const struct config *config;
     struct gate gate;
     struct mcp mcp;
-    struct event *terminate, *interrupt;
     bool stopping;
 };
 
@@ -27,12 +24,5 @@ struct server {
 int server_enter(struct server *s, const struct config *c, int sock,
                  const struct keeper_facts *facts, struct err *e);
 void server_leave(struct server *s);
-
-// Calls `on_signal`, with `argument`, on SIGTERM and SIGINT.
-int server_catch_signals(struct server *s, event_callback_fn on_signal, void *argument,
-                         struct err *e);
-
-// In the first process: runs the keeper to its end and reports its error.  Returns the exit status.
-int server_run(const struct keeper_plan *plan);
 
 #endif

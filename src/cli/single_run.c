@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "base/cleanup.h"
+#include "cli/cli.h"
 
 static void on_done(struct exec *x)
 {
@@ -16,7 +17,7 @@ static void on_done(struct exec *x)
     event_base_loopbreak(x->gate->base);
 }
 
-enum { GRACE_S = 3 }; // for code to end after KeyboardInterrupt
+enum { GRACE_S = 3 }; // for the code to stop after KeyboardInterrupt
 
 static void on_grace(evutil_socket_t fd, short what, void *argument)
 {
@@ -26,7 +27,7 @@ static void on_grace(evutil_socket_t fd, short what, void *argument)
     exec_cancel(o->exec);
 }
 
-// The first Ctrl-C is KeyboardInterrupt in the code; the second ends it, or the end of the grace.
+// The first Ctrl-C raises KeyboardInterrupt in the code.  The second one, or GRACE_S, ends the run.
 static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
     struct single_run *o = argument;
@@ -66,7 +67,7 @@ int single_run(struct single_run *o, int sock, const struct keeper_facts *facts,
         .wall_ms = c->wall_ms,
         .cpu_ms = c->cpu_ms,
         .output_bytes = c->output_bytes,
-        .wait_reaped = true, // nothing is gained by leaving early, and exact figures are
+        .wait_reaped = true, // for exact figures of time and memory
         .collect = o->taker != NULL,
         .on_output = o->on_output,
         .taker = o->taker,
@@ -75,11 +76,11 @@ int single_run(struct single_run *o, int sock, const struct keeper_facts *facts,
     };
     (void)signal(SIGPIPE, SIG_IGN);
     o->exec = exec_start(&o->gate, &request);
-    struct event *interrupt = evsignal_new(o->gate.base, SIGINT, on_signal, o);
-    struct event *terminate = evsignal_new(o->gate.base, SIGTERM, on_signal, o);
-    if (!o->exec || !interrupt || !terminate || event_add(interrupt, NULL) < 0 ||
-        event_add(terminate, NULL) < 0)
+    if (!o->exec)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
+    r = cli_catch_signals(o->gate.base, on_signal, o, e);
+    if (r < 0)
+        return r;
     gate_dispatch(&o->gate);
     if (!o->done)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper ended");

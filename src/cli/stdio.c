@@ -42,7 +42,7 @@ static int stdio_gate(int sock, const struct keeper_facts *facts, void *argument
         return cli_fail(&e, false);
     s.io =
         mcp_stdio_open(&s.server.mcp, gate->facts->keep[0], gate->facts->keep[1], on_end, &s, &e);
-    if (!s.io || server_catch_signals(&s.server, on_signal, &s, &e) < 0)
+    if (!s.io || cli_catch_signals(gate->base, on_signal, &s, &e) < 0)
         return cli_fail(&e, false);
     gate_dispatch(&s.server.gate);
     mcp_stdio_close(s.io);
@@ -69,7 +69,7 @@ static int cmd_stdio(const struct config *c, int argc, char **argv)
     if (network_check_config(c, false, &e) < 0 ||
         mcp_stdio_take(&plan.keep[0], &plan.keep[1], &e) < 0)
         return cli_fail(&e, false);
-    return server_run(&plan);
+    return cli_run_keeper(&plan);
 }
 
 const struct command command_stdio = {

@@ -2,10 +2,9 @@
 //
 // terminal: see terminal.h.
 //
-// SECURITY: what is written between an introducer and its end is digits of ours, and base64 that
-// display.c has compared with what an encoder makes; or what libsixel made of pixels.  No name,
-// title or other text of the code gets there, so none can end the sequence and begin one of its
-// own.
+// SECURITY: an escape sequence holds only our digits, base64 that display.c has verified, or the
+// output of libsixel.  No name, title or other text of the code gets into it, so code cannot end
+// the sequence and begin its own.
 
 #include "cli/terminal.h"
 
@@ -34,16 +33,15 @@ enum {
 
 enum match { IS, BEGINS, CONTAINS, SET };
 
-// The first row that fits decides.  Sixel is there only for those that are known for it: another
-// terminal shows the sequence as a page of garbage.
+// The first row that fits decides.  Sixel is used only for terminals known to support it: others
+// show the sequence as a page of garbage.
 static const struct {
     const char *variable;
     enum match match;
     const char *value;
     enum terminal_images images;
 } known[] = {
-    // Multiplexers: variables of the terminal around them are inherited, pictures are swallowed or
-    // worse.
+    // Multiplexers inherit the variables of the terminal around them, but drop or garble pictures.
     {"TERM", BEGINS, "screen", IMAGES_NONE},
     {"TERM", BEGINS, "tmux", IMAGES_NONE},
     {"TERM", IS, "dumb", IMAGES_NONE},
@@ -103,7 +101,7 @@ static bool show_kitty(const struct terminal *t, const struct picture *p, FILE *
         return false; // the protocol knows no JPEG
     if (t->width && t->columns && p->width > t->width)
         snprintf(fit, sizeof fit, ",c=%u", t->columns);
-    // a=T: take and show; f=100: PNG; q=2: no answer, which nobody would read.
+    // a=T: take and show; f=100: PNG; q=2: send no answer.
     for (size_t at = 0; at < length; at += KITTY_CHUNK) {
         size_t n = length - at < KITTY_CHUNK ? length - at : KITTY_CHUNK;
         fputs("\033_G", out);
@@ -117,7 +115,7 @@ static bool show_kitty(const struct terminal *t, const struct picture *p, FILE *
     return true;
 }
 
-// It makes what is too wide for the window fit by itself.
+// The terminal itself shrinks what is too wide for the window.
 static bool show_iterm(const struct terminal *t, const struct picture *p, FILE *out)
 {
     (void)t;
@@ -152,7 +150,7 @@ static bool decode_png(const struct picture *p, struct pixels *ret)
     return ok;
 }
 
-// A sixel picture that is wider than the window is cut off, so it is made smaller.
+// Shrinks a picture that is wider than the window, which would cut it off.
 static bool fit_width(const struct terminal *t, struct pixels *px)
 {
     if (!t->width || px->width <= t->width)
@@ -196,7 +194,7 @@ static bool encode_sixel(const struct pixels *px, FILE *out)
     return ok;
 }
 
-// Into memory first: what fails half way must not leave the terminal in the middle of a sequence.
+// Into memory first: a failure must not leave the terminal in the middle of a sequence.
 static bool show_sixel(const struct terminal *t, const struct picture *p, FILE *out)
 {
     struct pixels px = {0};

@@ -295,7 +295,7 @@ def test_a_call_never_widens_the_servers_policy(cli):
     with connect(cli, "--policy", "guarded") as c:
         for tool in "validate_code", "execute_python":
             answer = c.call(tool, code="import os", policy="open")
-            assert answer["isError"] and "wider" in text(answer)
+            assert answer["isError"] and "weaker" in text(answer)
         found = validate(c, "import os, math\n", allowed_imports=["os", "math"])
         assert [v["target"] for v in found["violations"]] == ["os"]
         assert "operator" in found["violations"][0]["hint"]

@@ -142,7 +142,7 @@ def test_the_self_test_notices_a_missing_wall(cli, without):
     r = cli.call("doctor", *flags, prefix=without("prctl:22=EINVAL"))
     assert r.status == 1, r
     assert re.search(r"^  x32_abi +BROKEN ", r.out, re.M), r
-    assert "12 of 13 mandatory layers are live; 1 given up by --allow-degraded" in r.out, r
+    assert "12 of 13 mandatory layers are live; 1 allowed to be missing by --allow-degraded" in r.out, r
 
 
 def test_one_broken_probe(cli, without):
