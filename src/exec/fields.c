@@ -17,9 +17,9 @@
 #include "net/rules.h"
 
 enum {
-    QUOTE_MAX = 60,  // characters of a foreign text in a message
-    PLACE_MAX = 160, // "files[3].path"
-    NEAR = 3,        // edits between a misspelt name and a right one
+    QUOTE_MAX = 60,   // characters of a foreign text in a message
+    PREFIX_MAX = 160, // "files[3].path"
+    NEAR = 3,         // edits between a misspelt name and a right one
 };
 
 static const struct {
@@ -157,7 +157,7 @@ static void list_names(struct fields all, char *buf, size_t cap)
         at += (size_t)snprintf(buf + at, cap - at, "%s%s", at ? ", " : "", f->name);
 }
 
-static int unknown_field(struct fields all, const char *place, const char *name, struct err *e)
+static int unknown_field(struct fields all, const char *prefix, const char *name, struct err *e)
 {
     char shown[QUOTE_MAX * 4 + 8], names[ERR_HINT_MAX - 64];
     const struct field *nearest = NULL, *f;
@@ -172,7 +172,7 @@ static int unknown_field(struct fields all, const char *place, const char *name,
     }
     quote(name, strlen(name), shown, sizeof shown);
     list_names(all, names, sizeof names);
-    (void)err_set(e, ERR_BAD_VALUE, 0, NULL, "unknown field '%s%s'", place, shown);
+    (void)err_set(e, ERR_BAD_VALUE, 0, NULL, "unknown field '%s%s'", prefix, shown);
     if (nearest)
         err_hint(e, "did you mean '%s'? the fields are: %s", nearest->name, names);
     else
@@ -180,17 +180,17 @@ static int unknown_field(struct fields all, const char *place, const char *name,
     return -1;
 }
 
-static int bad(const struct field *f, const char *place, struct err *e, const char *fmt, ...)
+static int bad(const struct field *f, const char *prefix, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-static int bad(const struct field *f, const char *place, struct err *e, const char *fmt, ...)
+static int bad(const struct field *f, const char *prefix, struct err *e, const char *fmt, ...)
 {
     char text[ERR_MESSAGE_MAX - 200];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    (void)err_set(e, ERR_BAD_VALUE, 0, f->help, "field '%s%s' %s", place, f->name, text);
+    (void)err_set(e, ERR_BAD_VALUE, 0, f->help, "field '%s%s' %s", prefix, f->name, text);
     if (e)
         text_sanitize(e->message); // a cut may have left half a character
     return -1;
@@ -253,7 +253,7 @@ static double measure(const struct field *f, json_t *value, const char **ret_uni
     return 0;
 }
 
-static int check_range(const struct field *f, const char *place, const struct config *c,
+static int check_range(const struct field *f, const char *prefix, const struct config *c,
                        json_t *value, struct err *e)
 {
     struct field_range r = field_range(f, c);
@@ -263,11 +263,11 @@ static int check_range(const struct field *f, const char *place, const struct co
         return 0;
     double amount = measure(f, value, &unit);
     if (amount < r.min)
-        return bad(f, place, e, "%s %.15g%s, but must %s at least %.15g", unit[0] ? "has" : "is",
+        return bad(f, prefix, e, "%s %.15g%s, but must %s at least %.15g", unit[0] ? "has" : "is",
                    amount, unit, unit[0] ? "have" : "be", r.min);
     // SECURITY: NaN is not JSON, but a comparison that it fails would let it pass.
     if (!(amount <= r.max))
-        return bad(f, place, e, "%s %.15g%s, but may %s at most %.15g", unit[0] ? "has" : "is",
+        return bad(f, prefix, e, "%s %.15g%s, but may %s at most %.15g", unit[0] ? "has" : "is",
                    amount, unit, unit[0] ? "have" : "be", r.max);
     return 0;
 }
@@ -283,7 +283,7 @@ static bool is_choice(const char *choices, const char *text, size_t length)
     return false;
 }
 
-static int check_strings(const struct field *f, const char *place, json_t *list, struct err *e)
+static int check_strings(const struct field *f, const char *prefix, json_t *list, struct err *e)
 {
     size_t i;
     json_t *item;
@@ -292,28 +292,29 @@ static int check_strings(const struct field *f, const char *place, json_t *list,
         if (json_is_string(item))
             continue;
         describe(item, text, sizeof text);
-        return bad(f, place, e, "has %s at position %zu, but must be an array of strings", text, i);
+        return bad(f, prefix, e, "has %s at position %zu, but must be an array of strings", text,
+                   i);
     }
     return 0;
 }
 
-static int check_table(struct fields all, const char *place, const struct config *c, json_t *body,
+static int check_table(struct fields all, const char *prefix, const struct config *c, json_t *body,
                        struct err *e);
 
 // Tables are our own, so the depth is theirs.
-static int check_objects(const struct field *f, struct fields items, const char *place,
+static int check_objects(const struct field *f, struct fields items, const char *prefix,
                          const struct config *c, json_t *list, struct err *e)
 {
     size_t i;
     json_t *item;
-    char deeper[PLACE_MAX], text[DESCRIBED_MAX];
+    char deeper[PREFIX_MAX], text[DESCRIBED_MAX];
     json_array_foreach (list, i, item) {
         if (!json_is_object(item)) {
             describe(item, text, sizeof text);
-            return bad(f, place, e, "has %s at position %zu, but must be an array of objects", text,
-                       i);
+            return bad(f, prefix, e, "has %s at position %zu, but must be an array of objects",
+                       text, i);
         }
-        snprintf(deeper, sizeof deeper, "%s%s[%zu].", place, f->name, i);
+        snprintf(deeper, sizeof deeper, "%s%s[%zu].", prefix, f->name, i);
         int r = check_table(items, deeper, c, item, e);
         if (r < 0)
             return r;
@@ -321,30 +322,30 @@ static int check_objects(const struct field *f, struct fields items, const char 
     return 0;
 }
 
-static int check_value(const struct field *f, struct fields items, const char *place,
+static int check_value(const struct field *f, struct fields items, const char *prefix,
                        const struct config *c, json_t *value, struct err *e)
 {
     char text[DESCRIBED_MAX];
     if (!has_type(f, value)) {
         describe(value, text, sizeof text);
-        return bad(f, place, e, "is %s, but must be %s", text, types[f->type].words);
+        return bad(f, prefix, e, "is %s, but must be %s", text, types[f->type].words);
     }
-    int r = check_range(f, place, c, value, e);
+    int r = check_range(f, prefix, c, value, e);
     if (r < 0)
         return r;
     if (f->choices && !is_choice(f->choices, json_string_value(value), json_string_length(value))) {
         describe(value, text, sizeof text);
-        return bad(f, place, e, "is %s, but must be one of %s", text, f->choices);
+        return bad(f, prefix, e, "is %s, but must be one of %s", text, f->choices);
     }
     if (f->bound == BOUND_BUILDS && json_is_true(value) && !c->source_builds)
-        return bad(f, place, e, "is true, but this server builds no packages (--source-builds)");
+        return bad(f, prefix, e, "is true, but this server builds no packages (--source-builds)");
     // Nobody reads such a text behind its NUL, so it would be taken for another one.
     if (f->type == FIELD_STRING && f->pattern && f->bound != BOUND_SOURCE &&
         strlen(json_string_value(value)) != json_string_length(value))
-        return bad(f, place, e, "has a NUL character");
+        return bad(f, prefix, e, "has a NUL character");
     if (f->type == FIELD_STRINGS || (f->type == FIELD_REQUIREMENTS && json_is_array(value)))
-        return check_strings(f, place, value, e);
-    return f->type == FIELD_OBJECTS ? check_objects(f, items, place, c, value, e) : 0;
+        return check_strings(f, prefix, value, e);
+    return f->type == FIELD_OBJECTS ? check_objects(f, items, prefix, c, value, e) : 0;
 }
 
 // ---- a body -------------------------------------------------------------------------------------
@@ -368,7 +369,7 @@ static bool is_missing(struct fields all, const struct field *f, json_t *body)
     return true;
 }
 
-static int check_table(struct fields all, const char *place, const struct config *c, json_t *body,
+static int check_table(struct fields all, const char *prefix, const struct config *c, json_t *body,
                        struct err *e)
 {
     const struct field *f;
@@ -377,18 +378,18 @@ static int check_table(struct fields all, const char *place, const struct config
     json_t *value;
     json_object_foreach (body, name, value)
         if (!field_find(all, name))
-            return unknown_field(all, place, name, e);
+            return unknown_field(all, prefix, name, e);
     while ((f = field_next(&w))) {
         if (is_missing(all, f, body) && !json_object_get(body, f->name))
-            return bad(f, place, e, "is missing");
+            return bad(f, prefix, e, "is missing");
         value = json_object_get(body, f->name);
         if (!value || (json_is_null(value) && !f->required))
             continue;
-        int r = check_value(f, field_items(&w, f), place, c, value, e);
+        int r = check_value(f, field_items(&w, f), prefix, c, value, e);
         if (r < 0)
             return r;
         if (f->same_as && is_given(body, f->name) && is_given(body, f->same_as))
-            return bad(f, place, e, "and '%s' are the same: give one of them", f->same_as);
+            return bad(f, prefix, e, "and '%s' are the same: give one of them", f->same_as);
     }
     return 0;
 }

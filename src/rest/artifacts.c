@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// artifacts: the route /artifacts: what the caller's runs left behind.  Handlers of rest/route.c;
-// run in the gate.
+// artifacts: the route /artifacts: files that the caller's runs left behind.  Handlers of
+// rest/route.c; run in the gate.
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "rest/call.h"
 #include "rest/show_file.h"
 
-// The store, or NULL: answered.
+// NULL: the call was answered.
 static struct store *store_of(struct rest_call *c)
 {
     struct store *s = c->rest->gate->store;
@@ -21,28 +21,28 @@ static struct store *store_of(struct rest_call *c)
     return s;
 }
 
-// The handle of a session that is named by its name.
-static void resolve(struct rest_call *c, char place[SESSION_NAME_MAX + 1])
+// Puts the handle in session of a session's name.
+static void resolve(struct rest_call *c, char session[SESSION_NAME_MAX + 1])
 {
     struct err e;
-    struct session *s = session_find(c->rest->gate, c->owner, place, &e);
+    struct session *s = session_find(c->rest->gate, c->owner, session, &e);
     if (s)
-        snprintf(place, SESSION_NAME_MAX + 1, "%s", s->id);
+        snprintf(session, SESSION_NAME_MAX + 1, "%s", s->id);
 }
 
 void rest_list_artifacts(struct rest_call *c)
 {
     struct store *s = store_of(c);
-    char place[SESSION_NAME_MAX + 1], path[STORE_PATH_MAX + 1];
+    char session[SESSION_NAME_MAX + 1], path[STORE_PATH_MAX + 1];
     _cleanup_free_ struct artifact *list = NULL;
     uint64_t more = 0;
-    int has_place = s ? rest_query(c, "session", place, sizeof place) : -1;
-    int has_path = has_place < 0 ? -1 : rest_query(c, "path", path, sizeof path);
+    int has_session = s ? rest_query(c, "session", session, sizeof session) : -1;
+    int has_path = has_session < 0 ? -1 : rest_query(c, "path", path, sizeof path);
     if (has_path < 0)
         return;
-    if (has_place)
-        resolve(c, place);
-    size_t count = store_list(s, c->owner, has_place ? place : NULL, &list, &more);
+    if (has_session)
+        resolve(c, session);
+    size_t count = store_list(s, c->owner, has_session ? session : NULL, &list, &more);
     if (has_path) {
         size_t kept = 0;
         for (size_t i = 0; i < count; i++)
@@ -60,19 +60,19 @@ void rest_list_artifacts(struct rest_call *c)
 void rest_delete_artifacts(struct rest_call *c)
 {
     struct store *s = store_of(c);
-    char place[SESSION_NAME_MAX + 1], path[STORE_PATH_MAX + 1];
-    int has_place = s ? rest_query(c, "session", place, sizeof place) : -1;
-    int has_path = has_place < 0 ? -1 : rest_query(c, "path", path, sizeof path);
+    char session[SESSION_NAME_MAX + 1], path[STORE_PATH_MAX + 1];
+    int has_session = s ? rest_query(c, "session", session, sizeof session) : -1;
+    int has_path = has_session < 0 ? -1 : rest_query(c, "path", path, sizeof path);
     if (has_path < 0)
         return;
-    if (!has_place) {
+    if (!has_session) {
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE),
                   "add ?session= with the handle of a session or the execution_id of a run",
-                  "which artifacts are to be removed is not said");
+                  "the request does not say which artifacts to remove");
         return;
     }
-    resolve(c, place);
-    unsigned count = store_delete(s, c->owner, place, has_path ? path : NULL);
+    resolve(c, session);
+    unsigned count = store_delete(s, c->owner, session, has_path ? path : NULL);
     if (count)
         rest_answer(c, 200, json_pack("{s:i}", "deleted", (int)count));
     else

@@ -20,9 +20,9 @@
 #include "json/dump.h"
 
 enum {
-    AGAIN_MS = 10,       // how often a batch that finds the server full looks again
-    FULL_MS = 60 * 1000, // longest wait of an item for that
-    PER_CORE = 4,        // items under way: enough to keep the keeper and the cores busy
+    AGAIN_MS = 10,       // between tries when the server is full
+    FULL_MS = 60 * 1000, // longest wait of an item for a full server
+    PER_CORE = 4,        // items under way: they keep the keeper and the cores busy
     WINDOW_MIN = 8,
 };
 
@@ -41,10 +41,10 @@ struct batch {
     size_t count, next, written, ended;
     unsigned running, window; // slots that are in use
     struct slot slots[BATCH_WINDOW_MAX];
-    bool in_order, cancelled, busy; // busy: in pump() or cancel(): nobody else ends it
+    bool in_order, cancelled, busy; // busy: in pump() or cancel(), which alone may end it
     struct lines lines;
-    char **held;       // results that wait for an earlier one, by index
-    size_t held_bytes; // of them
+    char **pending;       // results that wait for an earlier one, by index
+    size_t pending_bytes; // of them
     size_t succeeded;
     json_t *verdicts;
     int64_t begin_us;
@@ -53,15 +53,15 @@ struct batch {
 };
 
 struct batches {
-    size_t held_bytes;        // results of all that wait for an earlier one
-    TAILQ_HEAD(, batch) list; // the next one to get a turn first
+    size_t pending_bytes;     // results that wait for an earlier one, of all batches
+    TAILQ_HEAD(, batch) list; // the first one gets the next free run
 };
 
 static void pump(struct batch *b);
 
 // ---- the fields of an item ----------------------------------------------------------------------
 
-// The fields of POST /execute for one item: its own over the common ones; new.
+// The fields of one item: its own, then those of the batch; new.
 static json_t *view(json_t *body, json_t *item)
 {
     const struct field *f;
@@ -98,14 +98,14 @@ static int check_policy(const struct rest_call *c, json_t *item, const struct ex
     int r =
         code_policy_make(c->rest->config, q->policy, q->allowed_imports, false, false, &policy, e);
     json_decref(policy);
-    // One of them is the item's, the other one is that of all.
+    // The item and the batch contradict each other.
     if (r < 0 && q->policy && q->allowed_imports &&
         !field_get(item, "policy", NULL) != !field_get(item, "allowed_imports", NULL))
         e->code = ERR_CONFLICT;
     return r;
 }
 
-// Everything that can be said of the items before one of them runs.  -1: answered.
+// Checks all items before the first one runs.  -1: answered.
 static int check_items(struct rest_call *c, json_t *items)
 {
     size_t i;
@@ -118,10 +118,10 @@ static int check_items(struct rest_call *c, json_t *items)
         if (r < 0)
             break;
         if (id && strlen(json_string_value(id)) != json_string_length(id))
-            r = err_set(&e, ERR_BAD_VALUE, 0, "remove it", "its id has a NUL character");
+            r = err_set(&e, ERR_BAD_VALUE, 0, "remove it", "the id has a NUL character");
         else if (id && json_object_get(ids, json_string_value(id)))
             r = err_set(&e, ERR_CONFLICT, 0, "give every item an id of its own, or none",
-                        "its id is that of an item before it");
+                        "an earlier item has the same id");
         else if (!fields || (id && json_object_set_new(ids, json_string_value(id), json_true())))
             r = err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
         else if ((r = read_request(c, fields, &request, &e)) == 0)
@@ -152,23 +152,23 @@ static void write_result(struct batch *b, char *text)
     b->written++;
 }
 
-static void hold(struct batch *b, ssize_t bytes)
+static void add_pending(struct batch *b, ssize_t bytes)
 {
-    b->held_bytes += (size_t)bytes;
-    b->all->held_bytes += (size_t)bytes;
+    b->pending_bytes += (size_t)bytes;
+    b->all->pending_bytes += (size_t)bytes;
 }
 
-// Sends those whose turn it is now.
-static void send_held(struct batch *b)
+// Sends the pending results whose turn has come.
+static void send_pending(struct batch *b)
 {
-    while (b->written < b->count && b->held[b->written]) {
-        char *text = TAKE_PTR(b->held[b->written]);
-        hold(b, -(ssize_t)strlen(text));
+    while (b->written < b->count && b->pending[b->written]) {
+        char *text = TAKE_PTR(b->pending[b->written]);
+        add_pending(b, -(ssize_t)strlen(text));
         write_result(b, text);
     }
 }
 
-// Takes the object of an execution, or NULL and the error that there was instead.
+// Takes the object of an execution, or NULL and the error in place of it.
 static void take_result(struct batch *b, size_t index, json_t *object, const char *id,
                         const struct err *e)
 {
@@ -190,7 +190,7 @@ static void take_result(struct batch *b, size_t index, json_t *object, const cha
     json_decref(object);
     b->ended++;
     b->succeeded += success;
-    if (!text && (text = malloc(96))) // its place stays, whatever happens
+    if (!text && (text = malloc(96))) // every item has a result, whatever happens
         snprintf(text, 96, "{\"index\":%zu,\"id\":null,\"verdict\":\"lost\",\"success\":false}",
                  index);
     if (!text && b->call->x)
@@ -204,9 +204,9 @@ static void take_result(struct batch *b, size_t index, json_t *object, const cha
         write_result(b, text);
         return;
     }
-    b->held[index] = text;
-    hold(b, (ssize_t)strlen(text));
-    send_held(b);
+    b->pending[index] = text;
+    add_pending(b, (ssize_t)strlen(text));
+    send_pending(b);
 }
 
 // ---- items --------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ static void look_again(struct batch *b)
         (void)evtimer_add(b->again, &wait);
 }
 
-// Others have all runs of the server: that is no fault of the item.
+// Other calls have all runs of the server: the item waits.
 static bool shall_wait(const struct slot *s, const struct exec *x)
 {
     return x->error.code == ERR_BUSY && x->error.errnum == 0 && !s->batch->cancelled &&
@@ -255,7 +255,7 @@ static void on_done(struct exec *x)
     free_slot(s);
     exec_free(x);
     take_result(b, index, object, id, &e);
-    // The place that it left goes round.
+    // The next batch in the list gets the run that became free.
     struct batch *other = TAILQ_FIRST(&all->list);
     TAILQ_REMOVE(&all->list, other, list);
     TAILQ_INSERT_TAIL(&all->list, other, list);
@@ -264,8 +264,7 @@ static void on_done(struct exec *x)
     pump(b);
 }
 
-// False: there was no memory, or the item is not what it was when it was checked: it has its
-// result.
+// False: memory is out, or the item no longer passes its checks.  The item has its result then.
 static bool start(struct slot *s)
 {
     struct batch *b = s->batch;
@@ -280,7 +279,7 @@ static bool start(struct slot *s)
         request.argument = s;
         s->exec = exec_start(c->rest->gate, &request);
     }
-    json_decref(fields); // what is borrowed of it is in the body
+    json_decref(fields); // the request borrows from the body, which stays
     if (s->exec)
         return true;
     free_slot(s);
@@ -288,8 +287,8 @@ static bool start(struct slot *s)
     return false;
 }
 
-// Batches of a key leave it a quarter of its places for other calls.
-static bool has_place(const struct batch *b)
+// The batches of a key leave a quarter of its runs to its other calls.
+static bool may_take_run(const struct batch *b)
 {
     unsigned runs = admission_most(b->call->rest->gate), others = runs / 4 ? runs / 4 : 1, own = 0;
     const struct batch *other;
@@ -298,17 +297,17 @@ static bool has_place(const struct batch *b)
     return own < (!runs ? BATCH_WINDOW_MAX : runs > others ? runs - others : 1);
 }
 
-// One item of each may always run, so all come to their end: while results are held, an earlier one
-// is under way.
+// One item of each batch may always run, so that the earlier one that the others wait for ends.
 static bool has_room(const struct batch *b)
 {
-    return !b->running || (b->held_bytes < BATCH_HELD && b->all->held_bytes < BATCH_HELD_ALL);
+    return !b->running ||
+           (b->pending_bytes < BATCH_PENDING && b->all->pending_bytes < BATCH_PENDING_ALL);
 }
 
 static bool may_start(const struct batch *b)
 {
     const struct rest_call *c = b->call;
-    return b->next < b->count && !b->cancelled && b->running < b->window && has_place(b) &&
+    return b->next < b->count && !b->cancelled && b->running < b->window && may_take_run(b) &&
            has_room(b) && !(c->x && http_stream_backlog(c->x) > BATCH_BACKLOG);
 }
 
@@ -399,15 +398,15 @@ void batch_free(struct batch *b)
         if (b->slots[i].batch)
             free_slot(&b->slots[i]);
     }
-    hold(b, -(ssize_t)b->held_bytes);
+    add_pending(b, -(ssize_t)b->pending_bytes);
     TAILQ_REMOVE(&b->all->list, b, list);
     if (b->alive)
         event_free(b->alive);
     if (b->again)
         event_free(b->again);
-    for (size_t i = 0; b->held && i < b->count; i++)
-        free(b->held[i]);
-    free(b->held);
+    for (size_t i = 0; b->pending && i < b->count; i++)
+        free(b->pending[i]);
+    free(b->pending);
     json_decref(b->verdicts);
     free(b);
 }
@@ -457,11 +456,11 @@ static bool batch_new(struct rest_call *c, json_t *items)
     if (json_is_false(field_get(c->body, "stream", NULL)))
         b->lines.form = LINES_OBJECT;
     c->x->on_drained = on_drained;
-    b->held = calloc(b->count, sizeof *b->held);
+    b->pending = calloc(b->count, sizeof *b->pending);
     b->verdicts = json_object();
     b->alive = event_new(c->rest->gate->base, -1, EV_PERSIST, on_alive, b);
     b->again = evtimer_new(c->rest->gate->base, on_again, b);
-    return b->held && b->verdicts && b->alive && b->again && event_add(b->alive, &every) == 0;
+    return b->pending && b->verdicts && b->alive && b->again && event_add(b->alive, &every) == 0;
 }
 
 void rest_batch(struct rest_call *c)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// call: see call.h.  Called by the HTTP server of the gate for every request below /api/v1; runs on
-// the gate's event loop.
+// call: see call.h.  The HTTP server calls rest_handle() for every request below /api/v1, on the
+// gate's event loop.
 
 #include "rest/call.h"
 
@@ -23,12 +22,12 @@
 #include "json/quick_json.h"
 
 enum {
-    HELD_MAX = 256 << 20,   // bytes of bodies that all calls together hold
-    ALONE_MAX = 16,         // calls of a caller that go on without their client
-    ALONE_BYTES = 32 << 20, // of their bodies
-    LOOK_MS = 5,            // how often a session that somebody else opens is looked at
-    WATCH_MS = 200,         // the same for our own: it may be closed before it is open
-    OPENING_MS = 30 * 1000, // longest wait for it
+    BODY_BYTES_MAX = 256 << 20, // bytes of bodies in memory, of all calls
+    ALONE_MAX = 16,             // calls of one caller that go on without their client
+    ALONE_BYTES = 32 << 20,     // of their bodies
+    LOOK_MS = 5,                // between looks at a session that another call opens
+    WATCH_MS = 200,             // the same for our own, which may be closed before it is open
+    OPENING_MS = 30 * 1000,     // longest wait for a session to open
     RETRY_AFTER_S = 1,
 };
 
@@ -60,15 +59,15 @@ void rest_free(struct rest_call *c)
     rest_download_free(c->download);
     json_decref(c->body);
     json_decref(c->network);
-    c->rest->held -= c->held;
+    c->rest->body_bytes -= c->body_bytes;
     free(c);
 }
 
 void rest_drop_body(struct rest_call *c)
 {
     json_decref(TAKE_PTR(c->body));
-    c->rest->held -= c->held;
-    c->held = 0;
+    c->rest->body_bytes -= c->body_bytes;
+    c->body_bytes = 0;
     http_body_done(c->x);
 }
 
@@ -88,7 +87,7 @@ bool rest_is_wanted(const struct rest_call *c)
     return c->x || c->key;
 }
 
-// The same answer for who repeats the call.
+// Stores the answer for a call that repeats this one.
 static void note_answer(struct rest_call *c, int status, const char *type, json_t *body)
 {
     struct rest_key *key = TAKE_PTR(c->key);
@@ -146,7 +145,7 @@ void rest_fail(struct rest_call *c, int status, const char *code, const char *hi
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
-    text_sanitize(message); // perhaps cut within a character
+    text_sanitize(message); // a cut may have left half a character
     fail(c, status, error_json(code, message, hint));
 }
 
@@ -174,7 +173,7 @@ int rest_status(const struct err *e)
         {ERR_BAD_REQUIREMENT, 400},
         {ERR_PACKAGE_DENIED, 403},
         {ERR_INSTALL, 409},
-        {ERR_RESTRICTED, 409}, // of what is installed: nothing that passes by itself
+        {ERR_RESTRICTED, 409}, // about installed packages: waiting does not help
         {ERR_QUOTA, 507},
         {ERR_DISK_FULL, 507},
         {ERR_INTERPRETER, 503},
@@ -200,7 +199,7 @@ int rest_status(const struct err *e)
 
 void rest_fail_err(struct rest_call *c, const struct err *e)
 {
-    // In words of this API, not of the tools.
+    // The hint names tools of MCP: say it in requests of this API.
     const char *hint = e->code == ERR_SESSION_UNKNOWN
                            ? "open one with POST /api/v1/sessions, or look at GET /api/v1/sessions"
                            : e->hint;
@@ -233,28 +232,29 @@ static bool is_json(const struct http_exchange *x)
     return n == 16 && strncasecmp(type, "application/json", 16) == 0;
 }
 
-// Bytes of bodies that calls of the same caller hold; those only that go on without their client,
-// and how many they are.
-static size_t held_by_owner(const struct rest_call *c, bool alone, unsigned *ret_count)
+// Counts the calls of the same caller and the bytes of their bodies; with `alone` only the calls
+// that go on without their client.
+static size_t bytes_of_owner(const struct rest_call *c, bool alone, unsigned *ret_count)
 {
     const struct rest_call *other;
     size_t bytes = 0;
     *ret_count = 0;
     TAILQ_FOREACH (other, &c->rest->calls, list)
         if ((!alone || !other->x) && strcmp(other->owner, c->owner) == 0) {
-            bytes += other->held;
+            bytes += other->body_bytes;
             ++*ret_count;
         }
     return bytes;
 }
 
-// SECURITY: one caller never has more than half of it, or it could shut out all others.
+// SECURITY: one caller gets at most half of it, or it could shut out all others.
 static bool has_room(const struct rest_call *c, size_t length)
 {
     unsigned ignored;
-    size_t all = c->rest->held + length;
-    return all <= HELD_MAX &&
-           (all <= HELD_MAX / 2 || held_by_owner(c, false, &ignored) + length <= HELD_MAX / 2);
+    size_t all = c->rest->body_bytes + length;
+    return all <= BODY_BYTES_MAX &&
+           (all <= BODY_BYTES_MAX / 2 ||
+            bytes_of_owner(c, false, &ignored) + length <= BODY_BYTES_MAX / 2);
 }
 
 static int check_bounds(struct rest_call *c, const char *data, size_t length)
@@ -263,8 +263,7 @@ static int check_bounds(struct rest_call *c, const char *data, size_t length)
     case QUICK_JSON_FITS: return 0;
     case QUICK_JSON_TOO_DEEP:
         rest_fail(c, 400, "bad_json", "send flat values, or text that the code reads as JSON",
-                  "the body is not JSON that is read here: it is nested deeper than %d levels",
-                  QUICK_JSON_DEPTH_MAX);
+                  "the JSON of the body is nested deeper than %d levels", QUICK_JSON_DEPTH_MAX);
         break;
     case QUICK_JSON_TOO_MANY:
         rest_fail(
@@ -295,7 +294,7 @@ static int read_json(struct rest_call *c)
     }
     if (!has_room(c, length)) {
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
-                  "too many large requests are being worked on");
+                  "the server works on too many large requests");
         return -1;
     }
     if (check_bounds(c, data, length) < 0)
@@ -315,20 +314,20 @@ static int read_json(struct rest_call *c)
                   fault.text);
         return -1;
     }
-    c->held = length;
-    rest->held += length;
+    c->body_bytes = length;
+    rest->body_bytes += length;
     if (fields_check(FIELDS(c->route->fields), rest->config, c->body, &e) == 0)
         return 0;
     rest_fail_err(c, &e);
     return -1;
 }
 
-// SECURITY: no connection bounds how many calls there are without a client; each has a box and its
-// body in memory.
+// SECURITY: connections do not bound the calls that have no client any more, and each has a box and
+// a body in memory.
 static bool may_go_on_alone(const struct rest_call *c)
 {
-    unsigned count; // this one is among them
-    size_t bytes = held_by_owner(c, true, &count);
+    unsigned count; // this call included
+    size_t bytes = bytes_of_owner(c, true, &count);
     return count <= ALONE_MAX && bytes <= ALONE_BYTES;
 }
 
@@ -339,7 +338,8 @@ static void on_close(struct http_exchange *x)
     c->x = NULL;
     if (c->key && may_go_on_alone(c))
         return; // see keys.h
-    // One that runs is cancelled, and that is the answer which is kept: it is not done twice.
+    // A call that runs is cancelled and keeps its key: a repetition gets that answer, not a second
+    // run.
     if (c->key && !c->exec)
         keys_drop(TAKE_PTR(c->key));
     if (c->batch)
@@ -368,7 +368,7 @@ static void format_allow(unsigned methods, char *buf, size_t cap)
         snprintf(buf + at, cap - at, "OPTIONS");
 }
 
-// Answers what has no row.
+// Answers a request that has no route.
 static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
 {
     char text[64];
@@ -377,11 +377,11 @@ static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
         format_allow(allow, text, sizeof text);
         http_add_header(c->x, "Allow", text);
         rest_fail(c, 405, "method_not_allowed", "see the header Allow",
-                  "this path does not take this method");
+                  "this path does not support this method");
         return;
     case ROUTE_ENCODING:
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode the path as UTF-8 with %XX",
-                  "the path is not well encoded, or has a control character");
+                  "the path is badly encoded or has a control character");
         return;
     case ROUTE_TOO_LONG:
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "use a shorter one",
@@ -391,8 +391,8 @@ static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
     case ROUTE_FOUND:
     case ROUTE_UNKNOWN: break;
     }
-    rest_fail(c, 404, "not_found", "see " REST_BASE "/openapi.json for what there is",
-              "there is nothing at this path");
+    rest_fail(c, 404, "not_found", "see " REST_BASE "/openapi.json for all paths",
+              "this path does not exist");
 }
 
 void rest_handle(struct http_exchange *x, void *argument)
@@ -428,7 +428,7 @@ void rest_handle(struct http_exchange *x, void *argument)
     }
     if (c->route->fields && read_json(c) < 0)
         return;
-    // Behind the checks: what is no request at all is told so, whatever its key.
+    // After the checks: malformed requests get 4xx before the key is looked at.
     if (c->route->keyed && !keys_enter(rest->keys, c))
         return;
     if (c->route->fields)
@@ -455,7 +455,7 @@ static void clear_timer(struct rest_call *c)
     c->timer = NULL;
 }
 
-// A session that was closed before it was open says nothing: somebody has to look.
+// A session that is closed before it is open reports nothing, so look at it from time to time.
 static void on_watch(evutil_socket_t fd, short what, void *argument)
 {
     struct rest_call *c = argument;
@@ -482,7 +482,7 @@ static void on_opened(struct session *s, const struct err *error, void *argument
     clear_timer(c);
     if (!rest_is_wanted(c)) {
         if (s && !s->plan.name[0])
-            session_close(s, SESSION_CLOSED); // nobody knows its handle
+            session_close(s, SESSION_CLOSED); // the client never got its handle
         rest_free(c);
     } else if (!s)
         rest_fail_err(c, error);
@@ -495,7 +495,7 @@ void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *, str
     struct err e;
     c->then = then;
     struct session *s = session_open(c->rest->gate, c->owner, &c->plan, on_opened, c, &e);
-    if (!s && e.code == ERR_BAD_VALUE) { // the plan is good, so it is the name
+    if (!s && e.code == ERR_BAD_VALUE) { // the plan is valid, so the name is taken
         rest_fail(c, 409, "session_exists", e.hint, "%s", e.message);
         return;
     }
@@ -557,7 +557,7 @@ static void on_visit(struct session *s, const struct err *error, void *argument)
 static void visit(struct rest_call *c, struct session *s)
 {
     struct session_visit *v = session_visit(s, on_visit, c);
-    if (v) // else the call may be gone
+    if (v) // else the call may be freed
         c->visit = v;
 }
 
@@ -594,7 +594,7 @@ int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap)
             if (http_query(c->x, name, buf, cap) && buf[0])
                 return 1;
             rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "encode it as UTF-8 with %XX",
-                      "the query parameter '%s' is empty, too long or not well encoded", name);
+                      "the query parameter '%s' is empty, too long or badly encoded", name);
             return -1;
         }
         p += length + (p[length] == '&');
@@ -616,6 +616,6 @@ int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uin
         return 1;
     }
     rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give a number of seconds",
-              "the query parameter '%s' is no number between 0 and %u", name, most);
+              "the query parameter '%s' must be a number from 0 to %u", name, most);
     return -1;
 }

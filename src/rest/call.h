@@ -3,11 +3,11 @@
 // call: one request to the REST API from its head to its answer: what the handlers share.
 //
 //   1. A call is in the list of its server from the request until rest_free().
-//   2. call->x is NULL as soon as the client is gone or has its answer; nothing is sent then.
-//   3. Whatever goes on for a call (exec, op, timer) is its own and ends with it; only an exec, and
-//   a session
-//      that is being opened, outlive their client for a moment; and a call with a key
-//      (rest/keys.h), which goes on to its end: rest_is_wanted().
+//   2. call->x is NULL once the client is gone or has its answer; nothing is sent after that.
+//   3. A call owns its exec, op and timer, and they end with it.  Three things outlive the client:
+//   an
+//      exec and a session that is being opened, for a moment; and a call with a key (rest/keys.h),
+//      which runs to its end.  See rest_is_wanted().
 
 #ifndef CONSTRICTOR_REST_CALL_H
 #define CONSTRICTOR_REST_CALL_H
@@ -48,10 +48,10 @@ struct rest {
     struct http *http;
     const struct config *config;
     int64_t since_ms;
-    size_t held; // bytes of bodies that were read and are still needed
+    size_t body_bytes; // bytes of request bodies in memory
     json_t *openapi;
     struct keys *keys;       // of the header Idempotency-Key
-    struct batches *batches; // batch.c; NULL: there was none yet
+    struct batches *batches; // batch.c; NULL before the first batch
     TAILQ_HEAD(, rest_call) calls;
 };
 
@@ -64,9 +64,9 @@ struct rest_call {
     char path[SCRATCH_PATH_MAX + 1]; // {path}, normalised
     char job_id[ROUTE_JOB_MAX + 1];  // {job}
     json_t *body;                    // BODY_JSON, checked
-    json_t *network;                 // a layer: what field 'network' asks for
-    size_t held;                     // its share of rest->held
-    // What goes on.
+    json_t *network;                 // the rule set that field 'network' asks for
+    size_t body_bytes;               // its share of rest->body_bytes
+    // What is under way.
     struct exec *exec;
     struct check *check;
     struct scratch_op *op;
@@ -77,28 +77,29 @@ struct rest_call {
     struct rest_moving *moving;
     struct rest_download *download;
     struct batch *batch;
-    struct rest_key *key;       // its answer is kept for who repeats it
-    struct rest_key *waits_for; // it repeats one that goes on
+    struct rest_key *key;       // its answer is stored for repetitions
+    struct rest_key *waits_for; // the call with this key that it repeats and waits for
     struct session_plan plan;
     char opening[SESSION_ID_SIZE]; // a session that is being opened for this call
-    char session[SESSION_ID_SIZE]; // the one whose files are looked at
-    void (*then)(struct rest_call *c, struct session *s); // goes on when the session is there
-    void (*look)(struct rest_call *c, struct session *s); // the same, when its files are there
-    void (*finish)(struct rest_call *c, struct exec *x);  // answers when the execution is done
-    void (*whole)(struct rest_call *c, struct exec *x);   // POST /execute: not a stream, but this
+    char session[SESSION_ID_SIZE]; // the session whose files are read
+    void (*then)(struct rest_call *c, struct session *s); // continues when the session is open
+    void (*look)(struct rest_call *c, struct session *s); // continues when its files are in place
+    void (*finish)(struct rest_call *c, struct exec *x);  // answers when the execution has ended
+    void (*whole)(struct rest_call *c,
+                  struct exec *x); // POST /execute: answers in place of a stream
     int64_t until_ms;
     TAILQ_ENTRY(rest_call) list, waiters;
 };
 
 void rest_handle(struct http_exchange *x, void *mount); // every route: of a struct rest_mount
-// Of bodies that go into a file; for http.h.
+// Whether a body goes into a file; for http.h.
 int rest_body_file(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);
 void rest_download_free(struct rest_download *d);
 void rest_free(struct rest_call *c);
-bool rest_is_wanted(const struct rest_call *c); // somebody listens, or will ask again
-void rest_drop_body(struct rest_call *c);       // it only waits for the answer of another
-// The exchange is about to end: the call forgets it.
+bool rest_is_wanted(const struct rest_call *c); // the client listens, or may repeat the call
+void rest_drop_body(struct rest_call *c);       // for a call that waits for another one's answer
+// Detaches the call from its exchange, which is about to end.
 struct http_exchange *rest_let_go(struct rest_call *c);
 
 // ---- answers; the call is gone afterwards -------------------------------------------------------
@@ -107,7 +108,7 @@ void rest_answer(struct rest_call *c, int status, json_t *body); // taken; NULL:
 void rest_fail(struct rest_call *c, int status, const char *code, const char *hint, const char *fmt,
                ...) __attribute__((format(printf, 5, 6)));
 void rest_fail_err(struct rest_call *c, const struct err *e);
-// A session of this name is not there: 404, or 409 and what became of it.
+// There is no such session: 404, or 409 with the reason if it has ended.
 void rest_fail_session(struct rest_call *c, const char *text, const struct err *e);
 
 // The HTTP status for an error.
@@ -115,14 +116,14 @@ int rest_status(const struct err *e);
 
 // ---- sessions -----------------------------------------------------------------------------------
 
-// Calls `then` with the session of c->id when it is open; `create`: a name that is not there is
-// opened. Answers itself when there is none.
+// Calls `then` with the session c->id once it is open; with `create` it opens an unknown name.
+// Answers the call if there is no session.
 void rest_with_session(struct rest_call *c, bool create,
                        void (*then)(struct rest_call *c, struct session *s));
-// The same, and its files are the ones that its box shows (a fork has others).
+// The same, once the box shows the files of this session and not those of a fork.
 void rest_with_files(struct rest_call *c, bool create,
                      void (*then)(struct rest_call *c, struct session *s));
-// Opens one by c->plan; the same.
+// Opens a session by c->plan, then calls `then`.
 void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *c, struct session *s));
 // Fills c->plan from the configuration and the fields of a body.  -1: answered.
 int rest_make_plan(struct rest_call *c, const char *name);
@@ -151,7 +152,7 @@ void rest_openapi(struct rest_call *c);
 
 // A query parameter: 0 absent, 1 in buf, -1 answered.
 int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap);
-// The same for a number of seconds, as JSON writes numbers, in milliseconds.
+// The same for a JSON number of seconds, in milliseconds.
 int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uint64_t *ret_ms);
 
 #endif

@@ -2,10 +2,8 @@
 //
 // environment_files: the routes /environments/{name}/export and .../import: an environment as one
 // file.  Handlers of rest/route.c; run in the gate.
-//
-// Memory stays flat: a file without a name in the state folder lies between the client and the
-// porter, so that a slow client never holds up the porter, and an error is told before the first
-// byte of a file.
+// An unnamed file in the state folder lies between the client and the porter: memory stays flat, a
+// slow client never delays the porter, and errors are known before the first byte is sent.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +23,11 @@ struct rest_moving {
     struct env_export *export;
     int fd;
     char owner[65];
-    struct share_part place;
+    struct share_part share;
 };
 
-// SECURITY: each of them may fill the disk by as much as an environment has, and does so until the
-// client has all of it, which takes as long as the client likes.  So there are few.
+// SECURITY: each transfer takes as much disk as its environment, for as long as a slow client
+// likes.  So there are few.
 static struct share moving = TAILQ_HEAD_INITIALIZER(moving);
 
 void rest_moving_free(struct rest_moving *m)
@@ -38,7 +36,7 @@ void rest_moving_free(struct rest_moving *m)
         return;
     envs_export_cancel(m->export);
     fd_close(&m->fd);
-    share_give(&m->place);
+    share_give(&m->share);
     free(m);
 }
 
@@ -48,10 +46,10 @@ static struct rest_moving *begin(struct rest_call *c)
     struct rest_moving *m = calloc(1, sizeof *m);
     if (m)
         snprintf(m->owner, sizeof m->owner, "%s", c->owner);
-    if (!m || !share_take(&moving, &m->place, m->owner, 1, MOVING_MAX)) {
+    if (!m || !share_take(&moving, &m->share, m->owner, 1, MOVING_MAX)) {
         free(m);
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
-                  "too many environments are on their way at one time");
+                  "too many environments are being transferred");
         return NULL;
     }
     m->fd = -1;
@@ -76,7 +74,7 @@ static void on_exported(uint64_t bytes, const struct err *e, void *argument)
         rest_fail_err(c, e);
         return;
     }
-    // A porter that was started again meanwhile has begun twice.
+    // A porter that was restarted meanwhile wrote the file twice.
     if (fstat(m->fd, &st) < 0 || (uint64_t)st.st_size != bytes) {
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again", "the file was not written whole");
         return;
@@ -85,7 +83,7 @@ static void on_exported(uint64_t bytes, const struct err *e, void *argument)
     snprintf(text, sizeof text, "attachment; filename=\"%s.cenv\"", c->id); // a checked name
     struct http_exchange *x = rest_let_go(c);
     x->on_end = on_sent;
-    x->end_argument = TAKE_PTR(c->moving); // its place is taken until all is sent
+    x->end_argument = TAKE_PTR(c->moving); // counts until all is sent
     rest_free(c);
     http_add_header(x, "Content-Disposition", text);
     http_add_header(x, "X-Content-Type-Options", "nosniff");
@@ -146,9 +144,9 @@ void rest_import_environment(struct rest_call *c)
     if (stream < 0 || rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
         return;
     _cleanup_close_ int fd = http_body_file(c->x);
-    if (fd < 0) { // the path was written in another way than rest_body_file() knows
+    if (fd < 0) { // rest_body_file() did not recognise the path
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "send the file as the body",
-                  "there is no file");
+                  "the request has no file");
         return;
     }
     struct install_request order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};

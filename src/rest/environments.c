@@ -3,10 +3,9 @@
 // environments: the routes /environments and below: make, look at, change, remove; see env/envs.h.
 // Handlers of rest/route.c; run in the gate.
 //
-//   1. A change is a job.  The answer comes when it has ended, or when the time of `wait` is over
-//   (202); with "stream"
-//      it is lines of JSON, one for each step, the last one the whole state.
-//   2. A client that leaves does not end its job; DELETE of the job does.
+//   1. A change is a job.  The answer comes when the job has ended, or after `wait` seconds (202).
+//      With "stream", it is a line of JSON for each step, the last one with the whole state.
+//   2. A client that disconnects does not end its job; POST .../cancel does.
 
 #include "rest/environments.h"
 
@@ -26,19 +25,19 @@
 
 enum {
     WAIT_MS = 30000, // unless the call says otherwise
-    LOOK_MS = 100,   // how often a job that is waited for is looked at
+    LOOK_MS = 100,   // between looks at a job that a call waits for
     BACKLOG_MAX = 64 * 1024,
     QUERY_MAX = 4096,
 };
 
 struct rest_job {
-    struct env_job *job; // NULL: it has ended, or is another's
+    struct env_job *job; // NULL: it has ended, or another owner's
     struct packages *packages;
     char id[ENV_JOB_ID_SIZE];
     int64_t until_ms;
     bool stream, starting;
     struct lines lines;
-    json_t *last; // what on_done said while it was being started
+    json_t *last; // the state, if it ended while it was being started
 };
 
 void rest_job_free(struct rest_job *j)
@@ -67,7 +66,7 @@ static struct gate *gate_of(const struct rest_call *c)
 
 // ---- answers ------------------------------------------------------------------------------------
 
-// The status of an answer about a job: the object of one that failed is an Error, too.
+// The status of an answer about a job.  The object of a failed job is also an error.
 static int status_of(const struct rest_call *c, const json_t *state)
 {
     if (!env_status_is_over(state))
@@ -117,7 +116,7 @@ static void on_done(struct env_job *j, const json_t *state, void *argument)
         c->job->last = json_deep_copy(state);
         return;
     }
-    c->job->job = NULL; // no more calls for this listener
+    c->job->job = NULL; // this listener gets no more calls
     answer_state(c, json_deep_copy(state));
 }
 
@@ -127,10 +126,10 @@ static void set_timer(struct rest_call *c, uint64_t ms, event_callback_fn on_tim
                            .tv_usec = (suseconds_t)(ms % 1000) * 1000};
     c->timer = evtimer_new(gate_of(c)->base, on_timer, c);
     if (!c->timer || event_add(c->timer, &wait) < 0)
-        on_timer(-1, EV_TIMEOUT, c); // nobody can wait: as it is now
+        on_timer(-1, EV_TIMEOUT, c); // no timer: answer with the present state
 }
 
-// It took too long for this call: the job goes on.
+// The time to wait is over; the job goes on.
 static void on_waited(evutil_socket_t fd, short what, void *argument)
 {
     struct rest_call *c = argument;
@@ -182,7 +181,7 @@ static void start(struct rest_call *c, struct install_request *order)
                    field_ms(c->body, "wait", WAIT_MS));
 }
 
-// The requirements in a field: 0 and NULL without it, -1: answered.
+// Reads the requirements of a field: 0 (and NULL without it), or -1: answered.
 static int requirements(struct rest_call *c, const char *name, json_t **ret)
 {
     struct err e;
@@ -234,8 +233,8 @@ void rest_uninstall(struct rest_call *c)
     bool every = strcmp(all, "true") == 0 || strcmp(all, "1") == 0;
     if (!!some == every) {
         rest_fail(c, 400, err_code_name(ERR_BAD_VALUE),
-                  "say ?packages=NAME for some of them, or ?all=true for all",
-                  "it is not clear which packages to remove");
+                  "add ?packages=NAME for some packages, or ?all=true for all",
+                  "the request does not say which packages to remove");
         return;
     }
     json_t *text = some ? json_string(names) : NULL;
@@ -266,12 +265,12 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
         return;
     }
     if (state)
-        rest_answer(c, 200, state); // also of one that failed: this call has worked
+        rest_answer(c, 200, state); // also for a failed job: the request itself succeeded
     else
         rest_fail_err(c, &e);
 }
 
-// Jobs are the caller's; one of another environment is not below this one.
+// Jobs belong to the caller, and each is found below its own environment only.
 static json_t *find_job(struct rest_call *c, struct err *e)
 {
     json_t *state = envs_status(gate_of(c), c->owner, c->job_id, e);
@@ -308,19 +307,19 @@ void rest_get_job(struct rest_call *c)
     set_timer(c, LOOK_MS, on_look);
 }
 
-// Not DELETE: a job is a record that stays, and who removes a thing may not find it afterwards.
+// POST and not DELETE: the job stays as a record.
 void rest_cancel_job(struct rest_call *c)
 {
     struct err e;
     json_t *state = find_job(c, &e);
     const char *now = json_string_value(json_object_get(state, "state"));
     if (state && env_status_is_over(state) && now && strcmp(now, "cancelled") == 0) {
-        rest_answer(c, 200, state); // whoever asks twice
+        rest_answer(c, 200, state); // cancelled already
         return;
     }
     if (state && env_status_is_over(state)) {
         rest_fail(c, 409, "job_over", "what it did stays; install or remove something instead",
-                  "the job has ended already: it is %s", now ? now : "over");
+                  "the job has already ended: it is %s", now ? now : "over");
         json_decref(state);
         return;
     }
@@ -406,7 +405,7 @@ void rest_post_environment(struct rest_call *c)
                   "the name of the environment has a NUL character");
         return;
     }
-    // What is wrong with them is said before anything is made.
+    // Errors are found before anything is made.
     if (requirements(c, "constraints", &constraints) < 0)
         return;
     json_decref(constraints);
@@ -447,7 +446,7 @@ void rest_delete_environment(struct rest_call *c)
     struct err e;
     if (strcmp(c->id, ENV_BASE) == 0)
         rest_fail(c, 409, "environment_is_base",
-                  "reset it, to be rid of what was installed into it",
+                  "to remove what was installed into it, remove all its packages",
                   "the environment '" ENV_BASE "' is always there");
     else if (envs_delete(gate_of(c), c->owner, c->id, &e) < 0)
         rest_fail_err(c, &e);

@@ -9,7 +9,7 @@
 
 enum { REST_WAIT_MAX_S = 600 };
 
-// What goes on for a call; NULL is fine.  A job is not ended by it.
+// NULL is fine.  Ends the listening of a call, not the job.
 void rest_job_free(struct rest_job *j);
 
 void rest_list_environments(struct rest_call *c);

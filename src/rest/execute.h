@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// execute: POST /execute, and what other handlers need to have something executed.
+// execute: POST /execute, and how other handlers start an execution.
 
 #ifndef CONSTRICTOR_REST_EXECUTE_H
 #define CONSTRICTOR_REST_EXECUTE_H

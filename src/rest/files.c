@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // files: see files.h.  Runs in the gate, on files that hostile code made.
-//
-// SECURITY: a browser that opens a link is at the address of this server, where its page and its
-// API are.  So nothing that an artifact contains may run there: it is of the type that we say and
-// no other (nosniff), what could hold a script is saved and not shown (attachment), and if it is
-// shown all the same it is a document of no origin that may load nothing and run nothing (CSP).
+// SECURITY: a browser opens a link within this server's origin, which also has the page and the
+// API. So no content of an artifact may run there: the browser takes our type and does not guess
+// (nosniff); types that can hold a script are saved, not shown (attachment); and a document that is
+// shown all the same has no origin, loads nothing and runs nothing (CSP).
 
 #include "rest/files.h"
 
@@ -21,7 +20,7 @@ static bool is_plain(unsigned char c)
            (c && strchr("-._~", c));
 }
 
-// What is not a plain character becomes %XX.  False: there is no room.
+// Encodes all but plain characters as %XX.  False: there is no room.
 static bool encode(const char *s, char *buf, size_t cap)
 {
     size_t at = 0;
@@ -61,8 +60,8 @@ bool rest_file_url(const char *base_url, const struct artifact *a, char *buf, si
 
 // ---- headers ------------------------------------------------------------------------------------
 
-// What a browser may show itself: pictures that cannot hold a script, and text as text.  PDF is not
-// among them: its viewers do not work in a sandbox.
+// Types that a browser may show: pictures that cannot hold a script, and text as text.  Not PDF:
+// its viewers do not work in a sandbox.
 static bool is_shown(const char *type)
 {
     static const char *const types[] = {
@@ -75,7 +74,7 @@ static bool is_shown(const char *type)
     return false;
 }
 
-// The name twice: for old clients in plain characters, for others in full (RFC 6266).
+// The name in plain characters for old clients, and in full for others (RFC 6266).
 static void add_disposition(struct http_exchange *x, const char *path, bool shown)
 {
     char value[64 + 256 + 3 * 255 + 4], full[3 * 255 + 4], plain[256];
@@ -98,7 +97,7 @@ void rest_file_headers(struct http_exchange *x, const char *path, const char *ty
         {"Content-Security-Policy", "sandbox; default-src 'none'"},
         {"Cross-Origin-Resource-Policy", "same-origin"},
         {"X-Frame-Options", "DENY"},
-        {"Referrer-Policy", "no-referrer"}, // the address is the key
+        {"Referrer-Policy", "no-referrer"}, // the link is the key
         {"Cache-Control", "private, no-cache"},
     };
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
@@ -124,7 +123,7 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
     }
     http_admit(x); // the link is the key
     rest_file_headers(x, a->path, a->mime_type);
-    // What a token stands for never changes.
+    // A token always stands for the same bytes.
     snprintf(etag, sizeof etag, "\"%" PRIx64 "-%" PRIx64 "\"", (uint64_t)a->created_ms, a->size);
     bool text = strncmp(a->mime_type, "text/", 5) == 0;
     snprintf(type, sizeof type, "%s%s", a->mime_type, text ? "; charset=utf-8" : "");
@@ -133,7 +132,7 @@ static void serve(struct http_exchange *x, struct store *s, const struct artifac
 }
 
 // Below /static "plot.png" is called "plot_1f0c2a3b_20260131_120000.png":
-// compat/set_container_run.c makes such links. Takes the middle out again; "": there is none.
+// compat/set_container_run.c makes such links. Removes the middle; "": there is none.
 static void plain_name(const char *given, char buf[256])
 {
     static const char middle[] = "_xxxxxxxx_00000000_000000"; // x: part of an id, 0: a digit
@@ -176,7 +175,7 @@ static void serve_link(struct http_exchange *x, void *argument)
         plain_name(name, plain);
         name = plain;
     }
-    // A wrong name is the same as a wrong token: nobody learns that one half was right.
+    // SECURITY: a wrong name looks like a wrong token, so no one learns that the token was right.
     if (store_by_token(s, copy, &a) && strcmp(name_of(a.path), name) == 0)
         serve(x, s, &a);
     else if ((why = store_why_gone(s, copy, name)))

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // keys: see keys.h.
-//
-// SECURITY: what a caller sends is only ever hashed and compared: a key is found by the hash of its
-// owner and its text, so that nobody meets another's, whatever characters are in it.
+// SECURITY: the text of a caller is only hashed and compared.  A key is found by the hash of its
+// owner and its text, so no text leads to a key of another owner.
 
 #include "rest/keys.h"
 
@@ -25,7 +23,7 @@ enum { HASH = 32, TYPE_MAX = 48 };
 struct owner {
     char name[65];
     size_t count, bytes;
-    TAILQ_HEAD(, rest_key) all, kept; // the oldest first; kept: whose answers are here
+    TAILQ_HEAD(, rest_key) all, kept; // oldest first; kept: those with an answer
 };
 
 struct rest_key {
@@ -35,8 +33,8 @@ struct rest_key {
     struct owner *owner;
     int64_t since_ms;
     bool done;
-    bool lost; // the answer was too large, or had to make room
-    bool kept; // it is in the lists of those whose answers are here
+    bool lost; // the answer was too large, or was removed to make room
+    bool kept; // it is in the lists `kept`
     int status;
     char type[TYPE_MAX];
     char *answer;
@@ -84,7 +82,7 @@ size_t keys_bytes(const struct keys *k)
     return k->bytes;
 }
 
-// What is allocated counts, not what is in it.  0, or -1: memory is out, and nothing was changed.
+// Counts allocated bytes, not used ones.  0, or -1: memory is out, and nothing was changed.
 static int set_room(struct rest_key *key, size_t room)
 {
     char *answer = room ? realloc(key->answer, room) : NULL;
@@ -101,7 +99,7 @@ static int set_room(struct rest_key *key, size_t room)
 
 static void keep(struct rest_key *key)
 {
-    (void)set_room(key, key->length); // else it holds more, and that is counted
+    (void)set_room(key, key->length); // if it fails, the larger block stays, and is counted
     key->kept = true;
     TAILQ_INSERT_TAIL(&key->keys->kept, key, kept_all);
     TAILQ_INSERT_TAIL(&key->owner->kept, key, kept_of_owner);
@@ -162,7 +160,8 @@ static struct owner *find_owner(struct keys *k, const char *name)
     return NULL;
 }
 
-// Keys that are too old go, and the oldest of whoever has too many.  One that is under way stays.
+// Removes keys that are too old, and the oldest keys of an owner with too many.  Keys of calls that
+// are under way stay.
 static void tidy(struct keys *k, struct owner *o, int64_t now_ms)
 {
     struct rest_key *key, *next;
@@ -208,7 +207,7 @@ static struct rest_key *key_new(struct keys *k, const char *owner, const unsigne
     return key;
 }
 
-// Each piece with its length before it: no two lists of pieces look alike.
+// Each piece has its length before it, so that different lists of pieces never look alike.
 static bool hash(unsigned char ret[HASH], const void *const *pieces, const size_t *lengths,
                  size_t count)
 {
@@ -254,7 +253,7 @@ void keys_begin(struct rest_key *key, int status, const char *type)
     snprintf(key->type, sizeof key->type, "%s", type);
 }
 
-// The oldest answers make room, the caller's own first; never the one that is being written.
+// Removes the oldest answers to make room, the caller's own first; never one that is being written.
 static void make_room(struct rest_key *key)
 {
     struct keys *k = key->keys;
@@ -264,7 +263,7 @@ static void make_room(struct rest_key *key)
     while (k->bytes > KEYS_BYTES && (old = TAILQ_FIRST(&k->kept)))
         lose_answer(old);
     if (key->owner->bytes > KEYS_OWNER_BYTES || k->bytes > KEYS_BYTES)
-        lose_answer(key); // all others are under way
+        lose_answer(key); // all others are being written
 }
 
 void keys_note(struct rest_key *key, const void *data, size_t length)
@@ -326,11 +325,11 @@ static void finish(struct rest_key *key, bool answered)
             replay(key, c);
         else
             rest_fail(c, 409, "idempotency_key_in_use", "send it again with the same key",
-                      "the call that this one repeats was given up");
+                      "the first call with this key was cancelled");
     }
     key->done = true;
     if (!answered || key->status >= 400)
-        key_free(key); // nothing was done: it may be tried again
+        key_free(key); // nothing was done: the key is free again
     else if (!key->lost)
         keep(key);
 }
@@ -367,7 +366,7 @@ int keys_parse(const char *value, char buf[KEYS_TEXT_MAX + 1])
     return at ? 0 : -1;
 }
 
-// 0: there is none, 1: in buf, -1: answered.
+// 0: no header, 1: in buf, -1: answered.
 static int read_header(struct rest_call *c, char buf[KEYS_TEXT_MAX + 1])
 {
     struct evkeyval *header;
@@ -387,9 +386,8 @@ static int read_header(struct rest_call *c, char buf[KEYS_TEXT_MAX + 1])
         return 1;
     rest_fail(c, 400, "bad_idempotency_key",
               "send one, such as Idempotency-Key: \"8e03978e-40d5-43dd-bc93-6894a57f9324\"",
-              twice
-                  ? "the header Idempotency-Key came more than once"
-                  : "the header Idempotency-Key is no string of 1 to %d printable ASCII characters",
+              twice ? "the header Idempotency-Key came more than once"
+                    : "the header Idempotency-Key must be 1 to %d printable ASCII characters",
               KEYS_TEXT_MAX);
     return -1;
 }
@@ -398,7 +396,7 @@ static void wait_for(struct rest_key *key, struct rest_call *c)
 {
     if (key->waiting >= KEYS_WAITING_MAX) {
         rest_fail(c, 409, "idempotency_key_in_use", "wait for the answer of the first call",
-                  "%u calls with this key wait already for the one that goes on", key->waiting);
+                  "%u calls with this key already wait for the first one", key->waiting);
         return;
     }
     rest_drop_body(c);
@@ -442,5 +440,5 @@ bool keys_enter(struct keys *k, struct rest_call *c)
                   "not the same");
     else
         replay(key, c);
-    return key && state == KEYS_NEW; // else the call may be gone
+    return key && state == KEYS_NEW; // else the call may be freed
 }

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// keys: the header Idempotency-Key: a call that is sent again is not done again.  As the IETF draft
-// has it (draft-ietf-httpapi-idempotency-key-header): the key is a string of at most 255
-// characters, in quotes or without; it belongs to the caller's own key, and to the method, the path
-// and the bytes of the body.
+// keys: the header Idempotency-Key: a repeated call is not done again.  As in the IETF draft
+// (draft-ietf-httpapi-idempotency-key-header) the key is a string of at most 255 characters, with
+// or without quotes.  It belongs to the caller's own key, and to method, path and bytes of the
+// body.
 //
-//   the same key, the same request:   the answer of the first one, with Idempotency-Replayed: true;
-//   while that
-//                                     goes on, the second waits for it
-//   the same key, another request:    409 idempotency_key_reused
-//   the answer was too large to keep: 409 idempotency_answer_not_kept; nothing is run again
+//   same key, same request:      the first answer, with Idempotency-Replayed: true; while the first
+//                                call is under way, the second waits for it
+//   same key, another request:   409 idempotency_key_reused
+//   answer too large to store:   409 idempotency_answer_not_kept; nothing is run again
 //
-//   1. An answer that is an error says that nothing was done: it is not kept, and the key is free
-//   again.
-//   2. A call with a key goes on when its client is gone, within its own limits: the client is
-//   expected back.  Of one
-//      caller at most 16 do, with 32 MiB of bodies: further ones are cancelled, as without a key.
-//   3. What is kept is bounded: KEYS_ANSWER_MAX for an answer, KEYS_OWNER_BYTES and KEYS_OWNER_MAX
-//   for a caller,
-//      KEYS_BYTES and KEYS_MAX for all, KEYS_TTL_MS.  Above the bytes the oldest answers go and
-//      their keys stay;
-//      above the numbers the oldest keys go.  Bytes are those that are allocated.  All of it is in
-//      the memory of the server and ends with it.
+//   1. An error answer says that nothing was done: it is not stored, and the key is free again.
+//   2. A call with a key runs on when its client is gone, within its own limits, because the client
+//      is expected back.  At most 16 calls of a caller do, with 32 MiB of bodies; further ones are
+//      cancelled, as without a key.
+//   3. The store is bounded: KEYS_ANSWER_MAX for an answer, KEYS_OWNER_BYTES and KEYS_OWNER_MAX for
+//   a
+//      caller, KEYS_BYTES and KEYS_MAX for all, and KEYS_TTL_MS.  Above the bytes the oldest
+//      answers go and their keys stay; above the numbers the oldest keys go.  Allocated bytes
+//      count.  All of it is in the memory of the server and ends with it.
 //
-// Runs in the gate; called by rest/call.c (before a handler) and by what answers.
+// Runs in the gate; called by rest/call.c before a handler, and by all that answers.
 
 #ifndef CONSTRICTOR_REST_KEYS_H
 #define CONSTRICTOR_REST_KEYS_H
@@ -56,20 +53,20 @@ _Static_assert(KEYS_TEXT_MAX == 255, "KEYS_FORM");
 struct keys *keys_new(void); // NULL: memory is out
 void keys_free(struct keys *k);
 
-// The value of the header, without quotes, into buf.  0, or -1: it is not well formed.  Pure.
+// Puts the value of the header, without quotes, into buf.  0, or -1: it is malformed.  Pure.
 int keys_parse(const char *value, char buf[KEYS_TEXT_MAX + 1]);
 
-// Looks at the header of a call.  True: the call goes on, with c->key if it has one.  False: it is
-// answered, or will be when the one before it is done.
+// Reads the header of a call.  True: the call goes on, with c->key if it has one.  False: it was
+// answered, or will be when the first call with this key has ended.
 bool keys_enter(struct keys *k, struct rest_call *c);
-// The client of a call that waits is gone.
+// The client of a waiting call is gone.
 void keys_leave(struct rest_call *c);
 
 // The answer of the call that has the key.
 void keys_begin(struct rest_key *key, int status, const char *type);
 void keys_note(struct rest_key *key, const void *data, size_t length);
-void keys_end(struct rest_key *key); // answers those that wait
-// There will be none.
+void keys_end(struct rest_key *key); // answers the waiting calls
+// There will be no answer.
 void keys_drop(struct rest_key *key);
 
 // ---- for tests ----------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ void lines_alive(struct lines *l, struct rest_call *c)
 
 void lines_end(struct lines *l, struct rest_call *c)
 {
-    lines_begin(l, c); // a stream without a line is one all the same
+    lines_begin(l, c); // a stream may have no line
     if (c->key)
         keys_end(TAKE_PTR(c->key));
     struct http_exchange *x = rest_let_go(c);

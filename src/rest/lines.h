@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lines: the messages of a streamed answer, each sent as soon as there is one.  Two forms of the
-// same messages:
+// lines: the messages of a streamed answer, each sent at once, in one of two forms:
 //
-//   application/x-ndjson   a line of JSON each; an empty line keeps an idle connection alive
-//   text/event-stream      an event each, with its name, a number that counts up from 1, and the
-//   JSON in one line
-//                          of `data:`; a comment keeps it alive.  For who says so in the header
-//                          Accept.
+//   application/x-ndjson   a line of JSON for each; an empty line keeps an idle connection alive
+//   text/event-stream      an event for each: its name, a number that counts up from 1, and the
+//   JSON
+//                          in one line of `data:`; a comment keeps an idle connection alive.  For
+//                          clients whose header Accept asks for it
 //
-// And one object that is written piece by piece, for a batch that is no stream:
+// And one object that is written piece by piece, for a batch without a stream:
 //
 //   application/json       {"results": [a message, ...], and the members of the last message}
 //
 //   1. JSON has no line feed and no carriage return outside of its escapes, so no message breaks
-//   its frame.
-//   2. What was sent is also noted for the key of the call, if it has one (rest/keys.h), whoever
-//   still listens.
+//   its
+//      frame.
+//   2. All that is sent is also stored for the key of the call, if it has one (rest/keys.h),
+//   whether
+//      or not a client still listens.
 
 #ifndef CONSTRICTOR_REST_LINES_H
 #define CONSTRICTOR_REST_LINES_H
@@ -32,28 +33,28 @@ enum lines_form { LINES_NDJSON, LINES_EVENTS, LINES_OBJECT };
 
 struct lines {
     enum lines_form form;
-    bool begun; // the status of the answer is 200 from then on
-    bool wrote; // something, since lines_alive()
+    bool begun; // the status 200 is sent
+    bool wrote; // wrote something since lines_alive()
     unsigned count;
 };
 
 enum { LINES_ALIVE_S = 15 }; // proxies cut idle connections, some after 30 s
 
-// What the client wants of the two: events only where it names them, and not JSON lines rather.
+// Picks the form: events only if the client names them, and does not prefer JSON lines.
 void lines_init(struct lines *l, const struct http_exchange *x);
-void lines_begin(struct lines *l, struct rest_call *c); // the headers, unless they are sent already
+void lines_begin(struct lines *l, struct rest_call *c); // sends the headers, once
 void lines_write(struct lines *l, struct rest_call *c, const char *event,
                  json_t *message); // borrowed
-// The same for a message that is text already, which is taken.
+// The same for a message that is already text, which is taken.
 void lines_write_text(struct lines *l, struct rest_call *c, const char *event, char *text,
                       size_t length);
-// The same in parts, of which the first and the last are said to be it.  The text is taken.
+// The same in parts; the flags mark the first and the last one.  The text is taken.
 enum { LINES_FIRST = 1, LINES_LAST = 2 };
 void lines_write_part(struct lines *l, struct rest_call *c, const char *event, unsigned which,
                       char *text, size_t length);
-// The last one.
+// The last message.
 void lines_write_last(struct lines *l, struct rest_call *c, const char *event, json_t *message);
-// Memory is out for a message: the answer ends where the client notices.
+// Memory is out for a message: ends the answer so that the client notices.
 void lines_cut(struct rest_call *c);
 void lines_alive(struct lines *l, struct rest_call *c);
 // Ends the answer and frees the call.

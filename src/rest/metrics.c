@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics: see metrics.h.  How many boxes there are is the keeper's knowledge: it is asked, and
-// whoever asked us meanwhile is answered together.  Runs in the gate.
+// metrics: see metrics.h.  The keeper knows the number of boxes: it is asked once
+// for all requests that come meanwhile.  Runs in the gate.
 
 #include "rest/metrics.h"
 
@@ -26,7 +26,7 @@ static struct {
     struct http_exchange *waiting[WAITING_MAX];
     size_t count;
     struct event *late;
-} metrics; // there is one in a gate
+} metrics; // one in a gate
 
 // ---- the text -----------------------------------------------------------------------------------
 
@@ -59,11 +59,11 @@ static void write_runs(FILE *f, const struct counters *t)
     }
     fprintf(f, "constrictor_run_seconds_sum %.6f\nconstrictor_run_seconds_count %" PRIu64 "\n",
             (double)t->run_us / 1e6, sum);
-    number(f, "queue_seconds_total", "counter", "Time that runs waited for their box.",
+    number(f, "queue_seconds_total", "counter", "Time that runs waited for a box.",
            (double)t->queue_us / 1e6);
     number(f, "cpu_seconds_total", "counter", "Processor time of runs.", (double)t->cpu_us / 1e6);
-    number(f, "output_bytes_total", "counter", "What runs printed.", (double)t->output_bytes);
-    number(f, "refused_total", "counter", "Requests to run code that had no run.",
+    number(f, "output_bytes_total", "counter", "Output of runs.", (double)t->output_bytes);
+    number(f, "refused_total", "counter", "Requests to run code that were refused.",
            (double)t->refused);
 }
 
@@ -71,14 +71,13 @@ static void write_state(FILE *f, const struct gate *g)
 {
     head(f, "info", "gauge", "The version of the server.");
     fprintf(f, "constrictor_info{version=\"" CONSTRICTOR_VERSION "\"} 1\n");
-    number(f, "up", "gauge", "Whether code can be run.", g->facts->state == KEEPER_READY);
-    number(f, "uptime_seconds", "counter", "Since this gate began.",
+    number(f, "up", "gauge", "Whether code can run.", g->facts->state == KEEPER_READY);
+    number(f, "uptime_seconds", "counter", "Time since this gate began.",
            (double)(clock_ms() - metrics.since_ms) / 1000);
     number(f, "sessions", "gauge", "Open sessions.",
            g->sessions ? (double)sessions_count(g, NULL) : 0);
-    number(f, "runs_active", "gauge", "Runs whose end is awaited.", g->running);
-    number(f, "queue_length", "gauge", "Runs that are held back until there is room.",
-           g->deferred_count);
+    number(f, "runs_active", "gauge", "Runs under way.", g->running);
+    number(f, "queue_length", "gauge", "Runs that wait for room.", g->deferred_count);
     head(f, "http_answers_total", "counter", "Requests by the class of their answer.");
     static const char *const classes[COUNTERS_CLASSES] = {"none", "1xx", "2xx",
                                                           "3xx",  "4xx", "5xx"};
@@ -87,7 +86,7 @@ static void write_state(FILE *f, const struct gate *g)
                 g->counters.answers[i]);
 }
 
-// NULL: the keeper said nothing.
+// NULL: the keeper did not answer.
 static void write_boxes(FILE *f, const struct wire_status_reply *m)
 {
     if (!m)

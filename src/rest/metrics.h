@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics: GET /metrics, in the text format that Prometheus reads.  Behind a key like everything
-// else; where there are several, behind the one that is named "metrics" (door.h).
+// metrics: GET /metrics, in the text format that Prometheus reads.  It needs a key like every
+// route; with several keys, the one that is named "metrics" (door.h).
 
 #ifndef CONSTRICTOR_REST_METRICS_H
 #define CONSTRICTOR_REST_METRICS_H

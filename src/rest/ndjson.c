@@ -18,9 +18,9 @@
 #include "json/encode.h"
 
 enum {
-    SEGMENTS_MAX = 1024, // changes between stdout and stderr that are remembered for a slow client
+    SEGMENTS_MAX = 1024, // switches between stdout and stderr that are remembered for a slow client
     CHARACTER_MAX = 4,   // bytes
-    TAKEN_FIRST = 1024,  // bytes that there is room for at first
+    TAKEN_FIRST = 1024,  // bytes allocated at first
     TRACEBACK_MAX = 1000,
 };
 
@@ -33,33 +33,31 @@ struct segment {
     size_t length;
 };
 
-// All that came on one stream, in one piece: the last line has it once more, and is made without a
-// copy.
-//   1. sent <= due <= length: bytes that were sent; bytes whose turn has come, of which at most the
-//   beginning
-//      of a character is not sent.
-//   2. It is ours and, once it was given back, the run's as well; nothing is added from then on, so
-//   it stays
-//      where it is.
+// All output of one stream, in one block, because the last line repeats it without a copy.
+//   1. sent <= due <= length: bytes that were sent, and bytes whose turn has come.  Of these at
+//   most
+//      the beginning of a character is not sent.
+//   2. The block is ours and, once it was given back, the run's as well.  Nothing is added after
+//      that, so it does not move.
 struct taken {
     unsigned users;
     char *data;
     size_t length, size, sent, due;
 };
 
-// A part of the last line: JSON as it is, or all of a stream as a JSON string.
+// A part of the last line: JSON text, or a whole stream as a JSON string.
 struct section {
     const char *data;
     size_t length;
     bool is_text;
 };
 
-// The last line, when it has much output: it is written as the client takes it, and there is no
-// second copy of the output for it.
+// A last line with much output: it is written as the client takes it, without a second copy of the
+// output.
 struct last_line {
-    char *json; // without the two texts; NULL: not begun
+    char *json; // without the two streams; NULL: not begun
     struct section sections[2 * RUN_STREAMS + 1];
-    size_t section, at; // the next one, and how much of it is written
+    size_t section, at; // the next section, and how much of it is written
 };
 
 struct ndjson {
@@ -68,12 +66,12 @@ struct ndjson {
     struct lines lines;
     bool done, given_back;
     struct taken *taken[RUN_STREAMS];
-    bool lent;        // the last of the messages has "" for the output
-    json_t *messages; // behind the output
+    bool lent;        // the last message has "" in place of the output
+    json_t *messages; // to send after the output
     size_t next;
     struct last_line last;
     size_t first, count;
-    struct segment segments[SEGMENTS_MAX]; // of what is not due yet, a ring; the last member
+    struct segment segments[SEGMENTS_MAX]; // a ring of output that is not due yet; the last member
 };
 
 // ---- what came ----------------------------------------------------------------------------------
@@ -93,12 +91,12 @@ static void on_read(const void *data, size_t length, void *taken)
     taken_unref(taken);
 }
 
-// Moves all of `data` behind the rest.  0, or -1: memory is out.
+// Appends all of `data`.  0, or -1: memory is out.
 static int taken_add(struct taken *t, struct evbuffer *data, size_t length)
 {
     if (length > t->size - t->length) {
         size_t size = t->length + length;
-        size += size < TAKEN_FIRST ? TAKEN_FIRST : size; // the run's output limit bounds it
+        size += size < TAKEN_FIRST ? TAKEN_FIRST : size; // bounded by the output limit of the run
         char *grown = realloc(t->data, size);
         if (!grown)
             return -1;
@@ -134,7 +132,7 @@ static void write_text(struct ndjson *n, enum run_stream stream, const char *dat
 
 size_t ndjson_whole(const char *data, size_t length)
 {
-    // The last lead byte, if it is near the end and asks for more than there is.
+    // Looks for a lead byte near the end that needs more bytes than there are.
     for (size_t back = 1; back < CHARACTER_MAX && back <= length; back++) {
         unsigned char c = (unsigned char)data[length - back];
         if ((c & 0xc0) == 0x80)
@@ -147,7 +145,7 @@ size_t ndjson_whole(const char *data, size_t length)
 
 // ---- output -------------------------------------------------------------------------------------
 
-// Remembers in which order the streams came; when there is no room, only how much.
+// Remembers the order of the streams; in a full ring only the length.
 static void add_segment(struct ndjson *n, enum run_stream stream, size_t length)
 {
     for (size_t back = 1; back <= 2 && back <= n->count; back++) {
@@ -160,7 +158,7 @@ static void add_segment(struct ndjson *n, enum run_stream stream, size_t length)
     n->segments[(n->first + n->count++) % SEGMENTS_MAX] = (struct segment){stream, length};
 }
 
-// The next piece of output as a line.
+// Sends the next piece of output as a line.
 static void send_piece(struct ndjson *n)
 {
     struct segment *s = &n->segments[n->first];
@@ -180,7 +178,7 @@ static void send_piece(struct ndjson *n)
         write_text(n, stream, data, whole);
 }
 
-// A character that never became whole.
+// Sends a character that was never completed.
 static void send_rest(struct ndjson *n)
 {
     for (int i = 0; i < RUN_STREAMS; i++) {
@@ -194,7 +192,7 @@ static void send_rest(struct ndjson *n)
 
 // ---- the last line ------------------------------------------------------------------------------
 
-// What cannot be left out of the line is put into it after all.
+// Memory is out for the long way: puts the output into the object.
 static void fill(struct ndjson *n, json_t *object)
 {
     for (int i = 0; i < RUN_STREAMS; i++) {
@@ -232,7 +230,7 @@ static void begin_last(struct ndjson *n, json_t *message)
     }
 }
 
-// The next part of it; a section has at least one.
+// Sends the next part of the last line; every section has at least one.
 static void send_part(struct ndjson *n)
 {
     struct last_line *l = &n->last;
@@ -256,7 +254,7 @@ static void send_part(struct ndjson *n)
         lines_cut(n->call);
 }
 
-// The next message, or a part of it.  False: there is none.
+// Sends the next message, or a part of it.  False: there is none.
 static bool send_message(struct ndjson *n)
 {
     size_t count = json_array_size(n->messages);
@@ -274,11 +272,11 @@ static bool send_message(struct ndjson *n)
     return true;
 }
 
-// Sends as much as the client takes.
+// Sends while the client takes it.
 static void pump(struct ndjson *n)
 {
     struct rest_call *c = n->call;
-    // Without a client it is for the key of the call, which has its own bound.
+    // Without a client it goes to the key of the call, which has its own bound.
     while (c->x ? http_stream_backlog(c->x) < NDJSON_BACKLOG : c->key != NULL) {
         if (n->count) {
             send_piece(n);
@@ -375,7 +373,8 @@ struct ndjson *ndjson_new(struct rest_call *c)
     if (!n)
         return NULL;
     memset(n, 0,
-           offsetof(struct ndjson, segments)); // they are large, and written before they are read
+           offsetof(struct ndjson,
+                    segments)); // they are large, and always written before they are read
     n->call = c;
     lines_init(&n->lines, c->x);
     bool ok = make_taken(n);
@@ -408,7 +407,7 @@ bool ndjson_begun(const struct ndjson *n)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-// An item of display[]: its picture, and everything else of it.
+// The message for an item of display[]: its picture, and all else.
 static json_t *display_message(json_t *item)
 {
     static const char svg[] = "image/svg+xml";
@@ -436,8 +435,8 @@ static json_t *display_message(json_t *item)
     return message;
 }
 
-// For clients that know nothing but "text": what was shown has one too, unless it is the last
-// expression's value, whose text follows anyway.
+// For clients that know only "text": the text of what was shown, but not of the last expression's
+// value, which follows anyway.
 static json_t *shown_message(json_t *object, json_t *item, size_t i)
 {
     json_t *message = display_message(item), *text = json_object_get(item, "text/plain"),
@@ -466,8 +465,8 @@ static json_t *lines_of(json_t *text)
     return list;
 }
 
-// What went wrong, in one line, for a client that knows nothing but "error": the exception; or the
-// limit that it met, whatever exception came of that.
+// The error in one line, for clients that know only "error": the limit that the run met, or else
+// the exception.
 static json_t *error_line(json_t *object, json_t *error)
 {
     const char *type = json_string_value(json_object_get(error, "type"));
@@ -484,7 +483,7 @@ static json_t *error_line(json_t *object, json_t *error)
                         hint ? hint : "the run did not succeed");
 }
 
-// NULL for what is null: it is left out then.
+// NULL for null, to leave it out.
 static json_t *some(json_t *object, const char *key)
 {
     json_t *value = json_object_get(object, key);

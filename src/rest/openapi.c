@@ -16,8 +16,8 @@
 
 // ---- answers ------------------------------------------------------------------------------------
 
-// A type is a JSON type, the name of an object below, or "[NAME]" for an array of them; a '?' at
-// its end: may be null.  A field whose help begins with '-' is not always there.
+// A type is a JSON type, the name of an object below, or "[NAME]" for an array of them.  A '?' at
+// the end: may be null.  A '-' before the help: not always there.
 struct answer_field {
     const char *name, *type, *help;
 };
@@ -30,19 +30,19 @@ struct answer {
 // clang-format off
 static const struct answer answers[] = {
     {"Problem", "What went wrong: RFC 9457", {
-        {"type", "string", "a name for this kind of problem: urn:constrictor:problem: and the code"},
-        {"title", "string", "the same for people, in a few words"},
+        {"type", "string", "urn:constrictor:problem: and the code"},
+        {"title", "string", "the kind of problem in a few words"},
         {"status", "integer", "the status of the answer"},
         {"detail", "string", "what happened, and what is allowed"},
-        {"instance", "string", "-the path that was asked for"},
+        {"instance", "string", "-path of the request"},
         {"code", "string", "stable code"},
         {"hint", "string", "-what to do next"},
-        {"error", "ErrorBody", "the same, as it was said before there were problem details"}}},
+        {"error", "ErrorBody", "the same in the older form"}}},
     {"ErrorBody", "", {
         {"code", "string", "stable code"},
         {"message", "string", "a sentence for people"},
         {"hint", "string", "-what to do next"},
-        {"reason", "string", "-of a session that ended: closed, expired, evicted, crashed, out_of_memory, ..."},
+        {"reason", "string", "-why the session ended: closed, expired, evicted, crashed, out_of_memory, ..."},
         {"ended_at", "string", "-when the session ended"}}},
     {"Execution", "How an execution ended", {
         {"execution_id", "string", "unique id of this execution"},
@@ -50,96 +50,96 @@ static const struct answer answers[] = {
                               "disk_full, output_limit, denied, cancelled or lost"},
         {"success", "boolean", "whether the verdict is ok"},
         {"exit_code", "integer?", "exit status of the code"},
-        {"signal", "integer?", "signal that ended it"},
-        {"phase", "string", "execution, syntax_check or security_check (its policy refused it, and nothing ran)"},
-        {"stdout", "string", "what it printed"},
-        {"stderr", "string", "what it printed there"},
+        {"signal", "integer?", "signal that ended the code"},
+        {"phase", "string", "execution, syntax_check or security_check (the policy refused the code, and nothing ran)"},
+        {"stdout", "string", "standard output"},
+        {"stderr", "string", "standard error"},
         {"result", "string?", "text of the value of the last expression"},
-        {"result_json", "any", "-that value, where it is JSON"},
+        {"result_json", "any", "-that value, if it is JSON"},
         {"error", "object?", "type, message, line, column, code_line, traceback, text"},
-        {"display", "[object]", "what was shown: bundles of MIME types; pictures are base64"},
-        {"files", "[File]", "files that are new or changed"},
+        {"display", "[object]", "displayed values: objects by MIME type; pictures are base64"},
+        {"files", "[File]", "new and changed files"},
         {"variables", "[object]", "-names that were added, changed or removed: name, change, type, shape or length"},
         {"usage", "object", "wall_ms, queue_ms, start_ms, cpu_user_ms, cpu_system_ms, peak_memory_bytes, "
                             "processes, output_bytes; network where it had one: connections, requests, bytes_up, "
                             "bytes_down, hosts; null when the broker did not say"},
-        {"network", "any", "\"off\", or what it might reach: allow and deny"},
-        {"network_error", "string", "-why usage.network is not known"},
-        {"security_events", "[SecurityEvent]", "what the code tried and was kept from"},
-        {"security_events_omitted", "integer", "-further ones"},
-        {"security_observed", "[string]", "which kinds would have been seen: syscalls, network, imports"},
-        {"violations", "[Violation]", "-what its policy does not allow, when the phase is security_check"},
+        {"network", "any", "\"off\", or the rules in force: allow and deny"},
+        {"network_error", "string", "-why usage.network is unknown"},
+        {"security_events", "[SecurityEvent]", "denied attempts of the code"},
+        {"security_events_omitted", "integer", "-number of further events"},
+        {"security_observed", "[string]", "kinds of events that are observed: syscalls, network, imports"},
+        {"violations", "[Violation]", "-what the policy does not allow, when the phase is security_check"},
         {"isolation", "object", "state of each isolation layer"},
-        {"truncated", "object", "streams that were cut: kept and total bytes"},
-        {"limit", "object?", "the limit that was met"},
+        {"truncated", "object", "streams that were shortened: bytes kept and total"},
+        {"limit", "object?", "the limit that the run met"},
         {"environment", "object", "the interpreter"},
-        {"execution_count", "integer", "-how many runs the session has had"},
+        {"execution_count", "integer", "-number of runs in the session so far"},
         {"checkpoint", "object", "-state of the checkpoint of this run"},
         {"session", "string", "-handle of the session"},
         {"session_name", "string?", "-its name"},
         {"session_state", "string", "-open, new (opened by this run) or lost (ended with it)"},
         {"fork", "string", "-handle of the new session, of a fork"},
         {"hint", "string?", "what to do next"}}},
-    {"Violation", "Something in a source that its policy does not allow", {
+    {"Violation", "Something in the source that the policy does not allow", {
         {"kind", "string", "import, attribute, call, builtin, ..."},
-        {"target", "string", "what it is about"},
+        {"target", "string", "name of the module, attribute or function"},
         {"line", "integer?", "-where"},
         {"column", "integer?", "-where in the line, from 1"},
-        {"reason", "string", "what the policy says"},
+        {"reason", "string", "the rule of the policy"},
         {"hint", "string", "-what to do instead"},
-        {"layer", "string", "-who says so: python or restricted"}}},
+        {"layer", "string", "-what found it: python or restricted"}}},
     {"Recommendation", "Advice about a source", {
         {"rule", "string", "stable code"},
         {"line", "integer?", "-where"},
         {"column", "integer?", "-where in the line, from 1"},
         {"message", "string", "the advice"}}},
-    {"Check", "What there is to say about a source; nothing of it was executed", {
+    {"Check", "The result of a check; the source was not executed", {
         {"valid", "boolean", "no syntax error and no violation"},
         {"error", "object?", "type, message, line, offset, end_offset, text, caret, context, lines, hint; the type "
-                             "ParserCrash: the parser did not survive it"},
+                             "ParserCrash: the source crashed the parser"},
         {"violations", "[Violation]", "what the policy does not allow"},
         {"analysis", "object", "complete, line_count, blank_lines, comment_lines, code_lines, character_count, "
                                "byte_count, estimated_complexity, complexity, functions, classes, imports, names"},
         {"recommendations", "[Recommendation]", "advice"},
         {"policy", "object", "mode, tiers, allowed_imports: what was applied"},
-        {"python", "string", "version of the interpreter whose parser looked"},
-        {"lint", "any", "-what ruff says: code, line, column, message; or why there is nothing"}}},
-    {"SecurityEvent", "Something that the code tried and was kept from", {
+        {"python", "string", "version of the interpreter that parsed it"},
+        {"lint", "any", "-findings of ruff: code, line, column, message; or why there are none"}}},
+    {"SecurityEvent", "A denied attempt of the code", {
         {"kind", "string", "syscall, network, filesystem, import, attribute, call, builtin, ..."},
         {"action", "string", "-resolve, connect, tls, http, quota, udp or raw"},
-        {"target", "string", "what it was about: host and port, or a name"},
+        {"target", "string", "host and port, or a name"},
         {"line", "integer", "-line of the code"},
-        {"host", "string?", "-name that was asked for; null: code went for an address"},
-        {"address", "string?", "-address; null: it was about the name alone"},
+        {"host", "string?", "-requested name; null: the code used an address"},
+        {"address", "string?", "-address; null: only the name was resolved"},
         {"port", "integer?", "-port"},
-        {"rule", "string?", "-the rule that decided, as it was written; null: none did"},
+        {"rule", "string?", "-the rule that decided, as written; null: no rule matched"},
         {"reason", "string", "-stable code: not_allowed, port_not_allowed, denied, ..."},
-        {"layer", "string", "who says so: seccomp (the kernel) or broker; or, for the code's own side, box, python (policy) or restricted"},
+        {"layer", "string", "what denied it: seccomp (the kernel) or broker; reported from inside the box: box, python (policy) or restricted"},
         {"hint", "string", "what to do next"},
         {"count", "integer", "how often"}}},
-    {"Message", "A line of the stream; a key says what it is, and the last line has 'verdict' and 'execution'", {
+    {"Message", "A line of the stream: its keys tell its kind; the last line has 'verdict' and 'execution'", {
         {"text", "string", "-output, or the value of the last expression"},
         {"stream", "string", "-stdout, stderr or result"},
         {"image", "string", "-a picture, base64"},
         {"format", "string", "-png, jpeg or svg"},
-        {"display", "object", "-other representations of what was shown, by MIME type"},
-        {"error", "string", "-what went wrong, in one line"},
+        {"display", "object", "-other representations of the displayed value, by MIME type"},
+        {"error", "string", "-the error in one line"},
         {"traceback", "[string]", "-lines of the traceback"},
-        {"file", "File", "-a file that is new or changed"},
+        {"file", "File", "-a new or changed file"},
         {"verdict", "string", "-how it ended"},
         {"success", "boolean", "-whether the verdict is ok"},
         {"execution_id", "string", "-unique id of this execution"},
         {"session", "string", "-handle of the session"},
         {"execution", "Execution", "-the whole object"}}},
     {"BatchItem", "The result of an item of a batch", {
-        {"index", "integer", "its place in the request"},
+        {"index", "integer", "position in the request"},
         {"id", "string?", "what the caller calls it"},
-        {"verdict", "string", "how it ended; lost: it could not be run, and execution.error says why"},
+        {"verdict", "string", "how it ended; lost: it could not run, and execution.error says why"},
         {"success", "boolean", "whether the verdict is ok"},
         {"execution_id", "string", "-unique id of this execution"},
         {"execution", "object", "-the whole object: see Execution"}}},
-    {"BatchMessage", "A line of the stream of a batch: a BatchItem, or, as the last one, what became of all", {
-        {"index", "integer", "-its place in the request"},
+    {"BatchMessage", "A line of the stream of a batch: a BatchItem, or, in the last line, the totals", {
+        {"index", "integer", "-position in the request"},
         {"id", "string?", "-what the caller calls it"},
         {"verdict", "string", "-how it ended"},
         {"success", "boolean", "-whether the verdict is ok"},
@@ -152,7 +152,7 @@ static const struct answer answers[] = {
         {"verdicts", "object", "-how many of each verdict"},
         {"wall_ms", "number", "-how long it took"}}},
     {"Batch", "The results of a batch", {
-        {"results", "[BatchItem]", "in the order of the request, or as they came"},
+        {"results", "[BatchItem]", "in the order of the request, or as they finished"},
         {"done", "boolean", "true"},
         {"total", "integer", "how many items there were"},
         {"succeeded", "integer", "how many of them are ok"},
@@ -166,20 +166,20 @@ static const struct answer answers[] = {
         {"state", "string", "opening, idle or busy"},
         {"is_busy", "boolean", "whether something runs in it"},
         {"execution_count", "integer", "runs so far"},
-        {"waiting", "integer", "runs that wait for their turn"},
+        {"waiting", "integer", "queued runs"},
         {"created_at", "string", "time"},
         {"last_used_at", "string", "time"},
         {"last_activity", "string", "the same"},
-        {"expires_in_seconds", "number?", "when it ends by itself if nobody uses it"},
-        {"checkpoint", "boolean", "whether every run keeps a checkpoint"},
+        {"expires_in_seconds", "number?", "time until an unused session ends"},
+        {"checkpoint", "boolean", "whether a checkpoint is made before every run"},
         {"limits", "object", "memory_bytes, scratch_bytes, timeout, cpu_seconds, idle_timeout"},
-        {"network", "any", "\"off\", or what code in it may reach: allow and deny"},
-        {"environment", "string", "environment of packages that code in it has"},
-        {"forked_from", "string", "-handle of the session that it is a copy of"}}},
+        {"network", "any", "\"off\", or the rules of the session: allow and deny"},
+        {"environment", "string", "environment of packages"},
+        {"forked_from", "string", "-handle of the session that it was copied from"}}},
     {"Sessions", "Sessions of the caller", {
         {"sessions", "object", "open ones: name, or handle where there is no name -> Session"},
         {"total", "integer", "how many are open"},
-        {"ended", "[object]", "those that ended lately, and why"}}},
+        {"ended", "[object]", "sessions that ended recently, and why"}}},
     {"Closed", "", {
         {"session", "string", "handle"},
         {"closed", "boolean", "true"}}},
@@ -192,11 +192,11 @@ static const struct answer answers[] = {
         {"mime_type", "string", "by its name or its first bytes"},
         {"modified_at", "string", "-time"},
         {"uri", "string?", "name of it as an MCP resource"},
-        {"url", "string?", "link that needs no key and expires; null: it was not kept"},
-        {"error", "object", "-why it was not kept: code, message, hint"}}},
+        {"url", "string?", "link that needs no key and expires; null: the file was not stored"},
+        {"error", "object", "-why it was not stored: code, message, hint"}}},
     {"Files", "Files of a session", {
         {"session", "string", "handle"},
-        {"live", "boolean", "false: it has ended, and these are its artifacts"},
+        {"live", "boolean", "false: the session has ended, and these are its artifacts"},
         {"files", "[File]", "by path"},
         {"folders", "[string]", "paths"},
         {"left_out", "integer", "further files"},
@@ -204,46 +204,46 @@ static const struct answer answers[] = {
     {"Deleted", "", {
         {"deleted", "integer", "how many"},
         {"path", "string", "-which"}}},
-    {"Artifact", "A file that a run left behind", {
+    {"Artifact", "A stored file of a run", {
         {"path", "string", "below /mnt/data"},
         {"size", "integer", "bytes"},
         {"mime_type", "string", "by its name or its first bytes"},
         {"modified_at", "string", "time"},
         {"uri", "string", "name of it as an MCP resource"},
         {"url", "string?", "link that needs no key and expires"},
-        {"session", "string", "handle of the session, or execution_id of the run"},
-        {"execution_id", "string", "the run that left it"},
+        {"session", "string", "handle of the session, or execution_id of a run without a session"},
+        {"execution_id", "string", "the run that wrote it"},
         {"created_at", "string", "time"},
         {"expires_at", "string", "time"}}},
     {"Artifacts", "Artifacts of the caller", {
         {"artifacts", "[Artifact]", "newest first"},
         {"left_out", "integer", "further ones"},
         {"total_bytes", "integer", "size of all"},
-        {"quota_bytes", "integer", "how much there may be; the oldest make room"}}},
-    {"Environment", "A set of packages that code can be run with", {
+        {"quota_bytes", "integer", "the quota; when it is full, the oldest artifacts are removed"}}},
+    {"Environment", "An interpreter and its packages", {
         {"name", "string", "its name"},
         {"python", "string", "version of the interpreter"},
-        {"packages", "integer", "how many were installed"},
-        {"bytes", "integer", "size of what was installed; other environments may share it"},
-        {"created", "any", "when it was made"},
-        {"last_used", "any", "when it was used last"},
-        {"state", "string", "ready, or what goes on"},
+        {"packages", "integer", "number of installed packages"},
+        {"bytes", "integer", "size of the installed packages; other environments may share them"},
+        {"created", "any", "time"},
+        {"last_used", "any", "time of the last use"},
+        {"state", "string", "ready, or the step that is under way"},
         {"requirements", "[string]", "-what was asked for"},
-        {"lock", "[object]", "-what is there: name, version, wheel, size"},
+        {"lock", "[object]", "-installed packages: name, version, wheel, size"},
         {"jobs", "[any]", "-its jobs"},
-        {"preload", "[string]", "-modules that were declared to be imported ahead"},
-        {"learned", "[string]", "-modules that are imported ahead because runs import them"},
-        {"warm", "object", "-boxes that wait with them: boxes, memory_bytes, problem"}}},
+        {"preload", "[string]", "-modules to import ahead of runs, as declared"},
+        {"learned", "[string]", "-modules to import ahead of runs, because runs import them"},
+        {"warm", "object", "-boxes that wait with these modules imported: boxes, memory_bytes, problem"}}},
     {"Environments", "Environments of the caller", {
         {"environments", "[Environment]", "by name"},
         {"total", "integer", "how many"}}},
     {"EnvironmentDeleted", "", {
-        {"environment", "string", "which"},
+        {"environment", "string", "its name"},
         {"deleted", "boolean", "true"}}},
     {"Package", "A distribution", {
         {"name", "string", "its name"},
         {"version", "string", "its version"},
-        {"base", "boolean", "-whether it is the interpreter's own"}}},
+        {"base", "boolean", "-whether it belongs to the interpreter"}}},
     {"Packages", "What code in an environment can import", {
         {"environment", "string", "which"},
         {"python", "string", "version of the interpreter"},
@@ -251,27 +251,27 @@ static const struct answer answers[] = {
         {"count", "integer", "how many"}}},
     {"Job", "A change of an environment; each line of a stream is one, the last one is complete", {
         {"job", "string", "its id"},
-        {"environment", "string", "what it changes"},
+        {"environment", "string", "the environment that it changes"},
         {"state", "string", "queued, resolving, downloading, unpacking, compiling, storing, ready, failed or cancelled"},
         {"progress", "number", "0 to 1"},
-        {"elapsed_seconds", "number", "since it was asked for"},
-        {"message", "string", "-of a line of a stream: what goes on"},
+        {"elapsed_seconds", "number", "since the request"},
+        {"message", "string", "-in a line of a stream: the present step"},
         {"log", "[string]", "-the last lines of its log"},
         {"requirements", "[string]", "-what was asked for"},
-        {"added", "[Package]", "-what is there now that was not"},
-        {"removed", "[Package]", "-what was there and is not"},
+        {"added", "[Package]", "-packages that are new"},
+        {"removed", "[Package]", "-packages that are gone"},
         {"error", "object?", "-why it failed: code, message, requirement, resolver_says, hint"}}},
     {"Health", "State of the server", {
         {"name", "string", "constrictor"},
         {"version", "string", "of the server"},
         {"status", "string", "ok, starting or unavailable"},
         {"active_sessions", "integer", "open sessions"},
-        {"active_runs", "integer", "runs that go on"},
+        {"active_runs", "integer", "runs under way"},
         {"uptime", "integer", "seconds"},
         {"mcp_endpoint", "string", "address of MCP"},
         {"api_endpoint", "string", "address of this API"},
         {"docs", "string", "address of this document"},
-        {"error", "object", "-why there are no boxes"}}},
+        {"error", "object", "-why boxes cannot be made"}}},
 };
 // clang-format on
 
@@ -344,29 +344,28 @@ static json_t *parameter(const char *name, const char *in, bool required, const 
 static json_t *query_parameter(const struct field *f, const struct config *c)
 {
     struct field plain = *f;
-    plain.required = true; // there is no null in a query
+    plain.required = true; // a query has no null
     return parameter(f->name, "query", f->required, f->help, field_schema(&plain, FIELDS(NULL), c));
 }
 
 static json_t *parameters(const struct rest_route *r, const struct config *c)
 {
     static const struct {
-        const char *name, *help, *pattern; // which also has the bounds
+        const char *name, *help, *pattern; // with the bounds
     } of_path[] = {
         {"id", "handle or name of a session", FORM_SESSION_GIVEN},
         {"name", "name of an environment", FORM_ENV},
         {"job", "id of a job", FORM_JOB},
         {"path",
-         "path below /mnt/data; slashes may be sent as they are; at most 1024 bytes of UTF-8, 255 "
-         "for "
+         "path below /mnt/data; slashes need no encoding; at most 1024 bytes of UTF-8, 255 for "
          "each name",
          FORM_FILE_ONE},
     };
     json_t *list = json_array();
-    char place[16];
+    char part[16];
     for (size_t i = 0; i < ARRAY_LEN(of_path); i++) {
-        snprintf(place, sizeof place, "{%s}", of_path[i].name);
-        if (strstr(r->path, place))
+        snprintf(part, sizeof part, "{%s}", of_path[i].name);
+        if (strstr(r->path, part))
             (void)json_array_append_new(list,
                                         parameter(of_path[i].name, "path", true, of_path[i].help,
                                                   json_pack("{s:s, s:s}", "type", "string",
@@ -395,7 +394,7 @@ static json_t *request_body(const struct rest_route *r, const struct config *c)
     return json_pack("{s:b, s:o}", "required", r->body == BODY_JSON, "content", kinds);
 }
 
-// What a line of a stream is, for an answer that can be one.
+// The schema of a line, if the answer can be a stream.
 static const char *line_of(const struct rest_route *r)
 {
     static const char *const lines[][2] = {{"Execution", "Message"},
@@ -413,7 +412,7 @@ static const char *line_of(const struct rest_route *r)
 static json_t *answer_schema_of(const struct rest_route *r)
 {
     json_t *schema = reference(r->answer, strlen(r->answer));
-    // With packages it is the job that installs them.
+    // With packages, the answer is the job that installs them.
     if (strcmp(r->operation, "create_environment") == 0)
         schema = json_pack("{s:[o, o]}", "anyOf", schema, reference("Job", 3));
     return schema;
@@ -433,13 +432,15 @@ static json_t *answer_content(const struct rest_route *r)
         return kinds;
     (void)json_object_update_new(
         kinds, content("application/x-ndjson",
-                       json_pack("{s:s, s:o}", "description", "lines, each of them this object",
+                       json_pack("{s:s, s:o}", "description", "lines, each with this object",
                                  "x-line", reference(line, strlen(line)))));
     (void)json_object_update_new(
-        kinds, content("text/event-stream",
-                       json_pack("{s:s, s:o}", "description",
-                                 "events, the data of each this object; for who accepts only them",
-                                 "x-line", reference(line, strlen(line)))));
+        kinds,
+        content("text/event-stream",
+                json_pack(
+                    "{s:s, s:o}", "description",
+                    "events, each with this object as data; for clients that prefer them in Accept",
+                    "x-line", reference(line, strlen(line)))));
     return kinds;
 }
 
@@ -464,12 +465,12 @@ static json_t *responses(const struct rest_route *r)
     json_t *o = json_object();
     snprintf(status, sizeof status, "%d", r->status);
     (void)json_object_set_new(o, status, success(r));
-    // The first line of a stream is there before anything is made.
+    // A stream sends its status before anything is made.
     if (r->status != 200 && line_of(r))
         (void)json_object_set_new(o, "200", success(r));
     if (strcmp(r->answer, "Job") == 0 || strcmp(r->operation, "create_environment") == 0)
         (void)json_object_set_new(o, "202",
-                                  json_pack("{s:s, s:o}", "description", "It goes on as a job",
+                                  json_pack("{s:s, s:o}", "description", "It continues as a job",
                                             "content",
                                             content("application/json", reference("Job", 3))));
     if (r->keyed)
@@ -481,7 +482,7 @@ static json_t *responses(const struct rest_route *r)
     if (strcmp(r->operation, "health") == 0)
         (void)json_object_set_new(
             o, "503",
-            json_pack("{s:s, s:o}", "description", "There are no boxes", "content",
+            json_pack("{s:s, s:o}", "description", "Boxes cannot be made", "content",
                       content("application/json", reference("Health", strlen("Health")))));
     if (!r->open)
         (void)json_object_set_new(o, "401", failure());
@@ -523,10 +524,11 @@ static json_t *paths(const struct rest_route *routes, const struct config *c)
 
 static json_t *key_parameter(void)
 {
-    return parameter("Idempotency-Key", "header", false,
-                     "a string of your choice: the same call with the same key is done once, and "
-                     "answered alike for 24 hours",
-                     json_pack("{s:s, s:s}", "type", "string", "pattern", KEYS_FORM));
+    return parameter(
+        "Idempotency-Key", "header", false,
+        "a string of your choice: a repeated call with the same key is not done again, and "
+        "gets the first answer, for 24 hours",
+        json_pack("{s:s, s:s}", "type", "string", "pattern", KEYS_FORM));
 }
 
 static json_t *header(const char *help, const char *type)
@@ -537,7 +539,7 @@ static json_t *header(const char *help, const char *type)
 static json_t *failure_response(void)
 {
     return json_pack("{s:s, s:o, s:{s:o, s:o}}", "description",
-                     "It did not work, and nothing was done; the object says why", "content",
+                     "The request failed and changed nothing; the object says why", "content",
                      content(PROBLEM_TYPE, reference("Problem", strlen("Problem"))), "headers",
                      "Retry-After", header("of 503: seconds", "string"), "WWW-Authenticate",
                      header("of 401", "string"));
@@ -549,16 +551,15 @@ static json_t *components(void)
     for (size_t i = 0; i < ARRAY_LEN(answers); i++)
         (void)json_object_set_new(schemas, answers[i].name, answer_schema(&answers[i]));
     (void)json_object_set_new(schemas, "Value", form_value());
-    return json_pack(
-        "{s:o, s:{s:o}, s:{s:o}, s:{s:o}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}", "schemas", schemas,
-        "responses", "Failure", failure_response(), "parameters", "IdempotencyKey", key_parameter(),
-        "headers", "IdempotencyReplayed",
-        header("true: this answer was given before, and nothing was done again", "string"),
-        "securitySchemes", "bearer", "type", "http", "scheme", "bearer", "key", "type", "apiKey",
-        "in", "header", "name", "X-API-Key");
+    return json_pack("{s:o, s:{s:o}, s:{s:o}, s:{s:o}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}",
+                     "schemas", schemas, "responses", "Failure", failure_response(), "parameters",
+                     "IdempotencyKey", key_parameter(), "headers", "IdempotencyReplayed",
+                     header("true: this is the stored answer of the first call", "string"),
+                     "securitySchemes", "bearer", "type", "http", "scheme", "bearer", "key", "type",
+                     "apiKey", "in", "header", "name", "X-API-Key");
 }
 
-// Without keys there is nothing to show at the door.
+// A server without keys needs no credentials.
 static json_t *security(const struct config *c)
 {
     if (!c->api_keys.count && !c->api_key_file[0] && !c->oauth_issuer[0])

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// openapi: the OpenAPI 3.1 document of the REST API, made of the table of routes and the tables of
-// fields that requests are checked with.
+// openapi: the OpenAPI 3.1 document of the REST API, made from the tables of routes and of fields.
 
 #ifndef CONSTRICTOR_REST_OPENAPI_H
 #define CONSTRICTOR_REST_OPENAPI_H

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// rest: see rest.h.  Also the two routes that are about the server itself: health and the OpenAPI
-// document.
+// rest: see rest.h.  Also the routes about the server itself: health and the OpenAPI document.
 
 #include "rest/rest.h"
 
@@ -59,7 +57,7 @@ void rest_openapi(struct rest_call *c)
     rest_answer(c, 200, json_incref(c->rest->openapi));
 }
 
-// /health, for monitors that look there.
+// /health, where monitors expect it.
 static void handle_health(struct http_exchange *x, void *argument)
 {
     struct rest *rest = argument;
@@ -125,7 +123,7 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
     return 0;
 }
 
-// Nobody waits for the session any more.
+// Closes the session that is being opened for a call.
 static void give_up_opening(struct rest_call *c)
 {
     struct rest *rest = c->rest;
@@ -133,7 +131,7 @@ static void give_up_opening(struct rest_call *c)
     struct session *s = session_find(rest->gate, c->owner, c->opening, &e);
     rest_let_go(c);
     if (s)
-        session_close(s, SESSION_CLOSED); // which says so to the call, and that ends it
+        session_close(s, SESSION_CLOSED); // this tells the call, which ends
     if (TAILQ_FIRST(&rest->calls) == c)
         rest_free(c);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // rest: the REST API below /api/v1, on top of exec, sessions, scratch and the store.  docs/rest.md
-// is for those who use it.  Runs in the gate; opened by cli/serve.c.
+// is for its users.  Runs in the gate; opened by cli/serve.c.
 
 #ifndef CONSTRICTOR_REST_REST_H
 #define CONSTRICTOR_REST_REST_H

@@ -23,11 +23,11 @@
 #define INSTALL_FIELDS                                                                             \
     {.name = "constraints",                                                                        \
      .type = FIELD_REQUIREMENTS,                                                                   \
-     .help = "versions that nothing may go beyond, such as \"numpy<2\"; they install nothing"},    \
+     .help = "limits for versions, such as \"numpy<2\"; they install nothing by themselves"},      \
         {.name = "source_builds",                                                                  \
          .type = FIELD_BOOLEAN,                                                                    \
          .bound = BOUND_BUILDS,                                                                    \
-         .help = "build what has no wheel, in a box; only where the server allows it"},            \
+         .help = "build packages without a wheel, in a box; only if the server allows it"},        \
         {.name = "stream",                                                                         \
          .type = FIELD_BOOLEAN,                                                                    \
          .help = "true: NDJSON, a line for each step, the last one the whole state; false "        \
@@ -50,26 +50,26 @@ static const struct field environment_fields[] = {
      .min = 1,
      .max = 32,
      .pattern = FORM_PYTHON,
-     .help = "version of the interpreter, such as 3.12; it must be the server's"},
+     .help = "version of the interpreter, such as 3.12; the server has only one"},
     {.name = "packages",
      .type = FIELD_REQUIREMENTS,
      .excludes = "environment",
-     .help = "what to install at once: \"pandas matplotlib>=3\", or a list"},
+     .help = "packages to install at once: \"pandas matplotlib>=3\", or a list"},
     {.name = "lock",
      .type = FIELD_STRING,
      .min = 1,
      .max = ENV_LOCK_MAX,
      .excludes = "packages",
      .help =
-         "in place of packages: a pylock.toml, or a requirements file with hashes; exactly that "
-         "is installed"},
+         "in place of packages: a pylock.toml, or a requirements file with hashes; exactly these "
+         "versions are installed"},
     {.name = "preload",
      .type = FIELD_STRINGS,
      .max = PRELOAD_MAX,
      .pattern = FORM_MODULE,
      .help =
-         "modules to import ahead of runs, such as [\"pandas\"]; what runs import is learned as "
-         "well"},
+         "modules to import ahead of runs, such as [\"pandas\"]; the server also learns what runs "
+         "import"},
     INSTALL_FIELDS,
     {0},
 };
@@ -86,10 +86,10 @@ static const struct field install_fields[] = {
     {.name = "packages",
      .type = FIELD_REQUIREMENTS,
      .required = true,
-     .help = "what to install: \"pandas matplotlib>=3\", or a list"},
+     .help = "packages to install: \"pandas matplotlib>=3\", or a list"},
     {.name = "upgrade",
      .type = FIELD_BOOLEAN,
-     .help = "take newer versions also of what is there already"},
+     .help = "also upgrade packages that are installed already"},
     INSTALL_FIELDS,
     {0},
 };
@@ -99,8 +99,7 @@ static const struct field uninstall_query[] = {
      .type = FIELD_STRING,
      .required = true,
      .pattern = FORM_PACKAGES,
-     .help = "names of packages to remove, with blanks between them; ?all=true in place of it: all "
-             "of them"},
+     .help = "names of packages to remove, separated by blanks; or ?all=true for all packages"},
     {0},
 };
 
@@ -156,16 +155,16 @@ static const struct field batch_fields[] = {
      .min = 1,
      .max = BATCH_ITEMS_MAX,
      .items = batch_item_fields,
-     .help = "what to run: code and the other fields; each in a fresh box"},
+     .help = "items to run, each in a fresh box: code and the other fields"},
     {.name = "order",
      .type = FIELD_STRING,
      .choices = "input|finish",
-     .help = "of the results: input (default), or finish: as they come"},
+     .help = "order of the results: input (default), or finish: as they finish"},
     {.name = "concurrency",
      .type = FIELD_INTEGER,
      .min = 1,
      .max = 4096,
-     .help = "at most so many at one time; never more than the server lets a batch have"},
+     .help = "the most items at one time; the server may run fewer"},
     {.name = "stream",
      .type = FIELD_BOOLEAN,
      .help = "true (default): NDJSON, a line for each result; false: one JSON object"},
@@ -203,7 +202,7 @@ static const struct field undo_fields[] = {
      .min = 1,
      .max = 64,
      .excludes = "checkpoint",
-     .help = "how many runs to go back; 1 when nothing is given"},
+     .help = "how many runs to go back (1)"},
     {.name = "checkpoint",
      .type = FIELD_STRING,
      .min = 1,
@@ -270,26 +269,26 @@ const struct rest_route rest_routes[] = {
      .operation = "batch", .summary = "Run many pieces of code, each in a fresh box"},
     {HTTP_POST, "/validate", .body = BODY_JSON, .fields = validate_fields, .status = 200,
      .answer = "Check", .errors = {400, 409, 413, 415, 503}, .handle = rest_validate,
-     .operation = "validate", .summary = "Look at code without running it: syntax, policy, analysis, advice"},
+     .operation = "validate", .summary = "Check code without running it: syntax, policy, analysis, advice"},
     {HTTP_GET, "/sessions", .status = 200, .answer = "Sessions", .handle = rest_list_sessions,
-     .operation = "list_sessions", .summary = "Your open sessions, and those that ended lately"},
+     .operation = "list_sessions", .summary = "Your open sessions, and sessions that ended recently"},
     {HTTP_POST, "/sessions", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = session_fields, .status = 201,
      .answer = "Session", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_post_session,
      .operation = "open_session", .summary = "Open a session"},
     {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .errors = {404, 409},
-     .handle = rest_get_session, .operation = "get_session", .summary = "What is known of a session"},
+     .handle = rest_get_session, .operation = "get_session", .summary = "State of a session"},
     {HTTP_DELETE, "/sessions/{id}", .status = 200, .answer = "Closed", .errors = {404, 409},
      .handle = rest_delete_session, .operation = "close_session",
      .summary = "Close a session; its artifacts stay until they expire"},
     {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .errors = {404, 409},
      .handle = rest_interrupt, .operation = "interrupt_session",
-     .summary = "Raise KeyboardInterrupt in what runs now; variables stay"},
+     .summary = "Raise KeyboardInterrupt in the current run; variables stay"},
     {HTTP_POST, "/sessions/{id}/undo", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = undo_fields, .status = 200,
      .answer = "Execution", .errors = {400, 404, 409, 415, 503}, .handle = rest_undo,
      .operation = "undo", .summary = "Return variables and files to an earlier state"},
     {HTTP_POST, "/sessions/{id}/checkpoint", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = checkpoint_fields,
      .status = 200, .answer = "Execution", .errors = {400, 404, 409, 415, 503},
-     .handle = rest_checkpoint, .operation = "checkpoint", .summary = "Keep the state as it is now"},
+     .handle = rest_checkpoint, .operation = "checkpoint", .summary = "Make a checkpoint of the present state"},
     {HTTP_POST, "/sessions/{id}/fork", .keyed = true, .body = BODY_JSON_OPTIONAL, .fields = fork_fields, .status = 201,
      .answer = "Execution", .errors = {400, 404, 409, 415, 503}, .handle = rest_fork,
      .operation = "fork_session", .summary = "Make an independent copy of a live session"},
@@ -298,34 +297,34 @@ const struct rest_route rest_routes[] = {
      .summary = "Files of a session; of one that ended, its artifacts"},
     {HTTP_PUT, "/sessions/{id}/files/{path}", .body = BODY_RAW, .status = 200, .answer = "File",
      .errors = {400, 404, 409, 413, 503, 507}, .handle = rest_put_file, .operation = "write_file",
-     .summary = "Replace a file by the bytes of the body; a session name is opened on first use"},
+     .summary = "Write the bytes of the body to a file; the first use of a session name opens it"},
     {HTTP_GET, "/sessions/{id}/files/{path}", .status = 200, .answer = "*/*",
      .errors = {400, 404, 409, 416, 503}, .handle = rest_get_file, .operation = "read_file",
      .summary = "The bytes of a file, or a Range of them"},
     {HTTP_DELETE, "/sessions/{id}/files/{path}", .status = 200, .answer = "Deleted",
      .errors = {400, 404, 409, 503}, .handle = rest_delete_file, .operation = "delete_file",
-     .summary = "Remove a file, or a folder with all that is in it"},
+     .summary = "Remove a file, or a folder with all its files"},
     {HTTP_GET, "/environments", .status = 200, .answer = "Environments", .errors = {503},
      .handle = rest_list_environments, .operation = "list_environments",
      .summary = "Your environments of packages"},
     {HTTP_POST, "/environments", .keyed = true, .body = BODY_JSON, .fields = environment_fields, .status = 201,
      .answer = "Environment", .errors = {400, 403, 409, 413, 415, 503}, .handle = rest_post_environment,
      .operation = "create_environment",
-     .summary = "Make an environment; with packages the answer is the Job that installs them"},
+     .summary = "Make an environment; with packages, the answer is the Job that installs them"},
     {HTTP_GET, "/environments/{name}", .query = describe_query, .status = 200, .answer = "Environment",
      .errors = {400, 404, 503},
      .handle = rest_get_environment, .operation = "get_environment",
-     .summary = "What an environment has: requirements, lock, jobs"},
+     .summary = "An environment: requirements, lock, jobs"},
     {HTTP_DELETE, "/environments/{name}", .status = 200, .answer = "EnvironmentDeleted",
      .errors = {400, 404, 409, 503}, .handle = rest_delete_environment,
      .operation = "delete_environment", .summary = "Remove an environment"},
     {HTTP_GET, "/environments/{name}/packages", .status = 200, .answer = "Packages",
      .errors = {404, 503}, .handle = rest_list_packages, .operation = "list_packages",
-     .summary = "Packages that code in an environment can import, those of the interpreter included"},
+     .summary = "Packages that code in an environment can import, including the interpreter's"},
     {HTTP_POST, "/environments/{name}/packages", .keyed = true, .body = BODY_JSON, .fields = install_fields,
      .status = 200, .answer = "Job", .errors = {400, 403, 404, 409, 413, 415, 503},
      .handle = rest_install, .operation = "install_packages",
-     .summary = "Install packages; 202: it goes on as a job: nothing was changed"},
+     .summary = "Install packages; 202: the job is still under way"},
     {HTTP_DELETE, "/environments/{name}/packages", .query = uninstall_query, .status = 200,
      .answer = "Job", .errors = {400, 404, 409, 503}, .handle = rest_uninstall,
      .operation = "remove_packages", .summary = "Remove some packages of an environment, or all"},
@@ -336,16 +335,16 @@ const struct rest_route rest_routes[] = {
     {HTTP_POST, "/environments/{name}/import", .body = BODY_RAW, .query = import_query, .status = 200,
      .answer = "Job", .errors = {400, 404, 409, 411, 413, 503, 507},
      .handle = rest_import_environment, .operation = "import_environment",
-     .summary = "Make an environment out of such a file, without any network"},
+     .summary = "Make an environment from an exported file, without network"},
     {HTTP_GET, "/environments/{name}/jobs/{job}", .query = job_query, .status = 200, .answer = "Job",
      .errors = {400, 404, 503}, .handle = rest_get_job, .operation = "get_job",
-     .summary = "How far a job is"},
+     .summary = "State of a job"},
     {HTTP_POST, "/environments/{name}/jobs/{job}/cancel", .status = 200, .answer = "Job",
      .errors = {404, 409, 503}, .handle = rest_cancel_job, .operation = "cancel_job",
-     .summary = "End a job; the environment is as it was, and the job stays as a record of that"},
+     .summary = "Cancel a job; the environment is unchanged, and the job stays as a record"},
     {HTTP_GET, "/artifacts", .query = artifact_query, .status = 200, .answer = "Artifacts",
      .errors = {400, 503}, .handle = rest_list_artifacts, .operation = "list_artifacts",
-     .summary = "Files that your runs left behind, with their links"},
+     .summary = "Files that your runs wrote, with their links"},
     {HTTP_DELETE, "/artifacts", .query = artifact_delete_query, .status = 200, .answer = "Deleted",
      .errors = {400, 404, 503}, .handle = rest_delete_artifacts, .operation = "delete_artifacts",
      .summary = "Remove the artifacts of one session or run, or one of them"},
@@ -397,7 +396,7 @@ static enum route_found decode_id(const char *s, size_t n, char *buf, size_t cap
     return fits ? r : ROUTE_TOO_LONG;
 }
 
-// Compares segment by segment.  ROUTE_UNKNOWN: another path; the others as in the header.
+// Compares segment by segment.  ROUTE_UNKNOWN: the path is another one.
 static enum route_found match(const char *pattern, const char *path, size_t length,
                               struct route_match *ret)
 {
@@ -428,7 +427,7 @@ static enum route_found match(const char *pattern, const char *path, size_t leng
         at += have;
         pattern += want;
     }
-    // A slash at the end changes nothing.
+    // One slash at the end is ignored.
     return at == length || (at + 1 == length && path[at] == '/') ? ROUTE_FOUND : ROUTE_UNKNOWN;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// route: the table of everything the REST API answers, and how a request finds its row.  The rows
-// also make the OpenAPI document (rest/openapi.c): to add something to the API, add a row.
+// route: the table of all routes of the REST API, and how a request finds its row.  The OpenAPI
+// document is made from it (rest/openapi.c): to extend the API, add a row.
 
 #ifndef CONSTRICTOR_REST_ROUTE_H
 #define CONSTRICTOR_REST_ROUTE_H
@@ -20,19 +19,19 @@ struct rest_call;
 
 enum { ROUTE_ERRORS_MAX = 12, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
 
-// What a body is.
+// The kind of a body.
 enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };
 
 struct rest_route {
-    enum http_method method; // GET stands for HEAD as well
+    enum http_method method; // GET includes HEAD
     const char *path; // below REST_BASE; {id}, {name} and {job} are one segment, {path} all the
                       // rest; NULL ends the table
     bool open;        // no key needed
-    bool keyed;       // minds the header Idempotency-Key: see keys.h
+    bool keyed;       // honours the header Idempotency-Key: see keys.h
     enum route_body body;
     const struct field *fields; // BODY_JSON
     const struct field *query;  // NULL: none
-    int status;                 // when it worked
+    int status;                 // of success
     const char *answer;         // name of a schema in openapi.c, or a MIME type
     short errors[ROUTE_ERRORS_MAX];
     const char *operation, *summary;
@@ -52,13 +51,13 @@ struct route_match {
     const struct rest_route *route;
     char id[SESSION_NAME_MAX + 1]; // {id} of a session, or {name} of an environment
     char job[ROUTE_JOB_MAX + 1];
-    char path[ROUTE_PATH_MAX + 1]; // decoded, not yet looked at
+    char path[ROUTE_PATH_MAX + 1]; // decoded, not yet checked
 };
 
 enum route_found {
     ROUTE_FOUND,
-    ROUTE_UNKNOWN,  // there is nothing there
-    ROUTE_METHOD,   // not with this method; *ret_allow: with which
+    ROUTE_UNKNOWN,  // no such path
+    ROUTE_METHOD,   // the path has other methods: *ret_allow
     ROUTE_ENCODING, // '%' without two hexadecimal digits, or a control character
     ROUTE_TOO_LONG,
 };

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // session_files: the routes /sessions/{id}/files and below: files in the scratch folder of a
-// session, and, when it has ended, the artifacts that it left behind.  Handlers of rest/route.c;
+// session or, once it has ended, its artifacts.  Handlers of rest/route.c;
 // run in the gate.
-//
-// SECURITY: what is asked of a live session is asked of its box (files/scratch.h), and what comes
-// back is served as a download that no browser shows within this server's origin
-// (rest/show_file.c).
+// SECURITY: the box itself reads and writes the files of a live session (files/scratch.h), and all
+// content is served as a download that no browser shows in this server's origin (rest/show_file.c).
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +21,7 @@
 #include "rest/call.h"
 #include "rest/show_file.h"
 
-// The session, or NULL: it has ended or never was, and may have left artifacts.
+// The session, or NULL: it has ended, and may have artifacts, or never existed.
 static struct session *find_live(struct rest_call *c, struct err *e)
 {
     return session_find(c->rest->gate, c->owner, c->id, e);
@@ -36,7 +34,7 @@ static int compare_paths(const void *path, const void *artifact)
     return strcmp(path, ((const struct artifact *)artifact)->path);
 }
 
-// The link of a file, if it is still what was kept.
+// The link of a file, if the stored artifact is still the same.
 static const struct artifact *kept_as(const struct scratch_file *f, const struct artifact *list,
                                       size_t count)
 {
@@ -79,7 +77,7 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
     rest_answer(c, 200, answer);
 }
 
-// What an ended session left behind.
+// The artifacts of an ended session.
 static void list_kept(struct rest_call *c, const struct err *e)
 {
     struct store *store = c->rest->gate->store;
@@ -149,29 +147,28 @@ void rest_put_file(struct rest_call *c)
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// A small file comes with one answer of its box and is answered from memory; so is any file where
-// there is no state folder. Others go through a file without a name, so that a slow client holds up
-// no box, and a box no client.
-//
-// SECURITY: no quota counts such a file, and it is there until the client has all of it.
+// A small file comes in one answer of its box and is sent from memory; without a state folder,
+// every file is.  Others go through an unnamed file, so that a slow client does not delay the box,
+// nor a slow box the client. SECURITY: no quota counts the unnamed file, and it stays until the
+// client has all of it.  So there are few.
 static struct share on_disk = TAILQ_HEAD_INITIALIZER(on_disk),
                     in_memory = TAILQ_HEAD_INITIALIZER(in_memory);
-enum { DISK_FILES = 8, MEMORY_MAX = 64 << 20 }; // so many of the largest; bytes
+enum { DISK_FILES = 8, MEMORY_MAX = 64 << 20 }; // of the largest size; bytes
 
 struct rest_download {
-    struct share_part place;
+    struct share_part share;
     char owner[65], mime_type[MIME_TYPE_MAX + 1], etag[80];
     char *data; // NULL: in `fd`
     int fd;
-    uint64_t size; // of the file, when it was found
-    bool partly;   // not all of it is wanted
+    uint64_t size; // of the file at the beginning
+    bool partly;   // the client asked for a range
 };
 
 void rest_download_free(struct rest_download *d)
 {
     if (!d)
         return;
-    share_give(&d->place);
+    share_give(&d->share);
     fd_close(&d->fd);
     free(d->data);
     free(d);
@@ -183,14 +180,14 @@ static void write_etag(struct rest_download *d, const struct scratch_file *f)
              (uint64_t)f->mtime_ns);
 }
 
-static int make_place(struct rest_call *c, bool memory, uint64_t size, struct err *e)
+static int take_share(struct rest_call *c, bool memory, uint64_t size, struct err *e)
 {
     struct rest_download *d = c->download;
     uint64_t disk = DISK_FILES * c->rest->config->file_size_bytes;
-    if (!share_take(memory ? &in_memory : &on_disk, &d->place, d->owner, size,
+    if (!share_take(memory ? &in_memory : &on_disk, &d->share, d->owner, size,
                     memory ? MEMORY_MAX : disk))
         return err_set(e, ERR_BUSY, 0, "try again later",
-                       "too many bytes of files are on their way at one time");
+                       "too many bytes of files are being transferred");
     if (!memory)
         return d->fd = tempfile_open(c->rest->gate->facts->state_folder, e);
     d->data = malloc(size ? size : 1);
@@ -209,12 +206,12 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
     int status = http_wanted(c->x, file->size, d->etag, &offset, &wanted);
     if (c->x->method == HTTP_HEAD || (status != 200 && status != 206))
         wanted = 0;
-    // In memory, bytes stand where they stand in the file.
+    // In memory, bytes have the offsets of the file.
     if (!memory)
         *part = (struct scratch_part){offset, wanted};
     d->size = file->size;
     d->partly = part->length < file->size;
-    return make_place(c, memory, memory ? file->size : wanted, e);
+    return take_share(c, memory, memory ? file->size : wanted, e);
 }
 
 static int on_bytes(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
@@ -248,9 +245,9 @@ static void on_read(const struct live_box *b, struct scratch_reply *reply, void 
         rest_fail_err(c, &reply->error);
         return;
     }
-    write_etag(d, &reply->file); // of what was read
+    write_etag(d, &reply->file); // of the version that was read
     c->download = NULL;
-    c->x->on_end = on_sent; // its place is taken until all is sent
+    c->x->on_end = on_sent; // counts until all is sent
     c->x->end_argument = d;
     show_bytes(c, &(struct show_file){.path = c->path,
                                       .mime_type = d->mime_type,
@@ -294,7 +291,7 @@ void rest_get_file(struct rest_call *c)
         return;
     }
     char etag[STORE_TOKEN_LENGTH + 8];
-    snprintf(etag, sizeof etag, "\"%.16s\"", a.token + 8); // not all of the link
+    snprintf(etag, sizeof etag, "\"%.16s\"", a.token + 8); // SECURITY: never the whole token
     c->x->while_named = true;
     show_bytes(c, &(struct show_file){.path = a.path,
                                       .mime_type = a.mime_type,

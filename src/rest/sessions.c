@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// sessions: the routes /sessions and /sessions/{id}: open, look at, close, interrupt, undo,
+// sessions: the routes /sessions and /sessions/{id}: open, show, close, interrupt, undo,
 // checkpoint, fork. Handlers of rest/route.c; run in the gate.
 
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 // ---- looking ------------------------------------------------------------------------------------
 
-// The object of a session with the names that clients of other servers look for.
+// Adds the names that clients of other servers expect to the object of a session.
 static json_t *with_synonyms(json_t *session)
 {
     const char *state = json_string_value(json_object_get(session, "state"));
@@ -92,14 +91,14 @@ void rest_interrupt(struct rest_call *c)
         rest_fail_session(c, c->id, &e);
         return;
     }
-    // It may have ended by itself a moment ago: what was wanted has come true either way.
+    // It may have ended by itself a moment ago, which is as good.
     bool interrupted = session_interrupt(s, &e) == 0;
     rest_answer(c, 200, json_pack("{s:s, s:b}", "session", s->id, "interrupted", interrupted));
 }
 
 // ---- opening ------------------------------------------------------------------------------------
 
-// Files and variables are there, or not: then the session is of no use.
+// Files and variables are in the session, or the session is closed.
 static void finish_filling(struct rest_call *c, struct exec *x)
 {
     struct err e;
@@ -114,7 +113,7 @@ static void finish_filling(struct rest_call *c, struct exec *x)
         const char *message =
             json_string_value(json_object_get(json_object_get(object, "error"), "message"));
         (void)err_set(&e, ERR_FILE_REFUSED, 0, x->result.hint,
-                      "the session could not be filled: %s",
+                      "files and variables could not be put into the session: %s",
                       message ? message : result_verdict_name(x->result.verdict));
         text_sanitize(e.message);
         json_decref(object);
@@ -164,7 +163,8 @@ static void finish_action(struct rest_call *c, struct exec *x)
     if (x->error.message[0]) {
         if (x->error.code == ERR_SESSION_UNKNOWN || x->error.code == ERR_SESSION_ENDED)
             rest_fail_session(c, c->id, &x->error);
-        else if (c->route->handle == rest_fork && x->error.code == ERR_BAD_VALUE) // a good name
+        else if (c->route->handle == rest_fork &&
+                 x->error.code == ERR_BAD_VALUE) // the name is taken
             rest_fail(c, 409, "session_exists", x->error.hint, "%s", x->error.message);
         else
             rest_fail_err(c, &x->error);
@@ -177,7 +177,7 @@ static void finish_action(struct rest_call *c, struct exec *x)
         const char *hint = json_string_value(json_object_get(object, "hint"));
         rest_fail(c, 409,
                   message ? "checkpoint_unavailable" : result_verdict_name(x->result.verdict), hint,
-                  "%s", message ? message : "it did not succeed");
+                  "%s", message ? message : "the action failed");
         json_decref(object);
         return;
     }

@@ -25,12 +25,12 @@ static json_t *time_json(int64_t ms)
     return json_string(text);
 }
 
-static json_t *file_json(struct rest_call *c, const char *place, const char *path, uint64_t size,
+static json_t *file_json(struct rest_call *c, const char *source, const char *path, uint64_t size,
                          const char *mime_type, int64_t modified_ms, const struct artifact *kept)
 {
     const struct gate *g = c->rest->gate;
     char uri[URI_MAX], url[URL_MAX] = "";
-    exec_file_uri(place, path, uri, sizeof uri);
+    exec_file_uri(source, path, uri, sizeof uri);
     if (kept && g->file_url)
         g->file_url(g, kept, url, sizeof url);
     return json_pack("{s:s, s:I, s:s, s:o, s:s, s:o}", "path", path, "size", (json_int_t)size,

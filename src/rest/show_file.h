@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// show_file: files and artifacts as clients see them: as objects, and as bytes with the headers
-// that keep a browser from doing anything with them.
+// show_file: files and artifacts as objects, and as bytes with the headers that stop a browser from
+// running them.
 
 #ifndef CONSTRICTOR_REST_SHOW_FILE_H
 #define CONSTRICTOR_REST_SHOW_FILE_H
@@ -14,11 +13,11 @@
 // NULL.
 json_t *show_scratch_file(struct rest_call *c, const char *session, const struct scratch_file *f,
                           const struct artifact *kept);
-// The same and "session", "execution_id", "created_at", "expires_at" for each: a new array.
+// A new array of these, each with "session", "execution_id", "created_at" and "expires_at".
 json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t count);
 
-// Answers with the bytes of a file, or what a Range asks of them.  Takes the descriptor, copies the
-// bytes; the call is gone afterwards.
+// Answers with the bytes of a file, or with the Range that the request asks for.  Takes the
+// descriptor, copies the bytes; the call is gone afterwards.
 struct show_file {
     const char *path, *mime_type, *etag;
     const char *data; // NULL: they are in `fd`

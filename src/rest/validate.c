@@ -27,7 +27,7 @@ void rest_validate(struct rest_call *c)
     const struct config *config = c->rest->config;
     json_t *code = json_object_get(c->body, "code"), *policy = NULL;
     struct err e;
-    // Anything else that is wrong with it is the answer.
+    // Every other problem is part of the answer.
     int r = json_string_length(code) > config->source_bytes
                 ? source_too_large("code", config->source_bytes, &e)
                 : code_policy_make(config, field_text(c->body, "policy", NULL),

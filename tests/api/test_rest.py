@@ -593,7 +593,7 @@ def test_artifacts_of_a_fresh_box_by_its_execution_id(api):
         (b'{"code": "1", "variables": {"a b": 1}}', 400, "'a b'"),
         (b'{"code": "1", "variables": {"__name__": 1}}', 400, "__name__"),
         (b'{"code": "' + b"x" * (9 << 20) + b'"}', 413, "8388608"),
-        (b"[" * 100000, 400, "not JSON"),
+        (b"[" * 100000, 400, "nested deeper"),
     ],
 )
 def test_bodies(api, body, status, words):

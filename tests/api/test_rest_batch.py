@@ -237,7 +237,7 @@ def test_leaving_cancels_the_rest(api, stream):
     ({"code": "1", "session": "s"}, "unknown field 'items[1].session'"),
     ({"code": "1", "timeout": 1e6}, "field 'items[1].timeout' is 1000000, but may be at most 300"),
     ({"code": "1\0"}, "items[1]"),
-    ({"code": "1", "id": "a"}, "its id is that of an item before it"),
+    ({"code": "1", "id": "a"}, "an earlier item has the same id"),
     ({"code": "1", "files": [{"path": "../x", "text": ""}]}, "items[1]"),
     ({"code": "1", "variables": {"a b": 1}}, "items[1]"),
     ({"code": "1", "packages": ["--index-url=x"]}, "items[1]"),
@@ -245,7 +245,7 @@ def test_leaving_cancels_the_rest(api, stream):
 ])  # fmt: skip
 def test_a_bad_item_refuses_all_before_anything_runs(api, item, words):
     begun = api.get("/artifacts").json["total_bytes"]
-    status = 409 if "item before it" in words else 400
+    status = 409 if "same id" in words else 400
     problem = refused(api, {"id": "a", "code": "open('ran', 'w').write('x')"}, item, status=status)
     assert words in problem["detail"], problem
     assert api.get("/artifacts").json["total_bytes"] == begun
