@@ -17,7 +17,7 @@
 #include "session/session.h"
 
 enum {
-    WALL_MS = 300 * 1000, // the server whose tools these are had no limit; unless one is configured
+    WALL_MS = 300 * 1000, // without a configured limit; the reference server has none
     ID_LENGTH = sizeof CONTAINER_PREFIX - 1 + 2 * CONTAINER_RANDOM,
 };
 
@@ -26,7 +26,7 @@ static bool has_prefix(const char *id)
     return strncmp(id, CONTAINER_PREFIX, sizeof CONTAINER_PREFIX - 1) == 0;
 }
 
-// What an environment's name cannot have becomes '-'.
+// Replaces by '-' what a name of an environment cannot have.
 static void make_plain(const char *name, char *buf, size_t cap)
 {
     size_t n = 0;
@@ -37,8 +37,8 @@ static void make_plain(const char *name, char *buf, size_t cap)
 
 int container_make_id(const char *name, char ret[ENV_NAME_MAX + 1])
 {
-    // SECURITY: whoever knows an id can use the container, if it has the same key: nobody can guess
-    // one.
+    // SECURITY: with the same key, an id is all it takes to use the container, so it cannot be
+    // guessed.
     unsigned char random[CONTAINER_RANDOM];
     char plain[CONTAINER_NAME_MAX + 1] = "";
     if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -65,7 +65,7 @@ void container_refuse(struct mcp_call *c, const struct err *e)
                json_pack("{s:s, s:s}", "code", err_code_name(e->code), "hint", e->hint), 0, true);
 }
 
-// Is it there?  Else `e` says what became of it.
+// False: `e` gives the reason it ended, if it existed.
 static bool exists(struct mcp_call *c, const char *id, struct err *e)
 {
     struct gate *g = c->mcp->gate;
@@ -144,7 +144,8 @@ void containers_tidy(struct mcp_call *c)
     json_array_foreach (all, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         if (name && has_prefix(name) && !(g->sessions && session_find(g, c->owner, name, &e)))
-            (void)envs_delete(g, c->owner, name, &e); // a job may still go on in it: next time
+            (void)envs_delete(g, c->owner, name,
+                              &e); // fails while a job runs in it: then the next call does it
     }
     json_decref(all);
 }

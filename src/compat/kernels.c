@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// kernels: see kernels.h.  A thin layer: what goes on is done by the handlers of /api/v1 and by
-// exec/fetch.c; only the shape of answers is that of the other server.  There every session has one
-// id: the name that its caller chose, or the handle.  Runs in the gate.
+// kernels: see kernels.h.  The handlers of /api/v1 and exec/fetch.c do the work; this file gives
+// their answers the form of the kernels server.  There every session has one id: the name that its
+// caller chose, or the handle.  Runs in the gate.
 
 #include "compat/kernels.h"
 
@@ -25,8 +24,8 @@ static const char *id_of(const struct session *s)
     return s->plan.name[0] ? s->plan.name : s->id;
 }
 
-// {"resultCode": 0, "resultMsg": "success", "data": ...}.  Takes the data.  The hint, if it is a
-// text, is ours: that this is a new session of the name, say.
+// {"resultCode": 0, "resultMsg": "success", "data": ...}.  Takes the data.  The hint, if it
+// is a text, is our addition, such as that this is a new session of the name.
 static void answer_data(struct rest_call *c, json_t *data, json_t *hint)
 {
     rest_answer(c, 200,
@@ -35,14 +34,14 @@ static void answer_data(struct rest_call *c, json_t *data, json_t *hint)
                      : NULL);
 }
 
-// With what became of it, unless its owner closed it: then the words are that server's alone.
+// Adds the reason it ended, unless its owner closed it: then the text is that server's alone.
 static void fail_unknown(struct rest_call *c, const struct err *e)
 {
     int64_t when_ms;
     bool ended = e->code == ERR_SESSION_ENDED &&
                  session_why_ended(c->rest->gate, c->owner, c->id, &when_ms) != SESSION_CLOSED;
     rest_fail(c, 404, err_code_name(ended ? ERR_SESSION_ENDED : ERR_SESSION_UNKNOWN),
-              "GET " KERNELS_BASE "/sessions names those that are open", "Session not found%s%s",
+              "GET " KERNELS_BASE "/sessions lists the open ones", "Session not found%s%s",
               ended ? ": " : "", ended ? e->message : "");
 }
 
@@ -71,7 +70,7 @@ static int add_text(json_t *texts, json_t *text)
     return json_is_string(text) && json_string_length(text) ? json_array_append(texts, text) : 0;
 }
 
-// Of a message of the stream, what this answer has a place for.
+// Takes from a message of the stream what this answer can show.
 static int add_message(json_t *message, json_t *texts, json_t *images, json_t *errors)
 {
     json_t *image = json_object_get(message, "image"), *error = json_object_get(message, "error");
@@ -99,7 +98,7 @@ static void finish_sync(struct rest_call *c, struct exec *x)
         failed |= add_message(message, texts, images, errors);
     json_t *data = json_pack("{s:o, s:o, s:o}", "texts", texts, "images", images, "errors", errors),
            *hint = json_incref(json_object_get(object, "hint"));
-    // What a limit says is in the error.
+    // The hint about a limit is in the error already.
     bool met = json_is_object(json_object_get(object, "limit"));
     json_decref(messages);
     json_decref(object);
@@ -168,7 +167,7 @@ static void interrupt(struct rest_call *c)
     struct session *s = find(c);
     if (!s)
         return;
-    (void)session_interrupt(s, &e); // nothing runs: what was wanted has come true
+    (void)session_interrupt(s, &e); // an error says that nothing runs, which is as good
     say(c, c->id, "interrupted");
 }
 
@@ -248,7 +247,7 @@ static void created(struct rest_call *c, struct session *s)
     answer_created(c, id_of(s), NULL);
 }
 
-// The names that the caller has for its files.
+// Stores the caller's own ids of its files.
 static void remember_ids(struct session *s, json_t *ids)
 {
     if (!s->file_ids)
@@ -336,7 +335,7 @@ static const struct field execute_fields[] = {
     {.name = "session_id",
      .type = FIELD_STRING,
      .max = SESSION_NAME_CHARACTERS,
-     .help = "session to use, any name; it is opened on first use and keeps its variables"},
+     .help = "session to run in, any name; its first use opens it, and its variables stay"},
     {.name = "timeout",
      .type = FIELD_NUMBER,
      .bound = BOUND_WALL,
@@ -344,7 +343,7 @@ static const struct field execute_fields[] = {
     {.name = "variables",
      .type = FIELD_OBJECT,
      .max = EXEC_VARIABLES_MAX,
-     .help = "values to set in the code's global names first"},
+     .help = "global variables to set first: names and JSON values"},
     {0},
 };
 
@@ -354,8 +353,8 @@ static const struct field item_fields[] = {
      .required = true,
      .min = 1,
      .max = FETCH_URL_MAX,
-     .help = "address of the file, http or https"},
-    {.name = "id", .type = FIELD_STRING, .max = FETCH_ID_MAX, .help = "your own name for it"},
+     .help = "URL of the file, http or https"},
+    {.name = "id", .type = FIELD_STRING, .max = FETCH_ID_MAX, .help = "your own id for the file"},
     {0},
 };
 
@@ -363,16 +362,16 @@ static const struct field session_fields[] = {
     {.name = "session_id",
      .type = FIELD_STRING,
      .max = SESSION_NAME_CHARACTERS,
-     .help = "name of the session; without it one is made up"},
+     .help = "name of the session; without it, the server makes one"},
     {.name = "file_urls",
      .type = FIELD_STRINGS,
      .max = FETCH_FILES_MAX,
-     .help = "addresses of files to fetch into the working folder, http or https"},
+     .help = "URLs of files to fetch into the working folder, http or https"},
     {.name = "files",
      .type = FIELD_OBJECTS,
      .max = FETCH_FILES_MAX,
      .items = item_fields,
-     .help = "the same as objects: url, id"},
+     .help = "the same, as objects with url and id"},
     {.name = "timeout",
      .type = FIELD_NUMBER,
      .min = 0.1,

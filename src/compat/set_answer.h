@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// set_answer: what the answers of the sets restricted and checker have in common: one object, as a
-// JSON text and as structured content, and pieces of it.
+// set_answer: answers that the tool sets share: one object as JSON text and as structured content,
+// or the result of a run in parts.
 
 #ifndef CONSTRICTOR_COMPAT_SET_ANSWER_H
 #define CONSTRICTOR_COMPAT_SET_ANSWER_H
@@ -11,22 +10,34 @@
 #include "base/err.h"
 #include "mcp/protocol/mcp.h"
 
-// Answers a tools/call: `told` is the text, as JSON with an indentation of two; the structured
-// content is the same
-// and `more`, what clients of that server do not know.  Takes both; `more` may be NULL.  With
-// `failed` memory was out.
+// Answers a tools/call.  The text is `told`, as JSON with an indentation of two; the structured
+// content is `told` and `more`, which clients of that server do not know.  Takes both; `more` may
+// be NULL.  `failed`: memory was out.
 void set_answer(struct mcp_call *c, json_t *told, json_t *more, int failed, bool is_error);
 
 // "Line 3: Import 'os' is not allowed" for each entry of a list of violations: array, new.
 json_t *set_lines(json_t *violations);
 
-// The fields of an object that are there, in another object.  0 or -1.
+// Copies those of the fields that an object has.  0 or -1.
 int set_copy(json_t *to, json_t *from, const char *const names[], size_t count);
 
-// A line in the log for a run: what became of it, never what it said or was.
+// Logs how a run ended; never its code or output.
 void set_log_run(const char *tool, json_t *object);
 
-// What a run has beyond what the other servers tell, by name: new.
+// The fields of a run that the other servers do not send: new.
 json_t *set_run_extras(json_t *object);
+
+// Shortens long texts in the object of a run, notes that in the object, and keeps the whole texts
+// as resources.  Returns the blocks besides the text: pictures and links.  New; NULL: memory is
+// out.
+json_t *set_blocks(struct mcp_call *c, json_t *object);
+
+// stderr as a program of its own would have written it: the code's output, then the traceback.  New
+// text.
+json_t *set_stderr(json_t *object);
+
+// Answers with a plain text; set_answer() is for an object.  Takes all: `text` (a JSON string),
+// `blocks` and `structured` (both may be NULL).
+void set_say(struct mcp_call *c, json_t *text, json_t *blocks, json_t *structured, bool is_error);
 
 #endif

@@ -2,10 +2,8 @@
 //
 // set_checker: the tool set 'checker': check_syntax and test_code, with the answers of reference
 // server C.  See sets.h. Called by tools.c in the gate.
-//
-// test_code is one run: the syntax, then the list of what such code may not use (the scan 'checker'
-// of python/policy.py), then the code itself, in a box that has no network whatever else this
-// server allows.
+// test_code is one run: it checks the syntax, then the list of forbidden names (the scan 'checker'
+// of python/policy.py), then runs the code in a box that never has network.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +20,7 @@
 #include "run/gate.h"
 #include "run/source.h"
 
-// What that server has by default.
+// The defaults of that server.
 enum { WALL_MS = 15000, CPU_MS = 10000, MEMORY_MIB = 100, EXIT_FAILED = 1 };
 
 // clang-format off
@@ -90,14 +88,14 @@ static void answer_syntax(struct check *k)
 
 static void check_syntax(struct mcp_call *c, json_t *arguments)
 {
-    // Nothing but the syntax: whatever the policy of this server is, it does not count here.
+    // Only the syntax counts here, not the policy of this server.
     tool_check_start(c, json_object_get(arguments, "code"), json_pack("{s:s}", "mode", "open"),
                      false, answer_syntax);
 }
 
 // ---- test_code ----------------------------------------------------------------------------------
 
-// The status of the code's process; of one that was ended, what its end is called in a shell.
+// The exit status of the code's process; for a signal, the one that a shell reports.
 static json_int_t exit_code_of(json_t *object)
 {
     static const struct {
@@ -119,7 +117,7 @@ static json_int_t exit_code_of(json_t *object)
     return json_is_integer(sign) ? 128 + json_integer_value(sign) : EXIT_FAILED;
 }
 
-// What ended the code, in the form of the last line of a traceback.
+// The reason the code ended, in the form of the last line of a traceback.
 static json_t *last_line(json_t *object)
 {
     static const struct {
@@ -149,7 +147,7 @@ static json_t *stderr_of(json_t *object)
     json_t *text = json_object_get(object, "stderr"), *line = last_line(object);
     const char *said = json_is_string(text) ? json_string_value(text) : "";
     size_t length = strlen(said);
-    // A code that ends itself, with sys.exit() or by a signal, has said what it had to say.
+    // Code that ends itself, with sys.exit() or by a signal, gets no further explanation.
     bool own = json_is_null(json_object_get(object, "error")) &&
                json_is_integer(json_object_get(object, "exit_code"));
     if (own || !line || !json_string_length(line)) {
@@ -162,7 +160,7 @@ static json_t *stderr_of(json_t *object)
     return all;
 }
 
-// Where a syntax error is, as check_syntax tells it.
+// The place of a syntax error in the form of check_syntax.
 static int tell_place(json_t *told, json_t *error)
 {
     static const struct {
@@ -213,7 +211,7 @@ static void execute(struct mcp_call *c)
         .request = {.code = json_string_value(code),
                     .code_length = json_string_length(code),
                     .scan = "checker",
-                    .network = json_false(), // none: that server promises it
+                    .network = json_false(), // that server promises no network
                     .limits = limits,
                     .wall_ms = bounds_milliseconds(arguments, "timeout", WALL_MS),
                     .cpu_ms = bounds_milliseconds(arguments, "cpu_limit_sec", CPU_MS),
@@ -244,8 +242,9 @@ static const struct mcp_tool tools[] = {
     {
         .name = "check_syntax",
         .title = "Check the syntax of code",
-        .description = "Checks the syntax of Python code without executing it: valid, and if it is "
-                       "not, error, line, offset and context.",
+        .description =
+            "Checks the syntax of Python code without running it. Returns valid and, for "
+            "invalid code, error, line, offset and context.",
         .input_schema = check_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .handle = check_syntax,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// set_container_run: what the tools of the set 'containers' run in a container (container.h), and
-// the links to the files that it leaves.  Called by tools.c in the gate.
+// set_container_run: the tools of the set 'containers' that run something in a container
+// (container.h), and links to the files that it writes.  Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include "base/cleanup.h"
 #include "compat/container.h"
 #include "compat/set_answer.h"
-#include "compat/set_parts.h"
 #include "mcp/tools/tool_env.h"
 #include "run/gate.h"
 #include "run/source.h"
@@ -26,9 +24,9 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// "BASE/files/TOKEN/plot.png" as "BASE/static/TOKEN/plot_1f0c2a3b_20260131_120000.png": the names
-// that clients of that server know, and still an address that nobody can guess.  rest/files.c takes
-// both.
+// "BASE/files/TOKEN/plot.png" as "BASE/static/TOKEN/plot_1f0c2a3b_20260131_120000.png": the
+// name has the form that clients of that server know, and the token stays unguessable. rest/files.c
+// takes both forms.
 static json_t *static_url(const char *url, const char *id, const char *time_text)
 {
     const char *files = strstr(url, "/files/"), *name = file_name(url);
@@ -59,7 +57,7 @@ static int add_files(json_t *told, json_t *object, const char *id)
         json_t *path = json_object_get(item, "path");
         const char *url = json_string_value(json_object_get(item, "url"));
         failed |= json_array_append(names, path);
-        // Without HTTP, on stdio, a file has the address of a resource.
+        // On stdio there is no HTTP: the link is that of a resource.
         json_t *link =
             url ? static_url(url, id, time_text) : json_incref(json_object_get(item, "uri"));
         failed |= json_array_append_new(links, json_pack("{s:O, s:o}", "name", path, "url", link));
@@ -71,7 +69,7 @@ static int add_files(json_t *told, json_t *object, const char *id)
 
 // ---- the answer of a run ------------------------------------------------------------------------
 
-// Why it ended, when that was not the code's own doing: new text, NULL: it was.
+// The limit or event that ended the run: new text.  NULL: the code ended by itself.
 static json_t *what_ended_it(json_t *object)
 {
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
@@ -89,7 +87,7 @@ static void present_run(struct mcp_call *c, json_t *arguments, json_t *object,
         return;
     }
     const char *id = json_string_value(json_object_get(arguments, "container_id"));
-    json_decref(set_blocks(c, object)); // what is too long is shortened
+    json_decref(set_blocks(c, object)); // shortens long texts
     json_t *told =
         json_pack("{s:O, s:o, s:O}", "stdout", json_object_get(object, "stdout"), "stderr",
                   set_stderr(object), "exit_code", json_object_get(object, "exit_code"));
@@ -101,7 +99,7 @@ static void present_run(struct mcp_call *c, json_t *arguments, json_t *object,
     set_answer(c, told, set_run_extras(object), failed, false);
 }
 
-// The arguments as present_run() reads them: new.
+// The arguments with the container's id, for present_run(): new.
 static json_t *arguments_for(json_t *arguments, const char *id)
 {
     json_t *o = json_copy(arguments);
@@ -153,7 +151,7 @@ void container_execute(struct mcp_call *c, json_t *arguments)
 
 // ---- execute_terminal_command -------------------------------------------------------------------
 
-// The command has the wall of the container around it, and ends with this run.
+// The command runs inside the box and ends with this run.
 static const char terminal_code[] =
     "import subprocess, sys\n"
     "code = subprocess.run(command, shell=True, stdin=subprocess.DEVNULL).returncode\n"
@@ -195,8 +193,7 @@ static void present_upload(struct mcp_call *c, json_t *arguments, json_t *object
     set_answer(c, told, set_run_extras(object), 0, !well);
 }
 
-// Where it goes below the working folder: new.  Folders that other servers call theirs are that
-// folder.
+// The path below the working folder: new.  The working folders of other servers stand for ours.
 static json_t *place_of(json_t *arguments)
 {
     static const char *const roots[] = {"/mnt/data", "/app/results", "/app", "/"};
@@ -226,14 +223,15 @@ static json_t *file_of(struct mcp_call *c, json_t *arguments, json_t *path)
            *base64 = json_object_get(arguments, "content_base64");
     struct err e;
     if (!text == !base64) {
-        // SECURITY: a tool that reads the server's files hands every one of them to whoever may
-        // call it.
+        // SECURITY: a tool that read files of the server's machine would hand all of them to its
+        // callers.
         err_set(
             &e, ERR_BAD_VALUE, 0,
-            "read the file at the client and pass what is in it as content, or as content_base64",
-            text ? "arguments 'content' and 'content_base64' are the same; one is enough"
-                 : "files of the server's machine are never read: local_file_path only names the "
-                   "file");
+            "read the file at the client and pass its content as content or content_base64",
+            text
+                ? "arguments 'content' and 'content_base64' are the same; one is enough"
+                : "the server never reads files of its own machine: local_file_path only names the "
+                  "file");
         container_refuse(c, &e);
         return NULL;
     }

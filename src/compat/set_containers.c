@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// set_containers: the tool set 'containers': environments with an id of their own, in which
-// packages and files stay and every run has a fresh interpreter, and files as links; and the tools
-// of that server's successor, which calls
-// containers sandboxes.  See container.h and sets.h.  Called by tools.c in the gate.
+// set_containers: the tool set 'containers': containers in which packages and files stay and every
+// run has a fresh interpreter, with links to files; and the tools of that server's successor, which
+// calls containers sandboxes.  See container.h and sets.h.  Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +20,8 @@
 #include "session/session.h"
 
 enum {
-    INSTALL_MS = 5000, // an installation that takes longer goes on without its caller
-    SANDBOXES_MAX =
-        3, // of one key; without keys nobody knows whose they are, and --sessions is the bound
+    INSTALL_MS = 5000, // a longer installation goes on, and the answer says so
+    SANDBOXES_MAX = 3, // of one key; without keys only --sessions bounds them
 };
 
 // ---- create_python_env, create_sandbox ----------------------------------------------------------
@@ -67,11 +64,11 @@ static void create(struct mcp_call *c, const char *name, bool sandbox)
         return;
     containers_tidy(c);
     if (sandbox && has_all_sandboxes(c)) {
-        err_set(
-            &e, ERR_QUOTA, 0,
-            "use one that list_sandboxes shows, or close one with DELETE /api/v1/sessions/ID; one "
-            "that nobody uses ends by itself",
-            "this key has %d sandboxes, and may not have more at a time", SANDBOXES_MAX);
+        err_set(&e, ERR_QUOTA, 0,
+                "use one of list_sandboxes, or close one with DELETE /api/v1/sessions/ID; an "
+                "unused one "
+                "ends by itself",
+                "this key already has %d sandboxes, the most at one time", SANDBOXES_MAX);
         container_refuse(c, &e);
         return;
     }
@@ -176,7 +173,7 @@ static json_t *told_status(struct mcp_call *c, json_t *status, const char *packa
             ? json_sprintf(ready ? "Package %s was installed" : "Package %s could not be installed",
                            package)
             : json_sprintf("Package %s is being installed; check_package_status tells "
-                           "when it is there",
+                           "when it is done",
                            package);
     if (told)
         (void)json_object_set_new(told, "message", message);
@@ -225,7 +222,7 @@ static void install_package(struct mcp_call *c, json_t *arguments)
 
 // ---- the status of a package --------------------------------------------------------------------
 
-// A package that no job knows may be the interpreter's own.
+// A package that no job installed may belong to the interpreter.
 struct search {
     struct mcp_call *call;
     struct packages *packages;
@@ -265,13 +262,12 @@ static void on_found(json_t *found, const struct err *e, void *argument)
                              json_object_get(item, "version")),
                    s->status ? json_incref(s->status) : NULL, 0, false);
     } else {
-        set_answer(
-            c,
-            json_pack("{s:b, s:s, s:b, s:o}", "success", 0, "status", "not_found", "complete", 1,
-                      "message",
-                      json_sprintf("Package %s is not installed, and nobody is installing it",
-                                   s->package)),
-            NULL, 0, false);
+        set_answer(c,
+                   json_pack("{s:b, s:s, s:b, s:o}", "success", 0, "status", "not_found",
+                             "complete", 1, "message",
+                             json_sprintf("Package %s is not installed and not being installed",
+                                          s->package)),
+                   NULL, 0, false);
     }
     search_free(s);
 }
@@ -309,7 +305,7 @@ static void check_package(struct mcp_call *c, json_t *arguments)
         return;
     tool_env_bare_name(text, package, sizeof package);
     json_t *status = envs_status_of(c->mcp->gate, c->owner, id, package, &e);
-    if (!status || env_status_is_ready(status)) // what is there now counts
+    if (!status || env_status_is_ready(status)) // only the present state counts
         search(c, id, package, status);
     else
         set_answer(c, told_status(c, status, package), json_incref(status), 0, false);
@@ -342,11 +338,11 @@ static const char terminal_input[] = INPUT("\"sandbox_id\", \"command\"", SANDBO
     "\"command\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 100000, \"description\": \"A command line "
         "for /bin/sh; it runs in /mnt/data.\"}");
 static const char upload_input[] = INPUT("\"sandbox_id\", \"local_file_path\"", SANDBOX ", "
-    "\"local_file_path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 4096, \"description\": \"Where the "
-        "file is at the client; its last part is the name in the sandbox.\"}, "
+    "\"local_file_path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 4096, \"description\": \"Path of "
+        "the file at the client; its last part becomes the name in the sandbox.\"}, "
     "\"dest_path\": {\"type\": \"string\", \"maxLength\": 1024, \"default\": \"/mnt/data\", \"description\": \"Folder "
         "in the sandbox.\"}, "
-    "\"content\": {\"type\": \"string\", \"description\": \"What is in the file, as text: this server never reads "
+    "\"content\": {\"type\": \"string\", \"description\": \"Content of the file, as text: this server never reads "
         "files of its own machine.\"}, "
     "\"content_base64\": {\"type\": \"string\", \"description\": \"The same as base64; instead of content.\"}");
 
@@ -357,19 +353,19 @@ static const struct mcp_tool tools[] = {
         .name = "create_python_env",
         .title = "Create a container",
         .description =
-            "Creates a new isolated container for Python and returns its container_id, which "
-            "the other tools take. Its packages and files are its own and stay from call to "
-            "call; it is removed when nobody uses it.",
+            "Creates an isolated container for Python and returns its container_id for the "
+            "other tools. Its packages and files stay from call to call; an unused container is "
+            "removed.",
         .input_schema = nothing_input,
         .handle = create_python_env,
     },
     {
         .name = "execute_python_code",
         .title = "Run Python code in a container",
-        .description =
-            "Executes Python code in a container and returns stdout, stderr, the exit code and "
-            "links to the files that it saved in its working folder. Every call is a new "
-            "interpreter. Save figures with plt.savefig() and data with df.to_csv().",
+        .description = "Runs Python code in a container and returns stdout, stderr, the exit code "
+                       "and links to "
+                       "the files that it saved in its working folder. Every call has a fresh "
+                       "interpreter. Save figures with plt.savefig() and data with df.to_csv().",
         .input_schema = run_input,
         .hints = TOOL_NETWORK,
         .handle = container_execute,
@@ -384,9 +380,8 @@ static const struct mcp_tool tools[] = {
     {
         .name = "install_package_in_env",
         .title = "Install a package in a container",
-        .description =
-            "Starts to install a package in a container and returns its status after at most "
-            "five seconds; check_package_status tells how one ends that takes longer.",
+        .description = "Installs a package in a container. Returns after at most five seconds; "
+                       "check_package_status then tells how a longer installation ends.",
         .input_schema = package_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
         .handle = install_package,
@@ -395,8 +390,7 @@ static const struct mcp_tool tools[] = {
         .name = "check_package_status",
         .title = "Check a package in a container",
         .description =
-            "Tells whether a package is installed in a container, or how far its installation "
-            "is: success, installing, failed or not_found.",
+            "State of a package in a container: success, installing, failed or not_found.",
         .input_schema = package_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .handle = check_package,
@@ -405,14 +399,14 @@ static const struct mcp_tool tools[] = {
         .name = "create_sandbox",
         .title = "Create a sandbox",
         .description =
-            "Creates a new isolated sandbox, which may have a name, and returns its sandbox_id.",
+            "Creates an isolated sandbox, with a name if you like, and returns its sandbox_id.",
         .input_schema = create_input,
         .handle = create_sandbox,
     },
     {
         .name = "list_sandboxes",
         .title = "List sandboxes",
-        .description = "Lists your sandboxes with the packages that were installed in them.",
+        .description = "Lists your sandboxes and the packages installed in them.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .handle = list_sandboxes,
@@ -421,8 +415,8 @@ static const struct mcp_tool tools[] = {
         .name = "install_package_in_sandbox",
         .title = "Install a package in a sandbox",
         .description =
-            "Starts to install a package in a sandbox and returns its status after at most five "
-            "seconds; check_package_installation_status tells how one ends that takes longer.",
+            "Installs a package in a sandbox. Returns after at most five seconds; "
+            "check_package_installation_status then tells how a longer installation ends.",
         .input_schema = package_sandbox_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
         .handle = install_package,
@@ -430,8 +424,7 @@ static const struct mcp_tool tools[] = {
     {
         .name = "check_package_installation_status",
         .title = "Check a package in a sandbox",
-        .description =
-            "Tells whether a package is installed in a sandbox, or how far its installation is.",
+        .description = "State of a package in a sandbox.",
         .input_schema = package_sandbox_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .handle = check_package,
@@ -440,8 +433,8 @@ static const struct mcp_tool tools[] = {
         .name = "execute_terminal_command",
         .title = "Run a command in a sandbox",
         .description =
-            "Runs a command line in a sandbox, within the same walls as code, and returns stdout, "
-            "stderr and the exit code.",
+            "Runs a command line in a sandbox, isolated as code is, and returns stdout, stderr and "
+            "the exit code.",
         .input_schema = terminal_input,
         .hints = TOOL_NETWORK,
         .handle = container_terminal,
@@ -450,8 +443,8 @@ static const struct mcp_tool tools[] = {
         .name = "upload_file_to_sandbox",
         .title = "Put a file into a sandbox",
         .description =
-            "Writes a file into a sandbox. Pass what is in it: the server reads no files of its "
-            "own machine.",
+            "Writes a file into a sandbox. Pass its content: the server reads no files of its own "
+            "machine.",
         .input_schema = upload_input,
         .hints = TOOL_IDEMPOTENT,
         .handle = container_upload,

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // set_executor: the tool set 'executor': execute_python, install_package, list_installed_packages,
-// reset_sandbox and get_sandbox_info as a server knows them that answers with one text each.  Code
-// runs in a fresh box with the caller's
-// environment "base", into which packages are installed until it is reset.  See sets.h.  Called by
-// tools.c in the gate.
-//
-// A run that went wrong is an answer, not an error of the tool: those clients read its text.
+// reset_sandbox and get_sandbox_info, each with one text as its answer.  Code runs in a fresh box
+// with the caller's environment "base", into which packages are installed until it is reset.  See
+// sets.h. Called by tools.c in the gate. A failed run is an answer and not an error of the tool,
+// because those clients read its text.
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "compat/set_parts.h"
+#include "compat/set_answer.h"
 #include "compat/sets.h"
 #include "env/env_words.h"
 #include "env/envs.h"
@@ -26,7 +23,7 @@
 #include "run/source.h"
 
 enum {
-    TIMEOUT_MS = 60 * 1000, // unless the configuration has a wall time of its own
+    TIMEOUT_MS = 60 * 1000, // unless a wall time is configured
     TIMEOUT_MIN_MS = 1000,
     TIMEOUT_MAX_MS = 300 * 1000,
     INSTALL_MS = 300 * 1000, // how long install_package waits
@@ -48,7 +45,7 @@ static uint64_t default_ms(const struct config *c)
     return wall < largest_ms(c) ? wall : largest_ms(c);
 }
 
-// The wall time of a call; what is out of bounds becomes the bound, as there.
+// The wall time of a call, clamped to the bounds as that server does.
 static uint64_t timeout_ms(const struct config *c, json_t *arguments)
 {
     json_t *value = json_object_get(arguments, "timeout");
@@ -66,7 +63,7 @@ static bool is_clamped(const struct config *c, json_t *arguments)
     return value && json_number_value(value) * 1000 != (double)timeout_ms(c, arguments);
 }
 
-// How a run ended that did not end well, in one line.
+// How a failed run ended, in one line.
 static void say_status(FILE *f, json_t *object, uint64_t wall_ms)
 {
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
@@ -87,7 +84,7 @@ static void say_status(FILE *f, json_t *object, uint64_t wall_ms)
     fputc('\n', f);
 }
 
-// A part that begins a new line and ends with one.
+// Appends a part that begins on a new line and ends with a line feed.
 static void say_part(FILE *f, const char *label, json_t *text, bool *at_start)
 {
     size_t length = json_string_length(text);
@@ -193,7 +190,7 @@ static int adapt_execute(const struct mcp *m, json_t *input_schema)
 
 // ---- install_package, reset_sandbox -------------------------------------------------------------
 
-// "numpy-2.1.0 pandas-2.2.3", as pip says it.
+// "numpy-2.1.0 pandas-2.2.3", as pip writes it.
 static void say_packages(FILE *f, json_t *packages)
 {
     json_t *item;
@@ -219,7 +216,7 @@ static json_t *install_text(const struct config *c, json_t *status)
         return NULL;
     if (!env_status_is_over(status)) {
         say_words(f, status);
-        fputs("It goes on; list_installed_packages shows when it is there.", f);
+        fputs("The installation continues; list_installed_packages shows when it is done.", f);
     } else if (!env_status_is_ready(status)) {
         fputs("Error: Failed to install packages; nothing was changed.\n", f);
         say_words(f, status);
@@ -316,7 +313,7 @@ static void say_line(FILE *f, char c, size_t width)
         fputc(c, f);
 }
 
-// Two columns with a line below their titles, as `pip list` has them.
+// Two columns with underlined titles, as `pip list` prints them.
 static json_t *columns_text(const struct config *c, json_t *packages)
 {
     _cleanup_free_ char *text = NULL;
@@ -397,8 +394,8 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 
 static const char execute_input[] = INPUT("\"code\"",
     "\"code\": {\"type\": \"string\", \"description\": \"The Python code to execute.\"}, "
-    "\"timeout\": {\"type\": \"integer\", \"default\": 60, \"description\": \"Most seconds it may take, 1 to 300; "
-        "what is outside becomes the bound, and the answer says so.\"}");
+    "\"timeout\": {\"type\": \"integer\", \"default\": 60, \"description\": \"Longest wall time in seconds, 1 to "
+        "300; other values become the nearest bound, and the answer says so.\"}");
 
 static const char install_input[] = INPUT("",
     "\"package_names\": " REQUIREMENTS("One text with several packages, such as \\\"pandas matplotlib\\\" or "
@@ -453,7 +450,7 @@ static const struct mcp_tool tools[] = {
     {
         .name = "get_sandbox_info",
         .title = "Describe the sandbox",
-        .description = "Tells about the sandbox: Python version, path and status.",
+        .description = "Describes the sandbox: Python version, path and status.",
         .input_schema = nothing_input,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .handle = get_sandbox_info,

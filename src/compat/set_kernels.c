@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// set_kernels: the tool set 'kernels': code in sessions that keep their variables, files that are
-// fetched into them,
-// and the resource session://{session_id}.  See sets.h.  Called by tools.c and resources.c in the
-// gate.  There every session has one id: the name that its caller chose, or the handle.
+// set_kernels: the tool set 'kernels': code in sessions that keep their variables, files fetched
+// into them, and the resource session://{session_id}.  See sets.h.  Called by tools.c and
+// resources.c in the gate.  There every session has one id: the name that its caller chose, or the
+// handle.
 
 #include "compat/sets.h"
 
+#include <event2/http.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/resources.h"
 #include "mcp/tools/tool_shared.h"
+#include "rest/ndjson.h"
 #include "run/display.h"
 #include "run/gate.h"
 #include "run/source.h"
@@ -27,12 +28,11 @@
 #define SCHEME "session://"
 #define TEMPLATE SCHEME "{session_id}"
 
-enum { TRACEBACK_MAX = 1000, RESOURCE_TTL_MS = 1000 };
+enum { RESOURCE_TTL_MS = 1000 };
 
 // ---- what all of them do ------------------------------------------------------------------------
 
-// Answers with an object as JSON text, with more blocks, and as it is.  Takes the object and the
-// blocks.
+// Answers with an object as JSON text and as structured content, and with more blocks.  Takes both.
 static void answer(struct mcp_call *c, json_t *object, json_t *blocks, bool is_error)
 {
     _cleanup_free_ char *text = object ? dump_text(object) : NULL;
@@ -49,7 +49,7 @@ static bool has_sessions(struct mcp_call *c)
 {
     if (c->mcp->gate && c->mcp->gate->sessions)
         return true;
-    tool_error(c, err_code_name(ERR_INTERNAL), NULL, "there are no sessions here");
+    tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server has no sessions");
     return false;
 }
 
@@ -58,7 +58,7 @@ static const char *id_of(const struct session *s)
     return s->plan.name[0] ? s->plan.name : s->id;
 }
 
-// An argument that may be missing, or null: NULL then.  -1: it has a NUL in it, and the call was
+// An optional argument; NULL if it is missing or null.  -1: it has a NUL, and the call was
 // answered.
 static int optional(struct mcp_call *c, json_t *arguments, const char *name, const char **ret)
 {
@@ -80,44 +80,13 @@ static uint64_t timeout_ms(const struct mcp_call *c, json_t *arguments)
 
 // ---- execute_python_code ------------------------------------------------------------------------
 
-// "Traceback ...\n  File ...\n": an array of its lines.
-static json_t *lines_of(json_t *text)
-{
-    json_t *list = json_array();
-    const char *p = json_is_string(text) ? json_string_value(text) : "";
-    const char *end = p + (json_is_string(text) ? json_string_length(text) : 0);
-    while (list && p < end && json_array_size(list) < TRACEBACK_MAX) {
-        const char *line = memchr(p, '\n', (size_t)(end - p));
-        size_t length = (size_t)((line ? line : end) - p);
-        if (json_array_append_new(list, json_stringn_nocheck(p, length)) < 0)
-            break;
-        p += length + 1;
-    }
-    return list;
-}
-
-// What went wrong in one line: the exception, or the limit that it met.
-static json_t *error_line(json_t *object)
-{
-    json_t *error = json_object_get(object, "error");
-    const char *type = json_string_value(json_object_get(error, "type")),
-               *message = json_string_value(json_object_get(error, "message")),
-               *hint = json_string_value(json_object_get(object, "hint"));
-    bool met = json_is_object(json_object_get(object, "limit")) && hint;
-    if (type && message && !met)
-        return message[0] ? json_sprintf("%s: %s", type, message) : json_string(type);
-    return json_sprintf("%s: %s", json_string_value(json_object_get(object, "verdict")),
-                        hint ? hint : "the run did not succeed");
-}
-
 static void write_text(FILE *f, json_t *text)
 {
     if (json_is_string(text))
         (void)fwrite(json_string_value(text), 1, json_string_length(text), f);
 }
 
-// Everything that it printed or showed as text, and the value of its last expression: one text,
-// new.
+// All output and displayed text, and the value of the last expression: one text, new.
 static json_t *output_text(json_t *object)
 {
     _cleanup_free_ char *text = NULL;
@@ -140,7 +109,7 @@ static json_t *output_text(json_t *object)
     return json_stringn_nocheck(text, length);
 }
 
-// Its pictures, for the object and as blocks.
+// Adds the pictures to the object and to the blocks.
 static int add_images(json_t *object, json_t *images, json_t *blocks)
 {
     json_t *item;
@@ -158,32 +127,31 @@ static int add_images(json_t *object, json_t *images, json_t *blocks)
     return failed;
 }
 
-// Clients of that server know two forms: with "error", and without.
+// That server has two forms of answers: with "error", and without.
 static json_t *shape(json_t *arguments, json_t *object, json_t *blocks)
 {
     const char *session = json_string_value(json_object_get(arguments, "session_id"));
-    json_t *images = json_array(), *o = json_object();
+    json_auto_t *images = json_array();
+    json_t *o = json_object();
     int failed = !images || !o;
-    bool good = json_is_true(json_object_get(object, "success"));
     failed |= json_object_set_new(o, "output", output_text(object)) |
               add_images(object, images, blocks) | json_object_set(o, "images", images) |
               json_object_set_new(o, "session_id",
                                   json_string(session && session[0] ? session : "default"));
-    if (!good)
-        failed |= json_object_set_new(o, "error", error_line(object)) |
-                  json_object_set_new(
-                      o, "traceback",
-                      lines_of(json_object_get(json_object_get(object, "error"), "text")));
-    // More than that server says.
+    if (!json_is_true(json_object_get(object, "success"))) {
+        json_auto_t *error = ndjson_error(object);
+        failed |= json_object_set(o, "error", json_object_get(error, "error")) |
+                  json_object_set(o, "traceback", json_object_get(error, "traceback"));
+    }
+    // That server does not send these.
     failed |= json_object_set(o, "verdict", json_object_get(object, "verdict")) |
               json_object_set(o, "execution_id", json_object_get(object, "execution_id"));
     if (json_array_size(json_object_get(object, "files")))
         failed |= json_object_set(o, "files", json_object_get(object, "files"));
-    // That this is a new session of the name, say; what a limit says is in the error.
+    // Such as that this is a new session of the name; the hint about a limit is in the error.
     if (json_is_string(json_object_get(object, "hint")) &&
         !json_is_object(json_object_get(object, "limit")))
         failed |= json_object_set(o, "hint", json_object_get(object, "hint"));
-    json_decref(images);
     if (!failed)
         return o;
     json_decref(o);
@@ -265,7 +233,7 @@ static json_t *session_info(const struct session *s)
                      (double)s->created_ms / 1000, "is_busy", s->state == SESSION_BUSY);
 }
 
-// Those of the owner by their ids, new; NULL: memory is out.
+// The owner's sessions by their ids, new.  NULL: memory is out.
 static json_t *sessions_by_id(struct gate *g, const char *owner)
 {
     struct err e;
@@ -324,7 +292,7 @@ static void present_created(struct mcp_call *c, json_t *arguments, json_t *objec
                             const struct err *error)
 {
     json_t *outcome = object ? fetch_outcome(object) : NULL;
-    // Its name in the answer is that of the session which it ran in.
+    // The answer names the session that the run was in.
     const char *id = json_string_value(json_object_get(object, "session_name"));
     (void)arguments;
     if (!id)
@@ -345,7 +313,7 @@ static void present_created(struct mcp_call *c, json_t *arguments, json_t *objec
     json_decref(outcome);
 }
 
-// Files by URL, and a place for them.  Takes the items.
+// Opens a session and fetches files into it.  Takes the items.
 static void create(struct mcp_call *c, json_t *arguments, const char *session, json_t *items)
 {
     struct err e;
@@ -387,35 +355,23 @@ static void create_session_with_files(struct mcp_call *c, json_t *arguments)
     else if (session)
         present_created(c, arguments, NULL, &e);
     else
-        tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "no name could be made");
+        tool_error(c, err_code_name(ERR_SYSTEM), "try again later",
+                   "the kernel has no random bytes");
 }
 
 // ---- session://{session_id} ---------------------------------------------------------------------
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// The id in a URI, with or without %XX.  0, or -1: it is none.
+// The id in a URI, with or without %XX.  0, or -1: it is another URI.
 static int parse_uri(const char *uri, char ret[SESSION_NAME_MAX + 1])
 {
-    size_t at = 0;
+    size_t length = 0;
     if (strncmp(uri, SCHEME, sizeof SCHEME - 1) != 0)
         return -1;
-    for (const char *p = uri + sizeof SCHEME - 1; *p; p++) {
-        int high = *p == '%' ? hex_value(p[1]) : -1, low = high < 0 ? -1 : hex_value(p[2]);
-        char c = low < 0 ? *p : (char)(high * 16 + low);
-        if (at >= SESSION_NAME_MAX || c == '\0')
-            return -1;
-        ret[at++] = c;
-        p += low < 0 ? 0 : 2;
-    }
-    ret[at] = '\0';
-    return at ? 0 : -1;
+    _cleanup_free_ char *id = evhttp_uridecode(uri + sizeof SCHEME - 1, 0, &length);
+    if (!id || !length || length > SESSION_NAME_MAX || strlen(id) != length)
+        return -1;
+    memcpy(ret, id, length + 1);
+    return 0;
 }
 
 static struct session *find_by_uri(struct mcp *m, const char *uri, const char *owner)
@@ -431,7 +387,7 @@ static json_t *templates(const struct mcp_call *c)
 {
     static const struct resource_template session = {
         TEMPLATE,           "session",
-        "Session",          "A session that is open: how many runs it had, and when the last was",
+        "Session",          "An open session: the number of its runs, and the time of the last one",
         "application/json", 0.4,
     };
     return json_pack("[o]", mcp_resource_template(c, &session));
@@ -507,7 +463,8 @@ static const struct mcp_tool tools[] = {
         .name = "list_active_sessions",
         .title = "List active sessions",
         .description =
-            "Your open sessions by their ids, with how many runs each had and when the last was.",
+            "Your open sessions by their ids, each with the number of its runs and the time of the "
+            "last one.",
         .input_schema = "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": "
                         "false}",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
@@ -528,13 +485,13 @@ static const struct mcp_tool tools[] = {
         .name = "create_session_with_files",
         .title = "Open a session with files",
         .description =
-            "Opens a session and fetches files into its working folder, from addresses that code "
-            "here may reach; certificates are checked. Says which files came and why others did "
+            "Opens a session and fetches files into its working folder, from hosts that code here "
+            "may reach; certificates are checked. Tells which files arrived and why others did "
             "not.",
         .input_schema =
             "{\"type\": \"object\", \"properties\": {"
             "\"session_id\": {" SESSION_ID_TEXT
-            "Name of the session; without it one is made up. One that is open is used.\"}, "
+            "Name of the session, open or new; without it, the server makes one.\"}, "
             "\"file_urls\": {\"type\": [\"array\", \"null\"], \"maxItems\": 64, \"items\": "
             "{\"type\": \"string\", \"maxLength\": 2048}, \"description\": \"Addresses of the "
             "files, http or https.\"}, "

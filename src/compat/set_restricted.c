@@ -3,10 +3,8 @@
 // set_restricted: the tool set 'restricted': execute_code, validate_code, get_sandbox_info and
 // list_capabilities, with
 // the answers of reference server R.  See sets.h.  Called by tools.c in the gate.
-//
-// Code runs under the policy 'restricted' unless the operator chose another one.  That server could
-// start containers; there is no such backend here, so whoever asks for one is refused, and nothing
-// runs.
+// Code runs under the policy 'restricted' unless the operator chose another one.  That server can
+// start containers; this one has no such backend, so a call that asks for one is refused.
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,10 +26,10 @@
 #include "run/source.h"
 
 enum {
-    TIMEOUT_MAX_MS = 300000,      // of that server
-    CODE_CHARACTERS_MAX = 100000, // the schema says so, too
-    RESULT_ITEMS_MAX = 100,       // of each list and object in a result
-    RESULT_CHARACTERS_MAX = 1000, // of each text in it
+    TIMEOUT_MAX_MS = 300000,      // the maximum of that server
+    CODE_CHARACTERS_MAX = 100000, // as in the schema
+    RESULT_ITEMS_MAX = 100,       // in each list and object of a result
+    RESULT_CHARACTERS_MAX = 1000, // in each text of a result
 };
 
 static const char ours[] = "restricted";
@@ -84,13 +82,13 @@ static int adapt_execute(const struct mcp *m, json_t *input_schema)
     return failed ? -1 : 0;
 }
 
-// The policy that a run or a check asks for; NULL: the operator's.
+// The policy of a run or a check; NULL: the operator's.
 static const char *policy_of(const struct config *c)
 {
     return code_policy_is_auto(c) ? ours : NULL;
 }
 
-// As that server writes it: 134217728 is "128m".
+// 134217728 as "128m", the form of that server.
 static json_t *memory_text(uint64_t bytes)
 {
     static const struct {
@@ -107,7 +105,7 @@ static json_t *memory_text(uint64_t bytes)
 // ---- execute_code: the answer -------------------------------------------------------------------
 
 // SECURITY: the value comes from the box; its depth was bounded by result_json().  True: something
-// was left out.
+// was omitted.
 static bool trim(json_t **value)
 {
     bool cut = false;
@@ -118,7 +116,8 @@ static bool trim(json_t **value)
     if (json_is_string(*value) && json_string_length(*value) > RESULT_CHARACTERS_MAX) {
         const char *text = json_string_value(*value);
         size_t at = 0, count = 0, length = json_string_length(*value);
-        while (at < length && count < RESULT_CHARACTERS_MAX) // a character begins at each of them
+        while (at < length &&
+               count < RESULT_CHARACTERS_MAX) // each of these bytes begins a character
             for (count++, at++; at < length && ((unsigned char)text[at] & 0xc0) == 0x80;)
                 at++;
         cut = at < length;
@@ -151,7 +150,7 @@ static bool trim(json_t **value)
     return cut;
 }
 
-// The value where it is JSON, else its text; both within bounds.
+// The value if it is JSON, else its text; both within bounds.
 static int tell_result(json_t *told, json_t *object)
 {
     json_t *plain = json_object_get(object, "result_json"),
@@ -179,7 +178,7 @@ static json_t *names_of(json_t *variables)
     return names;
 }
 
-// What was printed; a run that printed more than it may says so where it was cut.
+// The output, with a note where it was cut.
 static json_t *printed(json_t *arguments, json_t *object, const char *stream)
 {
     json_t *text = json_object_get(object, stream);
@@ -205,7 +204,7 @@ static bool has_event(json_t *object, const char *kind)
     return false;
 }
 
-// Was the exception that ended the code that of an operation which the policy had blocked?
+// Was the code ended by the exception of an operation that the policy blocked?
 static bool was_blocked(json_t *object)
 {
     json_t *line = json_object_get(json_object_get(object, "error"), "line"), *event;
@@ -220,7 +219,7 @@ static bool was_blocked(json_t *object)
     return false;
 }
 
-// Which sort of failure it was, for those who count them.
+// The kind of the failure, for statistics.
 static const char *category_of(json_t *object)
 {
     static const struct {
@@ -243,7 +242,7 @@ static const char *category_of(json_t *object)
     return "runtime";
 }
 
-// The error in one line: the exception's, else what ended the run.
+// The error in one line: the exception, or else what ended the run.
 static json_t *error_text(json_t *object)
 {
     json_t *error = json_object_get(object, "error");
@@ -301,13 +300,13 @@ static void answer_execute(struct mcp_call *c, json_t *arguments, json_t *object
         failed |= json_object_set_new(told, "security_event", json_string("blocked_import"));
     if (json_array_size(events) > 0)
         failed |= json_object_set(told, "security_events", events);
-    // Code that fails is an answer of that server, not an error of its tool.
+    // In that server, code that fails is an answer and not an error of the tool.
     set_answer(c, told, set_run_extras(object), failed, false);
 }
 
 // ---- execute_code: the run ----------------------------------------------------------------------
 
-// As container engines write it: 256m, 256mb, 256 MB and 256MiB are the same.
+// Reads sizes as container engines do: 256m, 256mb, 256 MB and 256MiB are the same.
 static int parse_memory(const char *text, uint64_t most, uint64_t *ret)
 {
     char plain[64];
@@ -448,7 +447,7 @@ static json_t *analysis_of(json_t *answer)
     static const char *const names[] = {"line_count", "character_count", "estimated_complexity"};
     json_t *analysis = json_object(), *from = json_object_get(answer, "analysis");
     int failed = set_copy(analysis, from, names, ARRAY_LEN(names));
-    // Code that is no Python has none.
+    // Invalid Python has none.
     if (!json_object_get(analysis, "estimated_complexity"))
         failed |= json_object_set_new(analysis, "estimated_complexity", json_string("unknown"));
     if (!failed)
@@ -480,7 +479,7 @@ static void answer_validate(struct check *k)
     check_free(k);
 }
 
-// The policy that runs of this set have; NULL: the call was answered.
+// The policy of runs of this set; NULL: the call was answered.
 static json_t *own_policy(struct mcp_call *c)
 {
     json_t *policy = NULL;
@@ -514,7 +513,7 @@ static json_t *profiles_json(const struct config *config, json_t *modules)
     return profiles;
 }
 
-// Is RestrictedPython there?  The check of nothing says so.
+// Finds out whether RestrictedPython is installed, by a check of empty code.
 static bool has_setup_problem(json_t *answer)
 {
     const char *kind = json_string_value(
@@ -553,7 +552,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
     if (policy && json_object_set_new(policy, "profiles", json_true()) == 0)
         tool_check_start(c, nothing, policy, false, answer_info);
     else if (policy)
-        tool_check_start(c, nothing, NULL, false, answer_info); // says that memory is out
+        tool_check_start(c, nothing, NULL, false, answer_info); // answers that memory is out
     json_decref(nothing);
 }
 

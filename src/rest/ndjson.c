@@ -490,7 +490,7 @@ static json_t *some(json_t *object, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-static json_t *error_message(json_t *object)
+json_t *ndjson_error(json_t *object)
 {
     json_t *error = json_object_get(object, "error");
     return json_pack("{s:o, s:o, s:O*, s:O*, s:O*, s:O*}", "error", error_line(object, error),
@@ -510,7 +510,7 @@ json_t *ndjson_messages(json_t *object)
         failed |=
             json_array_append_new(list, json_pack("{s:O, s:s}", "text", value, "stream", "result"));
     if (!json_is_true(json_object_get(object, "success")))
-        failed |= json_array_append_new(list, error_message(object));
+        failed |= json_array_append_new(list, ndjson_error(object));
     json_array_foreach (json_object_get(object, "files"), i, item)
         failed |= json_array_append_new(list, json_pack("{s:O}", "file", item));
     failed |= json_array_append_new(

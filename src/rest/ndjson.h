@@ -55,6 +55,8 @@ void ndjson_finish(struct ndjson *n, json_t *messages);
 
 // All messages but the output, for the object of an execution; new.  NULL: memory is out.
 json_t *ndjson_messages(json_t *object);
+// The message for what went wrong: the error in one line, the lines of the traceback, and more.
+json_t *ndjson_error(json_t *object);
 // The same for an execution without a run.
 json_t *ndjson_refusal(const char *execution_id, const struct err *e);
 
