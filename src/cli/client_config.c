@@ -20,8 +20,8 @@ const struct client clients[] = {
     {.name = "claude", .title = "Claude Desktop and Claude Code",
      .servers = "mcpServers", .url = "url", .http_typed = true, .type_http = "http",
      .key = "Bearer ${CONSTRICTOR_API_KEY}",
-     .file = "~/.config/Claude/claude_desktop_config.json (macOS: ~/Library/Application Support/Claude/), "
-             "or .mcp.json of a project for Claude Code",
+     .file = "~/.config/Claude/claude_desktop_config.json (macOS: ~/Library/Application "
+             "Support/Claude/), or .mcp.json of a project for Claude Code",
      .file_http = ".mcp.json of a project (Claude Code); Claude Desktop takes the address under "
                   "Settings, Connectors"},
     {.name = "vscode", .title = "Visual Studio Code",
