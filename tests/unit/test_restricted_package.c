@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of check/restricted_package.c, and of runs and checks that wait for it: who waits and for
-// what, one installation for all, what is told when there is none, and that nobody but the server
-// has it.
+// Tests of env/restricted_package.c, and of runs and checks that wait for it: one installation for
+// all, the answer when there is none, and that only the server has it.
 
 #include "envs_gate.h"
 
