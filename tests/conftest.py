@@ -214,8 +214,8 @@ def children(pid):
 
 
 def descendants(*pids):
-    """All processes below `pids`, without these. Walks from child to child: a table of the whole machine, on which other
-    tests run as well, would cost much more."""
+    """All processes below `pids`, without these. Walks from child to child: a table of the whole machine, on which
+    other tests run as well, would cost much more."""
     found, queue = dict.fromkeys(pids), list(pids)
     while queue:
         for child in children(queue.pop()):
@@ -310,7 +310,8 @@ def tools():
 @contextlib.contextmanager
 def open_cli(program):
     before = set(descendants(os.getpid()))
-    with tempfile.TemporaryDirectory(prefix="constrictor-test-" if FOLDER == "/var/tmp" else "test-", dir=FOLDER) as folder:
+    prefix = "constrictor-test-" if FOLDER == "/var/tmp" else "test-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=FOLDER) as folder:
         cli = Cli(program, pathlib.Path(folder))
         try:
             yield cli

@@ -42,7 +42,7 @@ WAIT_S = 600  # how long a hang may last before it is called one
 Received = collections.namedtuple("Received", "message method")
 
 
-# Every connection that a test makes; tests/conftest.py has all that they hear judged.
+# Every connection that a test makes; tests/conftest.py checks all messages that they receive.
 connections = weakref.WeakSet()
 
 
@@ -56,7 +56,7 @@ class Connection:
         self.modern = version == MODERN
         self.capabilities = capabilities or {}
         self.received = []
-        self.judged = 0  # so many of them are checked
+        self.judged = 0  # how many of them were checked
         connections.add(self)
         self.answers = {}  # by id
         self.status = {}  # HTTP status by id
@@ -67,10 +67,10 @@ class Connection:
         self._ids = itertools.count(1)
         self._news = threading.Condition()
 
-    # -- what we say
+    # -- sending
 
     def params(self, params=None, meta=None):
-        """Parameters with what the era wants beside them."""
+        """Parameters, with the _meta that modern requests need."""
         whole = dict(meta or {})
         if self.modern:
             whole.setdefault(META + "protocolVersion", self.version)
@@ -141,7 +141,7 @@ class Connection:
         self.notify("notifications/initialized")
         return result
 
-    # -- what we hear
+    # -- receiving
 
     def notes(self, method):
         """The notifications so far of one method: their params."""
@@ -171,7 +171,7 @@ class Connection:
         return any(r.message.get("method") == method for r in self.received)
 
     def hear(self, message, status=None):
-        """Called by the threads that read."""
+        """Takes one message; the threads that read call this."""
         for one in message if isinstance(message, list) else [message]:
             id = one.get("id")
             is_answer = "method" not in one
@@ -186,7 +186,7 @@ class Connection:
                 self.answer(one)
 
     def answer(self, request):
-        """A request of the server's."""
+        """Answers a request of the server."""
         reply = {"jsonrpc": "2.0", "id": request["id"]}
         work = self.on_request.get(request["method"])
         if work:
@@ -248,7 +248,7 @@ class Stdio(Connection):
         return self.log.read().decode("utf-8", "backslashreplace")
 
     def close(self, guard=WAIT_S):
-        """End of input; how long the server took to go, in seconds."""
+        """Closes the input; returns the seconds until the server ended."""
         start = time.monotonic()
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -484,7 +484,7 @@ class Sse(Connection):
 
 
 def node():
-    """The node that was installed with the clients, or the system's."""
+    """The path of node: the one that was installed with the clients, else the system's."""
     for machine in ("x64", "arm64"):
         found = NPM / "node_modules" / f"node-linux-{machine}" / "bin" / "node"
         if found.exists():
@@ -505,8 +505,7 @@ def name_of(mark):
 
 
 def alive(mark):
-    """How many processes below this one call themselves `mark`; see `marked`.  Nothing can get out from below
-    (tests/conftest.py)."""
+    """How many processes below this one have the name `mark`; see `marked`. None can leave: pytest is their reaper."""
     from conftest import descendants
 
     count, mark = 0, name_of(mark)
@@ -517,7 +516,7 @@ def alive(mark):
 
 
 def marked(mark, code="while True:\n    time.sleep(0.05)\n"):
-    """Code that gives itself a name which is seen from outside, then does `code`."""
+    """Code that gives its process a name that can be seen from outside, then runs `code`."""
     return f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{name_of(mark)}')\n{code}"
 
 
@@ -537,12 +536,12 @@ def validator_of(text):
 
 
 def check_schema(schema):
-    """The schema is one.  Once for each: that takes longer than all the rest."""
+    """Checks that a schema is valid; cached, since this takes longer than all other checks."""
     return validator_of(json.dumps(schema, sort_keys=True))
 
 
 def conforms(value, schema):
-    """As jsonschema.validate(), which judges the schema itself each time."""
+    """As jsonschema.validate(), which would check the schema itself each time."""
     check_schema(schema).validate(value)
 
 
@@ -569,7 +568,7 @@ def schemas():
 
 
 def mended(schema):
-    """A known mistake of two revisions: the bounds of a number must be integers there."""
+    """Mends a known mistake of two revisions: they require the bounds of a number to be integers."""
     number = schema.get("$defs", schema.get("definitions", {})).get("NumberSchema", {})
     for name in ("minimum", "maximum", "default"):
         if number.get("properties", {}).get(name, {}).get("type") == "integer":
@@ -686,7 +685,7 @@ class Oracle:
         return found
 
     def later(self, message):
-        """What 2024-11-05 does not have."""
+        """Names what a message has that 2024-11-05 does not."""
         content = message.get("result", {}).get("content", [])
         found = [b["type"] for b in content if b["type"] not in ("text", "image", "resource")]
         if "structuredContent" in message.get("result", {}):
@@ -713,7 +712,7 @@ def judge(connection, heard):
 
 
 def check_received(connection):
-    """Everything that a connection has heard is valid; what was judged before is not judged again."""
+    """Every message that a connection has received is valid; each is checked once."""
     heard = connection.received[connection.judged :]
     connection.judged += len(heard)
     wrong = judge(connection, heard)
@@ -721,7 +720,7 @@ def check_received(connection):
 
 
 def check_all():
-    """What all connections have heard since the last time: each message of each test is judged."""
+    """Checks the messages that all connections have received since the last call."""
     wrong = []
     for connection in list(connections):
         heard = connection.received[connection.judged :]

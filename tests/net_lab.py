@@ -31,11 +31,11 @@ import net_servers
 import rest_client
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-# The interpreter of the boxes, with the clients of the world: tests/requirements-net.txt.
+# The interpreter of the boxes, with common client libraries: tests/requirements-net.txt.
 PYTHON = pathlib.Path(os.environ.get("CONSTRICTOR_NET", TOP / "build/venv-net")) / "bin/python"
 NEST = TOP / "tests" / "helpers" / "nest.py"
 # Addresses that rules take for public. 44.128.0.0/16 is kept for tests by its owner and announced
-# nowhere; 2d00::/8 belongs to nobody yet.
+# nowhere; 2d00::/8 is not assigned yet.
 NEAR, NEAR6, DNS = "44.128.255.1", "2d00:ff::1", "44.128.0.53"
 LOCAL_PORT = 8099  # a server of the near side, on each of its addresses, TCP and UDP
 ABSTRACT = "constrictor-net-lab"  # a socket of the near side without a path
@@ -71,7 +71,7 @@ def unshare(flags):
 
 
 def enter_near():
-    """A network namespace; for an ordinary user a user namespace, too, of which he is root."""
+    """A network namespace; for an ordinary user also a user namespace, with that user as root."""
     uid, gid = os.geteuid(), os.getegid()
     unshare(NEWNET | (0 if ROOT else NEWUSER))
     if not ROOT:
@@ -209,13 +209,13 @@ class Capture:
 
     def stop(self):
         self.lab.ask_near({"mark": True})
-        time.sleep(0.5)  # what has arrived is handed to dumpcap some time later
+        time.sleep(0.5)  # the kernel hands packets to dumpcap with a delay
         self.process.send_signal(signal.SIGINT)
         self.process.communicate(timeout=WAIT_S)
 
     @property
     def packets(self):
-        """All but the talk of neighbours (ARP, NDP), which says nothing about anybody's code."""
+        """All packets but ARP and NDP, which code in a box does not cause."""
         command = ["tshark", "-n", "-r", str(self.file), "-T", "fields", "-E", "separator=/t"]
         for field in FIELDS:
             command += ["-e", field]
@@ -235,7 +235,7 @@ class Capture:
 
     @property
     def sent(self):
-        """What came from the near side."""
+        """The packets that came from the near side."""
         return [p for p in self.packets if p.source in (NEAR, NEAR6) or not p.source]
 
 
@@ -255,7 +255,7 @@ class Near(rest_client.Rest):
         return other
 
 
-# What code in a box is given before its own: a function that says how an attempt ended.
+# Put before the code of a box: a function that prints how an attempt ended.
 PRELUDE = """
 import json, os, socket, sys, time
 told = []
@@ -368,7 +368,7 @@ class Lab:
         self.process.kill()
         self.process.wait()
 
-    # How the program is started, and what it is told.
+    # How the program is started.
 
     def enter(self, pid, side="near"):
         if ROOT:
@@ -403,7 +403,7 @@ class Lab:
             return json.loads(self.near_file.readline())
 
     def connect(self, port, host="127.0.0.1"):
-        """A connection within the near side, for a test that is not there."""
+        """A connection within the near side, for a test that runs outside it."""
         with self.lock:
             self.near_control.sendall(json.dumps({"connect": [host, port]}).encode())
             text, fds, _, _ = socket.recv_fds(self.near_control, 4096, 1)
@@ -414,7 +414,7 @@ class Lab:
         return s
 
     def hits(self):
-        """Who came to the near side's own servers since the last time."""
+        """Connections to the near side's own servers since the last call."""
         return self.ask_near({"hits": True})["hits"]
 
     def ask_far(self, **message):
@@ -424,7 +424,7 @@ class Lab:
             return json.loads(self.far_file.readline())
 
     def zone(self, zone):
-        """Names, and how the resolver shall treat them: see net_servers.ZONE."""
+        """Adds names and how the resolver answers for them: see net_servers.ZONE."""
         self.ask_far(do="zone", zone=zone)
 
     def clear(self):

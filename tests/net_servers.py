@@ -32,7 +32,7 @@ PRIVATE, METADATA = "10.11.12.13", "169.254.169.254"
 CHUNK = bytes(range(256)) * 256
 LOGIN = base64.b64encode(b"reader:s3cret-of-the-tests").decode()  # what login.test wants
 
-# What the resolver says; a test may add to it. Names that are not here do not exist.
+# The resolver's answers; a test may add some. Names that are not here do not exist.
 ZONE = {
     "web.test": {"a": [WEB]},
     "other.test": {"a": [OTHER]},
@@ -72,7 +72,7 @@ ZONE = {
     "liar.test": {"a": [WEB], "owner": "other.test"},
     "garbage.test": {"garbage": True},
     "empty.test": {"a": []},
-    "drop.test": {"a": ["44.128.9.9"]},  # the far side has a hole there
+    "drop.test": {"a": ["44.128.9.9"]},  # packets to it are dropped
 }
 
 
@@ -81,7 +81,7 @@ def plain(address):
 
 
 class Certificates:
-    """A certificate authority of the tests', and a certificate for each name that is asked for."""
+    """The tests' certificate authority; it makes a certificate for each name that a client asks for."""
 
     def __init__(self):
         from cryptography import x509
@@ -380,7 +380,7 @@ class Far:
         answer = await self.resolve(query, "udp")
         if answer is None:
             return
-        if len(answer) > 512:  # truncated, so that the asker comes again over TCP
+        if len(answer) > 512:  # truncated, so that the client asks again over TCP
             answer = (
                 answer[:2]
                 + struct.pack("!H", 0x8380)
@@ -447,7 +447,7 @@ class Far:
         head = query[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
         return head + question + b"".join(records)
 
-    # -- what the tests ask of this process
+    # -- requests of the tests to this process
 
     def command(self, message):
         word = message.pop("do")
@@ -480,7 +480,7 @@ def record(owner, kind, ttl, data):
 
 
 async def serve(control):
-    """Until the other end of `control` (a stream socket, JSON lines) is closed."""
+    """Serves until the other end of `control` (a stream socket, JSON lines) is closed."""
     far = Far()
     await far.start()
     reader, writer = await asyncio.open_connection(sock=control, limit=1 << 24)

@@ -97,8 +97,8 @@ def test_another_release_of_clang_format_does_not_fail(copy, tmp_path, monkeypat
     program.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo clang-format version 99.0.0 && exit\nexit 1\n")
     program.chmod(0o755)
     (tmp_path / "git").symlink_to("/bin/false")
-    done = subprocess.run([copy / "tools" / "lint", "format"], env={"PATH": str(tmp_path)}, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([copy / "tools" / "lint", "format"], env={"PATH": str(tmp_path)}, capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0 and "format was not checked" in done.stdout, done
 
 

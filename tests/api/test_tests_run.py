@@ -38,7 +38,8 @@ class Run:
         self.file.write_text(tests)
         groups = cli.folder / "groups"
         groups.write_text(f"api/{self.file.name} rest\n")
-        env = {**os.environ, "TEST_GROUPS": str(groups), "TEST_RESULTS": str(cli.folder / "results"), "PYTEST_ARGS": "-x"}
+        env = {**os.environ, "TEST_GROUPS": str(groups), "TEST_RESULTS": str(cli.folder / "results"),
+               "PYTEST_ARGS": "-x"}
         self.log = cli.folder / "log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([TOP / "tests" / "run", *steps], stdin=subprocess.DEVNULL, stdout=log,

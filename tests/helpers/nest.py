@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nest: runs a command in surroundings that lack something, without changing the machine's own.
+"""nest: runs a command in namespaces where something is missing, without changing the machine.
 
     nest.py [STEP...] -- COMMAND...
 

@@ -27,7 +27,7 @@ import x86_64
 
 HERE = pathlib.Path(__file__).resolve().parent
 GUARD_S = 290
-# Room for the batch itself: it is the probes that are limited here, not the table.
+# Room for the batch itself: the limits are meant for the probes, not for the table.
 FLAGS = (
     "--wall",
     "280s",
@@ -40,7 +40,7 @@ FLAGS = (
     "--processes",
     "256",
 )
-# What an outside half answers when this kernel does not have the thing at all.
+# The outcomes of an outside half where this kernel lacks the feature.
 ABSENT = ("ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "ENOENT", "ENODEV")
 
 
@@ -53,7 +53,7 @@ class Different:
 
 DIFFERENT = Different()
 SAME = object()
-# A box with network that may reach a name which nobody has.
+# A box with network that may reach a name that does not exist.
 NETWORK = ("--allow-host", "nobody.test")
 
 
@@ -101,7 +101,7 @@ USERS = {
 
 @functools.lru_cache(maxsize=None)
 def params():
-    """What the snippets are told about the host: things to look for and to reach."""
+    """What the snippets know about the host: things to look for and to reach."""
     folder = tempfile.TemporaryDirectory(prefix="constrictor-probe-")
     secret = pathlib.Path(folder.name, "secret")
     secret.write_text("a file of the host\n")
@@ -153,7 +153,7 @@ def parse(text):
 
 
 def run_outside(probes):
-    """All snippets in an ordinary interpreter, in a folder of their own, with the canary around."""
+    """Runs all snippets in an ordinary interpreter, in a folder of their own, with the canary in reach."""
     probes = [probe for probe in probes if probe.outside is not None and USERS[probe.users]()]
     with tempfile.TemporaryDirectory(prefix="constrictor-outside-") as folder:
         done = subprocess.run(
@@ -169,7 +169,7 @@ def run_outside(probes):
 
 
 def run_inside(cli, probes, *flags):
-    """The same in one box; the canary is in the program's environment, arguments and files."""
+    """Runs them in one box; the canary is in the program's environment, arguments and files."""
     config = cli.folder / (params()["_canary"] + ".conf")
     config.write_text(f"# {params()['_canary']}\n")
     result = cli.run(
@@ -195,7 +195,7 @@ def holds(outcome, expected):
 
 
 def broken(outcome):
-    """An outcome that says more about the probe than about the wall."""
+    """Whether an outcome shows a broken probe rather than a wall."""
     return isinstance(outcome, str) and (outcome == "hang" or outcome.startswith("raised"))
 
 
