@@ -109,5 +109,6 @@ def started(cli, *flags):
     """A client of a new server that has already run code."""
     client = Client(cli.start("stdio", *flags, stdin=subprocess.PIPE))
     client.start_legacy()
-    assert not client.ask(run_code("first", "1"))["result"].get("isError")
+    answer = client.ask(run_code("first", "1"))["result"]
+    assert not answer.get("isError"), answer
     return client
