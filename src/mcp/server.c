@@ -20,18 +20,14 @@
 enum { CAPABILITIES_MAX = 8192 };
 
 static const char instructions[] =
-    "Runs Python code in an isolated box: no network unless hosts were allowed (get_sandbox_info "
-    "tells), nothing of the host is visible, limits on time "
-    "and memory. What a run of execute_python prints, shows and leaves in its working folder "
-    "/mnt/data comes back, with the value of its last expression and its error. Without 'session' "
-    "each run starts from a fresh interpreter; with session='any name' variables, imports and "
-    "files "
-    "stay from run to run, until the session has not been used for some minutes. write_file brings "
-    "data in; files that a run makes come back as links. Code that needs more than 50 seconds: "
-    "pass "
-    "background=true and fetch the result with check_run. get_sandbox_info tells limits and "
-    "installed "
-    "libraries.";
+    "Runs Python code in an isolated box with limits on time and memory, nothing of the host "
+    "visible, and no network unless hosts are allowed (see get_sandbox_info). execute_python "
+    "returns output, figures, files left in the working folder /mnt/data, the value of the "
+    "last expression, and errors. Without 'session' each run is a fresh interpreter; with "
+    "session='any name' variables, imports and files stay between runs, until the session is "
+    "idle for some minutes. write_file brings data in; files that a run makes come back as "
+    "links. For code that needs more than 50 seconds, pass background=true and fetch the "
+    "result with check_run. get_sandbox_info lists limits and installed libraries.";
 
 static json_t *capabilities(const struct mcp_call *c)
 {

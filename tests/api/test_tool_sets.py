@@ -65,7 +65,7 @@ def test_a_listed_schema_takes_what_any_of_its_sets_takes(c, alone):
         required = [set(part["inputSchema"].get("required", [])) for part in parts]
         assert set(schema.get("required", [])) == set.intersection(*required)
         if len(parts) > 1:
-            assert tool["description"].startswith(parts[0]["description"].removesuffix(" There is no network."))
+            assert tool["description"].startswith(parts[0]["description"].removesuffix(" No network."))
             assert "As the tool of the set '" in tool["description"]
             outputs = [json.dumps(part.get("outputSchema")) for part in parts]
             assert ("outputSchema" in tool) is (len(set(outputs)) == 1 and outputs[0] != "null")

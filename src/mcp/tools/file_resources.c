@@ -193,8 +193,7 @@ static void on_opened(struct mcp_call *c, const struct found_file *f, const stru
                  size, most);
         return;
     }
-    const char *type =
-        f->has_link ? f->artifact.mime_type : mime_type(f->path, f->data, f->length);
+    const char *type = f->has_link ? f->artifact.mime_type : mime_type(f->path, f->data, f->length);
     mcp_resource_answer(c, contents_json(uri, type, f->data, f->length), 0, true);
 }
 

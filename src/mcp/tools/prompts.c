@@ -61,25 +61,22 @@ static void write_block(FILE *out, const char *language, const char *text)
 
 static const char how_boxes_work[] =
     "How the box works:\n"
-    "- `execute_python` with `session` (choose a name, such as \"analysis\") keeps variables, "
-    "imports "
-    "and files from call to call, as a notebook does: load once, then work in small steps. Without "
-    "`session` each call is a new interpreter. If an answer says that the session was lost, load "
-    "again.\n"
+    "- `execute_python` with `session` (choose a name, such as \"analysis\") keeps "
+    "variables, imports and files between calls, as a notebook does: load once, then work in "
+    "small steps. Without `session` each call is a fresh interpreter. If an answer says that "
+    "the session was lost, load again.\n"
     "- The working folder is /mnt/data; `write_file` puts files there, `list_files` and "
-    "`read_file` show "
-    "what is in it. There is no network unless `get_sandbox_info` names hosts that may be reached: "
-    "data that is not in the box is brought in that way, with "
-    "`files` or `variables` of `execute_python`, or in the code itself.\n"
-    "- The value of the last expression and everything printed come back; figures, and whatever is "
-    "given to `display(value)`, come back as images and tables. Print few rows, not whole tables.\n"
-    "- Files that the code writes to /mnt/data (`to_csv`, `to_excel`, `savefig`) come back as "
-    "links; "
-    "give those to the person.\n"
-    "- Work of more than 50 seconds: pass `background=true` and fetch the result with "
+    "`read_file` show them. There is no network unless `get_sandbox_info` lists hosts: bring "
+    "other data in with `write_file`, with `files` or `variables` of `execute_python`, or in "
+    "the code itself.\n"
+    "- The value of the last expression and all output come back; figures and "
+    "`display(value)` come back as images and tables. Print few rows, not whole tables.\n"
+    "- Files that the code writes to /mnt/data (`to_csv`, `to_excel`, `savefig`) come back "
+    "as links; give those to the person.\n"
+    "- For work of more than 50 seconds, pass `background=true` and fetch the result with "
     "`check_run`.\n"
-    "- `get_sandbox_info` tells the Python version, the installed libraries and the limits. Ask it "
-    "once before using anything outside the standard library, and do without what is not there.\n";
+    "- `get_sandbox_info` lists the Python version, installed libraries and limits. Call it "
+    "once before using anything outside the standard library, and do without what is missing.\n";
 
 static void write_analyze(FILE *out, const char *const values[ARGUMENTS_MAX])
 {

@@ -33,65 +33,56 @@ enum {
 static const char guide[] =
     "# Running Python here\n"
     "\n"
-    "`execute_python` runs a piece of Python in an isolated box and returns what it printed, the "
-    "value of its last expression, its error, and the files that it made.\n"
+    "`execute_python` runs Python code in an isolated box and returns its output, the value "
+    "of the last expression, errors, and the files it made.\n"
     "\n"
-    "- **Fresh, or in a session.** Without `session` every call begins anew: send complete code. "
-    "With `session` (any name, or a handle of `open_session`) variables, imports and files stay "
-    "from "
-    "call to call, as in a notebook.\n"
-    "- **Last expression.** End with an expression and its value comes back as `result`; there is "
-    "no need to print it.\n"
-    "- **Pictures.** Figures of matplotlib come back as images, on `plt.show()` or at the end; "
+    "- **Fresh, or in a session.** Without `session` every call is a fresh interpreter: send "
+    "complete code. With `session` (any name, or a handle from `open_session`) variables, "
+    "imports and files stay between calls, as in a notebook.\n"
+    "- **Last expression.** The value of the last expression comes back as `result`; there "
+    "is no need to print it.\n"
+    "- **Pictures.** matplotlib figures come back as images, on `plt.show()` or at the end; "
     "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
-    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. What a "
-    "run "
-    "leaves in `/mnt/data` is linked in its answer.\n"
-    "- **No network** unless hosts were allowed (`get_sandbox_info` names them; `network` asks for "
-    "fewer), and no packages can be installed during a run. `get_sandbox_info` names the "
-    "interpreter, the preloaded modules and all limits.\n"
-    "- **Arguments**: `session`, `files` (written before the run), `variables` (set before the "
-    "run), "
-    "`timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes `sys.argv[1:]`), "
-    "`background`, `network`.\n"
-    "- **Errors** name the line and come with a hint. A run that was stopped still returns what it "
-    "had printed.\n"
+    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. "
+    "Files left in `/mnt/data` are linked in the answer.\n"
+    "- **No network** unless hosts are allowed (`get_sandbox_info` lists them; `network` "
+    "asks for fewer), and no packages can be installed during a run. `get_sandbox_info` "
+    "lists the interpreter, preloaded modules and all limits.\n"
+    "- **Arguments**: `session`, `files` (written before the run), `variables` (set before "
+    "the run), `timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes "
+    "`sys.argv[1:]`), `background`, `network`.\n"
+    "- **Errors** name the line and give a hint. A run that was stopped still returns its "
+    "output so far.\n"
     "\n"
     "## Verdicts\n"
     "\n"
     "| verdict | what happened | what helps |\n"
     "|---|---|---|\n"
-    "| `ok` | it ran to its end | |\n"
-    "| `error` | an exception, or an exit code other than 0 | correct the line that is named |\n"
-    "| `timeout_wall`, `timeout_cpu` | out of time | do less, or raise `timeout` / `cpu_seconds` "
-    "|\n"
+    "| `ok` | it ran to the end | |\n"
+    "| `error` | an exception, or a non-zero exit code | correct the named line |\n"
+    "| `timeout_wall`, `timeout_cpu` | out of time | do less, or raise `timeout` / "
+    "`cpu_seconds` |\n"
     "| `out_of_memory` | above the memory limit | smaller pieces, or raise `memory_mb` |\n"
     "| `too_many_processes`, `disk_full` | another limit | fewer workers, smaller files |\n"
     "| `output_limit` | printed too much | print a summary, write details to a file |\n"
-    "| `denied` | used a kernel interface that boxes do not have | use another way |\n"
+    "| `denied` | used a forbidden kernel interface | use another way |\n"
     "| `lost` | the box was ended from outside | run it again |\n"
     "\n"
     "## Sessions\n"
     "\n"
-    "A session keeps variables, imports, files and history (`_`, `In`, `Out`). It runs one thing "
-    "at a "
-    "time, in the order of asking. An error, a timeout or an interruption keeps the variables; "
-    "only a "
-    "box that had to be ended loses them, and the answer says so first. A session that is not used "
-    "for "
-    "its idle time ends by itself. Each answer tells which variables are new or changed. With "
-    "`checkpoint: true` in `open_session`, `undo_session` takes back runs with their variables and "
-    "files; `fork_session` makes an independent copy.\n"
+    "A session keeps variables, imports, files and history (`_`, `In`, `Out`). It runs one "
+    "call at a time, in order. Errors, timeouts and interruptions keep the variables; only "
+    "when its box had to be ended are they lost, and the answer says so first. A session "
+    "ends after its idle time. Each answer lists new and changed variables. With "
+    "`checkpoint: true` in `open_session`, `undo_session` takes back runs with their "
+    "variables and files; `fork_session` makes an independent copy.\n"
     "\n"
     "## Files\n"
     "\n"
-    "`write_file` puts a file in, `list_files` and `read_file` look, `delete_file` removes. Files "
-    "that a "
-    "run makes can be read as `sandbox://{session}/{path}` (the execution_id in place of the "
-    "session "
-    "where there was none) and, over HTTP, downloaded by the link in the answer, for about an "
-    "hour, "
-    "also when the session has ended.\n"
+    "`write_file` puts a file in, `list_files` and `read_file` look, `delete_file` removes. "
+    "Files that a run makes can be read as `sandbox://{session}/{path}` (without a session: "
+    "its execution_id) and, over HTTP, downloaded by the link in the answer, for about an "
+    "hour, also after the session ended.\n"
     "\n"
     "## Long runs\n"
     "\n"
@@ -101,9 +92,8 @@ static const char guide[] =
     "\n"
     "## Long output\n"
     "\n"
-    "An answer that would be too long keeps its beginning and its end and says how much is "
-    "missing. "
-    "All of it can be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
+    "A long answer keeps its beginning and end and says how much is missing. All of it can "
+    "be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
     "`result`, `error`; pictures and tables as `display-1` and so on).\n";
 
 static json_t *read_guide(struct mcp *m, const char *owner)
@@ -129,10 +119,10 @@ static const struct resource {
     json_t *(*read)(struct mcp *m, const char *owner);
 } resources[] = {
     {"constrictor://guide", "guide", "How to use this server",
-     "How to run code here, what the verdicts mean, long runs and long output", "text/markdown",
-     0.8, sizeof guide - 1, GUIDE_TTL_MS, read_guide},
+     "How to run code here, verdicts, long runs and long output", "text/markdown", 0.8,
+     sizeof guide - 1, GUIDE_TTL_MS, read_guide},
     {"constrictor://info", "info", "State of the sandbox",
-     "Python version, preloaded modules, limits and isolation layers, as get_sandbox_info tells",
+     "Python version, preloaded modules, limits and isolation layers, as in get_sandbox_info",
      "application/json", 0.5, 0, INFO_TTL_MS, read_info},
 };
 
@@ -141,13 +131,14 @@ static const struct resource {
 static const struct resource_template templates[] = {
     {RUN_TEMPLATE, "run-output", "Output of a run",
      "Full output of a recent run, for one hour; part is stdout, stderr, result, error, or "
-     "display-1 and so on for what it showed. Text that is mostly control characters is a blob of "
-     "its bytes",
+     "display-1 "
+     "and so on. Text that is mostly control characters is a blob of its bytes",
      NULL, 0.6},
     {FILE_URI_TEMPLATE, "file", "File of a session",
-     "A file that code made or that was written for it. session: handle or name of a session, or "
-     "the execution_id of a run without one; path: below /mnt/data. Files that a run made are kept "
-     "for about an hour, also when the session has ended",
+     "A file of a session or a run. session: handle or name of a session, or the execution_id of a "
+     "run without one; path: below /mnt/data. Files that a run made are kept for about an hour, "
+     "also "
+     "after the session ended",
      NULL, 0.7},
 };
 

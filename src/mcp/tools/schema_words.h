@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// schema_kit: words to write JSON schemas with, for the tables of tools.  Only what every client
-// and every model provider understands: a type each, no references, nothing but "anyOf" to say that
-// a value may be null.
+// schema_words: macros that write JSON schemas for the tables of tools.  Only what every client and
+// model provider understands: a type each, no references, "anyOf" only for values that may be null.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_SCHEMA_WORDS_H
 #define CONSTRICTOR_MCP_TOOLS_SCHEMA_WORDS_H
@@ -30,23 +29,23 @@
 
 #define FILES_ARGUMENT                                                                             \
     "\"files\": {\"type\": \"array\", \"maxItems\": 100, \"items\": {\"type\": \"object\", \"properties\": {" \
-    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Where, below " \
+    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Path below " \
         "/mnt/data, such as data/sales.csv.\"}, "                                                  \
-    "\"text\": {\"type\": \"string\", \"description\": \"The contents, as text.\"}, "               \
-    "\"base64\": {\"type\": \"string\", \"description\": \"The contents, as base64; instead of text.\"}" \
-    "}, \"required\": [\"path\"], \"additionalProperties\": false}, \"description\": \"Files to write into " \
+    "\"text\": {\"type\": \"string\", \"description\": \"Contents as text.\"}, "               \
+    "\"base64\": {\"type\": \"string\", \"description\": \"Contents as base64, instead of text.\"}" \
+    "}, \"required\": [\"path\"], \"additionalProperties\": false}, \"description\": \"Files to write to " \
     "/mnt/data first.\"}"
 
 #define VARIABLES_ARGUMENT                                                                         \
     "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and JSON values.\"}"
 
-// Several types in one word: clients drop every tool for an argument without a "type".
+// Several types in one "type": clients drop all tools if one argument has no "type".
 #define NETWORK_ARGUMENT(text)                                                                     \
     "\"network\": {\"type\": [\"array\", \"string\", \"object\"], \"maxItems\": 256, \"items\": {\"type\": " \
     "[\"string\", \"object\"]}, \"properties\": {\"allow\": " TYPE("array") ", \"deny\": " TYPE("array") \
     "}, \"description\": \"" text " \\\"off\\\", or a " \
     "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
-    "\\\"deny\\\": [...]}; never more than the key may reach, which is what counts when it is left out.\"}"
+    "\\\"deny\\\": [...]}; never more than the key allows, which is the default.\"}"
 
 #define ENVIRONMENT_ARGUMENT(text)                                                                 \
     "\"environment\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"" text "\"}"
@@ -58,12 +57,12 @@
 
 #define POLICY_ARGUMENTS                                                                           \
     "\"policy\": {\"type\": \"string\", \"enum\": [\"open\", \"guarded\", \"restricted\"], \"description\": " \
-        "\"What code is told about imports: open allows all, guarded refuses imports that no tier allows, " \
-        "restricted also refuses what leads out of ordinary code (RestrictedPython). Never wider than the " \
-        "server's own, which counts when it is left out. Advice on top of the sandbox, not its wall.\"}, " \
+        "\"Import policy: open allows all, guarded refuses imports that no tier allows, restricted also refuses " \
+        "what leads out of ordinary code (RestrictedPython). Never wider than the server's, which is the " \
+        "default. Advice on top of the sandbox, not its wall.\"}, " \
     "\"allowed_imports\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", " \
-        "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules that may be imported, such " \
-        "as [\\\"math\\\", \\\"json\\\"]; never more than the server's policy allows.\"}"
+        "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules to allow, such as " \
+        "[\\\"math\\\", \\\"json\\\"]; never more than the server's policy allows.\"}"
 
 // What several tools give.
 #define VIOLATION                                                                                  \

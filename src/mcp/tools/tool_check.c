@@ -23,7 +23,7 @@
 
 static const char validate_input[] =
     "{\"type\": \"object\", \"properties\": {"
-    "\"code\": {\"type\": \"string\", \"description\": \"Python source to look at. It is not executed.\"}, "
+    "\"code\": {\"type\": \"string\", \"description\": \"Python source to check.\"}, "
     POLICY_ARGUMENTS ", "
     "\"lint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also ask ruff, where it is "
         "installed.\"}"
@@ -141,12 +141,11 @@ const struct mcp_tool check_tools[] = {
         .name = "validate_code",
         .title = "Check Python code",
         .description =
-            "Looks at Python code without executing anything of it: a syntax error with its line, "
-            "column and surroundings; what the policy does not allow, with line and reason; counts "
-            "of lines, complexity, imports, functions, classes and names that are used before they "
-            "are assigned; recommendations. Use it before execute_python when code is long or was "
-            "written by somebody else. A policy is advice on top of the sandbox, whose isolation "
-            "does not depend on it.",
+            "Check Python code for errors without running it. Returns syntax errors with line, "
+            "column and context; policy violations with line and reason; counts of lines, "
+            "complexity, imports, functions and classes; names used before assignment; "
+            "recommendations. Use it before execute_python for long code or code from others. "
+            "The policy is advice on top of the sandbox, whose isolation does not depend on it.",
         .input_schema = validate_input,
         .output_schema = validate_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,

@@ -517,46 +517,46 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
 // clang-format off
 
 #define MORE_ARGUMENTS                                                                             \
-    "\"constraints\": " REQUIREMENTS("Versions that nothing may go beyond, such as \\\"numpy<2\\\"; they install nothing.") ", " \
-    "\"source_builds\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Build what has no " \
-        "wheel, in a sandbox; only where the server allows it.\"}"
+    "\"constraints\": " REQUIREMENTS("Limits on versions, such as \\\"numpy<2\\\"; they install nothing.") ", " \
+    "\"source_builds\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Build packages without a " \
+        "wheel, in a sandbox, if the server allows it.\"}"
 
 static const char install_input[] = INPUT("",
-    PACKAGES_ARGUMENT("What to install: one text with several, such as \\\"pandas matplotlib>=3\\\", or a list of "
-        "them. Names, versions, extras and markers; no options of pip.") ", "
+    PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\", or a list. Names, versions, extras and "
+        "markers; no pip options.") ", "
     "\"package_names\": " REQUIREMENTS("Another name of packages.") ", "
-    ENVIRONMENT_ARGUMENT("Where to install it: an environment that create_python_env made. Without it: base, your "
-        "own, which runs and sessions without an environment have.") ", "
-    "\"upgrade\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Take newer versions also of what is "
-        "there already.\"}, "
+    ENVIRONMENT_ARGUMENT("Environment from create_python_env. Default: your base, used by runs and sessions "
+        "without an environment.") ", "
+    "\"upgrade\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also upgrade packages that are "
+        "installed.\"}, "
     MORE_ARGUMENTS ", "
-    WAIT_ARGUMENT("30", "Seconds to wait for the end; after them the answer says how far it is, and it goes on."));
+    WAIT_ARGUMENT("30", "Seconds to wait for the end; then it continues in the background."));
 
 static const char create_input[] = INPUT("",
-    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"A name of your choice: "
-        "letters, digits, '-', '_' and '.'; one is made up without it.\"}, "
-    "\"python\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 32, \"description\": \"Version of the "
-        "interpreter, such as \\\"3.12\\\"; it must be the server's, which is what counts when it is left out.\"}, "
-    PACKAGES_ARGUMENT("What to install into it at once: \\\"pandas matplotlib>=3\\\", or a list.") ", "
-    "\"lock\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 262144, \"description\": \"Instead of packages: "
-        "the text of a pylock.toml, or of a requirements file with a --hash for each package; exactly that is "
-        "installed.\"}, "
-    "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, \"description\": \"Modules that "
-        "sandboxes import before code needs them, such as [\\\"pandas\\\"]; what code imports often is learned anyway.\"}, "
+    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"Letters, digits, "
+        "'-', '_' and '.'; generated if left out.\"}, "
+    "\"python\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 32, \"description\": \"Python version, "
+        "such as \\\"3.12\\\"; must be the server's, the default.\"}, "
+    PACKAGES_ARGUMENT("Packages to install: \\\"pandas matplotlib>=3\\\", or a list.") ", "
+    "\"lock\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 262144, \"description\": \"Text of a "
+        "pylock.toml, or of a requirements file with a --hash for each package, to install exactly, instead of "
+        "packages.\"}, "
+    "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, \"description\": \"Modules "
+        "that sandboxes import in advance, such as [\\\"pandas\\\"]; frequent imports are learned anyway.\"}, "
     MORE_ARGUMENTS ", "
-    WAIT_ARGUMENT("30", "Seconds to wait for the end of the installation."));
+    WAIT_ARGUMENT("30", "Seconds to wait for the end."));
 
 static const char uninstall_input[] = INPUT("",
-    PACKAGES_ARGUMENT("Names of packages to remove: one text with several, or a list.") ", "
+    PACKAGES_ARGUMENT("Names of packages to remove: one text, or a list.") ", "
     "\"package_names\": " REQUIREMENTS("Another name of packages.") ", "
-    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
-    WAIT_ARGUMENT("30", "Seconds to wait for the end; after them the answer says how far it is, and it goes on."));
+    ENVIRONMENT_ARGUMENT("Environment; default base.") ", "
+    WAIT_ARGUMENT("30", "Seconds to wait for the end; then it continues in the background."));
 
 static const char reset_input[] = INPUT("",
-    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
-    "\"sessions\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also close all your open sessions, "
-        "with their variables and files.\"}, "
-    WAIT_ARGUMENT("30", "Seconds to wait for what is being installed there now."));
+    ENVIRONMENT_ARGUMENT("Environment; default base.") ", "
+    "\"sessions\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also close all your open "
+        "sessions; variables and files are gone.\"}, "
+    WAIT_ARGUMENT("30", "Seconds to wait for a current install."));
 
 // What envs_status() makes; "not_found": of a package that nobody asked for.
 const char tool_env_status_output[] =
@@ -585,15 +585,12 @@ const struct mcp_tool env_tools[] = {
     {
         .name = "install_package",
         .title = "Install packages",
-        .description = "Installs Python packages from the package index of this server, with what "
-                       "they need, so that "
-                       "execute_python can import them at once, in live sessions too. They stay "
-                       "until reset_sandbox, also "
-                       "when the server is restarted. Either everything that was asked for is "
-                       "there afterwards, or nothing "
-                       "has changed and the answer says why. No code of a package runs while it is "
-                       "installed. What takes "
-                       "longer than 'wait' goes on; check_package_status tells how far it is.",
+        .description =
+            "Install Python packages and their dependencies from this server's package index. "
+            "execute_python can import them at once, also in open sessions. They stay until "
+            "reset_sandbox, also across server restarts. A failed install changes nothing and "
+            "returns the reason. No package code runs during installation. An install that "
+            "takes longer than 'wait' continues; check_package_status reports progress.",
         .input_schema = install_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
@@ -604,12 +601,10 @@ const struct mcp_tool env_tools[] = {
     {
         .name = "create_python_env",
         .title = "Create an environment",
-        .description = "Makes a named environment with packages of its own, apart from your other "
-                       "environments; it starts "
-                       "with what the interpreter has. Use it with environment=\"name\" in "
-                       "execute_python, open_session "
-                       "and install_package. It costs next to nothing: packages that another "
-                       "environment has are shared.",
+        .description =
+            "Create a named environment with its own packages on top of the interpreter's. Use "
+            "it with environment=\"name\" in execute_python, open_session and install_package. "
+            "It is cheap: environments share packages.",
         .input_schema = create_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_OPEN_WORLD,
@@ -621,9 +616,8 @@ const struct mcp_tool env_tools[] = {
         .name = "uninstall_package",
         .title = "Remove packages",
         .description =
-            "Removes packages that were installed into an environment, and what only they "
-            "needed. What the interpreter itself has stays, and so does what sessions have "
-            "imported already.",
+            "Remove installed packages from an environment, and dependencies that only they "
+            "need. The interpreter's own packages stay, and so does what sessions have imported.",
         .input_schema = uninstall_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_DESTRUCTIVE,
@@ -634,10 +628,9 @@ const struct mcp_tool env_tools[] = {
     {
         .name = "reset_sandbox",
         .title = "Remove installed packages",
-        .description = "Makes an environment as it was at first: all packages that were installed "
-                       "into it are removed, the "
-                       "interpreter's own stay. Sessions keep what they have imported already; "
-                       "sessions=true closes them.",
+        .description =
+            "Remove all installed packages from an environment; the interpreter's own stay. "
+            "Sessions keep what they have imported; sessions=true closes them.",
         .input_schema = reset_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,

@@ -133,7 +133,8 @@ static void execute(struct mcp_call *c)
     const struct session *s = open_session_of(c, arguments);
     struct session_plan fresh;
     struct tool_run_plan plan = {.arguments = arguments,
-                            .background = json_is_true(json_object_get(arguments, "background"))};
+                                 .background =
+                                     json_is_true(json_object_get(arguments, "background"))};
     struct exec_request *q = &plan.request;
     if (read_request(c, arguments, q) < 0) {
         exec_request_clear(q);
@@ -281,21 +282,15 @@ const struct mcp_tool run_tools[] = {
         .name = "execute_python",
         .title = "Run Python code",
         .description =
-            "Runs Python code in an isolated sandbox and returns stdout, stderr, the value of the "
-            "last expression, figures and tables, any error with its line, and links to the files "
-            "that "
-            "it wrote to its working folder /mnt/data. Without 'session' every call starts a fresh "
+            "Run Python code in an isolated sandbox. Returns stdout, stderr, the value of the "
+            "last expression, figures and tables, errors with their line, and links to files "
+            "written to the working folder /mnt/data. Without 'session' each call is a fresh "
             "interpreter, so send complete code; with session='any name' variables, imports and "
-            "files "
-            "stay from call to call, as in a notebook, and the answer tells which variables "
-            "changed. "
-            "'files' and 'variables' bring data in, install_package or 'packages' libraries. "
-            "Output "
-            "that is too long is shortened in the middle, and the answer says "
-            "where all of it can be read. For code that needs more than 50 seconds, pass "
-            "background=true and fetch the result with check_run. get_sandbox_info tells limits "
-            "and "
-            "preloaded modules.",
+            "files stay between calls, as in a notebook, and the answer lists changed "
+            "variables. 'files' and 'variables' bring data in; install_package or 'packages' "
+            "add libraries. Long output is shortened in the middle; the answer links to all of "
+            "it. For code that needs more than 50 seconds, pass background=true and fetch the "
+            "result with check_run. get_sandbox_info lists limits and preloaded modules.",
         .input = {execute_rows, EXECUTE_TOOL},
         .output_schema = tool_run_schema,
         .hints = TOOL_NETWORK, // else it changes nothing outside its own box
@@ -308,9 +303,9 @@ const struct mcp_tool run_tools[] = {
         .name = "check_run",
         .title = "Check a background run",
         .description =
-            "State and output of a run that execute_python started with background=true: what it "
-            "printed so far while it runs, the whole result when it is finished. 'wait' makes the "
-            "call wait for the end of the run. Results can be fetched again for one hour.",
+            "Get the state and output of a run that execute_python started with "
+            "background=true: its output so far, or the whole result when finished. 'wait' "
+            "waits for the end. Results can be fetched for one hour.",
         .input_schema = check_input,
         .output_schema = tool_run_schema,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,

@@ -79,9 +79,9 @@ static json_t *live_files(const struct mcp_call *c, const char *place,
         if (a && (strcmp(a->path, f->path) != 0 || a->size != f->size ||
                   a->modified_ms != f->mtime_ns / 1000000))
             a = NULL;
-        (void)json_array_append_new(
-            files, file_json(c, place, f->path, f->size, f->mtime_ns / 1000000,
-                             a ? a->mime_type : mime_type(f->path, NULL, 0), a));
+        (void)json_array_append_new(files,
+                                    file_json(c, place, f->path, f->size, f->mtime_ns / 1000000,
+                                              a ? a->mime_type : mime_type(f->path, NULL, 0), a));
     }
     return files;
 }
@@ -545,8 +545,7 @@ static void delete_file(struct mcp_call *c, json_t *arguments)
 #define INPUT(required, fields)                                                                    \
     "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "], "          \
     "\"additionalProperties\": false}"
-#define PLACE SESSION_ARGUMENT("Handle or name of the session; or the execution_id of a run without one, "\
-                               "for the files that it left.")
+#define PLACE SESSION_ARGUMENT("Handle or name of the session, or execution_id of a run without one.")
 #define PATH                                                                                       \
     "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Below " \
     "/mnt/data, such as report.csv or /mnt/data/plots/a.png.\"}"
@@ -556,14 +555,14 @@ static const char list_input[] = INPUT("\"session\"", PLACE);
 static const char read_input[] = INPUT("\"session\", \"path\"",
     PLACE ", " PATH ", "
     "\"offset\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1125899906842624, \"description\": "
-        "\"First byte; 0 unless it is given.\"}, "
-    "\"length\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 4194304, \"description\": \"At most "
-        "so many bytes; without it as many as fit an answer.\"}");
+        "\"First byte; default 0.\"}, "
+    "\"length\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 4194304, \"description\": \"Maximum "
+        "bytes; default as many as fit the answer.\"}");
 
 static const char write_input[] = INPUT("\"session\", \"path\"",
-    SESSION_ARGUMENT("Handle or name of the session; a name that is new opens one.") ", " PATH ", "
-    "\"text\": {\"type\": \"string\", \"description\": \"The contents, as text.\"}, "
-    "\"base64\": {\"type\": \"string\", \"description\": \"The contents, as base64; instead of text.\"}");
+    SESSION_ARGUMENT("Handle or name of the session; a new name opens one.") ", " PATH ", "
+    "\"text\": {\"type\": \"string\", \"description\": \"Contents as text.\"}, "
+    "\"base64\": {\"type\": \"string\", \"description\": \"Contents as base64, instead of text.\"}");
 
 static const char delete_input[] = INPUT("\"session\", \"path\"", PLACE ", " PATH);
 
@@ -596,9 +595,9 @@ const struct mcp_tool file_tools[] = {
         .name = "list_files",
         .title = "List files",
         .description =
-            "The files in the working folder /mnt/data of a session, with size, type and link. "
-            "Of a session that has ended, or of a run without one (by its execution_id): the "
-            "files that it left, as long as they are kept.",
+            "List the files in /mnt/data of a session, with size, type and link. For a session "
+            "that ended, or a run without one (by its execution_id): the files it left, while "
+            "they are kept.",
         .input_schema = list_input,
         .output_schema = list_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
@@ -608,9 +607,9 @@ const struct mcp_tool file_tools[] = {
         .name = "read_file",
         .title = "Read a file",
         .description =
-            "Reads a file of a session, or a part of it: text as text, a picture as an image, "
-            "anything else as base64. What does not fit an answer is left out, and the answer "
-            "says where to read on.",
+            "Read a file of a session, or a part of it: text as text, a picture as an image, "
+            "anything else as base64. What does not fit in the answer is cut; next_offset says "
+            "where to read on.",
         .input_schema = read_input,
         .output_schema = read_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
@@ -620,9 +619,9 @@ const struct mcp_tool file_tools[] = {
         .name = "write_file",
         .title = "Write a file",
         .description =
-            "Writes a file into the working folder /mnt/data of a session, so that code can "
-            "read it there; folders are made, a file that is there is replaced. A session name "
-            "that is new opens the session.",
+            "Write a file to the working folder /mnt/data of a session for code to read. "
+            "Creates folders and replaces an existing file. A new session name opens the "
+            "session.",
         .input_schema = write_input,
         .output_schema = write_output,
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
@@ -632,8 +631,8 @@ const struct mcp_tool file_tools[] = {
         .name = "delete_file",
         .title = "Delete a file",
         .description =
-            "Deletes a file of a session, or a folder with all that is in it, together with the "
-            "links that were given to it.",
+            "Delete a file of a session, or a folder with all its contents, and the links to "
+            "them.",
         .input_schema = delete_input,
         .output_schema = delete_output,
         .hints = TOOL_DESTRUCTIVE,

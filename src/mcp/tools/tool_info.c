@@ -268,10 +268,9 @@ const struct mcp_tool info_tools[] = {
         .name = "get_sandbox_info",
         .title = "Describe the sandbox",
         .description =
-            "Tells what code can expect here: Python version, preloaded modules, limits with their "
-            "defaults and the largest values that execute_python takes, sessions, how long files "
-            "are "
-            "kept, isolation layers, tool sets, version and state of the server.",
+            "Describe the sandbox: Python version, preloaded modules, default and maximum "
+            "limits, sessions, how long files are kept, isolation layers, tool sets, server "
+            "version and state.",
         .input_schema = info_input,
         .output_schema = info_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,

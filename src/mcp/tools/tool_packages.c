@@ -319,19 +319,19 @@ static void list_installed_packages(struct mcp_call *c, json_t *arguments)
 // clang-format off
 
 static const char status_input[] = INPUT("",
-    "\"job\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"The job that "
-        "install_package, create_python_env or reset_sandbox returned.\"}, "
-    "\"package\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, \"description\": \"Instead of the job: "
-        "the name of a package.\"}, "
+    "\"job\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"Job from "
+        "install_package, create_python_env or reset_sandbox.\"}, "
+    "\"package\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, \"description\": \"Name of a "
+        "package, instead of the job.\"}, "
     "\"package_name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, \"description\": \"Another name "
         "of package.\"}, "
-    ENVIRONMENT_ARGUMENT("Where to look for the package; base unless it is given.") ", "
-    WAIT_ARGUMENT("0", "Seconds to wait for the end before answering."));
+    ENVIRONMENT_ARGUMENT("Where to look for the package; default base.") ", "
+    WAIT_ARGUMENT("0", "Seconds to wait for the end."));
 
 static const char list_input[] = INPUT("",
-    ENVIRONMENT_ARGUMENT("Which environment; base unless it is given.") ", "
-    "\"lock\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Answer with the lock as text: what was "
-        "installed, as a requirements file with hashes, which create_python_env takes as its lock.\"}");
+    ENVIRONMENT_ARGUMENT("Environment; default base.") ", "
+    "\"lock\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Return the lock as text: a "
+        "requirements file with hashes, for the lock of create_python_env.\"}");
 
 static const char list_output[] =
     OBJECT("\"environment\", \"python\", \"packages\", \"count\", \"environments\"",
@@ -348,11 +348,9 @@ const struct mcp_tool package_tools[] = {
         .name = "check_package_status",
         .title = "Check an installation",
         .description =
-            "How far an installation is: its state, progress, the last lines of its log, what it "
-            "added, or why it "
-            "failed. By the job that install_package returned, or by the name of a package, which "
-            "also tells "
-            "whether and in which version it is installed. 'wait' makes the call wait for the end.",
+            "Get the progress of an install: state, last log lines, what it added, or why it "
+            "failed. Takes the job that install_package returned, or a package name, which also "
+            "returns the installed version. 'wait' waits for the end.",
         .input_schema = status_input,
         .output_schema = tool_env_status_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
@@ -361,9 +359,10 @@ const struct mcp_tool package_tools[] = {
     {
         .name = "list_installed_packages",
         .title = "List installed packages",
-        .description = "The packages that code in an environment can import, with their versions; "
+        .description = "List the packages that code in an environment can import, with versions; "
                        "those marked base are the "
-                       "interpreter's own and in every environment. Also names your environments.",
+                       "interpreter's, in every environment. Also lists "
+                       "your environments.",
         .input_schema = list_input,
         .output_schema = list_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,

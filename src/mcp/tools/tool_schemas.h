@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_schemas: what the tools of tool_execute.c take and give, as JSON schemas; but execute_python takes
-// what exec/execute.h says.
+// tool_schemas: what the tools of tool_execute.c take and give, as JSON schemas; but execute_python
+// takes what exec/execute.h says.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_SCHEMAS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_SCHEMAS_H
@@ -14,10 +14,10 @@
 
 static const char check_input[] =
     "{\"type\": \"object\", \"properties\": {"
-    "\"execution_id\": {\"type\": \"string\", \"maxLength\": 64, \"description\": \"The execution_id "
-        "that execute_python returned with background=true.\"}, "
+    "\"execution_id\": {\"type\": \"string\", \"maxLength\": 64, \"description\": \"The execution_id that "
+        "execute_python returned with background=true.\"}, "
     "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": 0, "
-        "\"description\": \"Seconds to wait for the end of the run before answering.\"}"
+        "\"description\": \"Seconds to wait for the end of the run.\"}"
     "}, \"required\": [\"execution_id\"], \"additionalProperties\": false}";
 
 // ---- given --------------------------------------------------------------------------------------

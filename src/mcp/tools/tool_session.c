@@ -474,39 +474,39 @@ static void fork_session(struct mcp_call *c, json_t *arguments)
     "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"" text "\"}"
 
 static const char open_input[] = INPUT("",
-    NAME_ARGUMENT("A name to call it by, of your choice; unique among your open sessions.") ", "
-    ENVIRONMENT_ARGUMENT("Environment of packages that it has: one that create_python_env made. Without it: base. What is "
-        "installed into it later can be imported at once.") ", "
-    PACKAGES_ARGUMENT("Packages that it has, such as \\\"pandas matplotlib>=3\\\" or a list: the environment for exactly "
-        "this set is made the first time and found again later; instead of environment.") ", "
-    "\"idle_timeout\": {\"type\": \"number\", \"minimum\": 1, \"description\": \"Seconds without a run "
-        "after which it ends.\"}, "
-    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Longest wall time of a run "
-        "in it, in seconds, unless the run says otherwise.\"}, "
-    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory in MiB, files in "
-        "/mnt/data included.\"}, "
-    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Processor time of a run "
-        "in seconds, unless the run says otherwise.\"}, "
+    NAME_ARGUMENT("Any name, unique among your open sessions.") ", "
+    ENVIRONMENT_ARGUMENT("Environment from create_python_env; default base. Packages installed later can be "
+        "imported at once.") ", "
+    PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\" or a list, instead of environment: an "
+        "environment with exactly these is made once and found again later.") ", "
+    "\"idle_timeout\": {\"type\": \"number\", \"minimum\": 1, \"description\": \"Seconds without a run after "
+        "which it ends.\"}, "
+    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default wall time limit of a run, "
+        "in seconds.\"}, "
+    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory limit in MiB, including "
+        "files in /mnt/data.\"}, "
+    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default CPU time limit of a "
+        "run, in seconds.\"}, "
     "\"checkpoint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Make a checkpoint "
         "before every run, for undo_session.\"}, "
     FILES_ARGUMENT ", " VARIABLES_ARGUMENT ", "
-    NETWORK_ARGUMENT("What code in it may reach, for its whole life:"));
+    NETWORK_ARGUMENT("Hosts its code may reach, for its whole life:"));
 
 static const char none_input[] = INPUT("", "");
 static const char one_input[] = INPUT("\"session\"", SESSION);
 
 static const char undo_input[] = INPUT("\"session\"",
     SESSION ", "
-    "\"steps\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 64, \"description\": \"How many runs "
-        "to take back; 1 unless it is given.\"}, "
-    "\"checkpoint\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"Go "
-        "back to this named checkpoint instead.\"}");
+    "\"steps\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 64, \"description\": \"How many runs to "
+        "undo; default 1.\"}, "
+    "\"checkpoint\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"Restore "
+        "this named checkpoint instead.\"}");
 
 static const char checkpoint_input[] = INPUT("\"session\"",
     SESSION ", " NAME_ARGUMENT("Name of the checkpoint, for undo_session."));
 
 static const char fork_input[] = INPUT("\"session\"",
-    SESSION ", " NAME_ARGUMENT("A name for the copy, of your choice."));
+    SESSION ", " NAME_ARGUMENT("Any name for the copy."));
 
 #define OPEN_FIELDS                                                                                \
     FIELD("session", STRING) ", " FIELD("name", NULLABLE(STRING)) ", "                             \
@@ -550,13 +550,11 @@ const struct mcp_tool session_tools[] = {
         .name = "open_session",
         .title = "Open a session",
         .description =
-            "Opens a session: a Python interpreter that keeps variables, imports and files between "
-            "calls of execute_python. Only needed for a session with limits, an idle time, a "
-            "checkpoint flag or initial files of its own; execute_python opens one by itself when "
-            "it "
-            "is given a name. Returns its handle. A session that is not used for its idle time "
-            "ends by "
-            "itself, and so does the longest idle one when there are too many.",
+            "Open a session: a Python interpreter that keeps variables, imports and files "
+            "between calls of execute_python. Needed only to set limits, an idle time, "
+            "checkpoints or initial files; execute_python opens a session when given a name. "
+            "Returns its handle. A session ends after its idle time, or as the longest idle one "
+            "when there are too many.",
         .input_schema = open_input,
         .output_schema = open_output,
         .hints = TOOL_NETWORK,
@@ -567,8 +565,8 @@ const struct mcp_tool session_tools[] = {
         .name = "list_sessions",
         .title = "List sessions",
         .description =
-            "Your sessions that are open: handle, name, state, number of runs, time until "
-            "they end. And those that ended lately, with the reason.",
+            "List your open sessions with handle, name, state, number of runs and time until "
+            "they end, and recently ended ones with the reason.",
         .input_schema = none_input,
         .output_schema = list_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
@@ -577,9 +575,10 @@ const struct mcp_tool session_tools[] = {
     {
         .name = "interrupt_session",
         .title = "Interrupt a session",
-        .description = "Stops the code that runs in a session now, as Ctrl-C does: it gets a "
-                       "KeyboardInterrupt, and the session keeps its variables. Code that does not "
-                       "stop within the grace time is ended together with its session.",
+        .description =
+            "Interrupt the code running in a session, as Ctrl-C does: it gets a "
+            "KeyboardInterrupt, and the session keeps its variables. Code that does not stop "
+            "within the grace time is ended together with its session.",
         .input_schema = one_input,
         .output_schema = interrupt_output,
         .hints = TOOL_IDEMPOTENT,
@@ -589,9 +588,8 @@ const struct mcp_tool session_tools[] = {
         .name = "close_session",
         .title = "Close a session",
         .description =
-            "Ends a session: what runs or waits in it is stopped, its variables and files are "
-            "gone. Files that were announced as links can be fetched until their time is "
-            "over.",
+            "End a session: running and waiting code is stopped, variables and files are gone. "
+            "Files already linked can be fetched until they expire.",
         .input_schema = one_input,
         .output_schema = close_output,
         .hints = TOOL_DESTRUCTIVE,
@@ -601,9 +599,9 @@ const struct mcp_tool session_tools[] = {
         .name = "checkpoint_session",
         .title = "Make a checkpoint",
         .description =
-            "Keeps the variables and files of a session as they are now, so that "
-            "undo_session can go back to them, by name if one is given. Says so and why when "
-            "that is not possible, for instance while threads run.",
+            "Save the variables and files of a session so that undo_session can restore them, "
+            "by name if one is given. Returns the reason when that is not possible, for example "
+            "while threads run.",
         .input_schema = checkpoint_input,
         .output_schema = tool_run_schema,
         .handle = checkpoint_session,
@@ -612,9 +610,9 @@ const struct mcp_tool session_tools[] = {
         .name = "undo_session",
         .title = "Undo runs of a session",
         .description =
-            "Takes back the last runs of a session: variables and files are as they were "
-            "before. Needs checkpoints: open_session with checkpoint=true makes one before "
-            "every run, checkpoint_session makes one now.",
+            "Undo the last runs of a session: restores variables and files. Needs checkpoints: "
+            "open_session with checkpoint=true makes one before every run, checkpoint_session "
+            "makes one now.",
         .input_schema = undo_input,
         .output_schema = tool_run_schema,
         .hints = TOOL_DESTRUCTIVE,
@@ -624,8 +622,8 @@ const struct mcp_tool session_tools[] = {
         .name = "fork_session",
         .title = "Fork a session",
         .description =
-            "Makes an independent copy of a session, with the same variables and files, to "
-            "try something without touching the original. Returns the handle of the copy.",
+            "Copy a session with its variables and files, to try something without touching the "
+            "original. Returns the handle of the copy.",
         .input_schema = fork_input,
         .output_schema = tool_run_schema,
         .handle = fork_session,

@@ -130,8 +130,8 @@ static json_t *description_json(const struct tool_entry *entry, const char *netw
         return json_incref(entry->description);
     const char *description = json_string_value(entry->description);
     if (!network[0])
-        return json_sprintf("%s There is no network.", description);
-    return json_sprintf("%s The network: it may reach %s, and nothing else.", description, network);
+        return json_sprintf("%s No network.", description);
+    return json_sprintf("%s Network: only %s.", description, network);
 }
 
 // A tool with the fields that a revision knows, for those who may reach `network` ("": nothing).
