@@ -63,7 +63,7 @@ static void handle_initialize(struct mcp_call *c)
     int version = mcp_version_find(json_string_value(wanted));
     client->version =
         version < 0 || version > MCP_NEWEST_LEGACY ? MCP_NEWEST_LEGACY : (enum mcp_version)version;
-    // SECURITY: they are kept as long as the session, so what nobody looks at may not be in them.
+    // SECURITY: they live as long as the client, so their size is bounded.
     if (json_dumpb(can, NULL, 0, JSON_COMPACT) > CAPABILITIES_MAX) {
         mcp_fail(c, MCP_INVALID_PARAMS, NULL, "'capabilities' may have at most %d bytes",
                  CAPABILITIES_MAX);

@@ -101,7 +101,7 @@ def test_a_batch_has_a_budget(old):
     assert 1 <= len(good) < 12 and len(good) + len(bad) == 64
     assert sum(len(json.dumps(a)) for a in good) <= 8 * MIB
     assert {a["error"]["code"] for a in bad} == {-32603}
-    assert "ask one by one" in bad[0]["error"]["message"]
+    assert "send one request at a time" in bad[0]["error"]["message"]
     # Asking for all at a time costs the server no more than asking one by one (and twice that for a busy machine).
     assert spent < 2 * (64 / 16) * sixteen, (spent, sixteen)
     assert "contents" in old.result("resources/read", {"uri": f"run://{id}/stdout"})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bounds: see bounds.h.  Touches nothing but its arguments.
+// bounds: see bounds.h.  Pure functions of their arguments.
 
 #include "mcp/protocol/bounds.h"
 
@@ -20,7 +20,7 @@ uint64_t bounds_timeout_max_ms(const struct config *c)
 uint64_t bounds_timeout_ms(const struct config *c, bool background)
 {
     if (background)
-        return bounds_timeout_max_ms(c); // nobody waits for it
+        return bounds_timeout_max_ms(c); // no call waits for it
     return c->wall_ms < BOUNDS_ANSWER_MS ? c->wall_ms : BOUNDS_ANSWER_MS;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// call: the life of a call after its handler took it: answer, error, notifications, cancellation.
-// dispatch.c makes calls; whatever ends one passes through finish().
+// call: the life of a call after dispatch.c made it: answer, error, notifications, cancellation.
+// Every end passes through finish().
 
 #include <math.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ int mcp_level_find(const char *name)
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// Takes the call out of every table.  Its outlet is told by the caller.
+// Removes the call from every table and frees it.  The caller tells its outlet.
 static void finish(struct mcp_call *c)
 {
     struct mcp *m = c->mcp;
@@ -60,8 +60,7 @@ static void finish(struct mcp_call *c)
 static void send_last(struct mcp_call *c, json_t *message)
 {
     struct mcp_outlet *outlet = c->outlet;
-    // Out of the session's table first: the client may use the id again as soon as it has the
-    // answer.
+    // Out of the client's table first: the client may reuse the id as soon as it has the answer.
     if (c->client)
         mcp_client_remove_call(c->client, c);
     if (message)
@@ -72,7 +71,7 @@ static void send_last(struct mcp_call *c, json_t *message)
     finish(c);
 }
 
-// What every modern result carries.
+// Adds what every modern result carries.
 static void complete_modern(const struct mcp_call *c, json_t *result)
 {
     if (!json_object_get(result, "resultType"))
@@ -117,7 +116,7 @@ int mcp_prepare(const struct mcp_call *c, json_t *result, struct mcp_prepared *r
 {
     if (c->modern && json_is_object(result))
         complete_modern(c, result);
-    // No value of a user's is in these, so 0.1 need not be 0.10000000000000001.
+    // These hold no user values, so 0.1 need not be 0.10000000000000001.
     char *text = result ? json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(result);
     if (!text)
@@ -160,11 +159,11 @@ void mcp_resource_missing(struct mcp_call *c, const char *uri)
     char shown[URI_SHOWN_MAX + 1];
     snprintf(shown, sizeof shown, "%s", uri);
     text_sanitize(shown);
-    mcp_fail(c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
-             json_pack("{s:s}", "uri", uri),
-             "resource not found: '%s'; outputs of runs are kept for an hour, resources/list and "
-             "resources/templates/list name the others",
-             shown);
+    mcp_fail(
+        c, c->modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND, json_pack("{s:s}", "uri", uri),
+        "resource not found: '%s'; outputs of runs are kept for an hour; see resources/list and "
+        "resources/templates/list",
+        shown);
 }
 
 void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why)
@@ -192,7 +191,7 @@ struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet)
         return NULL;
     *copy = *c;
     copy->outlet = outlet;
-    copy->client = NULL; // it outlives whoever asked
+    copy->client = NULL; // it outlives the client
     copy->from = NULL;
     copy->work = NULL;
     copy->cancel = NULL;
@@ -201,13 +200,13 @@ struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet)
     copy->key[0] = '\0';
     copy->progress_token = NULL;
     copy->log_level = MCP_LEVEL_MAX;
-    (void)json_incref(copy->request.message); // all else in it is borrowed from this
+    (void)json_incref(copy->request.message); // owns all the rest of it
     (void)json_incref(copy->state);
     c->mcp->calls++;
     return copy;
 }
 
-// Of what a client can, that which mcp_client_can() may look at: bounded, whatever was declared.
+// SECURITY: only the capabilities that mcp_client_can() may ask for, bounded in number and length.
 static json_t *trimmed_capabilities(json_t *all)
 {
     static const char *const words[] = {"elicitation", "sampling", "roots", "extensions"};
@@ -228,7 +227,7 @@ static json_t *trimmed_capabilities(json_t *all)
     return o;
 }
 
-// A message that is as good as the first for whoever sends something for this call.
+// A small message with all that later messages of this call need.
 static json_t *trimmed(const struct mcp_call *c)
 {
     json_t *meta = json_object(), *name = json_object_get(c->request.params, "name");
@@ -255,13 +254,13 @@ void mcp_call_trim(struct mcp_call *c)
     if (c->request.length && c->request.length <= TRIM_WORTH_IT)
         return;
     json_t *o = c->request.message ? trimmed(c) : NULL;
-    if (!o) // then it stays as it is
+    if (!o) // keep the whole request
         return;
     if (rpc_sort(o, &small, &no) < 0) {
         rpc_refusal_clear(&no);
         return;
     }
-    // The new message holds `progress_token` now; legacy capabilities are the session's.
+    // The new message holds `progress_token` now; legacy capabilities belong to the client.
     if (c->modern)
         c->capabilities = json_object_get(small.meta, MCP_META_CAPABILITIES);
     small.modern = c->request.modern;
@@ -270,7 +269,8 @@ void mcp_call_trim(struct mcp_call *c)
     c->request = small;
 }
 
-// ---- on the way ---------------------------------------------------------------------------------
+// ---- notifications
+// ---------------------------------------------------------------------------------
 
 void mcp_notify(struct mcp_call *c, const char *method, json_t *params)
 {
@@ -282,7 +282,7 @@ void mcp_notify(struct mcp_call *c, const char *method, json_t *params)
     json_decref(message);
 }
 
-// Monotonic and not more often than a client can use, whatever the handler does.
+// Monotonic, and at most one in PROGRESS_GAP_US, whatever the handler does.
 void mcp_progress(struct mcp_call *c, double progress, double total, const char *message)
 {
     int64_t now_us = clock_us();

@@ -26,7 +26,7 @@ struct question {
 struct mcp_questions {
     size_t count, open;
     struct question items[MCP_QUESTIONS_MAX];
-    struct event *timer; // nobody waits for ever
+    struct event *timer; // for a client that does not answer
     json_t *answers;
     void (*then)(struct mcp_call *c, json_t *answers);
 };
@@ -44,7 +44,7 @@ static const char *capability_of(const char *method)
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (strcmp(kinds[i].method, method) == 0)
             return kinds[i].capability;
-    return "experimental"; // no question of ours
+    return "experimental"; // not reached: all questions are in the table
 }
 
 static json_t *question_json(const struct mcp_question *q)
@@ -155,7 +155,7 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
         asked->count++;
         asked->open++;
     }
-    // When all are in the table: the answer to the first may come while the second is being sent.
+    // Send when all are in the table: the first answer may come while the second is being sent.
     for (size_t i = 0; i < count; i++) {
         json_t *message = question_json(&questions[i]);
         (void)json_object_set_new(message, "jsonrpc", json_string("2.0"));
@@ -172,7 +172,7 @@ void mcp_client_answered(struct mcp_client *client, const struct rpc_message *m)
     struct question **found =
         json_is_integer(m->id) ? tfind(&key, &client->questions, compare) : NULL;
     if (!found)
-        return; // nobody asked, or nobody waits any more
+        return; // unknown, or no longer waited for
     struct question *item = *found;
     struct mcp_call *c = item->call;
     struct mcp_questions *asked = c->questions;
@@ -195,9 +195,10 @@ void mcp_client_answered(struct mcp_client *client, const struct rpc_message *m)
     }
 }
 
-// ---- all ----------------------------------------------------------------------------------------
+// ---- mcp_ask
+// ----------------------------------------------------------------------------------------
 
-// A question that the client cannot take is not sent.
+// The first capability that the client lacks for these questions, or NULL.
 static const char *missing_capability(const struct mcp_call *c,
                                       const struct mcp_question *questions, size_t count)
 {
@@ -211,7 +212,7 @@ void mcp_ask(struct mcp_call *c, const struct mcp_question *questions, size_t co
              void (*then)(struct mcp_call *c, json_t *answers))
 {
     const char *missing = missing_capability(c, questions, count);
-    json_t *params[MCP_QUESTIONS_MAX] = {NULL}; // the questions may be gone with the call
+    json_t *params[MCP_QUESTIONS_MAX] = {NULL}; // the call and its questions may end before
     for (size_t i = 0; i < count && i < MCP_QUESTIONS_MAX; i++)
         params[i] = questions[i].params;
     if (missing)

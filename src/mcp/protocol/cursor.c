@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cursor: pages of the lists.  A cursor is the number of the next item and the list's name, sealed
-// with the server's secret, so that only cursors of ours are taken and no client builds on their
-// form.
+// with the server's secret, so that clients cannot make cursors or rely on their form.
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -22,7 +21,7 @@ static void make(struct mcp *m, const char *name, size_t first, char buf[CURSOR_
     int n = snprintf(text, sizeof text, "%.60s:%zu", name, first);
     if (!HMAC(EVP_sha256(), m->secret, sizeof m->secret, (unsigned char *)text, (size_t)n, full,
               NULL))
-        memset(full, 0, sizeof full); // no memory: the cursor will not be taken back
+        memset(full, 0, sizeof full); // no memory: the cursor will be refused
     int at = snprintf(buf, CURSOR_MAX, "%zu-", first);
     for (int i = 0; i < SEAL_SIZE; i++)
         at += snprintf(buf + at, (size_t)(CURSOR_MAX - at), "%02x", full[i]);
@@ -49,7 +48,7 @@ int mcp_page_begin(struct mcp_call *c, const char *name, size_t *ret_first)
         }
     }
     mcp_fail(c, MCP_INVALID_PARAMS, NULL,
-             "'cursor' is not one that this server gave for this list; begin again without it");
+             "'cursor' is not from this server for this list; begin again without it");
     return -1;
 }
 

@@ -30,11 +30,11 @@ static void refuse(const struct mcp_from *from, json_t *id, int code, const char
     json_decref(error);
 }
 
-// Reads what a client may put beside the parameters.
+// Reads params._meta and inputResponses.
 static void read_meta(struct mcp_call *c)
 {
     json_t *token = json_object_get(c->request.meta, "progressToken");
-    // SECURITY: it is sent with every notification, so its length is bounded as that of an id.
+    // SECURITY: every notification repeats it, so its length is bounded like that of an id.
     if (json_is_integer(token) ||
         (json_is_string(token) && json_string_length(token) <= RPC_ID_MAX))
         c->progress_token = token;
@@ -80,7 +80,7 @@ static struct mcp_call *make_call(struct mcp *m, const struct mcp_from *from,
     return c;
 }
 
-// Before `initialize` was answered there is only that, and ping.
+// Before `initialize` was answered only it and ping are served.
 static bool is_early(const struct mcp_from *from, const struct rpc_message *message)
 {
     return !message->modern && !(from->client && from->client->agreed) &&
@@ -121,7 +121,7 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
     const char *state = json_string_value(json_object_get(c->request.params, "requestState"));
     if (c->modern && state && mcp_state_open(c, state) < 0) {
         mcp_fail(c, MCP_INVALID_PARAMS, NULL,
-                 "'requestState' is not the one of this request, or too old; send the request "
+                 "'requestState' is of another request or too old; send the request "
                  "again without it");
         return NULL;
     }
@@ -141,7 +141,7 @@ static void receive_notification(const struct mcp_from *from, const struct rpc_m
 {
     struct mcp_client *client = from->client;
     if (!client || strcmp(message->method, "notifications/cancelled") != 0)
-        return; // others only say what we know, or what nobody asked for
+        return; // the others need no action
     struct mcp_call *c =
         mcp_client_find_call(client, json_object_get(message->params, "requestId"));
     if (c && strcmp(c->method->name, "initialize") != 0)

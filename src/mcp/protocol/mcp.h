@@ -37,7 +37,7 @@ enum { MCP_OWNER_MAX = 64, MCP_SECRET_SIZE = 32, MCP_CALLS_MAX = 1024, MCP_CLIEN
 
 struct mcp {
     struct event_base *base;
-    struct gate *gate; // NULL in unit tests and fuzzers: nothing can be run then
+    struct gate *gate; // NULL in unit tests and fuzzers: nothing can run
     const struct config *config;
     bool lists_change; // a tool set announces changes of tools, resources and prompts
     unsigned char secret[MCP_SECRET_SIZE]; // seals requestState and cursors; of this process only
@@ -48,50 +48,48 @@ struct mcp {
     struct mcp_tasks *tasks;
     struct mcp_subscriptions *subscriptions;
     struct mcp_outputs *outputs;
-    void *clients; // tsearch tree by id: session.c
+    void *clients; // tsearch tree by id: client.c
     struct mcp_client *oldest, *newest;
     unsigned client_count;
     struct event *client_timer;
-    unsigned calls;  // in flight, all transports
-    unsigned parked; // of them tasks and subscriptions, which have bounds of their own
+    unsigned calls;                 // in flight, all transports
+    unsigned parked;                // of them tasks and subscriptions, which have their own bounds
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL
     void *idle_argument;            // for on_idle
 };
 
 // ---- outlets: where messages go ----------------------------------------------------------------
 
-// Implemented by the transports.  A call has one; a session may have one for what belongs to no
-// call.
+// Implemented by the transports.  A call has one; a client may have one for messages of no call.
 struct mcp_outlet {
-    // Sends a message, which is borrowed.  `last`: it is the answer of the call, and the outlet is
-    // not used by this call any more.
+    // Sends a message, which is borrowed.  `last`: it is the answer; the call does not use the
+    // outlet again.
     void (*send)(struct mcp_outlet *o, json_t *message, bool last);
-    // The call was cancelled: no answer comes, and the outlet is not used by this call any more.
+    // The call was cancelled: no answer comes; the call does not use the outlet again.
     void (*drop)(struct mcp_outlet *o);
-    // An answer that is text already.  NULL: send() gets it, parsed.
+    // Sends an answer that is text already.  NULL: send() gets it parsed.
     void (*send_text)(struct mcp_outlet *o, json_t *id, const char *result, size_t length);
 };
 
 // ---- from the transport ------------------------------------------------------------------------
 
-// Who is asking and over what; borrowed for the time of the call of mcp_receive().
+// The sender of a message and the way back; borrowed during mcp_receive().
 struct mcp_from {
     struct mcp_client *client; // NULL: modern HTTP
     struct mcp_outlet *outlet; // for the answer
     const char *owner;         // name of the key, "" without keys
-    enum mcp_version version;  // legacy: as the header says, or the session's; modern: checked
-    // HTTP only: checks the headers that mirror arguments of a tool call (SEP-2243) when the tool
-    // is
-    // known.  0, or -1 and the refusal.  NULL elsewhere.
+    enum mcp_version version;  // legacy: of the header or the client; modern: checked
+    // HTTP only, else NULL: checks the headers that mirror arguments of a tool call (SEP-2243) once
+    // the tool is known.  0, or -1 and the refusal.
     int (*check_params)(void *argument, json_t *input_schema, json_t *arguments,
                         struct rpc_refusal *no);
     void *argument;
 };
 
-// Serves one request, notification or response that was read and sorted (not a batch).  Takes the
-// message.  A request is answered through the outlet, now or later.  Returns the call while it is
-// in flight, for mcp_cancel() when the client disconnects; NULL when it ended already.  The
-// returned call is valid until its outlet sees `last` or `drop`.
+// Serves one sorted request, notification or response (not a batch).  Takes the message.  A request
+// is answered through the outlet, now or later.  Returns the call while it is in flight, for
+// mcp_cancel() when the client disconnects; NULL if it has ended.  The call is valid until its
+// outlet sees `last` or `drop`.
 struct mcp_call *mcp_receive(struct mcp *m, const struct mcp_from *from,
                              struct rpc_message *message);
 
@@ -123,7 +121,7 @@ extern const char *const mcp_level_names[MCP_LEVEL_MAX];
 
 struct mcp_call {
     struct mcp *mcp;
-    struct mcp_client *client; // NULL: modern HTTP, or a task whose session is gone
+    struct mcp_client *client; // NULL: modern HTTP, or a task whose client is gone
     struct mcp_outlet *outlet;
     const struct mcp_method *method;
     enum mcp_version version;
@@ -136,24 +134,23 @@ struct mcp_call {
     int64_t progress_us;         // when
     int log_level;               // least important level the client wants, MCP_LEVEL_MAX: none
     json_t *answers;             // modern retry: params.inputResponses, else NULL; borrowed
-    json_t *state;               // modern retry: what the handler had put into requestState; owned
+    json_t *state;               // modern retry: the handler's requestState; owned
     const struct mcp_from *from; // only while the handler's first call lasts
-    bool *ended; // set when the call ends; points to dispatch.c's while the handler's first call
-                 // lasts
-    // For a handler that goes on after it returned.
+    bool *ended;                 // set when the call ends during the handler's first call
+    // For a handler that answers after it returned.
     void *work;
     void (*cancel)(struct mcp_call *c);
-    // Bookkeeping of call.c, client_request.c and session.c.
+    // Bookkeeping of call.c, client_request.c and client.c.
     struct mcp_questions *questions; // open ones of a legacy client
     struct mcp_task *task;           // it runs as this task
-    char key[RPC_ID_MAX + 8];        // id as text, for the session's table
+    char key[RPC_ID_MAX + 8];        // id as text, for the client's table
 };
 
-// The answer.  Takes `result`, an object (NULL: memory was out, an internal error is sent).  Adds
-// what the era demands: resultType, _meta.serverInfo, cache hints.
+// Answers.  Takes `result`, an object (NULL: out of memory, an internal error is sent).  Adds what
+// the era demands: resultType, _meta.serverInfo, cache hints.
 void mcp_answer(struct mcp_call *c, json_t *result);
 
-// An answer that is the same for many calls of one revision: made once, sent as it is.
+// An answer that many calls of one revision share: made once, sent as it is.
 struct mcp_prepared {
     char *text;
     size_t length;
@@ -166,14 +163,13 @@ void mcp_prepared_clear(struct mcp_prepared *p);
 void mcp_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-// resources/read or a subscription of a resource that is not there: -32602 or, legacy, -32002, with
-// data.uri.
+// The resource does not exist: -32602 or, legacy, -32002, with data.uri.
 void mcp_resource_missing(struct mcp_call *c, const char *uri);
 void mcp_resource_missing_because(struct mcp_call *c, const char *uri, const struct err *why);
 
-// Notifications on the way; each does nothing when the client did not ask for it.
+// Notifications before the answer; each does nothing unless the client asked for it.
 void mcp_progress(struct mcp_call *c, double progress, double total, const char *message);
-bool mcp_logs(const struct mcp_call *c, enum mcp_level level); // would mcp_log() say it?
+bool mcp_logs(const struct mcp_call *c, enum mcp_level level); // would mcp_log() send it?
 void mcp_log(struct mcp_call *c, enum mcp_level level, const char *logger,
              json_t *data /* taken */);
 // Any notification on the call's own stream.  Takes params, may be NULL.
@@ -183,15 +179,15 @@ void mcp_notify(struct mcp_call *c, const char *method, json_t *params);
 // "extensions/io.modelcontextprotocol/tasks" (a '/' only behind the first word: one key).
 bool mcp_client_can(const struct mcp_call *c, const char *capability);
 
-// For a call that stays open: forgets the parameters of its request, all but the name, the progress
-// token and the capabilities.  What the handler borrowed of them is gone, or held by itself.
+// For a call that stays open: frees the parameters of its request except name, progress token and
+// capabilities.  The handler must not use what it borrowed of them.
 void mcp_call_trim(struct mcp_call *c);
 
 // Ends a call without an answer.
 void mcp_cancel(struct mcp_call *c);
 
-// A second call for the same request, with another outlet: for a task that goes on when the first
-// has been answered.  The handler is not called.
+// A second call for the same request, with another outlet: for a task that goes on after the first
+// was answered.  The handler is not called.
 struct mcp_call *mcp_call_fork(struct mcp_call *c, struct mcp_outlet *outlet);
 
 // ---- questions to the client (client_request.c) ------------------------------------------------
@@ -206,20 +202,17 @@ enum { MCP_QUESTIONS_MAX = 8 };
 
 // Asks, and goes on with `then`, which gets the answers by key (borrowed).
 //   legacy   each question is a request to the client; `then` comes when all are answered; a
-//   refused
-//            one fails the call
-//   modern   answers that came with the request are used: with all of them there, `then` is called
-//   at
-//            once; else the call ends with "input_required", and the client sends the request
-//            again. So a handler runs from its beginning each time, and must do nothing of effect
-//            before.
+//            refusal fails the call
+//   modern   if the request brought all answers, `then` is called at once; else the call ends with
+//            "input_required", and the client sends the request again.  So a handler runs from its
+//            beginning each time, and must have no effect before it asks.
 //   task     the task waits in state input_required
 // A capability that the client did not declare ends the call with MCP_MISSING_CAPABILITY.
 // `state` (taken, may be NULL) comes back as c->state with the answers, unforgeable.
 void mcp_ask(struct mcp_call *c, const struct mcp_question *questions, size_t count, json_t *state,
              void (*then)(struct mcp_call *c, json_t *answers));
 
-// A client's answer to a question of ours (legacy).  Called by dispatch.c.
+// A legacy client answered a question.  Called by dispatch.c.
 void mcp_client_answered(struct mcp_client *client, const struct rpc_message *m);
 void mcp_questions_free(struct mcp_call *c); // when the call ends
 
@@ -233,8 +226,8 @@ int mcp_state_open(struct mcp_call *c, const char *text);
 
 enum { MCP_PAGE = 50 };
 
-// Reads params.cursor of list `name` into the number of the first item.  0, or -1 when the call was
-// failed (the cursor is not one of ours).
+// Reads params.cursor of list `name` into the number of the first item.  0, or -1: the cursor is
+// not ours, and the call was failed.
 int mcp_page_begin(struct mcp_call *c, const char *name, size_t *ret_first);
 // Adds nextCursor to a result when there is more.
 void mcp_page_next(struct mcp_call *c, const char *name, json_t *result, size_t next, size_t total);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rpc: see rpc.h.  Called by the transports with bytes from anybody.
+// rpc: see rpc.h.  Called by the transports with hostile bytes.
 
 #include "mcp/protocol/rpc.h"
 
@@ -52,7 +52,7 @@ void rpc_refusal_clear(struct rpc_refusal *no)
 json_t *rpc_error_json(json_t *id, int code, const char *message, json_t *data)
 {
     json_t *error = json_pack("{s:i, s:s}", "code", code, "message", message);
-    if (!error) // text that is not UTF-8: a part of a client's text that was cut
+    if (!error) // `message` is not UTF-8: it holds a client's text, cut within a character
         error = json_pack("{s:i, s:s}", "code", code, "message", "the request cannot be served");
     if (data)
         (void)json_object_set_new(error, "data", data);
@@ -80,8 +80,8 @@ static int check_bounds(const char *text, size_t length, struct rpc_refusal *no)
                       "the message has more than %d values", QUICK_JSON_VALUES_MAX);
 }
 
-// A number that is JSON, but more than we can hold.  The request is named, or its client would wait
-// for ever.
+// A valid JSON number that we cannot represent.  The refusal names the request, or its client would
+// wait forever.
 static int refuse_number(const char *text, size_t length, int position, struct rpc_refusal *no)
 {
     json_t *message = json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL),
@@ -115,7 +115,7 @@ static size_t skip_string(const char *text, size_t length, size_t at)
     return at < length ? at + 1 : length;
 }
 
-// The end of the value at `at`: where the comma or the brace behind it stands, or `length`.
+// The end of the value at `at`: the comma or brace after it, or `length`.
 static size_t skip_value(const char *text, size_t length, size_t at)
 {
     for (size_t depth = 0; at < length; at++) {
@@ -164,7 +164,7 @@ json_t *rpc_peek_id(const char *text, size_t length)
         method |= end - key == 8 && memcmp(text + key, "\"method\"", 8) == 0;
         if (end - key != 4 || memcmp(text + key, "\"id\"", 4) != 0)
             continue;
-        doubt = id != NULL; // it is there twice
+        doubt = id != NULL; // it occurs twice
         json_decref(id);
         id = doubt ? NULL : read_id(text + value, at - value);
         doubt = !id;
@@ -180,7 +180,7 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
     json_error_t error;
     if (check_bounds(text, length, no) < 0)
         return -1;
-    // A key that stands twice is read differently by different parsers, so it is an error.
+    // SECURITY: parsers differ on duplicate keys, so they are an error.
     json_t *message =
         quick_json_load(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (!message && json_error_code(&error) == json_error_numeric_overflow)
@@ -209,14 +209,14 @@ int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refu
     static const char *const long_ones[] = {"arguments", "inputResponses", "requestState"};
     if (length <= RPC_PARAMS_MAX || (m->kind != RPC_REQUEST && m->kind != RPC_NOTIFICATION))
         return 0;
-    // A prompt has its own bound, and is answered at once.
+    // A prompt has its own bound and is answered at once.
     bool is_call = strcmp(m->method, "tools/call") == 0 || strcmp(m->method, "prompts/get") == 0;
     json_t *rest = is_call ? json_copy(m->params) : json_incref(m->params);
     for (size_t i = 0; is_call && i < sizeof long_ones / sizeof *long_ones; i++)
         (void)json_object_del(rest, long_ones[i]);
     size_t found = text_length(rest);
     json_decref(rest);
-    // What stands beside the parameters is kept with them.
+    // The rest of the message is stored with the parameters.
     size_t beside = text_length(m->message) - text_length(m->params);
     if (found <= RPC_PARAMS_MAX && beside <= RPC_PARAMS_MAX)
         return 0;
@@ -225,7 +225,7 @@ int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refu
                       is_call ? " beside the 'arguments'" : " for this method");
 }
 
-static const char full[] = "the answer of the batch is too large; ask one by one";
+static const char full[] = "the answer of the batch is too large; send one request at a time";
 
 int rpc_refuse_full(struct rpc_refusal *no, json_t *id)
 {
@@ -245,8 +245,8 @@ json_t *rpc_batch_answer(size_t *used, json_t *answer)
 
 // ---- sorting ------------------------------------------------------------------------------------
 
-// A request id is a text or a whole number; null is for answers to what could not be read.  A text
-// with a NUL in it would be another's to whoever compares texts.
+// A request id is a text without NUL, which would end it early in comparisons, or a whole number;
+// null is for answers to unreadable messages.
 static bool is_id(json_t *id)
 {
     size_t length = json_string_length(id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // rpc: one JSON-RPC message from a client, read with bounds and sorted: request, notification,
-// response or batch, of the old protocol or of the new one.  Touches nothing but its arguments.
+// response or batch, of the old protocol or the new one.  Pure functions of their arguments.
 
 #ifndef CONSTRICTOR_MCP_PROTOCOL_RPC_H
 #define CONSTRICTOR_MCP_PROTOCOL_RPC_H
@@ -77,7 +77,7 @@ struct rpc_message {
     json_t *meta;       // params._meta when it is an object, or NULL
 };
 
-// Why a message is not served, before any handler saw it.
+// Why a message is refused before any handler sees it.
 struct rpc_refusal {
     int code;     // MCP_PARSE_ERROR ...
     int status;   // HTTP
@@ -86,12 +86,9 @@ struct rpc_refusal {
     char message[512];
 };
 
-// Reads one message.  0, or -1 and the refusal.  A batch is an array that is not empty; its
-// elements are read one by one with rpc_sort().
-// The id of a request of which only the beginning is here: a string or a whole number that stands
-// at the top, once, with
-// what follows it; and a method, which an answer to a request of ours does not have.  New; NULL: it
-// is not there, or in doubt.  SECURITY: looks at RPC_PREFIX_MAX bytes at most.
+// The id of a request of which only the beginning was read: a string or whole number at the top
+// level, once and complete, beside a method.  New; NULL: there is none, or it is in doubt.
+// SECURITY: looks at RPC_PREFIX_MAX bytes at most.
 json_t *rpc_peek_id(const char *text, size_t length);
 
 int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rpc_refusal *no);
@@ -99,24 +96,23 @@ int rpc_read(const char *text, size_t length, struct rpc_message *ret, struct rp
 // Sorts a parsed value.  Takes `message` on success and on failure.
 int rpc_sort(json_t *message, struct rpc_message *ret, struct rpc_refusal *no);
 
-// Calls may stay open for long, so what they keep of a request is bounded: only the arguments of a
-// tool, and the answers that a second round brings, may be long.  `length` is that of the whole
-// text, so that
-// a short one costs nothing.  rpc_read() has done it, but not for the elements of a batch.  0, or
-// -1 and the refusal.
+// SECURITY: calls may stay open for long, so what they hold of a request is bounded: only tool
+// arguments and the answers of a second round may be long.  `length` is that of the whole text; a
+// short one is not measured.  rpc_read() does this, but not for elements of a batch.  0, or -1 and
+// the refusal.
 int rpc_check_params(const struct rpc_message *m, size_t length, struct rpc_refusal *no);
 
-// The next answer of a batch, of which `*used` bytes of text were counted before; new.  When it
-// does not fit any more, it is an error instead, and the batch is full.  NULL: memory is out.
+// The next answer of a batch, after `*used` bytes of text; new.  If it does not fit, it is replaced
+// by an error, and the batch is full.  NULL: memory is out.
 json_t *rpc_batch_answer(size_t *used, json_t *answer);
 static inline bool rpc_batch_is_full(size_t used)
 {
     return used >= RPC_BATCH_BYTES;
 }
-// Why a request of a full batch is not served; -1.
+// Refuses a request of a full batch; -1.
 int rpc_refuse_full(struct rpc_refusal *no, json_t *id);
 
-// What every modern message must carry: version and capabilities, then a version that is served.
+// Checks that a modern message has version and capabilities, and that the version is served.
 int rpc_check_modern(const struct rpc_message *m, enum mcp_version *ret, struct rpc_refusal *no);
 
 void rpc_message_clear(struct rpc_message *m);

@@ -6,16 +6,13 @@
 // A task is the outlet of a call: whatever the call sends ends up here instead of at a client.
 //
 // Invariants:
-//   1. A task that runs has a call; one that ended has none, and its status does not change any
-//   more.
-//   2. A task stands in at most one of two queues: `ended`, or `waiting` for the client's answers.
-//   Both
-//      are ordered by deadline, since every deadline is TASK_TTL_MS after the task joined; so the
-//      timer looks at two heads and nothing is ever searched for.
-//   3. A task that ended also stands in its owner's queue, the oldest first.
-//   4. createdAt + ttlMs, as it was told last, is never later than the moment of removal, unless
-//   room
-//      was needed for new tasks.
+//   1. A task that runs has a call; one that ended has none, and its status is final.
+//   2. A task is in at most one of two queues: `ended`, or `waiting` for the client's answers. Both
+//      are ordered by deadline, because every deadline is TASK_TTL_MS after the task joined; so the
+//      timer looks at two heads only.
+//   3. A task that ended is also in its owner's queue, the oldest first.
+//   4. createdAt + ttlMs, as last told, is never later than the removal, unless room was needed for
+//      new tasks.
 
 #include "mcp/protocol/tasks.h"
 
@@ -42,7 +39,7 @@ enum {
     TASK_MESSAGE_MAX = 256,
 };
 
-static const size_t RESULTS_MAX = 64U << 20; // bytes of all results that are kept, as JSON
+static const size_t RESULTS_MAX = 64U << 20; // bytes of all stored results, as JSON
 
 enum task_status { TASK_WORKING, TASK_INPUT_REQUIRED, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED };
 
@@ -52,7 +49,11 @@ static const char *const status_names[] = {
     [TASK_CANCELLED] = "cancelled",
 };
 
-enum queue_kind { QUEUE_TIMED, QUEUE_OWNER, QUEUE_KINDS }; // the two places where a task may stand
+enum queue_kind {
+    QUEUE_TIMED,
+    QUEUE_OWNER,
+    QUEUE_KINDS
+}; // the two kinds of queues a task can be in
 
 struct task_queue {
     struct mcp_task *first, *last;
@@ -143,7 +144,7 @@ static void begin_deadline(struct mcp_task *t, struct task_queue *q)
     queue_remove(QUEUE_TIMED, t);
     t->deadline_ms = clock_ms() + TASK_TTL_MS;
     queue_append(q, QUEUE_TIMED, t);
-    if (q->first == t) // otherwise the timer runs for an earlier one
+    if (q->first == t) // else the timer runs for an earlier task
         set_timer(all);
 }
 
@@ -156,8 +157,8 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// The fields of every task.  The time to live counts from the creation, but is only used up when
-// the task is over: so it grows while it runs.
+// The fields of every task.  ttlMs counts from the creation but runs out only after the end, so it
+// grows while the task runs.
 static json_t *describe(const struct mcp_task *t)
 {
     char created[TEXT_TIME_MAX], updated[TEXT_TIME_MAX];
@@ -173,7 +174,7 @@ static json_t *describe(const struct mcp_task *t)
     return o;
 }
 
-// The same with what belongs to the status: "DetailedTask".
+// The same plus the fields of its status: "DetailedTask".
 static json_t *describe_all(const struct mcp_task *t)
 {
     json_t *o = describe(t);
@@ -186,7 +187,7 @@ static json_t *describe_all(const struct mcp_task *t)
         bad = json_object_set(o, "result", t->outcome);
     else if (t->status == TASK_FAILED)
         bad = json_object_set(o, "error", t->outcome);
-    if (bad) { // without them it would be a lie
+    if (bad) { // incomplete: send nothing
         json_decref(o);
         return NULL;
     }
@@ -209,7 +210,7 @@ static void tell(struct mcp_task *t)
     json_decref(o);
 }
 
-// Foreign text: kept whole in characters, not only in bytes.
+// Foreign text: cut between characters.
 static void set_message(struct mcp_task *t, const char *text)
 {
     size_t length = strnlen(text, sizeof t->message - 1);
@@ -264,8 +265,8 @@ static void task_free(struct mcp_task *t)
     free(t);
 }
 
-// The oldest that ended, but `except`, of whoever has most of them, in number or in bytes; so
-// nobody can push out what belongs to somebody with less.
+// The oldest ended task, but not `except`, of the owner with most of them (in number or bytes), so
+// that no owner pushes out tasks of one that has less.
 static struct mcp_task *find_victim(struct mcp_tasks *all, bool by_bytes,
                                     const struct mcp_task *except)
 {
@@ -285,7 +286,7 @@ static struct mcp_task *find_victim(struct mcp_tasks *all, bool by_bytes,
     return victim;
 }
 
-// Results that are large make room like tasks that are many: the oldest go.
+// Makes room for results: the oldest go.
 static void limit_bytes(struct mcp_tasks *all, const struct mcp_task *newest)
 {
     struct mcp_task *t;
@@ -317,7 +318,7 @@ static void on_answer(struct mcp_task *t, json_t *message)
     json_t *result = json_object_get(message, "result");
     json_t *error = json_object_get(message, "error");
     if (result) {
-        t->message[0] = '\0'; // it told how far the work was
+        t->message[0] = '\0'; // the progress is out of date
         task_end(t, TASK_COMPLETED, json_incref(result));
         return;
     }
@@ -364,12 +365,12 @@ static void outlet_drop(struct mcp_outlet *o)
     task_end(t, TASK_CANCELLED, NULL);
 }
 
-// A question that nobody answered: the work behind it is given up.
+// The client did not answer a question: end the work.
 static void give_up(struct mcp_task *t)
 {
     mcp_cancel(t->call); // ends the task as cancelled
     json_t *error = json_pack("{s:i, s:s}", "code", MCP_INTERNAL_ERROR, "message",
-                              "the question was not answered in time, so the work was given up");
+                              "the question was not answered in time; the work was ended");
     if (!error)
         return;
     set_message(t, "the question was not answered in time");
@@ -391,7 +392,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     set_timer(all);
 }
 
-// ---- making one ---------------------------------------------------------------------------------
+// ---- creation ---------------------------------------------------------------------------------
 
 static struct task_owner *owner_find(struct mcp_tasks *all, const char *name)
 {
@@ -413,13 +414,13 @@ static bool make_room(struct mcp_tasks *all, struct task_owner *o)
     if (o->count >= TASKS_PER_OWNER) {
         if (!o->ended.first)
             return false;
-        task_free(o->ended.first); // the owner has more of them, so it stays
+        task_free(o->ended.first); // the owner has more tasks and stays
     }
     if (all->count >= TASKS_MAX) {
         struct mcp_task *t = find_victim(all, false, NULL);
         if (!t)
             return false;
-        // The owner that asks must outlive the last of its tasks.
+        // This owner must survive the loss of its last task.
         o->count++;
         task_free(t);
         o->count--;
@@ -454,8 +455,8 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c)
         owner_release(m->tasks, o);
         mcp_fail(
             c, MCP_INTERNAL_ERROR, NULL,
-            "too many tasks are running: at most %d for one client and %d in all; wait for one "
-            "to end or cancel it with tasks/cancel, then call again",
+            "too many tasks are running: at most %d for one client, %d in all; wait for one to end "
+            "or cancel it with tasks/cancel, then call again",
             TASKS_PER_OWNER, TASKS_MAX);
         return NULL;
     }
@@ -464,7 +465,7 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c)
     struct mcp_call *fork = created ? mcp_call_fork(c, &t->outlet) : NULL;
     if (!fork || json_object_set_new(created, "resultType", json_string("task")) < 0) {
         if (fork)
-            mcp_cancel(fork); // ends the task, which nobody knows; it expires
+            mcp_cancel(fork); // ends the task; the client does not know it, and it expires
         else if (t)
             task_free(t);
         else if (o)
@@ -476,14 +477,14 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c)
     t->call = fork;
     m->parked++;
     fork->task = t;
-    fork->progress_token = json_true(); // any: it gets no farther than outlet_send()
+    fork->progress_token = json_true(); // any value: outlet_send() consumes it
     mcp_answer(c, created);
     return fork;
 }
 
 // ---- questions ----------------------------------------------------------------------------------
 
-// Keys must be unique in the life of a task, so those of later rounds carry a number.
+// Keys must be unique in the life of a task, so later rounds add a number.
 static int add_question(struct mcp_task *t, const struct mcp_question *q)
 {
     char key[128];
@@ -524,7 +525,7 @@ void mcp_task_ask(struct mcp_call *c, const struct mcp_question *questions, size
     tell(t);
 }
 
-// Takes the answers that were asked for and leaves out the others.  -1: one is not an object.
+// Takes the answers that were asked for, ignores others.  -1: one is not an object.
 static int take_answers(struct mcp_task *t, json_t *responses, const char **ret_bad)
 {
     const char *key;
@@ -585,7 +586,7 @@ static struct mcp_task *find(struct mcp *m, const char *owner, const char *id)
         return NULL;
     memcpy(key.id, id, sizeof key.id);
     struct mcp_task **node = tfind(&key, &m->tasks->by_id, compare_tasks);
-    // SECURITY: the id is hard to guess, but knowing it is not enough.
+    // SECURITY: knowing an id is not enough: the owner must match.
     return node && strcmp((*node)->owner->name, owner) == 0 ? *node : NULL;
 }
 
@@ -594,7 +595,7 @@ bool mcp_task_exists(struct mcp *m, const char *owner, const char *id)
     return find(m, owner, id) != NULL;
 }
 
-// The task that the request names, or NULL when the call was failed.
+// The task that the request names; NULL: the call was failed.
 static struct mcp_task *find_or_fail(struct mcp_call *c)
 {
     if (require_extension(c) < 0)
@@ -606,10 +607,11 @@ static struct mcp_task *find_or_fail(struct mcp_call *c)
     }
     struct mcp_task *t = find(c->mcp, c->owner, id);
     if (!t)
-        mcp_fail(c, MCP_INVALID_PARAMS, NULL,
-                 "no such task: it never existed, belongs to another client, or has expired (tasks "
-                 "are kept for %d minutes after their end)",
-                 TASK_TTL_MS / 60000);
+        mcp_fail(
+            c, MCP_INVALID_PARAMS, NULL,
+            "no such task: it never existed, belongs to another client, or expired (%d minutes "
+            "after its end)",
+            TASK_TTL_MS / 60000);
     return t;
 }
 
@@ -642,7 +644,7 @@ void mcp_handle_tasks_update(struct mcp_call *c)
     memcpy(id, t->id, sizeof id);
     memcpy(owner, c->owner, sizeof owner);
     mcp_answer(c, json_object());
-    // Sending may have ended things, so the task is looked up again.
+    // Sending may have ended the task, so look it up again.
     t = find(m, owner, id);
     if (!asked || !t || t->status != TASK_INPUT_REQUIRED)
         return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tasks: the extension io.modelcontextprotocol/tasks (modern).  A task is a call whose outlet is
-// the task itself: the client was told its id, and fetches state and result when it likes.  Bounded
-// in number and in time; belongs to its owner.
+// the task itself: the client knows its id and fetches state and result later.  Bounded in number
+// and time; belongs to its owner.
 
 #ifndef CONSTRICTOR_MCP_PROTOCOL_TASKS_H
 #define CONSTRICTOR_MCP_PROTOCOL_TASKS_H
@@ -16,10 +16,9 @@ void mcp_tasks_close(struct mcp *m);
 // NULL when there are too many (then `c` was failed).
 struct mcp_call *mcp_task_begin(struct mcp_call *c);
 
-// Questions of a call that runs as a task: the task becomes input_required until tasks/update
-// brought
-// all the answers.  Called by client_request.c, which has checked the capabilities.  The questions
-// are borrowed.
+// Questions of a call that runs as a task: it is input_required until tasks/update brought all
+// answers.  Called by client_request.c, which checked the capabilities.  The questions are
+// borrowed.
 void mcp_task_ask(struct mcp_call *c, const struct mcp_question *questions, size_t count,
                   void (*then)(struct mcp_call *c, json_t *answers));
 
