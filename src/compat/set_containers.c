@@ -212,10 +212,10 @@ static void install_package(struct mcp_call *c, json_t *arguments)
         container_refuse(c, &e);
         return;
     }
-    struct install_request order = {
+    struct install_request request = {
         .change = ENV_INSTALL, .name = id, .requirements = requirements};
     json_t *held = json_incref(arguments); // `id` is in it
-    tool_env_order(c, arguments, &order, INSTALL_MS, present_install);
+    tool_env_install(c, arguments, &request, INSTALL_MS, present_install);
     json_decref(held);
     json_decref(requirements);
 }

@@ -26,9 +26,9 @@ enum {
 
 struct argument {
     const char *name, *title, *description;
-    bool required, strict;     // strict: only one of `values` will do
+    bool required, strict;     // strict: must be one of `values`
     size_t max;                // bytes
-    const char *const *values; // suggestions, the likeliest first; ends with NULL
+    const char *const *values; // suggestions, best first; ends with NULL
 };
 
 struct prompt {
@@ -41,7 +41,7 @@ struct prompt {
 
 // ---- texts --------------------------------------------------------------------------------------
 
-// Foreign text between marks that it cannot contain.
+// Foreign text in a fence longer than any that it contains.
 static void write_block(FILE *out, const char *language, const char *text)
 {
     int longest = 2, run = 0;
@@ -177,7 +177,7 @@ static void write_fix(FILE *out, const char *const values[ARGUMENTS_MAX])
         out,
         "1. Reproduce first: run the code as it is with `execute_python`. Read the error from its "
         "last line upwards. If it needs input, files or a network that the box does not have, "
-        "replace them by the smallest stand-in and say so.\n"
+        "replace them by the smallest substitute and say so.\n"
         "2. Name the cause in one sentence before changing anything. If it is not clear, add "
         "prints or "
         "assertions and run again.\n"
@@ -215,7 +215,7 @@ static void write_task(FILE *out, const char *const values[ARGUMENTS_MAX])
     fprintf(out,
             "\nIt runs in an isolated box with a working folder, /mnt/data; figures come back as "
             "images on `plt.show()`. With `session_id` variables stay from call to call. If a run "
-            "fails, mend the code and run it again; finish with what came out.\n");
+            "fails, fix the code and run it again; finish with the result.\n");
 }
 
 // The prompt of the tool set 'containers'.
@@ -400,7 +400,7 @@ static bool is_one_of(const char *const *values, const char *text)
     return false;
 }
 
-// Foreign text in a message of ours: short, and whole in its characters.
+// Foreign text for a message: short, cut between characters.
 static const char *show(const char *text, char buf[SHOWN_MAX])
 {
     snprintf(buf, SHOWN_MAX, "%.64s", text);
@@ -420,7 +420,7 @@ static void join(const char *const *values, char *buf, size_t cap)
     }
 }
 
-// Reads one argument into `ret`, NULL: not given.  0, or -1 when the call was failed.
+// Reads one argument into `ret` (NULL: not given).  0, or -1: the call was failed.
 static int read_argument(struct mcp_call *c, const struct prompt *p, const struct argument *a,
                          json_t *arguments, const char **ret)
 {
@@ -440,7 +440,7 @@ static int read_argument(struct mcp_call *c, const struct prompt *p, const struc
                  a->name, a->description);
         return -1;
     }
-    // A NUL would cut the text silently.
+    // A NUL would truncate the text.
     if (json_string_length(value) > a->max || strlen(text) != json_string_length(value)) {
         mcp_fail(c, MCP_INVALID_PARAMS, NULL,
                  "argument '%s' of prompt '%s' must be at most %zu bytes, without NUL", a->name,
@@ -516,7 +516,7 @@ void mcp_handle_prompts_get(struct mcp_call *c)
 
 // ---- completion/complete ------------------------------------------------------------------------
 
-// The suggestions that begin with what was typed, whatever the case.
+// The suggestions with this prefix, ignoring case.
 static json_t *matching(const char *const *values, const char *prefix)
 {
     json_t *found = json_array();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// resources: see resources.h.  The list holds what every client sees, and the files of this one's
-// key; outputs of runs are reached by their template.
+// resources: see resources.h.  The list holds fixed resources and the files of the caller's
+// key; outputs of runs are found by their template.
 
 #include "mcp/tools/resources.h"
 
@@ -144,8 +144,8 @@ static const struct resource_template templates[] = {
 
 // ---- lists --------------------------------------------------------------------------------------
 
-// When the server started; what does not change was last changed then.  Found once: a list that
-// differs from call to call by a second is another list to a client.
+// The start of the server, as lastModified of fixed resources.  Computed once, so that the list
+// does not differ between calls.
 static const char *started_at(struct mcp *m)
 {
     static char text[TEXT_TIME_MAX];
@@ -162,7 +162,7 @@ static json_t *annotations_json(const struct mcp_call *c, double priority, bool 
     return o;
 }
 
-// Fields of later revisions.
+// Adds fields of later revisions.
 static void add_late_fields(const struct mcp_call *c, json_t *o, const char *title)
 {
     if (c->version >= MCP_2025_06_18)
@@ -182,7 +182,7 @@ static json_t *resource_json(const struct mcp_call *c, const struct resource *r)
     return o;
 }
 
-// For caches between us and the client, or in it.
+// For caches in or before the client.
 static void add_cache_hints(const struct mcp_call *c, json_t *result, int64_t ttl_ms,
                             bool is_private)
 {
@@ -192,7 +192,7 @@ static void add_cache_hints(const struct mcp_call *c, json_t *result, int64_t tt
     (void)json_object_set_new(result, "cacheScope", json_string(is_private ? "private" : "public"));
 }
 
-// Answers with one page of `all`, which is taken.
+// Answers with one page of `all`; takes it.
 static void answer_page(struct mcp_call *c, const char *name, const char *key, json_t *all,
                         bool is_private)
 {
@@ -269,9 +269,8 @@ static json_t *contents_json(const char *uri, const char *mime_type, const char 
     return text ? json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", mime_type, key, text) : NULL;
 }
 
-// SECURITY: in JSON a control character takes six bytes.  Where the text would be longer than its
-// base64, it is sent as that, so that no output grows to more than about twice its length, and none
-// is lost.
+// SECURITY: in JSON a control character takes six bytes.  Text that would be longer than its base64
+// is sent as base64, so no output grows beyond about twice its length.
 static bool is_mostly_control(const char *text, size_t length)
 {
     size_t controls = 0;
@@ -302,8 +301,7 @@ static json_t *run_contents(const char *uri, const char *mime_type, const char *
     return contents_json(uri, mime_type, "text", copy ? json_stringn_nocheck(copy, clean) : NULL);
 }
 
-// What a run printed or showed: of one that goes on as far as it came, else what was kept.  NULL:
-// none.
+// An output of a run: the output so far if it goes on, else the stored one, or NULL.
 static json_t *read_run(struct mcp *m, const char *uri, const char *owner)
 {
     char id[ID_SIZE];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // schema: see schema.h.  Called by tools.c with the arguments of a call, which are hostile, and
-// with schemas of our own.  One table of keywords; each has a function that checks one value and
-// says what is wrong in words that a model can act on.
+// with our own schemas.  A table of keywords; each has a function that checks one value and
+// explains an error so that a model can act on it.
 
 #include "mcp/tools/schema.h"
 
@@ -41,7 +41,7 @@ static int say(struct check *k, const char *fmt, ...)
     if (n >= 0 && (size_t)n < k->cap)
         vsnprintf(k->message + n, k->cap - (size_t)n, fmt, ap);
     va_end(ap);
-    text_sanitize(k->message); // a cut may have left half a character
+    text_sanitize(k->message); // may be cut within a character
     return -1;
 }
 
@@ -56,7 +56,7 @@ static void quote(const char *text, size_t length, size_t max, char *buf, size_t
         at += step ? step : 1;
     }
     snprintf(buf, cap, "%.*s", (int)at, text);
-    size_t whole = strnlen(buf, cap); // shorter when there is a NUL in it
+    size_t whole = strnlen(buf, cap); // shorter if it has a NUL
     text_sanitize(buf);
     if (whole < length)
         snprintf(buf + whole, cap - whole, "...");
@@ -113,7 +113,7 @@ static bool has_type(json_t *value, const char *type)
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (strcmp(type, table[i].name) == 0)
             return table[i].types & 1U << json_typeof(value);
-    return true; // a type of a later draft: not ours to refuse
+    return true; // an unknown type accepts all
 }
 
 static const char *article(const char *type)
@@ -255,7 +255,7 @@ static int check_max_items(struct check *k, json_t *max, json_t *value, json_t *
 
 static int check_value(struct check *k, json_t *schema, json_t *value, int depth);
 
-// Checks a value below this one, with its name in the path meanwhile.
+// Checks a child value, with its name added to the path.
 static int check_member(struct check *k, json_t *schema, json_t *value, int depth, const char *name,
                         size_t index)
 {
@@ -293,7 +293,7 @@ static int check_required(struct check *k, json_t *names, json_t *value, json_t 
     return 0;
 }
 
-// A name that the schema does not know: which one may have been meant, and which ones there are.
+// An unknown name: suggests a similar one and lists all.
 static int unknown_name(struct check *k, const char *name, json_t *known)
 {
     char shown[NAME_TEXT_MAX * 4 + 8], list[384] = "";
@@ -354,7 +354,7 @@ static const struct {
     const char *name;
     int (*check)(struct check *k, json_t *keyword, json_t *value, json_t *schema);
 } keywords[] = {
-    // The type first: what the others say makes sense for the right type only.
+    // The type first: other keywords assume the right type.
     {"type", check_type},
     {"const", check_const},
     {"enum", check_enum},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_check: validate_code: is code fine, before anybody runs it?  See tool_shared.h and
-// check/check.h.  Called by tools.c in the gate.
+// tool_check: validate_code: checks code without running it.  See tool_shared.h and check/check.h.
+// Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lin
                                     .on_done = on_done,
                                     .argument = c};
     struct err e;
-    // An error is the end of the call: nothing of it may be touched behind it.
+    // An error ends the call; do not touch it afterwards.
     if (!c->mcp->gate)
         tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be checked here");
     else if (request.length > c->mcp->config->source_bytes &&
@@ -117,7 +117,7 @@ static void on_done(struct check *k)
     _cleanup_free_ char *words = check_words(k->answer, NULL);
     json_t *text = words ? answer_clip(words, strlen(words), c->mcp->config->text_budget) : NULL;
     json_t *content = text ? json_pack("[{s:s, s:o}]", "type", "text", "text", text) : NULL;
-    // A source that is not valid is an answer like any other: the tool has worked.
+    // Invalid code is an answer, not an error of the tool.
     tool_answer(c, content, json_incref(k->answer), false);
     check_free(k);
 }
@@ -126,7 +126,7 @@ static void validate_code(struct mcp_call *c, json_t *arguments)
 {
     json_t *policy = NULL;
     struct err e;
-    // Anything else that is wrong with it is the answer.
+    // Other problems are part of the answer.
     if (code_policy_make(c->mcp->config, json_string_value(json_object_get(arguments, "policy")),
                          json_object_get(arguments, "allowed_imports"),
                          network_is_allowed(c->mcp->gate, c->owner), true, &policy, &e) < 0)

@@ -9,9 +9,8 @@
 #include "check/check.h"
 #include "mcp/protocol/mcp.h"
 
-// Starts the check of a text, which is an argument of the call, by a policy of code_policy_make(),
-// which is taken. on_done begins with tool_check_done().  When it cannot be started the call is
-// answered.
+// Checks a text argument of the call against a policy of code_policy_make(), which is taken.
+// on_done begins with tool_check_done().  On failure the call is answered.
 void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lint,
                       void (*on_done)(struct check *k));
 

@@ -3,13 +3,13 @@
 // tool_env: tools that change environments: install packages, create, reset.  See tool_env.h and
 // env/envs.h.  Called by tools.c in the gate.
 //
-//   1. A call that waits for a job is its listener; when the time of `wait` is over it is answered
-//   with how far the
-//      job is, and the job goes on.  As a task it waits for the end.
-//   2. A call that is cancelled cancels its job: an environment is then as it was.
-//   3. Without `environment` a caller means "base": what the interpreter has, and what this caller
-//   installed into it; runs
-//      that name no environment have it too.  Each caller has its own.
+//   1. A call waits for an install; after `wait` it is answered with the progress, and the install
+//   goes
+//      on.  As a task it waits for the end.
+//   2. Cancelling a call cancels its install: the environment stays as it was.
+//   3. Without `environment` the environment is "base": what the interpreter has, and what this
+//   caller
+//      installed into it.  Runs without an environment use it too.  Each caller has its own.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ const char *tool_env_name(struct mcp_call *c, json_t *arguments)
     return tool_string(c, arguments, "environment");
 }
 
-// Words for a job, and what to do about one that goes on.  New.
+// Words for an install, and a hint if it goes on.  New.
 static char *words_of(json_t *status, const char *lead)
 {
     _cleanup_free_ char *words = env_words_status(status);
@@ -94,22 +94,22 @@ void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead
     tool_env_answer(c, json_incref(status), words_of(status, lead), failed);
 }
 
-// ---- a job that a call waits for ----------------------------------------------------------------
+// ---- an install that a call waits for -----------------------------------------------------------
 
-struct order {
+struct install {
     struct mcp_call *call;
     struct env_job *job;
     struct event *timer;
     bool starting;            // envs_install() has not returned yet
-    json_t *last;             // what on_done said meanwhile
+    json_t *last;             // the status from on_done() meanwhile
     tool_env_present present; // NULL: tool_env_answer_status()
-    json_t *arguments;        // held for it
+    json_t *arguments;        // for `present`
     char lead[256];
     char owner[MCP_OWNER_MAX + 1];
     char id[ENV_JOB_ID_SIZE];
 };
 
-static void order_free(struct order *o)
+static void install_free(struct install *o)
 {
     if (o->timer)
         event_free(o->timer);
@@ -118,7 +118,7 @@ static void order_free(struct order *o)
     free(o);
 }
 
-static void answer_order(struct order *o, json_t *status)
+static void answer_install(struct install *o, json_t *status)
 {
     struct mcp_call *c = o->call;
     c->work = NULL;
@@ -129,7 +129,7 @@ static void answer_order(struct order *o, json_t *status)
         tool_env_answer_status(c, status, o->lead);
 }
 
-static void refuse_order(struct order *o, const struct err *e)
+static void refuse_install(struct install *o, const struct err *e)
 {
     struct mcp_call *c = o->call;
     c->work = NULL;
@@ -142,7 +142,7 @@ static void refuse_order(struct order *o, const struct err *e)
 
 static void on_progress(struct env_job *j, const json_t *status, void *argument)
 {
-    struct order *o = argument;
+    struct install *o = argument;
     char text[256];
     (void)j;
     env_words_progress(status, text, sizeof text);
@@ -151,21 +151,21 @@ static void on_progress(struct env_job *j, const json_t *status, void *argument)
 
 static void on_done(struct env_job *j, const json_t *status, void *argument)
 {
-    struct order *o = argument;
+    struct install *o = argument;
     (void)j;
     if (o->starting) {
         o->last = json_deep_copy(status);
         return;
     }
-    json_t *copy = json_deep_copy(status); // the job's own may change or go
-    answer_order(o, copy);
+    json_t *copy = json_deep_copy(status); // the callback may free it
+    answer_install(o, copy);
     json_decref(copy);
-    order_free(o);
+    install_free(o);
 }
 
 static void on_waited(evutil_socket_t fd, short what, void *argument)
 {
-    struct order *o = argument;
+    struct install *o = argument;
     struct mcp_call *c = o->call;
     struct err e;
     (void)fd;
@@ -173,39 +173,39 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
     env_job_forget(o->job);
     json_t *status = envs_status(c->mcp->gate, o->owner, o->id, &e);
     if (status) {
-        answer_order(o, status);
+        answer_install(o, status);
         json_decref(status);
     } else {
-        refuse_order(o, &e);
+        refuse_install(o, &e);
     }
-    order_free(o);
+    install_free(o);
 }
 
-static void cancel_order(struct mcp_call *c)
+static void cancel_install(struct mcp_call *c)
 {
-    struct order *o = c->work;
+    struct install *o = c->work;
     struct err e;
     env_job_forget(o->job);
     (void)envs_cancel(c->mcp->gate, o->owner, o->id, &e);
-    order_free(o);
+    install_free(o);
 }
 
-static bool set_wait(struct order *o, uint64_t wait_ms)
+static bool set_wait(struct install *o, uint64_t wait_ms)
 {
     struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000),
                            .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
     if (o->call->task)
-        return true; // it waits for the end
+        return true; // a task waits for the end
     o->timer = evtimer_new(o->call->mcp->base, on_waited, o);
     return o->timer && event_add(o->timer, &wait) == 0;
 }
 
-// The same for every set of tools.  `lead` stands before the words of the default set's answer.
-static void have_done(struct mcp_call *c, json_t *arguments, struct install_request *order,
+// Starts an install for any tool set.  `lead` precedes the words of the default set's answer.
+static void have_done(struct mcp_call *c, json_t *arguments, struct install_request *request,
                       uint64_t wait_ms, const char *lead, tool_env_present present)
 {
     struct err e;
-    struct order *o = calloc(1, sizeof *o);
+    struct install *o = calloc(1, sizeof *o);
     if (!o) {
         tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
         return;
@@ -216,43 +216,43 @@ static void have_done(struct mcp_call *c, json_t *arguments, struct install_requ
     snprintf(o->lead, sizeof o->lead, "%s", lead);
     o->present = present;
     o->arguments = json_incref(arguments);
-    order->owner = o->owner;
-    order->on_progress = on_progress;
-    order->on_done = on_done;
-    order->argument = o;
-    o->job = envs_install(c->mcp->gate, order, &e);
+    request->owner = o->owner;
+    request->on_progress = on_progress;
+    request->on_done = on_done;
+    request->argument = o;
+    o->job = envs_install(c->mcp->gate, request, &e);
     o->starting = false;
     if (!o->job) {
-        refuse_order(o, &e);
-        order_free(o);
+        refuse_install(o, &e);
+        install_free(o);
         return;
     }
     if (o->last) {
-        answer_order(o, o->last);
-        order_free(o);
+        answer_install(o, o->last);
+        install_free(o);
         return;
     }
     snprintf(o->id, sizeof o->id, "%s", env_job_id(o->job));
     c->work = o;
-    c->cancel = cancel_order;
+    c->cancel = cancel_install;
     mcp_call_trim(c);
     if (!set_wait(o, wait_ms))
-        on_waited(-1, 0, o); // nobody can wait: as it is now
+        on_waited(-1, 0, o); // no timer: answer with the status now
 }
 
-static void start_order(struct mcp_call *c, json_t *arguments, struct install_request *order,
-                        const char *lead)
+static void start_install(struct mcp_call *c, json_t *arguments, struct install_request *request,
+                          const char *lead)
 {
-    have_done(c, arguments, order, bounds_milliseconds(arguments, "wait", WAIT_MS), lead, NULL);
+    have_done(c, arguments, request, bounds_milliseconds(arguments, "wait", WAIT_MS), lead, NULL);
 }
 
-void tool_env_order(struct mcp_call *c, json_t *arguments, struct install_request *order,
-                    uint64_t wait_ms, tool_env_present present)
+void tool_env_install(struct mcp_call *c, json_t *arguments, struct install_request *request,
+                      uint64_t wait_ms, tool_env_present present)
 {
-    have_done(c, arguments, order, wait_ms, "", present);
+    have_done(c, arguments, request, wait_ms, "", present);
 }
 
-// As a task unless the caller says how long it waits.
+// As a task, unless the caller sets `wait`.
 static bool is_long(const struct mcp_call *c, json_t *arguments)
 {
     (void)c;
@@ -273,8 +273,8 @@ int tool_packages(struct mcp_call *c, json_t *arguments, const char **ret_enviro
         return -1;
     if (named && packages) {
         tool_error(c, err_code_name(ERR_BAD_VALUE),
-                   "install_package puts packages into an environment; then name only that",
-                   "arguments 'environment' and 'packages' both say what code can import");
+                   "install the packages with install_package, then pass only the environment",
+                   "arguments 'environment' and 'packages' exclude each other");
         return -1;
     }
     if (!packages || (c->mcp->gate && (*ret_packages = packages_set(c->mcp->gate, packages, &e))))
@@ -296,7 +296,7 @@ json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments)
     if (!packages == !names) {
         tool_error(c, err_code_name(ERR_BAD_VALUE),
                    "pass packages, such as \"pandas matplotlib>=3\"",
-                   packages ? "arguments 'packages' and 'package_names' are the same; one is enough"
+                   packages ? "arguments 'packages' and 'package_names' are the same; pass one"
                             : "argument 'packages' is missing");
         return NULL;
     }
@@ -308,7 +308,7 @@ json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments)
     return NULL;
 }
 
-// Optional requirements of another argument: 0 and NULL without it; -1: the call was answered.
+// Requirements of an optional argument: 0 and NULL without it; -1: the call was answered.
 static int constraints_of(struct mcp_call *c, json_t *arguments, json_t **ret)
 {
     struct err e;
@@ -328,7 +328,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
     json_t *constraints;
     if (constraints_of(c, arguments, &constraints) < 0)
         return;
-    struct install_request order = {
+    struct install_request request = {
         .change = ENV_INSTALL,
         .name = name,
         .fresh = lead[0] != '\0',
@@ -338,7 +338,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
         .upgrade = json_is_true(json_object_get(arguments, "upgrade")),
         .source_builds = json_is_true(json_object_get(arguments, "source_builds")),
     };
-    start_order(c, arguments, &order, lead);
+    start_install(c, arguments, &request, lead);
     json_decref(constraints);
 }
 
@@ -348,9 +348,9 @@ static void install_package(struct mcp_call *c, json_t *arguments)
     json_t *requirements = name ? tool_env_requirements(c, arguments) : NULL;
     if (!requirements)
         return;
-    json_t *held = json_incref(arguments); // `name` is in it, and the call lets go of it
+    json_t *own = json_incref(arguments); // owns `name`; the call frees its own
     install(c, arguments, name, requirements, "");
-    json_decref(held);
+    json_decref(own);
     json_decref(requirements);
 }
 
@@ -415,7 +415,7 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
     json_t *lock = json_object_get(arguments, "lock");
     if (lock && (requirements || strlen(json_string_value(lock)) != json_string_length(lock))) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "give one of them, as text",
-                   requirements ? "arguments 'packages' and 'lock' both say what to install"
+                   requirements ? "arguments 'packages' and 'lock' exclude each other"
                                 : "argument 'lock' has a NUL character");
         json_decref(requirements);
         return;
@@ -428,7 +428,7 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
         json_decref(requirements);
         return;
     }
-    json_t *constraints; // what is wrong with them is said before anything is made
+    json_t *constraints; // checked before the environment is made
     if (constraints_of(c, arguments, &constraints) < 0) {
         json_decref(requirements);
         return;
@@ -453,7 +453,7 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
             json_pack("{s:n, s:s, s:s, s:f, s:f, s:[], s:[], s:[], s:[], s:n}", "job",
                       "environment", name, "state", "ready", "progress", 1.0, "elapsed_seconds",
                       0.0, "log", "requirements", "added", "removed", "error");
-        // Clients of that set call it without arguments, and look for this.
+        // Clients of that set look for this.
         if (mcp_tool_set_is_on(c->mcp, "containers"))
             (void)json_object_set_new(status, "container_id", json_string(name));
         tool_env_answer(c, status, strdup(lead), false);
@@ -469,16 +469,16 @@ static void uninstall_package(struct mcp_call *c, json_t *arguments)
     json_t *names = name ? tool_env_requirements(c, arguments) : NULL;
     if (!names)
         return;
-    json_t *held = json_incref(arguments);
-    struct install_request order = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
-    start_order(c, arguments, &order, "");
-    json_decref(held);
+    json_t *own = json_incref(arguments);
+    struct install_request request = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
+    start_install(c, arguments, &request, "");
+    json_decref(own);
     json_decref(names);
 }
 
 // ---- reset_sandbox ------------------------------------------------------------------------------
 
-// Closes the caller's sessions; how many.
+// Closes the caller's sessions.  Returns how many.
 static unsigned close_sessions(struct mcp_call *c)
 {
     struct gate *g = c->mcp->gate;
@@ -506,10 +506,10 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
         return;
     if (json_is_true(json_object_get(arguments, "sessions")))
         snprintf(lead, sizeof lead, "closed sessions: %u\n", close_sessions(c));
-    json_t *held = json_incref(arguments);
-    struct install_request order = {.change = ENV_RESET, .name = name};
-    start_order(c, arguments, &order, lead);
-    json_decref(held);
+    json_t *own = json_incref(arguments);
+    struct install_request request = {.change = ENV_RESET, .name = name};
+    start_install(c, arguments, &request, lead);
+    json_decref(own);
 }
 
 // ---- schemas ------------------------------------------------------------------------------------
@@ -558,7 +558,7 @@ static const char reset_input[] = INPUT("",
         "sessions; variables and files are gone.\"}, "
     WAIT_ARGUMENT("30", "Seconds to wait for a current install."));
 
-// What envs_status() makes; "not_found": of a package that nobody asked for.
+// What envs_status() makes; "not_found": no install has this package.
 const char tool_env_status_output[] =
     OBJECT("\"environment\", \"state\", \"progress\", \"elapsed_seconds\"",
         FIELD("job", NULLABLE(STRING)) ", "

@@ -12,30 +12,29 @@
 
 // Ends the call with an error that a model can act on.
 void tool_env_refuse(struct mcp_call *c, const struct err *e);
-// False: there is nothing here, and the call was answered.
+// Are there environments?  False: the call was answered.
 bool tool_env_has_gate(struct mcp_call *c);
-// Answers with an object and the words for it; takes both.
+// Answers with an object and its words; takes both.
 void tool_env_answer(struct mcp_call *c, json_t *object, char *words, bool is_error);
-// The same with the state of a job, which is borrowed; `lead` stands before the words.
+// The same with the status of an install, which is borrowed; `lead` precedes the words.
 void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead);
-// The environment that a call means: NULL when the call was answered.
+// The environment that a call names; NULL: the call was answered.
 const char *tool_env_name(struct mcp_call *c, json_t *arguments);
 
-// Answers a call with the state of a job (envs.h) in the form of another server (sets.h), or, when
-// there is none, with NULL and why.  All are borrowed.
+// Answers a call in the form of another server (compat/sets.h), with the status of an install, or
+// with NULL and the error.  All are borrowed.
 typedef void (*tool_env_present)(struct mcp_call *c, json_t *arguments, json_t *status,
                                  const struct err *error);
 struct install_request;
-// Has it done; answers when it is over, or after `wait_ms` with how far it is.
-void tool_env_order(struct mcp_call *c, json_t *arguments, struct install_request *order,
-                    uint64_t wait_ms, tool_env_present present);
+// Starts an install; answers when it is over, or after `wait_ms` with its progress.
+void tool_env_install(struct mcp_call *c, json_t *arguments, struct install_request *request,
+                      uint64_t wait_ms, tool_env_present present);
 // The requirements of arguments `packages` or `package_names`, new; NULL: the call was answered.
 json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments);
 
 // The name without extras and versions: "Foo[bar]>=2" is "Foo".
 void tool_env_bare_name(const char *requirement, char *buf, size_t cap);
-// A package in the answer of packages_ask(), by any spelling of its name; borrowed, NULL: it is not
-// there.
+// A package in the answer of packages_ask(), by any spelling of its name; borrowed, or NULL.
 json_t *tool_env_find_package(json_t *found, const char *package);
 
 // What envs_status() makes.

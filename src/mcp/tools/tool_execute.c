@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_execute: see tool_shared.h.  Turns arguments, which fit the schema, into the plan of a job;
-// asks for consent before when the configuration wants it.  Called by tools.c in the gate.
+// tool_execute: see tool_shared.h.  Asks for consent if configured, and turns arguments, which fit
+// the schema, into the plan of a tool run.  Called by tools.c in the gate.
 
 #include "mcp/tools/tool_shared.h"
 
@@ -54,7 +54,7 @@ void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_pl
     const char *name = json_string_value(json_object_get(arguments, "name"));
     session_plan_init(m->gate, ret);
     ret->wall_ms = bounds_milliseconds(arguments, "timeout", bounds_timeout_ms(config, false));
-    // Who asks for more time wants to compute in it.
+    // A longer wall time raises the default CPU time.
     ret->cpu_ms =
         bounds_milliseconds(arguments, "cpu_seconds", bounds_larger(config->cpu_ms, ret->wall_ms));
     ret->idle_ms = bounds_milliseconds(arguments, "idle_timeout", ret->idle_ms);
@@ -149,7 +149,7 @@ static void execute(struct mcp_call *c)
     tool_run_start(c, &plan);
 }
 
-// The first lines of the code, for a person who is to decide.
+// The first lines of the code, for the person who decides.
 static json_t *question_text(const struct mcp_call *c, const char *code, size_t length,
                              const json_t *layer)
 {
@@ -214,7 +214,7 @@ void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
         tool_error(c, "consent_unavailable",
                    "use a client that supports elicitation, or start the server with "
                    "--consent never",
-                   "this server runs code only with a person's consent, and this client cannot ask "
+                   "this server needs a person's consent for each run, and this client cannot ask "
                    "for it; nothing was run");
         return;
     }
@@ -232,14 +232,13 @@ void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
         tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
         return;
     }
-    // The state binds the answer to this code; without it nobody was asked about this code yet.
+    // SECURITY: the state binds the answer to this code; an answer without it does not count.
     if (!json_is_true(json_object_get(c->state, "consent")))
         c->answers = NULL;
     mcp_ask(c, &question, 1, json_pack("{s:b}", "consent", 1), then);
 }
 
-// A session's memory is what it was opened with; whoever asks for other memory must not get it
-// silently.
+// The memory of a session is fixed; asking for another value is an error.
 static bool memory_fits(struct mcp_call *c, json_t *arguments)
 {
     json_t *wanted = json_object_get(arguments, "memory_mb");
@@ -293,7 +292,7 @@ const struct mcp_tool run_tools[] = {
             "result with check_run. get_sandbox_info lists limits and preloaded modules.",
         .input = {execute_rows, EXECUTE_TOOL},
         .output_schema = tool_run_schema,
-        .hints = TOOL_NETWORK, // else it changes nothing outside its own box
+        .hints = TOOL_NETWORK, // changes nothing else outside its box
         .task = TOOL_TASK_LONG,
         .is_long = is_long,
         .handle = execute_python,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tool_files: tools for files of sessions and runs: list_files, read_file, write_file, delete_file.
-// See
-// tool_shared.h.  Called by tools.c in the gate.  Names and contents of files are what the code
-// made them.
+// See tool_shared.h.  Called by tools.c in the gate.  SECURITY: names and contents of files come
+// from user code.
 //
-//   a text      its characters, cut where a character ends
-//   a picture   an image block, when it is asked for as a whole
-//   the rest    base64, as an embedded resource
+//   text       its characters, cut between characters
+//   picture    an image block, if the whole file was asked for
+//   the rest   base64, as an embedded resource
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +37,7 @@ static void refuse(struct mcp_call *c, const struct err *e)
     tool_error(c, err_code_name(e->code), e->hint, "%s", e->message);
 }
 
-// The link of an artifact: text, or null where there is no web server.
+// The link of an artifact: text, or null without a web server.
 static json_t *url_json(const struct mcp_call *c, const struct artifact *a)
 {
     char url[URL_MAX] = "";
@@ -68,7 +67,7 @@ static json_t *live_files(const struct mcp_call *c, const char *place,
                           size_t count)
 {
     json_t *files = json_array();
-    size_t at = 0; // both are in the order of their paths
+    size_t at = 0; // both are sorted by path
     for (size_t i = 0; i < list->count; i++) {
         const struct scratch_file *f = &list->files[i];
         if (f->folder)
@@ -182,7 +181,7 @@ static bool is_picture(const char *mime_type)
     return false;
 }
 
-// A part of a file, as it was asked for.
+// The part of a file that was asked for.
 struct part {
     const struct found_file *file;
     const char *mime_type;
@@ -193,14 +192,14 @@ struct part {
     bool may_be_text; // its first bytes are
 };
 
-// Of bytes that may end within a character.
+// For bytes that may end within a character.
 static bool begins_as_text(const char *data, size_t length)
 {
     size_t valid = utf8_valid_length(data, length);
     return length - valid <= 3 && mcp_is_text(data, valid) && (valid || !length);
 }
 
-// A text is cut between characters.  False: it is none, and nothing was cut.
+// Cuts a text between characters.  False: it is not text, and nothing was cut.
 static bool cut_text(struct part *p)
 {
     if (!p->may_be_text)
@@ -221,7 +220,7 @@ static bool cut_text(struct part *p)
     return true;
 }
 
-// How to get what is left out, or nothing.
+// How to read on, or nothing.
 static void write_rest(FILE *f, const struct part *p, json_t *url)
 {
     uint64_t next = p->offset + p->length;
@@ -300,7 +299,7 @@ static const char *type_of(const struct found_file *f)
     return f->has_link ? f->artifact.mime_type : mime_type(f->path, f->head, f->head_length);
 }
 
-// A picture is shown when it is asked for as a whole.
+// A whole picture becomes an image block.
 static bool is_shown(const struct mcp_call *c, const struct found_file *f)
 {
     json_t *arguments = tool_arguments(c);
@@ -325,7 +324,7 @@ static void on_opened(struct mcp_call *c, const struct found_file *f, const stru
         return;
     }
     if (f->offset > 0 && f->offset >= f->size) {
-        tool_error(c, err_code_name(ERR_BAD_VALUE), "begin at 0, or read less far",
+        tool_error(c, err_code_name(ERR_BAD_VALUE), "use a smaller offset",
                    "argument 'offset': the file has %llu bytes", (unsigned long long)f->size);
         return;
     }
@@ -364,7 +363,7 @@ static char *take_body(struct mcp_call *c, json_t *arguments, size_t *ret_length
     char *data = NULL;
     if (!text == !coded) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "give one of them",
-                   "argument 'text' or 'base64' must hold the contents, and not both");
+                   "pass the contents as one of the arguments 'text' and 'base64'");
         return NULL;
     }
     if (coded) {
@@ -412,7 +411,7 @@ static void on_written(struct mcp_call *c, const struct scratch_file *file, cons
 
 // A session that is opened for its first file.
 struct first {
-    struct mcp_call *call; // NULL: it was cancelled
+    struct mcp_call *call; // NULL: cancelled
     char id[SESSION_ID_SIZE];
 };
 
@@ -491,7 +490,7 @@ static void write_file(struct mcp_call *c, json_t *arguments)
         refuse(c, &e);
         return;
     }
-    // Before anything is opened for it.
+    // Check before opening a session.
     _cleanup_free_ char *data = take_body(c, arguments, &length);
     if (!data)
         return;
@@ -519,7 +518,7 @@ static void on_deleted(struct mcp_call *c, const struct scratch_file *file, cons
     }
     const struct session *s = session_find(c->mcp->gate, c->owner, place, &e);
     if (scratch_path(json_string_value(path), json_string_length(path), clean, &e) < 0)
-        snprintf(clean, sizeof clean, "?"); // it was one before
+        snprintf(clean, sizeof clean, "?"); // cannot happen: it was checked
     snprintf(line, sizeof line, "deleted /mnt/data/%s", clean);
     text_sanitize(line);
     exec_file_uri(s ? s->id : place, clean, uri, sizeof uri);

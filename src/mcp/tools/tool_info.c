@@ -142,7 +142,7 @@ json_t *tool_info_json(struct mcp *m, const char *owner)
     return o;
 }
 
-// The same as text: everything but what repeats itself, a line each.
+// The same as text, a line each.
 static char *info_text(json_t *info, const char *network)
 {
     char *text = NULL;
@@ -213,11 +213,12 @@ static char *info_text(json_t *info, const char *network)
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
 
-// All that can change of the answer.
+// All that the answer depends on.
 struct info_key {
     const struct mcp *mcp;
     int64_t uptime_s, state, running, background, sessions, generation;
-    char owner[MCP_OWNER_MAX + 8]; // of a key that may have network; with it there is no padding
+    char owner[MCP_OWNER_MAX +
+               8]; // of a key that may have network; fills the struct without padding
 };
 
 static struct info_key info_key(struct mcp *m, const char *owner)
@@ -237,7 +238,7 @@ static struct info_key info_key(struct mcp *m, const char *owner)
 
 static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 {
-    // Clients poll this one, and making its text takes ten times as long as sending it.
+    // Clients poll this tool, and making its text takes ten times as long as sending it.
     static struct {
         struct info_key key;
         struct mcp_prepared answer;

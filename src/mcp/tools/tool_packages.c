@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_packages: tools that look at environments: how far an installation is, which packages there
-// are.  See tool_env.h and env/packages.h.  Called by tools.c in the gate.
+// tool_packages: tools that report on environments: progress of an install, installed packages. See
+// tool_env.h and env/packages.h.  Called by tools.c in the gate.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "mcp/tools/tool_env.h"
 #include "run/gate.h"
 
-enum { LOOK_MS = 100 }; // how often a job that somebody waits for is looked at
+enum { LOOK_MS = 100 }; // between looks at an install that a call waits for
 
 // ---- check_package_status -----------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ static void look_free(struct look *l)
 
 static void cancel_look(struct mcp_call *c)
 {
-    look_free(c->work); // the job is not this call's
+    look_free(c->work); // the install belongs to another call
 }
 
 static bool look_again(struct look *l)
@@ -73,7 +73,7 @@ static void on_look(evutil_socket_t fd, short what, void *argument)
     look_free(l);
 }
 
-// Waits for the job of `status`; -1: it cannot.
+// Waits for the install of `status`; -1: cannot wait.
 static int wait_for(struct mcp_call *c, json_t *status, uint64_t wait_ms)
 {
     const char *job = json_string_value(json_object_get(status, "job"));
@@ -95,7 +95,7 @@ static int wait_for(struct mcp_call *c, json_t *status, uint64_t wait_ms)
     return 0;
 }
 
-// A package that no job knows may have been installed long ago, or be the interpreter's own.
+// A package without an install may have been installed long ago, or be the interpreter's own.
 struct search {
     struct mcp_call *call;
     struct packages *packages;
@@ -145,7 +145,7 @@ static void on_found(json_t *found, const struct err *e, void *argument)
                                                              : "") < 0)
         words = NULL;
     if (!item && asprintf(&words,
-                          "'%s' is not installed in environment '%s', and nobody is installing it\n"
+                          "'%s' is not installed in environment '%s', and is not being installed\n"
                           "hint: install_package installs it; the name to import may be another",
                           s->package, name) < 0)
         words = NULL;
@@ -198,7 +198,7 @@ static void check_package_status(struct mcp_call *c, json_t *arguments)
     if (!json_object_get(arguments, "job") == !json_object_get(arguments, key)) {
         tool_error(c, err_code_name(ERR_BAD_VALUE),
                    "pass the job that install_package returned, or the name of a package",
-                   "one of the arguments 'job' and 'package' is needed, not both");
+                   "pass one of the arguments 'job' and 'package'");
         return;
     }
     if (json_object_get(arguments, "job") && !(job = tool_string(c, arguments, "job")))
@@ -214,7 +214,7 @@ static void check_package_status(struct mcp_call *c, json_t *arguments)
     if (!status && job) {
         tool_env_refuse(c, &e);
     } else if (!status || (package[0] && env_status_is_ready(status))) {
-        // What is there now counts: a later job may have removed it again.
+        // A later install may have removed it again.
         search(c, name, package);
     } else if (env_status_is_over(status) || wait_ms == 0 || wait_for(c, status, wait_ms) < 0) {
         tool_env_answer_status(c, status, "");

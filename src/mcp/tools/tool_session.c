@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_session: tools for sessions: open, list, interrupt, close, and back in time: checkpoint,
-// undo, fork.
-// See tool_shared.h.  Called by tools.c in the gate.  Whoever names somebody else's session is told
-// the same as who names one that never was: session_find() looks at the owner first.
+// tool_session: tools for sessions: open, list, interrupt, close, checkpoint, undo, fork.  See
+// tool_shared.h.  Called by tools.c in the gate.  SECURITY: session_find() checks the owner first,
+// so another owner's session gets the same answer as an unknown one.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static bool has_sessions(struct mcp_call *c)
     return false;
 }
 
-// The session that argument `session` names, or NULL when the call was answered.
+// The session that argument `session` names; NULL: the call was answered.
 static struct session *find(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
@@ -49,7 +48,7 @@ static struct session *find(struct mcp_call *c, json_t *arguments)
     return s;
 }
 
-// Name, if it has one, and handle.
+// Name, if any, and handle.
 static void write_names(FILE *f, json_t *o)
 {
     const char *name = json_string_value(json_object_get(o, "name"));
@@ -81,15 +80,15 @@ static void answer(struct mcp_call *c, json_t *object, void (*write)(FILE *f, js
 
 // ---- open_session -------------------------------------------------------------------------------
 
-// A call that waits for its session, and then for what it brings along.
+// A call that waits for its session, then for its files and variables.
 struct opening {
     struct mcp_call *call; // NULL: it was cancelled
     char id[SESSION_ID_SIZE];
     struct exec *exec;
-    struct env_wait *need; // packages are made ready first
+    struct env_wait *need; // packages come first
 };
 
-// Where code in it can get to, in a few words.
+// The hosts that its code may reach.
 static void write_network(FILE *f, json_t *network)
 {
     enum { FEW = 4 };
@@ -155,7 +154,7 @@ static void close_by_id(struct gate *g, const char *owner, const char *id)
         session_close(s, SESSION_CLOSED);
 }
 
-// What was brought along is in place, or cannot be: then there is no session.
+// Files and variables are in place; on failure the session is closed.
 static void on_luggage(struct exec *x)
 {
     struct opening *w = x->request.argument;
@@ -166,7 +165,7 @@ static void on_luggage(struct exec *x)
     memcpy(id, w->id, sizeof id);
     if (!e.message[0] && x->result.verdict != VERDICT_OK)
         err_set(&e, ERR_BAD_VALUE, 0, x->result.hint,
-                "files and variables could not be brought into the session: %s",
+                "files and variables could not be put into the session: %s",
                 result_verdict_name(x->result.verdict));
     struct mcp_call *c = end_opening(w);
     if (e.message[0] || !c)
@@ -221,7 +220,7 @@ static void cancel_opening(struct mcp_call *c)
     struct opening *w = c->work;
     w->call = NULL;
     if (w->need) {
-        envs_need_cancel(w->need); // there is no session yet
+        envs_need_cancel(w->need); // no session yet
         (void)end_opening(w);
     } else if (w->exec)
         exec_cancel(w->exec); // on_luggage() follows
@@ -244,7 +243,7 @@ static void begin_opening(struct mcp_call *c, struct opening *w, const char *env
     if (environment)
         snprintf(plan.environment, sizeof plan.environment, "%s", environment);
     const struct session *s = session_open(c->mcp->gate, c->owner, &plan, on_open, w, &e);
-    json_decref(network); // the session has its own
+    json_decref(network); // the session has a copy
     if (!s) {
         free(w);
         refuse(c, &e);
@@ -271,7 +270,7 @@ static void on_packages(const char *name, const struct err *e, void *argument)
     refuse(c, e);
 }
 
-// The environment is there, if one is named.
+// The environment is ready, if one was named.
 static bool knows_environment(struct mcp_call *c, const char *environment)
 {
     struct err e;
@@ -299,7 +298,7 @@ static void open_session(struct mcp_call *c, json_t *arguments)
     }
     if (tool_network(c, arguments, &network) < 0)
         return;
-    json_decref(network); // it is fine
+    json_decref(network); // it was only checked
     if (tool_packages(c, arguments, &environment, &packages) < 0 ||
         !knows_environment(c, environment))
         return;
@@ -355,12 +354,12 @@ static void list_sessions(struct mcp_call *c, json_t *arguments)
 
 static void write_interrupted(FILE *f, json_t *o)
 {
-    fputs(
-        json_is_true(json_object_get(o, "interrupted"))
-            ? "interrupted: the code gets a KeyboardInterrupt, and the session keeps its variables "
-              "if it stops soon; the answer of its run says so"
-            : "nothing runs in the session; nothing was done",
-        f);
+    fputs(json_is_true(json_object_get(o, "interrupted"))
+              ? "interrupted: the code gets a KeyboardInterrupt; if it stops soon the session "
+                "keeps its "
+                "variables; the answer of its run tells"
+              : "no code runs in the session; nothing to interrupt",
+          f);
 }
 
 static void interrupt_session(struct mcp_call *c, json_t *arguments)
@@ -414,7 +413,7 @@ static void start(struct mcp_call *c, json_t *arguments, enum exec_action action
     tool_run_start(c, &plan);
 }
 
-// An argument that may be missing: 0 and NULL then; -1: the call was answered.
+// An optional argument: 0 and NULL if missing; -1: the call was answered.
 static int optional(struct mcp_call *c, json_t *arguments, const char *name, const char **ret)
 {
     *ret = NULL;
@@ -439,7 +438,7 @@ static void undo_session(struct mcp_call *c, json_t *arguments)
         return;
     if (name && steps) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "leave one of them out",
-                   "arguments 'steps' and 'checkpoint' both say how far to go back");
+                   "arguments 'steps' and 'checkpoint' exclude each other");
         return;
     }
     start(c, arguments, EXEC_UNDO, name, name ? 0 : steps ? (unsigned)json_number_value(steps) : 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_shared: the tools that run code: execute_python and check_run (tool_execute.c),
-// get_sandbox_info (tool_info.c), validate_code (tool_check.c), those for sessions
-// (tool_session.c), for files (tool_files.c) and for environments (tool_env.c, tool_packages.c).
+// tool_shared: the tables of the default set's tools, and what they share: execute_python and
+// check_run (tool_execute.c), get_sandbox_info (tool_info.c), validate_code (tool_check.c),
+// sessions (tool_session.c), files (tool_files.c), environments (tool_env.c, tool_packages.c).
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_SHARED_H
 #define CONSTRICTOR_MCP_TOOLS_TOOL_SHARED_H
@@ -14,20 +14,19 @@
 extern const struct mcp_tool run_tools[], check_tools[], info_tools[], session_tools[],
     file_tools[], env_tools[], package_tools[];
 
-// What a run gives: the output schema of execute_python and of all that goes through a job.
+// The output schema of execute_python and of other tools that run code.
 extern const char tool_run_schema[];
 
 // Makes the plan of a session that MCP opens, from the arguments of a tool: timeout, cpu_seconds,
 // memory_mb, and name, idle_timeout, checkpoint where the tool has them.
 void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_plan *ret);
 
-// A text argument that must not have a NUL in it; NULL: it has, and the call was answered.
+// A text argument without NUL; NULL: it has one, and the call was answered.
 const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name);
 
-// For every tool that runs code: `then` comes, at once when the configuration does not want a
-// person to be asked. It begins with tool_has_consent(), which answers the call when the person
-// does not want the run.  `layer` is what the code may reach, as tool_network() has it; NULL: what
-// the key may.
+// SECURITY: every tool that runs code asks here first, if the configuration wants a person's
+// consent. `then` begins with tool_has_consent(), which answers the call if the person declined.
+// `layer`: the rule set of tool_network(); NULL: that of the key.
 void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
                       void (*then)(struct mcp_call *c, json_t *answers));
 bool tool_has_consent(struct mcp_call *c, json_t *answers);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tools: see tools.h.  Called by server.c in the gate.  Schemas are parsed and the lists are made
-// when the server starts, one for each revision of the protocol, because each knows other fields; a
-// list is then the same for every client and every time.
+// tools: see tools.h.  Called by server.c in the gate.  At start, schemas are parsed and
+// the lists made, one for each revision of the protocol, so a list is the same for every client and
+// every time.
 
 #include "mcp/tools/tools.h"
 
@@ -33,7 +33,7 @@ struct mcp_tools {
     struct tool_entry entries[TOOLS_MAX];
     json_t *lists[MCP_VERSION_MAX];
     struct mcp_prepared first_pages[MCP_VERSION_MAX]; // of tools/list, made when first asked for
-    struct networked {                                // the same for the last key with network
+    struct networked {                                // and for the last key with network
         char owner[MCP_OWNER_MAX + 1];
         unsigned generation;
         struct mcp_prepared page;
@@ -134,7 +134,7 @@ static json_t *description_json(const struct tool_entry *entry, const char *netw
     return json_sprintf("%s Network: only %s.", description, network);
 }
 
-// A tool with the fields that a revision knows, for those who may reach `network` ("": nothing).
+// A tool with the fields that a revision knows, for a key that may reach `network` ("": nothing).
 static json_t *tool_json(const struct tool_entry *entry, enum mcp_version version,
                          const char *network)
 {
@@ -239,8 +239,7 @@ struct tool_runs *mcp_tool_runs(const struct mcp *m)
 
 // ---- tools/list ---------------------------------------------------------------------------------
 
-// The page that is kept for callers like this one: those without network have the same, of the
-// others the last key has one.
+// The cached page for this caller: one for all without network, one for the last key with network.
 static struct mcp_prepared *page_of(struct mcp_call *c, bool network)
 {
     struct networked *own = &c->mcp->tools->networked[c->version];
@@ -285,7 +284,7 @@ void mcp_handle_tools_list(struct mcp_call *c)
     }
     size_t next = first + MCP_PAGE < total ? first + MCP_PAGE : total;
     json_t *result = json_pack("{s:o}", "tools", make_page(c, first, next, network));
-    // What one key may reach is no other's business.
+    // SECURITY: a shared cache must not tell other keys what this one may reach.
     if (result && c->modern && c->mcp->gate && net_is_on(c->mcp->config))
         (void)json_object_set_new(result, "cacheScope", json_string("private"));
     if (result)
@@ -332,7 +331,7 @@ static bool headers_fit(struct mcp_call *c, const struct tool_entry *entry, json
     return false;
 }
 
-// The call that goes on: a task's or the same; NULL when it was ended.
+// The call to go on with: a task's or the same; NULL: it was ended.
 static struct mcp_call *choose_task(struct mcp_call *c, const struct mcp_tool *tool,
                                     json_t *arguments)
 {
@@ -357,7 +356,7 @@ static struct mcp_call *choose_task(struct mcp_call *c, const struct mcp_tool *t
     return mcp_task_begin(c);
 }
 
-// Arguments as a handler gets them; also those of the call that a task goes on with.
+// Arguments as a handler gets them.
 json_t *tool_arguments(const struct mcp_call *c)
 {
     json_t *arguments = json_object_get(c->request.params, "arguments");
@@ -374,7 +373,7 @@ static bool is_required(json_t *schema, const char *name)
     return false;
 }
 
-// Many clients write null for an argument that is left out, as those of REST do.
+// Many clients write null for a missing argument.
 static void leave_out_nulls(json_t *schema, json_t *arguments)
 {
     json_t *properties = json_object_get(schema, "properties"), *value;
@@ -438,8 +437,8 @@ static bool is_known(json_t *block, enum mcp_version version)
     return true;
 }
 
-// SECURITY: a model and the person beside it must read the same.  Of what code says only the
-// content is read; a program finds the characters themselves in structuredContent.
+// SECURITY: a model and a person must read the same, so hidden characters in content become
+// visible. structuredContent keeps them for programs.
 static int reveal(json_t *block)
 {
     static const char *const keys[] = {"text", "name", "title"}; // the last two of links

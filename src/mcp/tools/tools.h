@@ -15,15 +15,15 @@ enum tool_hint {
     TOOL_DESTRUCTIVE = 1 << 1,
     TOOL_IDEMPOTENT = 1 << 2,
     TOOL_OPEN_WORLD = 1 << 3, // reaches the network
-    TOOL_NETWORK = 1 << 4,    // does for keys that may; its description says what they may reach
-    TOOL_UNLISTED = 1 << 5,   // a further variant (tool_variants.h) that is taken but not told of
+    TOOL_NETWORK = 1 << 4,    // reaches what the key may; the description tells
+    TOOL_UNLISTED = 1 << 5,   // a variant (tool_variants.h) that is accepted but not listed
 };
 
 enum tool_task {
     TOOL_TASK_NEVER,
     TOOL_TASK_LONG,   // as a task when the client can and tool->is_long() says so
     TOOL_TASK_ALWAYS, // as a task whenever the client can
-    TOOL_TASK_ONLY,   // a client without tasks cannot have it
+    TOOL_TASK_ONLY,   // only for clients with tasks
 };
 
 struct mcp_tool {
@@ -37,7 +37,7 @@ struct mcp_tool {
     // The arguments are valid by the schema.  Ends the call with tool_answer(), mcp_fail(),
     // mcp_ask().
     void (*handle)(struct mcp_call *c, json_t *arguments);
-    // Puts what the configuration decides (bounds) into the input schema, once; NULL: nothing.
+    // Sets the bounds of the configuration in the input schema, once; or NULL.
     int (*adapt)(const struct mcp *m, json_t *input_schema);
 };
 

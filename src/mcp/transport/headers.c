@@ -17,8 +17,8 @@
 #include "json/encode.h"
 
 enum {
-    DEPTH_MAX = 16,  // of nested properties; tools have two or three
-    HEADER_MAX = 64, // of what stands behind Mcp-Param-
+    DEPTH_MAX = 16,  // of nested properties; ours have up to three
+    HEADER_MAX = 64, // of the name after Mcp-Param-
     NUMBER_MAX = 32, // characters of a whole number; 2^53 has 16
     SHOWN_MAX = 64,  // bytes of a foreign value in a message
 };
@@ -80,7 +80,7 @@ int header_decode(const char *value, char **ret, size_t *ret_length)
 
 // ---- refusals -----------------------------------------------------------------------------------
 
-// A foreign value as it may stand in a message.
+// A foreign value, fit for a message.
 static const char *shown(const char *value, char buf[SHOWN_MAX])
 {
     size_t n;
@@ -98,7 +98,7 @@ static int find_one(const struct headers *h, const char *name, json_t *id, const
     unsigned count = h->get(h->of, name, ret);
     if (count > 1)
         return rpc_refuse(no, MCP_HEADER_MISMATCH, 400, id, NULL,
-                          "header mismatch: the header '%s' stands %u times; send it once", name,
+                          "header mismatch: the header '%s' occurs %u times; send it once", name,
                           count);
     if (!count)
         *ret = NULL;
@@ -166,7 +166,7 @@ static int check_name(const struct headers *h, const struct rpc_message *m, cons
     snprintf(what, sizeof what, "params.%s", param);
     if (find_one(h, HEADER_NAME, m->id, &value, no) < 0)
         return -1;
-    if (!value) // a body without the name is the handler's to refuse
+    if (!value) // the handler refuses a body without the name
         return json_is_string(name) ? refuse_missing(HEADER_NAME, what, m->id, no) : 0;
     _cleanup_free_ char *text = NULL;
     size_t length;
@@ -198,7 +198,7 @@ int headers_check_standard(const struct headers *h, const struct rpc_message *m,
 
 // ---- mirrored arguments -------------------------------------------------------------------------
 
-// "42", "-7", "42.0": an optional sign, digits, and zeros behind a point.
+// "42", "-7", "42.0": an optional sign, digits, a point and zeros.
 static bool is_number(const char *text, size_t length, double value)
 {
     char buf[NUMBER_MAX];
@@ -226,7 +226,7 @@ static bool is_argument(const char *text, size_t length, json_t *argument)
         const char *word = json_is_true(argument) ? "true" : "false";
         return strlen(word) == length && memcmp(word, text, length) == 0;
     }
-    // Beyond 2^53 a double would make equal what is not.
+    // Beyond 2^53 different integers are the same double.
     if (json_is_number(argument))
         return fabs(json_number_value(argument)) <= safe_max &&
                is_number(text, length, json_number_value(argument));
@@ -244,7 +244,7 @@ static bool is_token(const char *s)
     return true;
 }
 
-// Does this property carry a header?  An annotation that the rules do not allow means nothing.
+// Does this property have a header?  Invalid annotations are ignored.
 static const char *header_of(json_t *property)
 {
     const char *name = json_string_value(json_object_get(property, "x-mcp-header"));
@@ -266,7 +266,7 @@ static int check_param(const struct headers *h, const char *name, const char *ke
     snprintf(what, sizeof what, "the argument '%.60s'", key);
     if (find_one(h, header, NULL, &value, no) < 0)
         return -1;
-    if (!value) // a list or an object has no header: the schema refuses it
+    if (!value) // a list or object: the schema refuses it
         return is_there && !json_is_object(argument) && !json_is_array(argument)
                    ? refuse_missing(header, what, NULL, no)
                    : 0;

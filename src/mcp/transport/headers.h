@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// headers: the headers that mirror parts of a modern request (SEP-2243), so that what stands
-// between client and server can route without reading the body.  Called by mcp/transport/http.c;
-// touches nothing but its arguments.
+// headers: the headers that mirror parts of a modern request (SEP-2243), so that a proxy can route
+// without reading the body.  Called by mcp/transport/http.c; pure functions of their arguments.
 //
-// SECURITY: whoever routes by the header and whoever acts by the body must see the same request, so
-// everything that is missing, twice, badly encoded or different is refused.
+// SECURITY: a proxy that routes by the header and a server that acts by the body must see the same
+// request, so a header that is missing, duplicate, badly encoded or different is refused.
 
 #ifndef CONSTRICTOR_MCP_TRANSPORT_HEADERS_H
 #define CONSTRICTOR_MCP_TRANSPORT_HEADERS_H
@@ -23,19 +22,18 @@
 
 // The headers of one request.
 struct headers {
-    // How many there are of this name, in any case; `ret` is the value of one.
+    // How many have this name, ignoring case; `ret` is the value of one.
     unsigned (*get)(const void *of, const char *name, const char **ret);
     const void *of;
 };
 
-// A value without the blanks around it and, when it has the form =?base64?...?=, decoded.  0 and a
-// text that the caller frees (it may hold NUL bytes), or -EINVAL: bytes that no header may have,
-// not the one correct base64 form, or not UTF-8 when decoded; -ENOMEM.
+// Trims a value, and decodes the form =?base64?...?=.  0 and a text that the caller frees (it may
+// hold NUL bytes), or -EINVAL: invalid bytes, not canonical base64, or not UTF-8; -ENOMEM.
 int header_decode(const char *value, char **ret, size_t *ret_length);
 
 // Each returns 0, or -1 and the refusal (MCP_HEADER_MISMATCH).
 
-// A version header that is there must name the version of the body.
+// A version header must name the version of the body.
 int headers_check_version(const struct headers *h, const struct rpc_message *m,
                           struct rpc_refusal *no);
 // The headers that every request, and every request of this method, must have.

@@ -55,9 +55,9 @@ bool mcp_http_is_json(struct http_exchange *x)
     return false;
 }
 
-// ---- the legacy session of a request ------------------------------------------------------------
+// ---- the legacy client of a request -------------------------------------------------------------
 
-// Version that the header names, or the session's.
+// The version of the header, else the client's.
 static int find_version(struct http_exchange *x, const struct mcp_client *client, json_t *id,
                         enum mcp_version *ret, struct rpc_refusal *no)
 {
@@ -66,8 +66,9 @@ static int find_version(struct http_exchange *x, const struct mcp_client *client
     int version = count == 1 ? mcp_version_find(value) : count ? -1 : (int)client->version;
     if (version < 0 || version > (int)MCP_NEWEST_LEGACY)
         return rpc_refuse(no, MCP_INVALID_REQUEST, 400, id, NULL,
-                          "the header '" HEADER_VERSION "' names no version that a session can "
-                          "have; this one agreed on '%s'",
+                          "the header '" HEADER_VERSION
+                          "' is no version of a session; this one agreed "
+                          "on '%s'",
                           mcp_version_name(client->version));
     *ret = (enum mcp_version)version;
     return 0;
@@ -82,7 +83,7 @@ static int find_client(struct http_exchange *x, json_t *id, struct mcp_client **
                           "one header '" HEADER_SESSION "' is needed: begin with 'initialize', or "
                           "send params._meta of protocol version %s",
                           mcp_version_name(MCP_2026_07_28));
-    // SECURITY: the same words for a session that never was and for one of somebody else.
+    // SECURITY: the same answer for an unknown session and for one of another owner.
     struct mcp_client *client = mcp_client_find(the_mcp, value, x->owner);
     if (!client)
         return rpc_refuse(no, MCP_INVALID_REQUEST, 404, id, NULL,
@@ -132,7 +133,7 @@ static void post_modern(struct http_exchange *x, struct rpc_message *m)
     } else if (m->kind == RPC_REQUEST) {
         post_request(x, NULL, version, m, check_params);
     } else {
-        accept_message(x); // over HTTP no notification means anything
+        accept_message(x); // no notification has an effect over HTTP
         rpc_message_clear(m);
     }
 }
@@ -157,34 +158,34 @@ static void post_initialize(struct http_exchange *x, struct rpc_message *m)
 
 #define KERNELS_PATH "/ai/sandbox/v1/mcp"
 
-// The server that has this path keeps no sessions: there a request may stand alone.
+// The original server of this path has no sessions, so a request may stand alone.
 static bool stands_alone(const struct http_exchange *x)
 {
     return strncmp(x->path, KERNELS_PATH, sizeof KERNELS_PATH - 1) == 0 &&
            !http_header(x, HEADER_SESSION);
 }
 
-// A session for one such request, of those that served others before: one for each at a time,
-// because clients without a session count from 1, all of them.
+// A client for one such request, reused from earlier ones.  Each serves one request at a time,
+// because all callers without a session count their ids from 1.
 static struct mcp_client *take_spare(const char *owner, enum mcp_version version)
 {
     enum { SPARE_MAX = 256 };
     static char ids[SPARE_MAX][MCP_SESSION_ID_LENGTH + 1];
-    char *place = NULL;
+    char *spare = NULL;
     for (size_t i = 0; i < SPARE_MAX; i++) {
         struct mcp_client *client = ids[i][0] ? mcp_client_find(the_mcp, ids[i], owner) : NULL;
         if (client && client->call_count == 0 && client->version == version)
             return client;
-        if (!client && !place)
-            place = ids[i]; // empty, or of another owner
+        if (!client && !spare)
+            spare = ids[i]; // free
     }
-    struct mcp_client *client = place ? mcp_client_new(the_mcp, owner) : NULL;
+    struct mcp_client *client = spare ? mcp_client_new(the_mcp, owner) : NULL;
     if (!client)
         return NULL;
     client->version = version;
     client->agreed = true;
-    client->capabilities = json_object(); // it can be asked nothing
-    memcpy(place, client->id, sizeof ids[0]);
+    client->capabilities = json_object(); // no questions can be asked
+    memcpy(spare, client->id, sizeof ids[0]);
     return client;
 }
 
@@ -216,7 +217,7 @@ static void post_alone(struct http_exchange *x, struct rpc_message *m)
     rpc_message_clear(m);
 }
 
-// One message of a session.
+// One message of a legacy client.
 static void post_legacy(struct http_exchange *x, struct rpc_message *m)
 {
     struct mcp_client *client;
@@ -238,7 +239,7 @@ static void post_legacy(struct http_exchange *x, struct rpc_message *m)
     }
 }
 
-// A message that shows neither era in its body.
+// A message whose body names no era.
 static void post_plain(struct http_exchange *x, struct rpc_message *m)
 {
     struct rpc_refusal no;
@@ -254,8 +255,7 @@ static void post_plain(struct http_exchange *x, struct rpc_message *m)
         accept_message(x);
     else if (m->kind == RPC_RESPONSE)
         (void)rpc_refuse(&no, MCP_INVALID_REQUEST, 400, m->id, NULL,
-                         "protocol version %s has no questions of the server, so there is nothing "
-                         "to respond to",
+                         "in protocol version %s the server sends no requests to respond to",
                          mcp_version_name(MCP_2026_07_28));
     else
         (void)rpc_refuse(&no, MCP_INVALID_PARAMS, 400, m->id, NULL,
@@ -295,7 +295,7 @@ static void handle_post(struct http_exchange *x)
         return;
     const char *body = http_body(x, &length);
     int r = rpc_read(body, length, &m, &no);
-    http_body_done(x); // an answer may take long, a stream may last for days
+    http_body_done(x); // a stream may last for days
     if (r < 0)
         post_refuse(x, &no);
     else if (m.kind == RPC_BATCH)
@@ -306,14 +306,14 @@ static void handle_post(struct http_exchange *x)
         post_plain(x, &m);
 }
 
-// ---- GET and DELETE: legacy sessions ------------------------------------------------------------
+// ---- GET and DELETE: legacy clients -------------------------------------------------------------
 
-// The session of a GET or DELETE, or NULL: it was answered.
+// The client of a GET or DELETE; NULL: it was answered.
 static struct mcp_client *client_of(struct http_exchange *x, enum mcp_version *ret_version)
 {
     struct mcp_client *client;
     struct rpc_refusal no;
-    if (is_modern_header(x)) { // the new protocol has neither sessions nor these methods
+    if (is_modern_header(x)) { // the new protocol has only POST
         http_add_header(x, "Allow", "POST");
         http_reply_error(x, 405, "method_not_allowed", "send POST",
                          "protocol version %s has only POST", mcp_version_name(MCP_2026_07_28));
@@ -347,7 +347,7 @@ static void handle_delete(struct http_exchange *x)
     struct mcp_client *client = client_of(x, &version);
     if (!client)
         return;
-    posts_set_dropped(404); // for those that wait for its answers
+    posts_set_dropped(404); // for posts that wait for its answers
     mcp_client_end(client);
     posts_set_dropped(202);
     http_reply(x, 204, NULL, NULL, 0);
@@ -363,7 +363,7 @@ void mcp_http_handle(struct http_exchange *x, void *argument)
     case HTTP_GET: handle_get(x); return;
     case HTTP_DELETE: handle_delete(x); return;
     case HTTP_PUT:
-    case HTTP_HEAD: break; // the routes do not let them pass
+    case HTTP_HEAD: break; // not routed here
     }
     http_reply_error(x, 405, "method_not_allowed", NULL, "this path takes POST, GET and DELETE");
 }
@@ -375,7 +375,7 @@ int mcp_http_open(struct mcp *m, struct http *h, struct err *e)
         {"/mcp/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
         {.path = NULL},
     };
-    // Where the server that has the tool set 'kernels' serves it.  The same in every way.
+    // The path of the original server of the tool set 'kernels'.
     static const struct http_route kernel_routes[] = {
         {KERNELS_PATH, HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
         {KERNELS_PATH "/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
@@ -403,7 +403,7 @@ void mcp_http_close(void)
     posts_set_dropped(503);
     mcp_http_stop();
     while (the_mcp->oldest)
-        mcp_client_end(the_mcp->oldest); // its calls, and those that wait for them
+        mcp_client_end(the_mcp->oldest); // also ends its calls and their posts
     posts_close();
     the_mcp = NULL;
 }

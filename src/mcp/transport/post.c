@@ -2,12 +2,12 @@
 //
 // post: see post.h.  Runs in the gate.
 //
-// A post is one POST that waits for answers, of one request or of a batch, and the outlet of its
+// A post is one POST that waits for the answers of a request or a batch.  It is the outlet of its
 // calls.
 //
 //   WAITING    nothing was sent: the answer will be one JSON body
-//   STREAMING  something came before the answer, or it takes long: the answer is a stream of events
-//   ALONE      the client of a legacy call left before anything was sent: the answer is for nobody
+//   STREAMING  a message came before the answer, or it takes long: the answer is a stream of events
+//   ALONE      the client of a legacy call left before anything was sent: the answer is dropped
 //
 //   1. A post lives until its last call has sent its answer or was dropped.
 //   2. A modern client that leaves cancels its call; a legacy one does not.
@@ -28,7 +28,7 @@
 #define JSON_TYPE "application/json"
 #define EVENTS_TYPE "text/event-stream"
 
-enum { OWN_STREAMS_MAX = 4 }; // connected GET streams of one session
+enum { OWN_STREAMS_MAX = 4 }; // connected GET streams of one client
 
 struct post {
     struct mcp_outlet outlet; // first: the calls know only this
@@ -41,15 +41,15 @@ struct post {
     bool modern, takes_json, takes_events;
     bool is_listen, is_initialize;
     bool failed;            // initialize was answered with an error
-    unsigned open;          // calls in flight, and one while they are being received
+    unsigned open;          // calls in flight, plus one while receiving
     json_t *answers;        // of a batch: array; else NULL
-    size_t answers_length;  // of their text, sent ones too
-    struct event *patience; // the answer takes long
+    size_t answers_length;  // of their text, including sent ones
+    struct event *patience; // fires when the answer takes long
 };
 
-// What a session has that ever used a stream.
+// Of a client that ever used a stream.
 struct shelf {
-    struct mcp_outlet outlet; // first: the session's
+    struct mcp_outlet outlet; // first: the client's
     struct stream_shelf streams;
     struct mcp_client *client;
 };
@@ -58,7 +58,7 @@ static struct {
     struct mcp *mcp;
     struct streams streams;
     struct post *posts;
-    int dropped_status; // for a post that gets no answer
+    int dropped_status; // for a post without an answer
 } server;
 
 struct streams *posts_streams(void)
@@ -82,9 +82,9 @@ void post_refuse(struct http_exchange *x, struct rpc_refusal *no)
     rpc_refusal_clear(no);
 }
 
-// ---- the streams of a session -------------------------------------------------------------------
+// ---- the streams of a client -------------------------------------------------------------------
 
-// The newest that is connected; with none, the newest that may come back.
+// Sends on the newest connected stream, else on the newest that may be resumed.
 static void own_send(struct mcp_outlet *o, json_t *message, bool last)
 {
     struct shelf *shelf = (struct shelf *)o;
@@ -99,7 +99,7 @@ static void own_send(struct mcp_outlet *o, json_t *message, bool last)
 
 static void own_drop(struct mcp_outlet *o)
 {
-    (void)o; // no call has this outlet
+    (void)o; // not called: no call has this outlet
 }
 
 static void on_client_end(struct mcp_client *client)
@@ -125,7 +125,7 @@ static struct shelf *shelf_of(struct mcp_client *client)
     return shelf;
 }
 
-// A session whose client listens is in use.
+// A client that listens is in use.
 static void touch_client(struct stream *s)
 {
     struct shelf *shelf = s->owner;
@@ -144,7 +144,7 @@ static struct stream *new_stream(struct mcp_client *client, enum mcp_version ver
     return s;
 }
 
-// Too many connections of one session: the oldest goes.
+// At too many connections of one client the oldest goes.
 static void limit_own(struct mcp_client *client)
 {
     struct shelf *shelf = client->transport;
@@ -176,7 +176,7 @@ bool post_resume(struct http_exchange *x, struct mcp_client *client, const char 
 {
     struct shelf *shelf = client->transport;
     uint32_t sequence;
-    // SECURITY: looked for among the events of this session only.
+    // SECURITY: only events of this client are searched.
     struct stream *s = shelf ? stream_find(&shelf->streams, event_id, &sequence) : NULL;
     if (s)
         stream_resume(s, x, sequence);
@@ -208,7 +208,7 @@ static void post_free(struct post *p)
     free(p);
 }
 
-// The last call is done.
+// The last call has ended.
 static void post_end(struct post *p)
 {
     struct http_exchange *x = take_exchange(p);
@@ -244,7 +244,7 @@ static void on_gone(struct stream *s)
         mcp_cancel(p->call); // frees the post
 }
 
-// WAITING -> STREAMING.  False: not now, not ever.
+// WAITING -> STREAMING.  False: it never will.
 static bool begin_stream(struct post *p)
 {
     if (p->stream)
@@ -267,8 +267,8 @@ static bool begin_stream(struct post *p)
     return true;
 }
 
-// An answer that takes long: a connection without a byte would be cut by a proxy, and a client
-// could not come back for it.
+// The answer takes long: stream, because a proxy would cut a silent connection, and the client
+// could not resume it.
 static void on_patience(evutil_socket_t fd, short what, void *argument)
 {
     struct post *p = argument;
@@ -303,10 +303,10 @@ static void send_before(struct post *p, json_t *message)
     bool is_question = json_object_get(message, "id") != NULL;
     struct mcp_outlet *own = p->client ? p->client->outlet : NULL;
     if (!p->stream && is_question && own && !(p->x && p->takes_events)) {
-        own->send(own, message, false); // the client takes no stream here, but has one elsewhere
+        own->send(own, message, false); // the client accepts no stream here, but has another one
         return;
     }
-    // Without a stream, a question would never be answered, nor a subscription be of use.
+    // Without a stream, a question or a subscription is useless.
     if ((p->takes_events || is_question || p->is_listen) && begin_stream(p))
         stream_send(p->stream, message);
 }
@@ -350,7 +350,7 @@ static void post_send(struct mcp_outlet *o, json_t *message, bool last)
     release(p);
 }
 
-// Only a plain answer is text; the others are few.
+// Only an answer in one JSON body is sent as text; other cases are rare.
 static void post_send_text(struct mcp_outlet *o, json_t *id, const char *result, size_t length)
 {
     static const char begin[] = "{\"jsonrpc\":\"2.0\",\"id\":", middle[] = ",\"result\":";
@@ -416,7 +416,7 @@ static struct post *post_new(struct http_exchange *x, struct mcp_client *client,
                       .takes_json = http_accepts(x, JSON_TYPE),
                       .takes_events = http_accepts(x, EVENTS_TYPE),
                       .open = 1};
-    if (!p->takes_events) // one that takes neither gets the simpler
+    if (!p->takes_events) // a client that accepts neither gets JSON
         p->takes_json = true;
     if (p->next)
         p->next->previous = p;
@@ -433,7 +433,7 @@ static void refuse_memory(struct http_exchange *x, json_t *id)
     post_refuse(x, &no);
 }
 
-// Everything was received.
+// All messages were received.
 static void received(struct post *p)
 {
     static const struct timeval wait = {.tv_sec = STREAM_ALIVE_S};
@@ -451,7 +451,7 @@ void post_request(struct http_exchange *x, struct mcp_client *client, enum mcp_v
     struct post *p = post_new(x, client, version, m->modern);
     bool is_initialize = !m->modern && strcmp(m->method, "initialize") == 0, failed = true;
     if (p) {
-        char owner[sizeof x->owner]; // the exchange may go before the message is done with
+        char owner[sizeof x->owner]; // the exchange may end before
         memcpy(owner, x->owner, sizeof owner);
         struct mcp_from from = {.client = client,
                                 .outlet = &p->outlet,
@@ -462,7 +462,7 @@ void post_request(struct http_exchange *x, struct mcp_client *client, enum mcp_v
         p->is_initialize = is_initialize;
         p->is_listen = m->modern && strcmp(m->method, "subscriptions/listen") == 0;
         if (is_initialize)
-            p->version = MCP_2024_11_05; // nothing is agreed on: the plainest stream, if any
+            p->version = MCP_2024_11_05; // no version yet: the plainest stream
         p->open++;
         p->call = mcp_receive(server.mcp, &from, m);
         failed = p->failed;
@@ -475,7 +475,7 @@ void post_request(struct http_exchange *x, struct mcp_client *client, enum mcp_v
         mcp_client_end(client);
 }
 
-// One element of a batch; whatever it is, the others are served.
+// One element of a batch; an error does not stop the others.
 static void receive_element(struct post *p, const char *owner, json_t *element, size_t length)
 {
     struct rpc_message m;

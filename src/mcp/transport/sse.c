@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sse: see sse.h.  Runs in the gate.  Its sessions are not in the table of session.c: that ends
-// idle ones, and its ids are good for /mcp.
+// sse: see sse.h.  Runs in the gate.  Its clients are not in the table of client.c, which ends idle
+// ones and whose ids are valid at /mcp.
 
 #include "mcp/transport/sse.h"
 
@@ -19,7 +19,7 @@
 enum { ID_BYTES = 16, ID_MAX = 2 * ID_BYTES + 1 };
 
 struct client {
-    struct mcp_outlet outlet; // first: of all its calls, and of the session
+    struct mcp_outlet outlet; // first: of all its calls and of the client
     char id[ID_MAX];
     struct mcp_client *client;
     struct stream *stream;
@@ -47,10 +47,10 @@ static void client_send(struct mcp_outlet *o, json_t *message, bool last)
 
 static void client_drop(struct mcp_outlet *o)
 {
-    (void)o; // the stream is shared: there is nothing to end
+    (void)o; // the stream is shared and stays
 }
 
-// Ends the session, its calls and its stream.
+// Ends the client, its calls and its stream.
 static void client_free(struct client *c)
 {
     (void)tdelete(c, &server.clients, compare);
@@ -109,7 +109,7 @@ static void handle_stream(struct http_exchange *x, void *argument)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-// SECURITY: somebody else's session is answered like one that never was.
+// SECURITY: another owner's session is answered like an unknown one.
 static struct client *client_find(struct http_exchange *x)
 {
     struct client key, **found = NULL;
@@ -221,7 +221,7 @@ int mcp_sse_open(struct mcp *m, struct http *h, struct err *e)
         {"/messages/", HTTP_POST, false, handle_message, NULL},
         {.path = NULL},
     };
-    (void)e; // nothing here can fail
+    (void)e; // cannot fail
     server.mcp = m;
     http_add_routes(h, routes);
     return 0;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stdio: see stdio.h.  Runs in the gate; mcp_stdio_take() in the first process.
+// stdio: see stdio.h.  Runs in the gate.
 //
 // Invariants:
-//   1. Nothing here waits: stdin is read only when it has something, stdout is written only as far
-//   as
-//      it takes, and what it does not take is kept, within bounds.
-//   2. While the client does not read its answers, its requests are not read either.
-//   3. Memory: a line of config.body_bytes, OUT_MAX of answers, and not more.
+//   1. Nothing blocks: stdin is read when it is readable, stdout written as far as it accepts; the
+//      rest is buffered, bounded.
+//   2. While the client does not read answers, its requests are not read.
+//   3. Memory is bounded by a line of config.body_bytes plus OUT_MAX of answers.
 
 #include "mcp/transport/stdio.h"
 
@@ -29,13 +28,13 @@
 #include "json/dump.h"
 
 enum {
-    READ_SIZE = 64 * 1024,      // what a pipe holds
-    KEEP_SIZE = 1024 * 1024,    // buffers above this are given back when they are empty
-    OUT_PAUSE = 1024 * 1024,    // backlog above which nothing is read and notifications are dropped
-    OUT_MAX = 16 * 1024 * 1024, // backlog above which an answer is replaced by an error
-    DRAIN_MS = 500,             // for runs to end by themselves after the end of stdin
-    STALL_MS = 250,             // how often a client that does not read is looked at
-    STALLS_MAX = 2, // looks without a byte taken, after which one that is ending is gone
+    READ_SIZE = 64 * 1024,      // the size of a pipe
+    KEEP_SIZE = 1024 * 1024,    // empty buffers above this are freed
+    OUT_PAUSE = 1024 * 1024,    // backlog that stops reading and drops notifications
+    OUT_MAX = 16 * 1024 * 1024, // backlog that replaces answers by errors
+    DRAIN_MS = 500,             // for runs to end after the end of stdin
+    STALL_MS = 250,             // between checks of a client that does not read
+    STALLS_MAX = 2,             // checks without progress before an ending client is gone
 };
 
 struct buffer {
@@ -46,63 +45,28 @@ struct buffer {
 enum stdio_state { STDIO_READING, STDIO_DRAINING, STDIO_FLUSHING, STDIO_ENDED };
 
 struct mcp_stdio {
-    struct mcp_outlet outlet; // of every call and of the session
+    struct mcp_outlet outlet; // of every call and of the client
     struct mcp *mcp;
     struct mcp_client *client;
     int in, out;
-    bool in_polls, out_is_socket; // a file cannot be waited for, and need not be
-    bool skipping;                // a line that was too long, up to its end
-    bool corked;                  // answers are collected, and go out together
+    bool in_polls, out_is_socket; // epoll refuses files, which are always ready
+    bool skipping;                // the rest of a line that is too long
+    bool corked;                  // answers are collected for one write
     bool eof;                     // of stdin
-    bool hurry;                   // told to stop: one look is enough
+    bool hurry;                   // told to stop: one check is enough
     enum stdio_state state;
     struct buffer input, output;
-    size_t seen;                    // of the input: searched for the end of the line
-    uint64_t written, written_then; // bytes; at the last look
+    size_t seen;                    // bytes of input already searched for a line feed
+    uint64_t written, written_then; // bytes now and at the last check
     int stalls;
     struct event *read_event, *write_event, *timer;
     void (*on_end)(void *argument);
     void *argument;
 };
 
-// ---- taking the two descriptors -----------------------------------------------------------------
-
-// SECURITY: O_NONBLOCK belongs to the open file, which the client or a shell may share, so it is
-// set on one of our own.  A pipe can be opened again; a socket has MSG_DONTWAIT.
-static int open_again(int fd)
-{
-    char path[32];
-    struct stat st;
-    if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode)) {
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        int again = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-        if (again >= 0)
-            return again;
-        (void)fd_set_nonblock(fd, true); // somebody else's pipe
-    }
-    return fcntl(fd, F_DUPFD_CLOEXEC, 3);
-}
-
-int mcp_stdio_take(int *ret_in, int *ret_out, struct err *e)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC), in = fcntl(0, F_DUPFD_CLOEXEC, 3),
-        out = open_again(1);
-    if (null < 0 || in < 0 || out < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0) {
-        int r = err_set(e, ERR_SYSTEM, errno, NULL, "take stdin and stdout for the protocol");
-        fd_close(&in);
-        fd_close(&out);
-        fd_close(&null);
-        return r;
-    }
-    fd_close(&null);
-    *ret_in = in;
-    *ret_out = out;
-    return 0;
-}
-
 // ---- buffers ------------------------------------------------------------------------------------
 
-// Makes room for `more` bytes behind the content.
+// Makes room for `more` bytes after the content.
 static bool buffer_room(struct buffer *b, size_t more)
 {
     if (b->cap - b->end >= more)
@@ -166,7 +130,7 @@ static void end(struct mcp_stdio *io)
 
 static void go_on(struct mcp_stdio *io)
 {
-    // Nobody is left to fetch the result of a task, or to hear of changes.
+    // No client is left for tasks and subscriptions.
     if (io->state == STDIO_DRAINING && io->mcp->calls == io->mcp->parked) {
         io->state = STDIO_FLUSHING;
         set_timer(io, STALL_MS);
@@ -200,14 +164,14 @@ void mcp_stdio_stop(struct mcp_stdio *io)
     stop(io);
 }
 
-// Has the other side of stdin gone, although we do not read it at the moment?
+// Is the other end of stdin closed, although we are not reading?
 static bool has_hung_up(const struct mcp_stdio *io)
 {
     struct pollfd p = {.fd = io->in};
     return io->eof || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)));
 }
 
-// Nothing is taken from us, or not yet: is there still somebody?
+// The client does not read: is it still there?
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
     struct mcp_stdio *io = argument;
@@ -248,7 +212,7 @@ static void flush(struct mcp_stdio *io)
             (void)event_add(io->write_event, NULL);
             return;
         }
-        if (n < 0) { // the client is gone, or the disk is full: nobody can be told
+        if (n < 0) { // the client is gone or the disk is full
             if (errno != EPIPE && errno != ECONNRESET)
                 log_line(LOG_ERROR, "write to stdout: %s", strerror(errno));
             end(io);
@@ -281,7 +245,7 @@ static bool append(struct mcp_stdio *io, json_t *message)
     size_t n = dump_json(message, out->data + out->end, room);
     if (n == 0 || (backlog(io) && backlog(io) + n > OUT_MAX))
         return false;
-    if (n > room) { // it only counted
+    if (n > room) { // the text did not fit and was only measured
         if (!buffer_room(out, n + 1))
             return false;
         n = dump_json(message, out->data + out->end, n);
@@ -325,7 +289,7 @@ static void put(struct mcp_stdio *io, json_t *message)
     if (io->state == STDIO_ENDED)
         return;
     if (!id && json_is_object(message) && backlog(io) > OUT_PAUSE)
-        return; // a notification: nobody waits for it
+        return; // a notification can be dropped
     if (!append(io, message) && id)
         put_dropped(io, id);
     if (!io->corked)
@@ -351,7 +315,7 @@ static void send_text(struct mcp_outlet *o, json_t *id, const char *result, size
 
 static void drop_call(struct mcp_outlet *o)
 {
-    (void)o; // nothing belongs to a single call here
+    (void)o; // shared by all calls
 }
 
 static void put_refusal(struct mcp_stdio *io, struct rpc_refusal *no)
@@ -371,7 +335,7 @@ struct batch {
     struct mcp_stdio *io;
     json_t *answers;
     size_t length; // of their text
-    unsigned open; // requests without an answer, and one for the time of filling
+    unsigned open; // requests without an answer, plus one while receiving
 };
 
 static void batch_close_one(struct batch *b)
@@ -519,11 +483,11 @@ static void line_too_long(struct mcp_stdio *io, const char *line, size_t length)
         &no, MCP_INVALID_REQUEST, 413, NULL, NULL,
         "the line is longer than %llu bytes; the server's option --body sets this limit",
         (unsigned long long)io->mcp->config->body_bytes);
-    no.id = rpc_peek_id(line, length); // without it the client would wait for ever
+    no.id = rpc_peek_id(line, length); // without it the client would wait forever
     put_refusal(io, &no);
 }
 
-// Serves the lines that are complete.  Stops when the client does not read, or when all is over.
+// Serves complete lines.  Stops when the client does not read, or at the end.
 static void take_lines(struct mcp_stdio *io)
 {
     struct buffer *in = &io->input;
@@ -553,13 +517,13 @@ static void take_lines(struct mcp_stdio *io)
     }
 }
 
-// Stdin has ended: the last line, which may lack its line feed, when all before it are served.
+// Stdin has ended: serves the last line, which may lack its line feed, after all others.
 static void take_last(struct mcp_stdio *io)
 {
     struct buffer *in = &io->input;
     size_t length = in->end - in->start;
     if (length && memchr(in->data + in->start, '\n', length))
-        return; // the client does not read, so there are lines left
+        return; // the client does not read; lines are left
     if (length && !io->skipping && io->client)
         take_line(io, in->data + in->start, length);
     buffer_take(in, length);
@@ -569,7 +533,7 @@ static void take_last(struct mcp_stdio *io)
     set_timer(io, DRAIN_MS);
 }
 
-// One read: when there is more, the descriptor is still readable.
+// One read; the descriptor stays readable if there is more.
 static void read_some(struct mcp_stdio *io)
 {
     struct buffer *in = &io->input;
@@ -632,12 +596,12 @@ static void on_idle(struct mcp *m)
     go_on(m->idle_argument);
 }
 
-// Files and /dev/null cannot be waited for: epoll refuses them.
+// epoll refuses files and /dev/null.
 static bool can_poll(int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    // ENOSPC: boxes of the same user have taken all watches, which says nothing about this one.
+    // ENOSPC: boxes of the same user use all watches; this descriptor may be fine.
     bool can = epoll >= 0 && (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0 || errno == ENOSPC);
     fd_close(&epoll);
     return can;

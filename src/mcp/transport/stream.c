@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "http/http.h"
 
-// One event as it is sent: fields, and an empty line behind them.
+// One event as it is sent: fields and an empty line.
 struct stream_event {
     struct stream_event *next;
     uint32_t sequence;
@@ -54,7 +54,7 @@ static struct stream_event *event_make(const struct stream *s, json_t *message)
         snprintf(head, sizeof head,
                  "id: %016" PRIx64 "-%" PRIu32 "\nevent: message\ndata: ", s->number,
                  s->sequence + 1);
-    // Compact JSON has no line break, so that it is one line of data whatever is in it.
+    // Compact JSON has no line break, so it is always one line of data.
     if (append(head, strlen(head), &e) < 0 ||
         json_dump_callback(message, append, &e, JSON_COMPACT | JSON_ENCODE_ANY) < 0 ||
         append("\n\n", 2, &e) < 0)
@@ -80,7 +80,7 @@ static bool is_over(const struct stream *s)
            s->all->bytes > STREAM_TOTAL_MAX;
 }
 
-// The newest event is kept whatever its size: mostly it is the answer.
+// The newest event is stored whatever its size: it is usually the answer.
 static void keep(struct stream *s, struct stream_event *e)
 {
     struct stream_event *fitted = realloc(e, sizeof *e + e->length);
@@ -166,7 +166,7 @@ void streams_close(struct streams *all)
 
 // ---- life ---------------------------------------------------------------------------------------
 
-// Makes room on a shelf.  Connected streams and those of calls that go on stay.
+// Makes room on a shelf.  Connected streams and those of open calls stay.
 static void limit_shelf(struct stream_shelf *shelf)
 {
     struct stream *oldest = NULL;
@@ -298,7 +298,7 @@ static void connect_to(struct stream *s, struct http_exchange *x)
 {
     static const struct timeval every = {.tv_sec = STREAM_ALIVE_S};
     struct http_exchange *before = disconnect(s);
-    if (before) // the client came back before the old connection was noticed to be dead
+    if (before) // the client reconnected before we noticed that the old connection is dead
         http_stream_end(before);
     unpark(s);
     s->x = x;
@@ -338,7 +338,7 @@ void stream_send(struct stream *s, json_t *message)
     if (!e)
         return;
     if (backlog > STREAM_STUCK) {
-        // Not now: whoever sends goes on using its call, which the end of a client may cancel.
+        // Not now: on_gone() may cancel the call that is sending.
         s->cut = true;
         if (s->alive)
             event_active(s->alive, EV_TIMEOUT, 0);
@@ -361,7 +361,7 @@ void stream_send_text(struct stream *s, const char *event, const char *text)
 
 // ---- coming back --------------------------------------------------------------------------------
 
-// Exactly as it was written: 16 digits, a dash, a number without leading zeros.
+// Exactly the form that we write: 16 digits, a dash, a number without leading zeros.
 static bool parse_id(const char *id, uint64_t *ret_number, uint32_t *ret_sequence)
 {
     char again[STREAM_ID_MAX];
