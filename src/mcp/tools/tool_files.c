@@ -363,7 +363,7 @@ static char *take_body(struct mcp_call *c, json_t *arguments, size_t *ret_length
     char *data = NULL;
     if (!text == !coded) {
         tool_error(c, err_code_name(ERR_BAD_VALUE), "give one of them",
-                   "pass the contents as one of the arguments 'text' and 'base64'");
+                   "pass the contents in argument 'text' or 'base64', not both");
         return NULL;
     }
     if (coded) {
