@@ -103,7 +103,7 @@ def test_variables_files_and_arguments_come_along(api):
     assert r["result"] == "([1, None], {'k': 2.5}, 'grüße', '00ff', ['x', 'y z'])", r
     # Names beyond ASCII, also as a Mac writes them: the compiler sees both as one.
     r = api.run("(größe, é)", variables={"größe": 1, "e\u0301": 2, "a€": 3})
-    assert r["result"] == "(1, 2)" and "'a€' is no name in Python" in r["stderr"], r
+    assert r["result"] == "(1, 2)" and "'a€' is not a Python name" in r["stderr"], r
 
 
 def test_what_was_shown(api):

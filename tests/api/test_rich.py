@@ -155,16 +155,16 @@ HOSTILE = {
     "raises what has no text": (
         "def _repr_html_(self):\n  class E(Exception):\n   def __str__(self): 1/0\n  raise E",
         "_repr_html_() failed"),
-    "is no text": ("def _repr_html_(self): return 5", "it is a int, and should be a str"),
-    "is no picture": ("def _repr_png_(self): return b'GIF89a'", "it is no such picture"),
+    "is no text": ("def _repr_html_(self): return 5", "it is a int, not a str"),
+    "is no picture": ("def _repr_png_(self): return b'GIF89a'", "it is not a picture of this type"),
     "is bad base64": ("def _repr_png_(self): return 'x'", "left out"),
     "is too large": ("def _repr_html_(self): return 'x' * 200_000",
-                     "it has 200000 characters, and 131072 are allowed: save it to a file"),
-    "has a cycle": ("def _repr_json_(self):\n  a = []\n  a.append(a)\n  return a", "nested too deep"),
+                     "it has 200000 characters, at most 131072 are allowed: save it to a file"),
+    "has a cycle": ("def _repr_json_(self):\n  a = []\n  a.append(a)\n  return a", "nested too deeply"),
     "has a wide cycle": ("def _repr_json_(self):\n  a = []\n  a += [a] * 10\n  return a", "nested"),
-    "is not JSON": ("def _repr_json_(self): return {'a': object()}", "it has a object"),
+    "is not JSON": ("def _repr_json_(self): return {'a': object()}", "it contains a object"),
     "lies about its class": ("def _repr_html_(self): return 5\n __class__ = property(lambda s: str)",
-                             "should be a str"),
+                             "not a str"),
     "has a dict that lies": (
         "def _repr_mimebundle_(self, **k):\n  class D(dict):\n   def keys(self):\n"
         "    while True: yield 'a/b'\n   __iter__ = items = keys\n  return D(x=1)", ""),
@@ -516,7 +516,7 @@ Audio(data=b"\\0" * 400_000, rate=8000)
     assert shown.items[5]["application/json"] == '{"a":null}'
     assert shown.items[9] == {"text/plain": "2"}
     assert shown.json["display_omitted"] == 1       # the sound
-    assert "JavaScript is passed on as text; nothing here runs it" in shown.err
+    assert "JavaScript is passed on as text and not run" in shown.err
     assert "text/html of Audio is left out" in shown.err and shown.out == ""
 
 

@@ -117,7 +117,7 @@ class Syntax(unittest.TestCase):
         self.assertEqual([item["rule"] for item in answer["recommendations"]], ["magic"])
         error = check("x = 1\n!pip install numpy\n")["error"]
         self.assertEqual(error["line"], 2)
-        self.assertIn("packages cannot be installed from code", error["message"])
+        self.assertIn("code cannot install packages", error["message"])
 
     def test_null_bytes(self):
         error = check(b"x = 1\ny = '\0'\n")["error"]

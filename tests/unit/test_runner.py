@@ -576,7 +576,7 @@ class Cases(Boxes):
             runner["describe_error"] = None
             1/0""")
         self.assertEqual(out.exit_code, 1)
-        self.assertIn("too little", out.error["message"])
+        self.assertIn("too damaged", out.error["message"])
 
     # ---- input and output
 
@@ -585,7 +585,7 @@ class Cases(Boxes):
         self.assertEqual(out.error["type"], "EOFError")
         self.assertEqual(out.error["message"],
                          "input() is not available: code runs without a terminal; "
-                         "pass values in the code or as arguments")
+                         "write values into the code, or pass them as arguments")
         self.assertEqual((out.error["line"], out.stdout), (1, "Name? "))
         self.assertNotIn("refuse_input", out.error["text"])
         self.assertNotIn("runner.py", out.error["text"])

@@ -460,7 +460,7 @@ assert os.waitpid(pid, 0)[1] >> 8 == 7""")
 
     def test_off_raw(self):
         event, = self.events("caught(socket.socket, 16, 3, 0)")
-        self.assertIn("boxes have no raw", self.value_off[2])
+        self.assertIn("boxes never have raw", self.value_off[2])
         self.assertEqual((event["action"], event["count"]), ("raw", 1))
 
     def test_off_many(self):

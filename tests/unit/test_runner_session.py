@@ -289,8 +289,8 @@ class Cases(Boxes):
                 ("%%timeit\nx = 1", 1, "timeit"),
                 ("!ls -l", 1, "subprocess.run"),
                 ("import os\nif 1:\n    !echo \"it's\"", 3, "subprocess.run"),
-                ("%pip install numpy", 1, "packages cannot be installed from code"),
-                ("!pip install numpy\nimport numpy", 1, "packages cannot be installed from code"),
+                ("%pip install numpy", 1, "code cannot install packages"),
+                ("!pip install numpy\nimport numpy", 1, "code cannot install packages"),
                 ("files = !ls", 1, "subprocess.run"), ("x = %sql select 1", 1, "plain Python"),
                 ("print?", 1, "help()"), ("?print", 1, "help()"), ("os.path??", 1, "help()"),
                 ("%cd /tmp", 1, "os.chdir()"), ("%who", 1, "dir()")):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""charts: what a figure of matplotlib shows, as data that can be read without seeing the picture.
+"""charts: the content of a matplotlib figure as data, for readers that cannot see the picture.
 
-figures.py calls of_figure() in the user process of a box, after the figure was drawn: nothing is
-drawn or laid out here, the artists are only asked for what they were given. All of them are user
-code's to change, so whoever calls expects an exception; numbers are finite or null, texts and lists
-have a bound. plotly_charts.py makes the same form of figures of plotly.
+figures.py calls of_figure() in the user process of a box, after the figure was drawn. This reads the
+artists and draws nothing. User code may have changed them, so the caller expects exceptions; numbers
+are finite or null, texts and lists are bounded. plotly_charts.py makes the same form from plotly.
 """
 
 from sys import modules
@@ -12,10 +11,10 @@ from sys import modules
 from base import __builtins__           # first: functions look builtins up there
 from base import clip, to_json
 
-POINTS_MAX = 100            # of a series; more are thinned evenly, the first and the last stay
+POINTS_MAX = 100            # of a series; more are thinned evenly, keeping the first and the last
 POINTS_LEAST = 4
 POINTS_ALL = 1500           # of all series together
-CELLS_MAX = 400             # of a heat map that is given whole
+CELLS_MAX = 400             # of a heat map that is listed in full
 SERIES_MAX = 20             # of a pair of axes
 AXES_MAX = 16
 NAMES_MAX = 60              # categories of an axis, slices of a pie
@@ -24,16 +23,16 @@ LABEL_MAX = 120             # characters of a label
 SIZE_MAX = 32 * 1024        # bytes of JSON
 SUMMARY_MAX = 1200          # characters
 SUMMARY_LINES = 14
-ARTISTS_MAX = 5000          # of one kind that are looked at
+ARTISTS_MAX = 5000          # of one kind that are read
 MIDNIGHT = "T00:00:00"
-ASIDE = "band", "errorbar", "hline", "vline"    # what accompanies a chart, not what it is
-HIDDEN = "_"                # begins a label that matplotlib made up
+ASIDE = "band", "errorbar", "hline", "vline"    # kinds that only accompany a chart
+HIDDEN = "_"                # first character of labels that matplotlib generates
 
 
 # ---- Values -------------------------------------------------------------------------------------
 
 def label_of(text):
-    """A text within its bound; None for none."""
+    """A bounded text, or None."""
     if text is None:
         return None
     return clip(text if isinstance(text, str) else str(text), LABEL_MAX).strip() or None
@@ -46,7 +45,7 @@ def name_of(text):
 
 
 def number(value):
-    """Six digits of it are enough for a reader."""
+    """A number with six digits."""
     value = float(value)
     if value - value != 0:
         return None
@@ -56,7 +55,7 @@ def number(value):
 
 
 def plain(value):
-    """A value of an axis as JSON has it: number, text, date as ISO text, or null."""
+    """A value of an axis as JSON: number, text, date as ISO text, or null."""
     if isinstance(value, str):
         return clip(value, LABEL_MAX)
     if value is None or value != value:         # NaN and NaT
@@ -97,7 +96,7 @@ def is_numeric(array):
 
 
 def places(count, points):
-    """Which of `count` values stay."""
+    """The indexes of the values that are kept."""
     if count <= points:
         return range(count)
     return [round(i * (count - 1) / (points - 1)) for i in range(points)]
@@ -115,7 +114,7 @@ def dates(array):
 
 
 def span(array):
-    """Least and greatest of what is finite, and the last value."""
+    """Least and greatest finite value, and the last value."""
     if not is_numeric(array) or not len(array):
         return {}
     numpy = modules["numpy"]
@@ -126,7 +125,7 @@ def span(array):
 
 
 def series_of(kind, label, points, **columns):
-    """One series: each column thinned in the same places; the span is that of z or y."""
+    """One series, all columns thinned alike; the span is that of z or y."""
     columns = {name: dates(array_of(values)) for name, values in columns.items()}
     count = min(map(len, columns.values()))
     found = {"type": kind, "label": name_of(label), "n": count}
@@ -137,7 +136,7 @@ def series_of(kind, label, points, **columns):
 
 
 def grid_of(kind, label, values):
-    """A heat map or picture: its shape and span, and all of it when it is small."""
+    """A heat map or picture: shape and span, and all values if it is small."""
     numpy = modules["numpy"]
     values = numpy.ma.filled(numpy.ma.asarray(values).astype(float), numpy.nan)
     found = {"type": kind, "label": name_of(label), "n": int(values.size),
@@ -155,7 +154,7 @@ WORDED = "FixedFormatter", "FuncFormatter"
 
 
 class Axis:
-    """What the numbers of an axis mean: categories, dates, or themselves."""
+    """The meaning of the numbers of an axis: categories, dates, or plain numbers."""
     def __init__(self, axis):
         self.axis, self.names, self.is_date = axis, {}, False
         converter = getattr(axis, "_converter", None) or getattr(axis, "converter", None)
@@ -170,14 +169,14 @@ class Axis:
         self.is_period = hasattr(axis, "freq") and self.is_date      # pandas: counts of a period
 
     def ticks(self, count):
-        """The texts that stand at places of the axis; none if they are the places' own numbers."""
+        """The tick labels, unless they are the plain numbers of the ticks."""
         ticks = [(number(tick.get_loc()), label_of(tick.label1.get_text()))
                  for tick in self.axis.majorTicks[:min(count, NAMES_MAX * 4)]]
         return {place: text for place, text in ticks if text is not None} \
             if any([text is not None and text != str(place) for place, text in ticks]) else {}
 
     def value(self, value):
-        """What a number on this axis stands for."""
+        """The meaning of a number on this axis."""
         if isinstance(value, (int, float)) and value == value:
             if self.names:
                 return self.names.get(number(value), number(value))
@@ -195,7 +194,7 @@ class Axis:
             return number(value)
 
     def near(self, value):
-        """The category that a bar beside others belongs to."""
+        """The category of a bar in a group of bars."""
         if self.names:
             place = min(self.names, key=lambda other: abs(other - value))
             if abs(place - value) <= 0.5 and self.names[place] is not None:
@@ -218,7 +217,7 @@ class Axis:
 
 
 class Reader:
-    """Reads one pair of axes; `series` has what was found."""
+    """Reads one pair of axes into `series`."""
     def __init__(self, axes, points):
         self.axes, self.points, self.series, self.seen = axes, points, [], set()
         self.x, self.y = Axis(axes.xaxis), Axis(axes.yaxis)
@@ -235,7 +234,7 @@ class Reader:
                 if id(artist) not in self.seen and artist.get_visible()]
 
     def points_of(self, kind, label, x, y, **more):
-        """A series of points, their numbers in the words of the axes."""
+        """A series of points in the values of the axes."""
         found = series_of(kind, label, self.points, x=x, y=y, **more)
         for name, axis in ("x", self.x), ("y", self.y):
             if axis.names or axis.is_date:
@@ -408,7 +407,7 @@ class Reader:
                       "share": parts[:NAMES_MAX]})
 
     def notes(self):
-        """Texts in the axes, but for the ones of a pie, which are its labels."""
+        """Texts in the axes, except those of a pie, which are its labels."""
         if any([one["type"] in ("pie", "heatmap") for one in self.series]):
             return []
         texts = [(text, label_of(text.get_text())) for text in self.left(self.axes.texts)]
@@ -422,7 +421,7 @@ class Reader:
             try:
                 step()
             except Exception:
-                pass        # an artist of another kind than we know: the others still count
+                pass        # an unknown kind of artist: skip it
         axes, series = self.axes, self.series
         found = {"title": label_of(axes.get_title()), "x": self.x.describe(axes.get_xlim()),
                  "y": self.y.describe(axes.get_ylim()), "series": series[:SERIES_MAX]}
@@ -518,8 +517,8 @@ def finish(title, axes, omitted):
 
 
 def fit(make, count):
-    """JSON text of a chart within its bound: make(points), with fewer points if need be. None: it
-    is too large in any case. `count` is about how many series there are."""
+    """Bounded JSON text of a chart by make(points), with fewer points if necessary; None if it is always too
+    large. `count`: the approximate number of series."""
     points = max(POINTS_LEAST, min(POINTS_MAX, POINTS_ALL // max(1, count)))
     while True:
         try:
@@ -552,7 +551,7 @@ def of_figure(figure):
 
 
 def watch_boxes(axes_class):
-    """A box plot is a handful of lines once it is drawn: its numbers are kept when they come by."""
+    """Keeps the numbers of a box plot: after drawing only its lines are left."""
     draw = axes_class.bxp
 
     def bxp(self, bxpstats, *args, **kwargs):

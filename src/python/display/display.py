@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""display: what code shows beside its text: pictures, tables, formulas, as bundles of MIME types.
+"""display: what code shows besides text: pictures, tables, formulas, as bundles of MIME types.
 
 zygote.py imports this file and calls install(); the rest runs in the user process of a box, among
 user code, under the rules of runner.py. A value says itself what it looks like, by the methods that
@@ -28,28 +28,28 @@ TEXT_MAX = 128 * 1024       # characters of one text
 PLAIN_MAX = 8 * 1024        # the same of text/plain, which is cut there
 JSON_MAX = 384 * 1024       # the same of JSON
 JSON_DEPTH, JSON_ITEMS = 32, 50_000
-SECOND_MAX = 64 * 1024      # bytes of a JPEG beside a PNG of the same
-NOTES_MAX = 20              # lines that a run has on stderr from here
+SECOND_MAX = 64 * 1024      # bytes of a JPEG that accompanies a PNG
+NOTES_MAX = 20              # lines of a run on stderr from note()
 TYPES_MAX = 16              # MIME types of a bundle
 MIME_MAX = 100              # characters of a MIME type
-INPUT_MAX = 32 * 1024 * 1024    # bytes of a picture that is looked at
-SHOWN_BYTES = 300_000       # of a picture; a larger one is made smaller
+INPUT_MAX = 32 * 1024 * 1024    # bytes of a picture that is read
+SHOWN_BYTES = 300_000       # bytes of a picture; a larger one is scaled down
 SHOWN_EDGE = 1600           # the same in pixels
-LEAST_EDGE = 400            # nothing is made smaller than this for the sake of its bytes
-ROUNDS = 3                  # how often it is tried
+LEAST_EDGE = 400            # no picture is scaled below this many pixels
+ROUNDS = 3                  # attempts to scale a picture down
 HELP = "save it to a file in /mnt/data instead"
 
 PNG, JPEG, PLAIN = "image/png", "image/jpeg", "text/plain"
-TABLE = "text/vnd.constrictor.table"    # a table as a text for readers that pay by the character
+TABLE = "text/vnd.constrictor.table"    # a table as compact text for models
 SCRIPT = "application/javascript"
 METHODS = {
     "_repr_png_": PNG, "_repr_jpeg_": JPEG, "_repr_svg_": "image/svg+xml",
     "_repr_html_": "text/html", "_repr_markdown_": "text/markdown", "_repr_latex_": "text/latex",
     "_repr_json_": "application/json", "_repr_javascript_": SCRIPT, "_repr_pdf_": "application/pdf",
 }
-CANARY = "_ipython_canary_method_should_not_exist_"     # whoever has it has everything
+CANARY = "_ipython_canary_method_should_not_exist_"     # an object with it has every attribute
 BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
-# Our other files, and what makes us need them: ADOPT of the file has a function for each library.
+# Our other modules, and the libraries for which they are needed: ADOPT has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
           "readonly", "transform", "wheels", "fresh")
@@ -80,9 +80,9 @@ Shown = Shown()
 
 
 def note(text):
-    """For what the value's own code did wrong, or what did not fit: said on stderr."""
+    """Prints on stderr what the value's own code did wrong, or what did not fit."""
     Shown.notes += 1
-    Box.shown = True        # for extend() to come by
+    Box.shown = True        # so that extend() is called
     if Shown.notes > NOTES_MAX:
         return
     try:
@@ -92,14 +92,14 @@ def note(text):
         pass
 
 
-# ---- Our other files ----------------------------------------------------------------------------
+# ---- Our other modules --------------------------------------------------------------------------
 
 Own = {"base": base, "report": report, "display": modules[__name__], "source": source}
 
 
 def own(name):
-    """A module of ours. A warm zygote has them all; after a cold start each is read when it is
-    needed, and none is left under a name that user code may want."""
+    """One of our modules. A warm zygote has imported all; after a cold start each is imported on demand. None
+    stays in sys.modules, where user code may want its name."""
     if name not in Own:
         hidden = {key: modules.pop(key) for key in (*Own, *OTHERS) if key in modules}
         path, sys.path = sys.path, [FOLDER]
@@ -117,11 +117,11 @@ def adopt(name):
     try:
         own(LIBRARIES[name]).ADOPT[name](modules[name])
     except Exception:
-        pass                # another version of it: then it is as it is
+        pass                # an unknown version: leave it as it is
 
 
 class Adopter:
-    """A finder that lets the others find a library and adopts it when it is loaded."""
+    """A finder that adopts a library after the other finders have loaded it."""
     busy = None
 
     def find_spec(self, name, path=None, target=None):
@@ -141,7 +141,7 @@ class Adopter:
 
 
 def install():
-    """In the zygote, after the preloads."""
+    """Called in the zygote, after the preloads."""
     builtins.display = display
     for name in LIBRARIES:
         if name in modules:
@@ -150,7 +150,7 @@ def install():
 
 
 def prepare():
-    """For a warm zygote: what a box would else have to read."""
+    """For a warm zygote: imports what a box would otherwise import."""
     for name in OTHERS:
         if name != "transform" or "RestrictedPython" in modules:
             own(name)
@@ -160,7 +160,7 @@ def prepare():
 # ---- Pictures -----------------------------------------------------------------------------------
 
 class Drawn(tuple):
-    """(what to show, the original or None): a picture that we made ourselves."""
+    """(what to show, the original or None) of a picture that we made."""
 
 
 def size_of(data):
@@ -180,12 +180,12 @@ def size_of(data):
 
 
 def next_edge(edge, size):
-    """How long the longer side may be, after a try with `edge` pixels gave `size` bytes."""
+    """The next length of the longer side, after `edge` pixels gave `size` bytes."""
     return max(LEAST_EDGE, int(edge * max(0.4, 0.95 * (SHOWN_BYTES / size) ** 0.5)))
 
 
 def shrink(data, mime, edge):
-    """A smaller copy, or None when there is no PIL to make it."""
+    """A smaller copy, or None without PIL."""
     try:
         image = need("PIL.Image", "Image").open(BytesIO(data))
         for _ in range(ROUNDS):
@@ -202,7 +202,7 @@ def shrink(data, mime, edge):
 
 
 def picture_of(data, mime):
-    """(what to show, the original or None) of what a method returned; None: it is no picture."""
+    """(what to show, the original or None) of a method's result; None if it is not a picture."""
     if isinstance(data, str):           # base64 already
         if str.__len__(data) > INPUT_MAX:
             raise ValueError("too large")
@@ -243,11 +243,11 @@ def is_animation(value):
 
 
 def end_of_run():
-    """Called by the runner when pyplot is there."""
+    """Called by the runner when pyplot is imported."""
     try:
         own("figures").show_figures()
     except BaseException:
-        pass                # the run is over, whatever this was
+        pass                # the run is over
     Shown.figures = ()
 
 
@@ -266,7 +266,7 @@ def name_of(value):
 
 
 def has(value, method):
-    """Does the value have a method: by its class, by itself, or by handing on to something else?"""
+    """Does the value have a method: of its class, its own, or by delegation?"""
     kind = type(value)
     if getattr(kind, method, None) is not None:
         return True
@@ -278,7 +278,7 @@ def has(value, method):
 
 
 def ask(value, method, **arguments):
-    """What a method of the value returns, without metadata; None: nothing."""
+    """The result of a method of the value, without metadata, or None."""
     try:
         if not has(value, method):
             return None
@@ -292,7 +292,7 @@ def ask(value, method, **arguments):
 
 
 def ask_animation(animation):
-    """Its page, if the code wants one: only as many frames as there is room for are drawn."""
+    """The HTML page of an animation, if the code wants one, with as many frames as fit."""
     rc = modules["matplotlib"].rc_context({"animation.embed_limit": TEXT_MAX * 0.9 / 2**20})
     with rc:
         given = ask(animation, "_repr_html_")
@@ -300,13 +300,13 @@ def ask_animation(animation):
 
 
 def exact(bundle):
-    """A dictionary whatever its class; nothing of one that is too large. Not dict.copy(), which
-    asks a subclass for its keys."""
+    """A plain copy of a dictionary of any class; empty if it is too large. Not dict.copy(), which calls keys()
+    of a subclass."""
     return dict(dict.items(bundle)) if dict.__len__(bundle) <= TYPES_MAX else {}
 
 
 def bundle_of(value):
-    """MIME type -> what the value's methods returned for it, none of it checked."""
+    """{MIME type: unchecked result of the value's method}."""
     if is_figure(value):
         return own("figures").bundle_of(value)
     if is_plotly(value):
@@ -327,19 +327,19 @@ def bundle_of(value):
             if text is not None:
                 found[TABLE] = text
         except Exception:
-            pass            # an odd table: there is its page
+            pass            # an odd table: its HTML is left
     return found
 
 
 def tidy_json(value):
-    """The value as JSON can say it, in exact types: NaN and infinity become null."""
+    """The value as JSON, in exact types: NaN and infinity become null."""
     left = JSON_ITEMS
 
     def walk(value, depth):
         nonlocal left
         left -= 1
         if left < 0 or depth < 0:
-            raise ValueError("it is nested too deep, or in itself, or has too many values")
+            raise ValueError("it is nested too deeply, contains itself, or has too many values")
         if isinstance(value, str):
             return str.__str__(value)
         if value is None or value is True or value is False:
@@ -358,24 +358,24 @@ def tidy_json(value):
             return [walk(item, depth - 1) for item in kind.__iter__(value)]
         if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
             return walk(value.item(), 0)        # a number of numpy
-        raise ValueError(f"it has a {name_of(value)}")
+        raise ValueError(f"it contains a {name_of(value)}")
 
     return walk(value, JSON_DEPTH)
 
 
 def over(length, limit):
-    raise ValueError(f"it has {length} characters, and {limit} are allowed: {HELP}")
+    raise ValueError(f"it has {length} characters, at most {limit} are allowed: {HELP}")
 
 
 def text_of(mime, given):
-    """The text of one representation within its bound."""
+    """The bounded text of one representation."""
     if mime == "application/json" or mime.endswith("+json") and not isinstance(given, str):
         try:
             return to_json(tidy_json(given), JSON_MAX)
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError("it is nested too deeply") from None
     if not isinstance(given, str):
-        raise TypeError(f"it is a {name_of(given)}, and should be a str")
+        raise TypeError(f"it is a {name_of(given)}, not a str")
     limit = JSON_MAX if mime.endswith("+json") else TEXT_MAX
     if mime != PLAIN and str.__len__(given) > limit:
         over(str.__len__(given), limit)
@@ -387,10 +387,10 @@ def pair_of(mime, text):
 
 
 def pack_picture(mime, given, beside):
-    """The pair of a picture and its original, as a list and (MIME type, base64) or None."""
+    """(list with the picture, original as (MIME type, base64) or None)."""
     picture = given if type(given) is Drawn else picture_of(given, mime)
     if picture is None:
-        raise TypeError("it is no such picture")
+        raise TypeError("it is not a picture of this type")
     encode = need("binascii", "b2a_base64")
     if len(picture[0]) * 4 > ROOM * 3:
         raise ValueError(f"it has {len(picture[0])} bytes: {HELP}")
@@ -403,8 +403,8 @@ def pack_picture(mime, given, beside):
 
 
 def pack(bundle, name):
-    """The bundle as pairs of JSON texts, and the original of its picture; what is wrong is left
-    out, and said. None: there was something, and none of it was right."""
+    """(pairs of JSON texts, original of the picture) of a bundle. Invalid parts are left out with a note; None
+    if all parts are invalid."""
     pairs, original, refused = [], None, False
     for mime, given in bundle.items():
         try:
@@ -424,7 +424,7 @@ def pack(bundle, name):
                 pairs.append(pair_of(mime, need("binascii", "b2a_base64")(given, newline=False)))
             else:
                 pairs.append(f'"{mime}":{quote(text_of(mime, given))}'.encode())
-        except Exception as exc:        # too large, not JSON, no base64, no memory
+        except Exception as exc:        # too large, not JSON, not base64, no memory
             refused = True
             note(f"{clip(mime, MIME_MAX)} of {name} is left out: {message_of(exc)}")
     return None if refused and not pairs else (pairs, original)
@@ -454,8 +454,7 @@ def forget():
 
 
 def put(item, original, at):
-    """Takes an item over, in the place of an earlier one if `at` is its number; returns its number,
-    or None if there is no room."""
+    """Adds an item, or replaces number `at`; returns its number, or None if there is no room."""
     before = len(Shown.items[at]) + 1 if at is not None else 0
     if len(item) + 1 > Shown.room + before:
         omit()
@@ -474,7 +473,7 @@ def put(item, original, at):
 
 
 def add(value, with_text, raw=False, at=None, wanted=None):
-    """Makes an item of a value: all it can be, with_text its repr as well. Returns its number."""
+    """Makes an item of all representations of a value, including its repr if with_text. Returns its number."""
     if Shown.clear:
         forget()
         at = None
@@ -484,7 +483,7 @@ def add(value, with_text, raw=False, at=None, wanted=None):
     bundle = exact(value) if raw else bundle_of(value)
     figure = not raw and is_figure(value)
     if SCRIPT in bundle:
-        note("JavaScript is passed on as text; nothing here runs it")
+        note("JavaScript is passed on as text and not run")
     packed = pack(bundle, "the bundle" if raw else name_of(value))
     pairs, original = packed or ([], None)
     if with_text and not raw and not (figure and not pairs) and \
@@ -502,10 +501,10 @@ def add(value, with_text, raw=False, at=None, wanted=None):
     return at
 
 
-# ---- What user code calls -----------------------------------------------------------------------
+# ---- Functions for user code --------------------------------------------------------------------
 
 class DisplayHandle:
-    """Something shown that can be replaced: update(obj)."""
+    """A shown value that can be replaced with update(obj)."""
     def __init__(self, display_id=None):
         self.display_id = display_id or need("uuid", "uuid4")().hex
 
@@ -517,12 +516,12 @@ class DisplayHandle:
         display(obj, display_id=self.display_id, **options)
 
     def update(self, obj, **options):
-        """Show a value in the place of the earlier one."""
+        """Replace the shown value."""
         update_display(obj, display_id=self.display_id, **options)
 
 
 def filter_of(include, exclude):
-    """Which MIME types are wanted; None: all."""
+    """The wanted MIME types; None: all."""
     if include is None and exclude is None:
         return None
     include, exclude = (None if names is None else {str(name) for name in names}
@@ -532,7 +531,7 @@ def filter_of(include, exclude):
 
 
 def shows_itself(value):
-    """True if the value has done so, by the method that notebooks call."""
+    """True if the value has shown itself, by the method that notebooks call."""
     try:
         if is_plotly(value) or not has(value, BY_ITSELF):
             return False
@@ -565,7 +564,7 @@ def display(*objs, include=None, exclude=None, metadata=None, transient=None, di
     your own, it returns a handle whose update() replaces what was shown."""
     for value in objs:
         if raw and not isinstance(value, dict):
-            raise TypeError("display(raw=True) takes dictionaries from MIME type to content")
+            raise TypeError("display(raw=True) needs dictionaries from MIME type to content")
     if isinstance(transient, dict) and display_id is None:
         display_id = transient.get("display_id")
     handle = None
@@ -582,7 +581,7 @@ def display(*objs, include=None, exclude=None, metadata=None, transient=None, di
 
 
 def update_display(obj, *, display_id, **options):
-    """Show a value in the place of the one that has this id in this run; else beside the others."""
+    """Replace the value with this id in this run; if there is none, show it as a new one."""
     options["update"] = True
     display(obj, display_id=display_id, **options)
 
@@ -593,8 +592,8 @@ def publish_display_data(data, metadata=None, *, transient=None, update=False, *
 
 
 def clear_output(wait=False):
-    """Take back what this run has shown so far; with wait=True when there is something new. What
-    was printed stays."""
+    """Remove what this run has shown so far, with wait=True when something new is shown. Printed output
+    stays."""
     if wait:
         Shown.clear = True
     else:
@@ -602,7 +601,7 @@ def clear_output(wait=False):
 
 
 def show_value(value):
-    """For the value of the last expression, whose repr is in the result anyway."""
+    """Shows the value of the last expression; the result has its repr anyway."""
     try:
         if is_rich(value) and not shows_itself(value):
             Shown.value = add(value, False)
@@ -613,7 +612,7 @@ def show_value(value):
 # ---- The answer ---------------------------------------------------------------------------------
 
 def extend(payload):
-    """The payload with what was shown, as far as it fits; the next run begins with nothing."""
+    """Adds what was shown to the payload, as far as it fits, and clears it."""
     items, originals, omitted = list(Shown.items), Shown.originals, Shown.omitted
     room = min(Shown.room, PAYLOAD_MAX - len(payload) - LINE_MAX - sum(map(len, items)))
     value = Shown.value
@@ -622,7 +621,7 @@ def extend(payload):
     while items and room < 0:
         room += len(items.pop()) + 1
         omitted += 1
-    full = []               # they come last, and only into the room that is left
+    full = []               # originals come last, as far as there is room
     for number, mime, data in originals:
         original = b'{"item":%d,"%b":"%b"}' % (number, mime.encode(), data)
         if number < len(items) and len(original) + 1 <= room:

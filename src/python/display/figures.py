@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""figures: figures of matplotlib and plotly, how they are drawn and when they are shown.
+"""figures: draws figures of matplotlib and plotly, and decides when they are shown.
 
-display.py calls a function of ADOPT for a library when it was imported, and the rest for what the
-library makes; all of it runs in the user process of a box, or, for a library that is preloaded, in
-the zygote. There is no screen and no browser: whatever would open a window shows the figure in the
-result instead.
+display.py calls a function of ADOPT after a library is imported, and the others for its objects; all runs
+in the user process of a box, or in the zygote for a preloaded library. There is no screen and no
+browser: functions that would open a window show the figure in the result instead.
 """
 
 from _io import BytesIO
@@ -26,8 +25,8 @@ MARGIN = 0.1                # inches around a label that sticks out further
 ORIGINAL_PIXELS = 8_000_000 # a figure with more is not drawn in full size
 POINTS_MAX = 200_000        # values of a figure of plotly that is passed on
 PAGE_MAX = 64 * 1024        # characters of its page
-PREVIEW_SECONDS = 8         # for a browser to draw one
-# Backends that open windows or belong to notebooks. Ours does what they are wanted for.
+PREVIEW_SECONDS = 8         # time for a browser to draw a figure
+# Backends that open windows or belong to notebooks; ours replaces them.
 WINDOWED = frozenset("""
     gtk3agg gtk3cairo gtk4agg gtk4cairo macosx nbagg notebook qtagg qtcairo qt5agg qt5cairo qt4agg
     tkagg tkcairo webagg wx wxagg wxcairo inline ipympl widget auto
@@ -38,7 +37,7 @@ BROWSERS = "google-chrome", "google-chrome-stable", "chromium", "chromium-browse
 
 
 class Known:
-    """What this box found out."""
+    """What this box knows."""
     preview = True          # a browser may be able to draw
 
 
@@ -54,8 +53,7 @@ def draw(figure, dpi, outline=None):
 
 
 def sticks_out(renderer, gc, x, y, text, prop, angle, ismath=False, *_args, **_more):
-    """Does a text that is being drawn go beyond the picture? The way to the answer is the shortest
-    for texts that are far from any border, and those are most."""
+    """Does a text extend beyond the picture? Fastest for texts far from the border, which most are."""
     width, height, over = renderer.width, renderer.height, OVERHANG * renderer.dpi
     reach = (len(text) + 1) * prop.get_size_in_points() * renderer.dpi / 72
     if reach < x < width - reach and reach < y < height - reach:
@@ -72,8 +70,8 @@ def sticks_out(renderer, gc, x, y, text, prop, angle, ismath=False, *_args, **_m
 
 
 def draw_watched(figure, dpi):
-    """The picture, and whether a label was cut off. Asking the figure for its extent afterwards
-    would take a third of the time of drawing it."""
+    """(picture, whether a label was cut off). Asking the figure for its extent later would take a third of
+    the drawing time."""
     renderer = __import__(AGG, fromlist=["RendererAgg"]).RendererAgg
     draw_text, cut = renderer.draw_text, []
 
@@ -93,7 +91,7 @@ def draw_watched(figure, dpi):
 
 
 def outline_of(figure):
-    """What to draw when labels stick out of the figure, which else would be cut off; or None."""
+    """The area to draw if labels stick out of the figure; else None."""
     try:
         box = figure.get_tightbbox()
         width, height = figure.get_size_inches()
@@ -108,7 +106,7 @@ def outline_of(figure):
 
 
 def draw_figure(figure):
-    """(what to show, the original or None), as core.picture_of(); None: there is nothing in it."""
+    """(what to show, the original or None) of a figure; None if it is empty."""
     if len(figure.get_children()) < 2:  # its background
         return None
     full = figure.dpi
@@ -131,12 +129,12 @@ def draw_figure(figure):
         original = None
     elif original is None and size[0] * size[1] * full ** 2 <= ORIGINAL_PIXELS:
         original = draw(figure, full, outline)
-    figure.stale = False    # tells whether it is changed from now on
+    figure.stale = False    # becomes True when the figure changes
     return core.Drawn((data, original))
 
 
 def chart_of(read, figure):
-    """The figure as data; not having it is no reason not to show the figure."""
+    """The figure as data, or None: it is shown in any case."""
     try:
         return read(figure)
     except Exception:
@@ -154,7 +152,7 @@ def bundle_of(figure):
 # ---- Figures of pyplot --------------------------------------------------------------------------
 
 def show_figures(keep_open=False):
-    """Every open figure that was not shown as it is now; then they are closed."""
+    """Shows every open figure that has changed since it was shown, and closes all."""
     managers = modules["matplotlib._pylab_helpers"].Gcf.get_all_fig_managers()
     try:
         for manager in managers:
@@ -180,18 +178,18 @@ def show_one(self, warn=True):
 
 
 def pause(interval):
-    """Wait; there is no window to update. What is open is shown at the end."""
+    """Wait. Open figures are shown at the end of the run."""
     core.need("time", "sleep")(interval)
 
 
 def adopt_pyplot(pyplot):
-    """Windows are not there to be opened, whatever backend is asked for."""
+    """Replaces backends that would open windows."""
     switch = pyplot.switch_backend
 
     def switch_backend(newbackend):
         """Set the pyplot backend; one that would open windows is replaced by Agg."""
         wanted = newbackend.lower() if isinstance(newbackend, str) else newbackend
-        # Not a sentinel of matplotlib's own, which means that it shall choose.
+        # A sentinel of matplotlib lets it choose the backend.
         return switch("agg" if isinstance(wanted, str) and wanted in WINDOWED else newbackend)
 
     switch_backend.__wrapped__ = switch
@@ -214,7 +212,7 @@ def count_points(figure):
 
 
 def page_of(figure):
-    """A page that draws it, with the library from where plotly says it is."""
+    """An HTML page that draws it, with the library from the address that plotly gives."""
     try:
         page = figure.to_html(full_html=False, include_plotlyjs="cdn", validate=False)
         return page if len(page) <= PAGE_MAX else None
@@ -223,7 +221,7 @@ def page_of(figure):
 
 
 def has_browser():
-    """Can kaleido be there, and something for it to draw with? The older one brings its own."""
+    """Is kaleido installed, with a browser to draw? Old versions bring their own."""
     try:
         found = core.need("importlib.util", "util").find_spec("kaleido")
         if found is None:
@@ -236,7 +234,7 @@ def has_browser():
 
 
 def preview_of(figure):
-    """A PNG that a browser drew, or None. In a process of its own: a browser may hang."""
+    """A PNG drawn by a browser, or None. In a child process, because a browser may hang."""
     if not Known.preview or not has_browser():
         Known.preview = False
         return None
@@ -278,7 +276,7 @@ def preview_of(figure):
 
 
 def bundle_of_plotly(figure):
-    """MIME type -> content; the JSON is what draws it in a page, the chart is for readers."""
+    """{MIME type: content}; a page draws the JSON, the chart is for models."""
     found, count = {}, count_points(figure)
     if count <= POINTS_MAX:
         found[PLOTLY] = figure.to_json(validate=False)
@@ -310,7 +308,7 @@ def adopt_plotly(renderers):
 # ---- IPython, pandas, Pillow --------------------------------------------------------------------
 
 def adopt_ipython(functions):
-    """Its display() and so on print when there is no IPython shell. Ours do what they promise."""
+    """Replaces display() and others of IPython, which only print without an IPython shell."""
     names = "display", "update_display", "clear_output", "publish_display_data", "DisplayHandle"
     for module in functions, modules.get("IPython.display"), modules.get("IPython.core.display"):
         for name in names:
@@ -319,7 +317,7 @@ def adopt_ipython(functions):
 
 
 def adopt_pandas(pandas):
-    """Without a notebook it believes in a terminal of 80 columns and hides what does not fit."""
+    """Sets the width of pandas, which otherwise assumes a terminal of 80 columns and hides the rest."""
     if not pandas.get_option("display.max_columns"):
         pandas.set_option("display.max_columns", 20)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """plotly_charts: a figure of plotly in the form of charts.py, from the values of its traces.
 
-figures.py calls of_plotly() in the user process of a box. Nothing is drawn, and plotly is asked for
-nothing but properties.
+figures.py calls of_plotly() in the user process of a box. Nothing is drawn: only
+properties are read.
 """
 
 from sys import modules
@@ -12,12 +12,12 @@ from charts import AXES_MAX, NAMES_MAX, SERIES_MAX
 from charts import array_of, dates, finish, fit, grid_of, label_of, number, plain, series_of, span
 from charts import thin
 
-PLACES = ("x", "y", "z"), ("lon", "lat", None), ("r", "theta", None)    # names of coordinates
+COORDINATES = ("x", "y", "z"), ("lon", "lat", None), ("r", "theta", None)
 GRIDS = "heatmap", "contour", "surface", "histogram2d"
 
 
 def text_at(thing, *names):
-    """A property of a property and so on, as text; None if one of them is not there."""
+    """A nested property as text, or None if it is missing."""
     for name in names:
         if thing is None or name not in thing:
             return None
@@ -64,7 +64,7 @@ def read_pie(trace, label, points):
 
 
 def read_spread(trace, label, points):
-    """Box and violin: the numbers that they stand for, for each category if there are some."""
+    """Box and violin plots: their statistics, for each category if there are any."""
     values, groups = get(trace, "y"), get(trace, "x")
     if values is None or get(trace, "orientation") == "h":
         values, groups = groups, values
@@ -81,7 +81,7 @@ def read_spread(trace, label, points):
 
 
 def read_hist(trace, label, points):
-    """The values are counted here as a browser would do it, if not in the same bins."""
+    """Counts values as a browser would, though not in the same bins."""
     values = get(trace, "x")
     values = get(trace, "y") if values is None else values
     if values is None:
@@ -99,7 +99,7 @@ def read_hist(trace, label, points):
 
 def read_points(trace, label, points):
     columns = {}
-    for names in PLACES:
+    for names in COORDINATES:
         given = [(name, get(trace, name)) for name in names]
         columns = {name: values for name, values in given if values is not None}
         if columns:
@@ -152,7 +152,7 @@ def axis_of(layout, name, values):
 
 
 def long_name(short, letter):
-    """Of "x2" of a trace: "xaxis2" of the layout."""
+    """For "x2" of a trace "xaxis2" of the layout."""
     return f"{letter}axis{short[1:]}" if short else f"{letter}axis"
 
 

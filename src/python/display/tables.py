@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tables: a table of pandas or polars as a short text: its shape, its columns with their types,
-first and last rows, everything aligned. For readers that pay for every character.
+first and last rows, aligned. For models, which pay for every character.
 
-display.py calls text_of() in the user process of a box, with whatever user code calls a table: the
-caller expects exceptions. Only the rows and columns that are shown are looked at.
+display.py calls text_of() in the user process of a box, with any object that claims to be a table: the
+caller expects exceptions. Only the rows and columns that are shown are read.
 """
 
 from sys import modules
@@ -13,9 +13,9 @@ from base import clip
 
 WIDTH = 110                 # characters of a line
 CELL_MAX = 40               # characters of a cell
-ROWS_MAX = 20               # rows of a table that is shown whole
-HEAD, TAIL = 6, 4           # of a longer one, and of one that is too wide for that
-COLUMNS_MAX = 40            # columns that are looked at
+ROWS_MAX = 20               # rows of a table that is shown in full
+HEAD, TAIL = 6, 4           # rows of a longer one, or one that is too wide
+COLUMNS_MAX = 40            # columns that are read
 REST_MAX = 400              # characters for the names of columns that did not fit
 SIZE_MAX = 1900             # characters of all, below what shape_display.c shows of a text
 MIDNIGHT = " 00:00:00"
@@ -47,7 +47,7 @@ def is_number(kind):
 
 
 def cells_of(values):
-    """Of a column; dates that have no time are shown without one."""
+    """The cells of a column; dates without a time are shown without one."""
     cells = [cell(value) for value in values]
     if cells and all([text.endswith(MIDNIGHT) for text in cells]):
         cells = [text[:-len(MIDNIGHT)] for text in cells]
@@ -55,7 +55,7 @@ def cells_of(values):
 
 
 def lay_out(names, kinds, rows, first):
-    """Lines of a table; `first` columns are its index. Returns them and how many columns fitted."""
+    """(lines of a table, number of columns that fit); the first `first` columns are the index."""
     columns = [[name, kind, *cells] for name, kind, cells in zip(names, kinds, rows)]
     widths = [max(map(len, column)) for column in columns]
     fitted = used = 0
@@ -87,14 +87,14 @@ def rest_of(names, kinds, count):
 
 
 def picks_of(count, whole):
-    """Which rows are shown, and after how many of them some are missing."""
+    """(rows to show, how many of them come before the gap)."""
     if count <= whole:
         return list(range(count)), None
     return [*range(HEAD), *range(count - TAIL, count)], HEAD
 
 
 def compose(name, shape, names, kinds, rows, first, gap):
-    """The whole text. `gap`: after how many rows some were left out."""
+    """The whole text. `gap`: number of rows before the gap."""
     head = f"{name}: {shape[0]} rows x {shape[1]} columns"
     if not shape[1]:
         return head
@@ -141,7 +141,7 @@ def polars_text(frame, whole):
 
 
 def reader_of(value):
-    """How to read a table, and the table; None for anything else."""
+    """(reader, table), or None if it is not a table."""
     pandas, polars = modules.get("pandas"), modules.get("polars")
     if pandas is not None:
         style = modules.get("pandas.io.formats.style")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fetch: brings files into the working folder of a session, by their URLs.
+"""fetch: downloads files by URL into the working folder of a session.
 
-exec/fetch.c has it executed in the session's own box, as what the session might have run itself: with the
-network that the session has, which the broker judges, and within its limits. It says how it went in one line
-of JSON. Certificates are checked, and nothing but http and https is opened.
+exec/fetch.c runs it in the session's own box, like code of the session: with the session's network, which the
+broker judges, and within its limits. The result is one line of JSON. Certificates are checked; only http and
+https are opened.
 """
 
 import email.message
@@ -22,16 +22,16 @@ REASON_MAX = 300
 
 
 class OnlyHttp(urllib.request.HTTPRedirectHandler):
-    """A redirection may lead to another host, which the broker judges, and not to another scheme."""
+    """Redirects may lead to another host, which the broker judges, but not to another scheme."""
 
     def redirect_request(self, request, answer, code, message, headers, url):
         if not url.lower().startswith(("http://", "https://")):
-            raise urllib.error.URLError("it leads to an address that is not http or https")
+            raise urllib.error.URLError("it redirects to an address that is not http or https")
         return super().redirect_request(request, answer, code, message, headers, url)
 
 
 def clean_name(name):
-    """A name for a file, without folders and without what a shell or a terminal could take amiss."""
+    """A file name without folders and without characters that are special to a shell or a terminal."""
     name = re.sub(r"[^\w.()+,=@ -]", "_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")
     stem, dot, ending = name.rpartition(".")
     if len(name) > NAME_MAX and dot and len(ending) < 16:
@@ -40,7 +40,7 @@ def clean_name(name):
 
 
 def name_of(url, headers):
-    """As the server calls it, or as its URL does."""
+    """The name that the server gives, or the one in the URL."""
     said = email.message.Message()
     said["Content-Disposition"] = headers.get("Content-Disposition") or "attachment"
     path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
@@ -49,17 +49,17 @@ def name_of(url, headers):
 
 def open_url(opener, url, timeout):
     if not url.lower().startswith(("http://", "https://")):
-        raise ValueError("only http and https addresses can be fetched")
+        raise ValueError("only http and https addresses can be downloaded")
     return opener.open(urllib.request.Request(url, headers={"User-Agent": "constrictor"}), timeout=timeout)
 
 
 def bring(opener, url, timeout, taken):
-    """One file; returns its name."""
+    """Downloads one file; returns its name."""
     until = time.monotonic() + timeout
     with open_url(opener, url, timeout) as answer:
         name = plain = name_of(answer.geturl(), answer.headers)
         number = 1
-        while name in taken:                    # of two files that are called alike, both stay
+        while name in taken:                    # keep both of two files with one name
             number += 1
             stem, dot, ending = plain.rpartition(".")
             name = f"{stem}-{number}.{ending}" if dot and stem else f"{plain}-{number}"
@@ -89,7 +89,7 @@ def why(error):
 
 
 def main(timeout, items):
-    """Prints {"files": [{"name", "id"}...], "errors": [text...]}, in the order of asking."""
+    """Prints {"files": [{"name", "id"}...], "errors": [text...]}, in the order of the request."""
     opener = urllib.request.build_opener(OnlyHttp)
     files, errors = [], []
     for item in items:

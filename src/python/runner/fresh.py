@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fresh: a run in a session that has an interpreter of its own.
+"""fresh: runs of a session that each have a new interpreter.
 
-Called by runner.handle() in the user process of a box, when a run's meta has "fresh". That process
-never runs code then: it makes a child for each run, which has seen none either, and waits. So files
-and packages stay from run to run, variables and whatever else code does to its interpreter do not.
-The child answers through a pipe; what it lies about is itself, as everywhere.
+Called by runner.handle() in the user process of a box, when a run's meta has "fresh". That process then
+runs no user code: it forks a child for each run and waits. So files and packages stay from run to run,
+variables and other changes to the interpreter do not. The child answers through a pipe; a forged
+answer only concerns the child's own run.
 
-An interrupt is passed on. A child that does not heed it is killed, with every other process of the
-box: they are of this run or of earlier ones, and nobody waits for them.
+An interrupt is passed on. A child that ignores it is killed, together with all other processes of the
+box, which are left over from this run or earlier ones.
 """
 
 import posix
@@ -18,18 +18,18 @@ from time import monotonic
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, PAYLOAD_MAX, to_json
 
-LENGTH = 8                  # bytes that say how long the answer is
-LOOK_MS = 50                # how often a child is looked at that says nothing
-GRACE_S = 1.0               # between an interrupt and the end; the gate waits for longer
+LENGTH = 8                  # bytes of the length before the answer
+LOOK_MS = 50                # how often a silent child is checked
+GRACE_S = 1.0               # from an interrupt to the kill; the gate waits longer
 CHUNK = 1 << 16
 
 
 def end_all():
-    """All processes of the box but this one and init."""
+    """Kills all processes of the box except this one and init."""
     try:
         posix.kill(-1, SIGKILL)
     except OSError:
-        pass                # there are none
+        pass                # there are no others
 
 
 def write_all(fd, data):
@@ -39,7 +39,7 @@ def write_all(fd, data):
 
 
 def be_child(ends, meta, source, handle, renew):
-    """The rest of the life of a child."""
+    """Runs in the child; never returns."""
     code = 1
     try:
         posix.close(ends[0])
@@ -57,7 +57,7 @@ def make_child(ends, *run):
     try:
         pid = posix.fork()
     except OSError:
-        end_all()           # what earlier runs have left behind takes up all the room
+        end_all()           # processes of earlier runs use up the limit
         pid = posix.fork()
     if pid == 0:
         be_child(ends, *run)
@@ -74,7 +74,7 @@ def say(exit_code, message=None, name="ChildProcessError"):
 
 
 def ended(status):
-    """The answer of a child that gave none."""
+    """The answer for a child that sent none."""
     if posix.WIFSIGNALED(status):
         number = posix.WTERMSIG(status)
         return say(128 + number, f"the interpreter was ended by signal {number}")
@@ -82,10 +82,10 @@ def ended(status):
 
 
 class Child:
-    """A child and what it has answered so far."""
+    """A child and the part of its answer that has arrived."""
     def __init__(self, pid, fd):
         self.pid, self.fd, self.data, self.status = pid, fd, bytearray(), None
-        self.until = None   # when it is killed
+        self.until = None   # when to kill it
         self.poll = poll()
         self.poll.register(fd, POLLIN)
 
@@ -96,7 +96,7 @@ class Child:
         return length > PAYLOAD_MAX or len(self.data) >= LENGTH + length
 
     def read(self, wait_ms):
-        """False: nothing came, or nothing more can come."""
+        """Returns False if nothing came, or nothing more can come."""
         if not self.poll.poll(wait_ms):
             return False
         data = posix.read(self.fd, CHUNK)
@@ -111,7 +111,7 @@ class Child:
         self.until = self.until or monotonic() + GRACE_S
 
     def wait(self):
-        """Until it has answered, or is gone."""
+        """Waits until the child has answered or ended."""
         while not self.is_answered() and self.status is None:
             if self.until and monotonic() > self.until:
                 end_all()
@@ -119,7 +119,7 @@ class Child:
                 pid, status = posix.waitpid(self.pid, posix.WNOHANG)
                 self.status = status if pid else None
         while not self.is_answered() and self.read(0):
-            pass            # what was in the pipe when it ended
+            pass            # drain the pipe
         if self.status is None:
             self.status = posix.waitpid(self.pid, 0)[1]
 
@@ -140,7 +140,7 @@ def wait_for(child):
 
 
 def apart(meta, source, handle, renew, heed, ignore):
-    """One run; returns the payload to answer with. `heed` and `ignore` are what SIGINT does."""
+    """Does one run; returns the payload. heed() and ignore() set the handling of SIGINT."""
     Box.session = True
     inner = {key: value for key, value in meta.items() if key not in ("fresh", "mode", "fork")}
     ends = posix.pipe2(posix.O_CLOEXEC)
@@ -155,10 +155,10 @@ def apart(meta, source, handle, renew, heed, ignore):
         finally:
             ignore()
         if child.until and monotonic() > child.until:
-            return say(130, "it was interrupted and did not stop", "KeyboardInterrupt")
+            return say(130, "the run was interrupted but did not stop, and was killed", "KeyboardInterrupt")
         return child.payload()
     except OSError as exc:
-        return say(1, f"no interpreter could be started: {exc.strerror}")
+        return say(1, f"a new interpreter could not be started: {exc.strerror}")
     finally:
         for fd in ends:
             posix.close(fd)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""network: says why a host could not be reached, in the very exception that a library raises.
+"""network: says why a host could not be reached, in the exception that a library raises.
 
-It decides nothing: the broker, outside the box, judges what code does whether it asks or not. What
-is asked here, and how, is in broker/ask.h. display.py calls a function of ADOPT for a library when
-it was imported, in the zygote or by user code; the rest runs in the user process of a box, among
-user code, under the rules of runner.py. In a box without network there is nobody to ask, and what
-was tried is noted for the answer of the run.
+It decides nothing: the broker, outside the box, judges every connection whether this module asks or
+not. broker/ask.h describes the questions. display.py calls a function of ADOPT after a library is
+imported, in the zygote or by user code; the rest runs in the user process of a box, beside user code,
+under the rules of runner.py. A box without network has no broker to ask: attempts are recorded for
+the answer of the run.
 """
 
 import _socket
@@ -22,27 +22,27 @@ from base import Box, clip
 
 BROKER = "127.0.0.1", 54
 ASK_MAX = 1024              # bytes of a question and of an answer
-ANSWER_S = 1                # how long the broker is waited for; without an answer all goes its way
-TAKEN_S = 0.2               # the same when code may only want its own server
-DIAL_S = 15                 # the same while it dials, for sockets without a time-out
-EVENTS_MAX = 16             # different ones of a run
+ANSWER_S = 1                # how long to wait for the broker; without an answer the call goes on
+TAKEN_S = 0.2               # the same when code may want a server of its own
+DIAL_S = 15                 # the same while the broker connects, for sockets without a time-out
+EVENTS_MAX = 16             # different events of a run
 NAME_MAX = 253
 ENDS_MAX = 100              # connections whose end is remembered
-NAMES_MAX = 1000            # of which the address is remembered
+NAMES_MAX = 1000            # names whose address is remembered
 STAND_FOR = "198.18.", "198.19."        # the addresses that the broker gives out for names
-REASONS_MAX = 4             # of several attempts that failed
+REASONS_MAX = 4             # of several failed attempts
 
 ASK = "ask with the `network` argument, or the operator allows hosts with --allow-host"
 OFF = f"network is off for this run; {ASK}"
-NEVER = "boxes have no raw, ICMP, netlink or packet sockets, with or without network"
+NEVER = "boxes never have raw, ICMP, netlink or packet sockets"
 TCP, UDP = 6, 17
 FLAGS = getattr(_socket, "SOCK_NONBLOCK", 0) | getattr(_socket, "SOCK_CLOEXEC", 0)
 REFUSALS = EACCES, EPERM, EAFNOSUPPORT, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EINVAL
-# What a look-up fails with when the question was all right.
+# Errors of a look-up whose arguments were valid.
 LOOKUP = {getattr(_socket, name, 0) for name in
           ("EAI_NONAME", "EAI_AGAIN", "EAI_FAIL", "EAI_NODATA", "EAI_ADDRFAMILY")}
 
-# What is replaced, as it was.
+# The functions that are replaced.
 Socket = _socket.socket
 SocketTimeout = _socket.timeout         # TimeoutError itself since 3.10
 plain_getaddrinfo, plain_gethostbyname = _socket.getaddrinfo, _socket.gethostbyname
@@ -53,28 +53,28 @@ plain_sendall = Socket.sendall
 plain_init = Socket.__init__
 plain_sock_connect = None   # of asyncio: see ADOPT
 plain_do_handshake = None   # of ssl
-# The same of what subclasses give another look.
+# Methods that subclasses override.
 family_of, kind_of, timeout_of = Socket.family.__get__, Socket.type.__get__, Socket.gettimeout
 option_of, peer_of, fd_of = Socket.getsockopt, Socket.getpeername, Socket.fileno
 name_of = Socket.getsockname
 
 
 class State:
-    """What this process has found out."""
-    adopted = False         # the module socket is
-    kind = None             # its class, until its sockets explain their ends as well
-    on = None               # whether there is a network; None: nobody has looked
+    """What this process knows."""
+    adopted = False         # whether the module socket was adopted
+    kind = None             # the class of its sockets, until explain_ends()
+    on = None               # whether there is a network; None: not known yet
     sought = 0, "", None, []    # thread, host, port, families: the last look-up that worked
-    names = {}              # address that stands for a name -> that name
+    names = {}              # address given out by the broker -> its name
     ends = {}               # descriptor -> (own port, why the broker ended it), after a failure to send
-    asked = set()           # (thread, descriptor) of sockets that sock_connect() has asked for
+    asked = set()           # (thread, descriptor) of sockets that sock_connect() has asked about
 
 
 State = State()
 
 
 def is_on():
-    """A box without network cannot make such sockets."""
+    """Is there a network? A box without one cannot make such sockets."""
     if State.on is None:
         try:
             Socket(AF_INET, SOCK_DGRAM).close()
@@ -89,7 +89,7 @@ def is_on():
 # ---- Questions ----------------------------------------------------------------------------------
 
 def understand(data):
-    """An answer of the broker: (errno, text), or () for `ok`; None: it is no answer."""
+    """Parses an answer of the broker: (errno, text), () for `ok`, None if it is invalid."""
     word, _, rest = data.decode("utf-8", "replace").partition(" ")
     number, _, text = rest.partition(" ")
     if word == "no" and number.isdigit() and len(number) < 6 and text:
@@ -98,7 +98,7 @@ def understand(data):
 
 
 def ask(question, seconds=ANSWER_S):
-    """Each question has a socket of its own, so that threads and forks do not meet."""
+    """Asks the broker. Each question has its own socket, so that threads and forks do not interfere."""
     try:
         channel = Socket(AF_INET, SOCK_DGRAM)
     except OSError:
@@ -115,7 +115,7 @@ def ask(question, seconds=ANSWER_S):
 
 
 def say(exc, text):
-    """Puts a text into an OSError of whatever class, which stays what it is."""
+    """Changes the text of an OSError of any class."""
     exc.args, exc.strerror = (exc.errno, text), text
 
 
@@ -124,7 +124,7 @@ def target_of(host, port):
 
 
 def record(action, target, hint, **more):
-    """For a box without network: with one, the broker has seen it all."""
+    """Records an event in a box without network; else the broker records it."""
     for event in Box.events:
         if event["action"] == action and event["target"] == target:
             event["count"] += 1
@@ -142,7 +142,7 @@ def record_off(action, host, port):
 # ---- Names --------------------------------------------------------------------------------------
 
 def askable(host):
-    """A name as it stands in a question; None: that is no name."""
+    """A name as the broker reads it; None if it is not a name."""
     try:
         if isinstance(host, str):
             name = str.__str__(host)
@@ -151,12 +151,12 @@ def askable(host):
             name = bytes(host).decode("ascii")
     except (TypeError, ValueError):
         return None
-    fits = 0 < len(name) <= NAME_MAX + 1    # with the dot that a name may end with
+    fits = 0 < len(name) <= NAME_MAX + 1    # a name may end with a dot
     return name if fits and name.isprintable() and " " not in name else None
 
 
 def port_of(port):
-    """The number, of what getaddrinfo() may be given; None: it has none, or another name."""
+    """The port number from an argument of getaddrinfo(), or None."""
     text = port if type(port) in (int, str) else ""
     return int(text) if text and str(text).isdecimal() and len(str(text)) < 6 else None
 
@@ -169,7 +169,7 @@ def explain_lookup(exc, host, port=None):
         answer = ask(f"why {name}")
         if answer:
             say(exc, answer[1])
-    elif name != gethostname():         # which code asks for to learn about itself
+    elif name != gethostname():         # code may look up its own host
         record_off("resolve", name, port_of(port))
         say(exc, f"cannot resolve '{name}': {OFF}")
 
@@ -186,7 +186,7 @@ def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
         if len(State.names) == NAMES_MAX:
             State.names.clear()
         State.names[where] = host
-    if not State.on and host:           # in case no socket can be made for it
+    if not State.on and host:           # for explain_socket()
         families = [item[0] for item in found]
         State.sought = get_ident(), askable(host) or "", port_of(port), families
     return found
@@ -208,7 +208,7 @@ def gethostbyname_ex(host, /):
         raise
 
 
-# ---- Places -------------------------------------------------------------------------------------
+# ---- Addresses ----------------------------------------------------------------------------------
 
 def packed(family, host):
     try:
@@ -218,7 +218,7 @@ def packed(family, host):
 
 
 def is_local(address):
-    """Whether these bytes are an address of the box itself."""
+    """Are these bytes an address of the box itself?"""
     if len(address) == 16 and address[:12] == bytes(10) + b"\xff\xff":
         address = address[12:]
     if len(address) == 4:
@@ -226,9 +226,9 @@ def is_local(address):
     return address in (bytes(16), bytes(15) + b"\1")
 
 
-def place_of(sock, address):
-    """(address as text, port, whether it is in the box, what connect() is to be given); None for
-    what is no place, or not one to explain."""
+def destination_of(sock, address):
+    """(address as text, port, whether it is in the box, argument for connect()); None if the address
+    is invalid or needs no explanation."""
     family = family_of(sock)
     if family not in (AF_INET, AF_INET6) or type(address) is not tuple or len(address) < 2:
         return None
@@ -239,7 +239,7 @@ def place_of(sock, address):
     if where is None:
         if host in ("", "<broadcast>"):
             return None
-        # As connect() does it, but explained when it fails.
+        # Looks the name up as connect() does, but explains a failure.
         found = getaddrinfo(host, port, family, kind_of(sock))[0][4]
         address = (found[0], port, *address[2:]) if len(address) > 2 else found
         where = packed(family, found[0])
@@ -259,7 +259,7 @@ def is_connected(sock):
 
 
 def consult(sock, text, port):
-    """What the broker says to a connection, for as long as the socket would wait for it."""
+    """Asks the broker about a connection, and waits as long as the socket would."""
     seconds = timeout_of(sock)
     if State.kind is not None:
         explain_ends()
@@ -274,13 +274,13 @@ def consult(sock, text, port):
 
 
 def is_brokers(port):
-    """Whether the broker listens on a port of the box, for some host's sake: then it gets the
-    connections to the box itself as well."""
+    """Does the broker listen on this port of the box for another host? Then connections to the box
+    itself also reach the broker."""
     return ask(f"taken {port}", TAKEN_S) == ()
 
 
 def connect_again(sock, address):
-    """A socket that does not wait still owes Linux the news that its first try failed."""
+    """Connects again: on a non-blocking socket Linux first reports the earlier failure."""
     try:
         return plain_connect(sock, address)
     except OSError as exc:
@@ -290,13 +290,13 @@ def connect_again(sock, address):
 
 
 def connect_locally(sock, text, port, address):
-    """To the box itself: code may have a server of its own. Only if it has none may there be one
-    outside that the rules allow."""
+    """Connects to the box itself, where code may have a server. Only if it has none, the broker is asked
+    for one outside."""
     try:
         return plain_connect(sock, address)
     except OSError as exc:
         number = exc.errno
-        if number == EINPROGRESS:       # what became of it is known already, within a box
+        if number == EINPROGRESS:       # inside a box the outcome is already known
             number = option_of(sock, SOL_SOCKET, SO_ERROR)
         if number != ECONNREFUSED:
             raise
@@ -304,7 +304,7 @@ def connect_locally(sock, text, port, address):
     if answer == ():
         return connect_again(sock, address)
     number, reason = answer or (ECONNREFUSED, "")
-    # Code that waits for its server to come up expects this error and no other.
+    # Code that waits for its server to start expects this error.
     number = ECONNREFUSED if number in (EACCES, EPERM) else number
     reason = f"nothing listens on {text} port {port} in this box" + (reason and f"; {reason}")
     raise OSError(number, reason)
@@ -318,11 +318,11 @@ def note_udp(text, port):
 
 def connect(self, address, /):
     kind = kind_of(self)
-    place = place_of(self, address) if kind in (SOCK_STREAM, SOCK_DGRAM) else None
-    if place is None or is_connected(self):
+    found = destination_of(self, address) if kind in (SOCK_STREAM, SOCK_DGRAM) else None
+    if found is None or is_connected(self):
         return plain_connect(self, address)
-    text, port, local, address = place
-    State.ends.pop(fd_of(self), None)       # of one that had this descriptor before
+    text, port, local, address = found
+    State.ends.pop(fd_of(self), None)       # of an earlier socket with this descriptor
     if kind == SOCK_DGRAM:
         if not local:
             note_udp(text, port)
@@ -346,27 +346,27 @@ def connect_ex(self, address, /):
     except (gaierror, herror):
         raise
     except OSError as exc:
-        return exc.errno or EAGAIN      # that of a time-out
+        return exc.errno or EAGAIN      # EAGAIN for a time-out
 
 
 def sendto(self, data, *rest):
     if kind_of(self) == SOCK_DGRAM and rest:
-        place = place_of(self, rest[-1])
-        if place is not None and not place[2]:
-            note_udp(*place[:2])
+        found = destination_of(self, rest[-1])
+        if found is not None and not found[2]:
+            note_udp(*found[:2])
     return plain_sendto(self, data, *rest)
 
 
 def sendmsg(self, *args):
     if kind_of(self) == SOCK_DGRAM and len(args) > 3:
-        place = place_of(self, args[3])
-        if place is not None and not place[2]:
-            note_udp(*place[:2])
+        found = destination_of(self, args[3])
+        if found is not None and not found[2]:
+            note_udp(*found[:2])
     return plain_sendmsg(self, *args)
 
 
 # ---- Connections that the broker ends -----------------------------------------------------------
-# A request that no rule allows, a quota that is used up, rules that have changed: code sees a reset.
+# A denied request, a used-up quota or changed rules: code sees a connection reset.
 
 def explain_end(sock, exc):
     if exc.errno in (ECONNRESET, EPIPE) and family_of(sock) in (AF_INET, AF_INET6):
@@ -381,7 +381,7 @@ def explain_end(sock, exc):
 
 
 def check_end(sock):
-    """At the end of what came. Libraries that could not send forget that error, and look for an answer."""
+    """Called at the end of the input: libraries ignore the error of sending and wait for an answer."""
     port, text = State.ends.pop(fd_of(sock), (0, ""))
     if port and family_of(sock) in (AF_INET, AF_INET6) and name_of(sock)[1] == port:
         raise OSError(ECONNRESET, text)
@@ -422,17 +422,17 @@ def do_handshake(self, *args, **kwargs):
 
 
 def explain_ends():
-    """Before the first connection that leaves the box, so that other sockets are what they were."""
+    """Called before the first connection that leaves the box; until then sockets stay unchanged."""
     kind, State.kind = State.kind, None
     for name, function in ("recv", recv), ("recv_into", recv_into), ("sendall", sendall):
-        in_place_of(kind, name, function)
+        in_destination_of(kind, name, function)
 
 
 # ---- New sockets --------------------------------------------------------------------------------
 
 def sought(family):
-    """(host, port) where the socket that could not be made would have gone: the look-up before it
-    says so, once for each address."""
+    """(host, port) for which a socket could not be made, from the look-up before it, once for each
+    address."""
     thread, host, port, families = State.sought
     if thread != get_ident() or family not in families:
         return "", None
@@ -444,10 +444,10 @@ def explain_socket(exc, family, kind, proto):
     is_inet = family in (AF_INET, AF_INET6)
     if is_inet and kind in (SOCK_STREAM, SOCK_DGRAM) and proto in (0, TCP, UDP):
         if is_on():
-            return          # it has no IPv6, then
+            return          # there is no IPv6
         host, port = sought(family)
         say(exc, f"cannot connect to {target_of(host, port)}: {OFF}" if host else OFF)
-        # Libraries try whether there is IPv6 when they are imported, which is not worth a line.
+        # Not recorded: libraries test for IPv6 when they are imported.
         if host or family == AF_INET:
             record_off("udp" if kind == SOCK_DGRAM else "connect", host or "unknown", port)
         return
@@ -463,19 +463,19 @@ def explain_socket(exc, family, kind, proto):
 
 
 def init(self, family, type, proto, fileno):
-    """As socket.socket() calls it, which has put in what was left out."""
+    """Called by socket.socket(), which has filled in the defaults."""
     try:
         plain_init(self, family, type, proto, fileno)
     except OSError as exc:
         if fileno is None and exc.errno in REFUSALS and family != AF_UNIX:
             if family == AF_INET and exc.errno == EAFNOSUPPORT:
-                State.on = False        # no need to try one, which would be told of as well
+                State.on = False        # is_on() need not try
             explain_socket(exc, int(family), int(type) & ~FLAGS, int(proto))
         raise
 
 
 # ---- asyncio and the like ------------------------------------------------------------------------
-# Its sockets do not wait, so the broker could not say what became of a connection. Its loop does.
+# Its sockets do not block, so the event loop waits for the broker's answer.
 
 async def ask_slowly(loop, question):
     channel = Socket(AF_INET, SOCK_DGRAM)
@@ -490,17 +490,17 @@ async def ask_slowly(loop, question):
 
 
 async def consult_slowly(loop, sock, address):
-    """What to raise; or True if the broker was asked and says nothing against it, None if not."""
+    """(errno, text) to raise, True if the broker allows it or gave no answer, None if it was not asked."""
     try:
         if kind_of(sock) != SOCK_STREAM or packed(family_of(sock), address[0]) is None:
-            return None                 # a name: connect() will ask
-        place = place_of(sock, address)
-        if place is None or is_connected(sock) or place[2] and not is_brokers(place[1]):
+            return None                 # a name: connect() asks
+        found = destination_of(sock, address)
+        if found is None or is_connected(sock) or found[2] and not is_brokers(found[1]):
             return None
         if State.kind is not None:
             explain_ends()
-        return await ask_slowly(loop, f"connect {place[0]} {place[1]} wait") or True
-    except Exception:                   # also that of wait_for(), whatever its class is
+        return await ask_slowly(loop, f"connect {found[0]} {found[1]} wait") or True
+    except Exception:                   # also the time-out of wait_for()
         return True
 
 
@@ -521,11 +521,11 @@ async def sock_connect(self, sock, address):
 def reasons_of(cause):
     causes = getattr(cause, "exceptions", None) or [cause]
     texts = {str(exc): None for exc in causes[:REASONS_MAX] if isinstance(exc, OSError)}
-    return "; ".join(texts)             # each once, in their order
+    return "; ".join(texts)             # each once, in order
 
 
 def with_reasons(connect):
-    """For a function that tries several addresses and then says that all of them failed."""
+    """For a function that tries several addresses: adds the reasons to its error."""
     async def connect_with_reasons(*args, **kwargs):
         try:
             return await connect(*args, **kwargs)
@@ -537,27 +537,27 @@ def with_reasons(connect):
     return like(connect_with_reasons, connect)
 
 
-# ---- Putting it in place ------------------------------------------------------------------------
+# ---- Installing ---------------------------------------------------------------------------------
 
 def in_c(owner, name, function, old):
-    """A function of ours that looks like one of C, of a module or a class."""
+    """Makes our function look like a C function of a module or class."""
     doc = old.__doc__ or ""
     if Box.replacement is not None:
         signature = getattr(old, "__text_signature__", None)
         doc = f"{name}{signature}\n--\n\n{doc}" if signature else doc
         return Box.replacement(name, doc, function, owner)
-    function.__name__, function.__doc__ = name, doc         # in tests, where there is no C
+    function.__name__, function.__doc__ = name, doc         # in tests without the extension
     return function
 
 
-def in_place_of(owner, name, function):
+def in_destination_of(owner, name, function):
     setattr(owner, name, in_c(owner, name, function, getattr(owner, name)))
 
 
 def with_init(old):
-    """socket.socket.__init__() itself, but that what it knows as `_socket.socket.__init__` is ours:
-    so signature, line and frame are as ever."""
-    kind = type(implementation)         # that of namespaces
+    """socket.socket.__init__() itself, but its global `_socket.socket.__init__` is ours: signature, line
+    and frame stay the same."""
+    kind = type(implementation)         # SimpleNamespace
     init_in_c = in_c(_socket, "__init__", init, plain_init)
     known = {name: old.__globals__[name] for name in old.__code__.co_names
              if name in old.__globals__}
@@ -571,7 +571,7 @@ def with_init(old):
 
 
 def like(function, old):
-    """The same for one of Python."""
+    """Makes our function look like a Python function."""
     for name in "__name__", "__qualname__", "__doc__", "__module__":
         setattr(function, name, getattr(old, name))
     function.__wrapped__ = old          # for inspect.signature()
@@ -586,18 +586,18 @@ def adopt_socket(module):
     kind.__init__ = with_init(kind.__init__)
     for name, function in (("connect", connect), ("connect_ex", connect_ex), ("sendto", sendto),
                            ("sendmsg", sendmsg)):
-        in_place_of(kind, name, function)
-    in_place_of(_socket, "getaddrinfo", getaddrinfo)        # which socket.getaddrinfo() calls
+        in_destination_of(kind, name, function)
+    in_destination_of(_socket, "getaddrinfo", getaddrinfo)        # socket.getaddrinfo() calls it
     for name, function in ("gethostbyname", gethostbyname), ("gethostbyname_ex", gethostbyname_ex):
-        in_place_of(_socket, name, function)
-        setattr(module, name, getattr(_socket, name))       # it has them by name
+        in_destination_of(_socket, name, function)
+        setattr(module, name, getattr(_socket, name))       # the module has copied them
 
 
 def adopt_ssl(module):
     global plain_do_handshake
     if plain_do_handshake is None:
         plain_do_handshake = module.SSLSocket.do_handshake
-        in_place_of(module.SSLSocket, "do_handshake", do_handshake)
+        in_destination_of(module.SSLSocket, "do_handshake", do_handshake)
 
 
 def adopt_asyncio(module):

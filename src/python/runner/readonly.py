@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readonly: what libraries need to know of a box in which no file can be written.
+"""readonly: makes libraries work in a box in which no file can be written.
 
-In the user process of such a box (box/mounts.h), called by policed.py before a run. matplotlib refuses to
-be imported where it finds no folder for its caches; here it gets the name of one that is not there, and
-goes on without: its list of fonts is made anew in each box, which takes a second, unless --preload has it.
+policed.py calls it before a run, in the user process of such a box (box/mounts.h). matplotlib cannot be imported
+without a folder for its caches; here it gets the name of a missing folder and goes on without: it lists the fonts
+again in each box, which takes a second, unless it is in --preload.
 """
 
 import sys
@@ -21,7 +21,7 @@ def is_frozen():
 
 
 class Finder(ImportHook):
-    """Runs the module with `around` in place of its loader's own call."""
+    """Loads the module with load_matplotlib()."""
     def find_spec(self, name, path=None, target=None):
         spec = super().find_spec(name, path, target)
         if spec is not None:
@@ -39,8 +39,8 @@ def load_matplotlib(module, execute):
     log, plain, path = logging.getLogger("matplotlib"), tempfile.mkdtemp, os.environ.get("PATH", "")
     level = log.level
     tempfile.mkdtemp = lambda *_, **__: NOWHERE
-    os.environ["PATH"] = NOWHERE        # fc-list would complain of the same, and its fonts are found without
-    log.setLevel(logging.ERROR)         # it would tell of the folder, and of the list that is not saved
+    os.environ["PATH"] = NOWHERE        # fc-list would fail in the same way; the fonts are found without it
+    log.setLevel(logging.ERROR)         # it would warn of the folder, and of the list that it cannot save
     try:
         execute(module)
         module.get_configdir()
@@ -49,14 +49,14 @@ def load_matplotlib(module, execute):
         try:
             __import__("matplotlib.font_manager")
         except ImportError:
-            pass                        # it is said when somebody needs it
+            pass                        # its first use reports it
     finally:
         tempfile.mkdtemp, os.environ["PATH"] = plain, path
         log.setLevel(level)
 
 
 def prepare():
-    """Once in a box."""
+    """Takes effect once in a box."""
     if not Box.readonly and "matplotlib" not in sys.modules and is_frozen():
         sys.meta_path.insert(0, Finder("matplotlib", lambda module: None))
     Box.readonly = True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """report: describes a value or an error for the answer to a run.
 
-Called by runner.py and display.py in the user process of a box, among user code and under the rules
+Called by runner.py and display.py in the user process of a box, beside user code and under the rules
 of runner.py: a repr may raise, an exception may lie, and the standard library may be broken.
 """
 
@@ -14,13 +14,13 @@ from base import Box, HERE, LINE_MAX, MESSAGE_MAX, TEXT_MAX
 from base import clip, fill_linecache, is_own_file, lines_of, need, to_json
 
 FRAMES_MAX = 64             # entries of error.traceback: the outer half and the inner half
-NAMED_ITEMS = 101           # of a list or dict in a result for callers that get 100 of them
-DEPTH_MAX = 1000            # frames in a traceback's text, the innermost ones, as CPython does it
+NAMED_ITEMS = 101           # items in the result for callers that show 100 of them
+DEPTH_MAX = 1000            # frames in the text of a traceback, the innermost, as in CPython
 
 
 def plain(value, depth=16):
-    """A value as json.dumps() would take it, with subclasses of what JSON has and numbers as keys; long
-    ones are cut, one behind what is shown, so that it shows."""
+    """A value as json.dumps() accepts it: subclasses become plain types, number keys become strings; long
+    ones are cut to one item more than is shown."""
     if isinstance(value, (bool, type(None))) or depth == 0:
         return value
     if isinstance(value, str):
@@ -37,7 +37,7 @@ def plain(value, depth=16):
 
 def describe_value(value, answer):
     try:
-        text = str(value) if Box.named else repr(value)     # with those names goes the other form
+        text = str(value) if Box.named else repr(value)     # those callers expect str()
     except Exception as exc:
         text = f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
     answer["result"] = clip(text, TEXT_MAX)
@@ -45,8 +45,8 @@ def describe_value(value, answer):
         answer["result_json"] = to_json(plain(value) if Box.named else value)
         return
     except Exception:
-        pass                # not JSON, or another thread is changing it
-    if Box.rich is not None:            # what is JSON looks like nothing else
+        pass                # not JSON, or another thread changes it
+    if Box.rich is not None:            # JSON needs no other display
         Box.rich.show_value(value)
 
 
@@ -63,7 +63,7 @@ def message_of(exc):
 
 
 def line_at(filename, number):
-    """One source line with its indentation, so that columns count in it; None if unknown."""
+    """One source line with its indentation, which columns count; None if unknown."""
     try:
         if filename in Box.sources:
             line = lines_of(filename)[number - 1]
@@ -75,17 +75,17 @@ def line_at(filename, number):
 
 
 def column_of(tb, line):
-    """Counts from 1 in characters; None before CPython 3.11, which does not record columns."""
+    """The column, from 1 in characters; None before CPython 3.11, which records no columns."""
     if line is not None and sys.version_info >= (3, 11):
         for position in islice(tb.tb_frame.f_code.co_positions(), tb.tb_lasti // 2, None):
-            if position[2] is not None:         # counts from 0 in bytes of UTF-8
+            if position[2] is not None:         # from 0 in bytes of UTF-8
                 return len(line.encode()[:position[2]].decode("utf-8", "ignore")) + 1
             break
     return None
 
 
 def user_frames(tb):
-    """The frames that are in the user's own files, outermost first."""
+    """The frames in files of user code, outermost first."""
     found, frames = [], []
     while tb is not None:
         filename = tb.tb_frame.f_code.co_filename
@@ -104,18 +104,18 @@ def user_frames(tb):
 
 
 def traceback_text(exc, tb):
-    """What python3 prints for the exception, without the frames of this file."""
+    """What python3 prints for the exception, without our frames."""
     try:
         if "linecache" in modules:
             fill_linecache(modules["linecache"], Box.sources)
         shown = need("traceback", "TracebackException")(type(exc), exc, tb, limit=-DEPTH_MAX)
         todo = [shown]
-        for item in todo:   # which grows meanwhile
+        for item in todo:   # grows in the loop
             item.stack[:] = [frame for frame in item.stack if not frame.filename.startswith(HERE)]
             linked = item.__cause__, item.__context__, *(getattr(item, "exceptions", None) or ())
             todo += [other for other in linked if other is not None]
         text = "".join(shown.format() if tb is not None else shown.format_exception_only())
-    except Exception:       # user code broke traceback, or there is no memory for it
+    except Exception:       # user code broke traceback, or memory is short
         text = "".join([f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n'
                         f'    {(frame["code_line"] or "").strip()}\n' for frame in user_frames(tb)])
         text = f"Traceback (most recent call last):\n{text}{type_name(exc)}: {message_of(exc)}\n"
@@ -130,14 +130,14 @@ def describe_error(exc, filename, phase):
     inner = frames[-1] if frames else {}
     error = {"type": type_name(exc), "message": message_of(exc)}
     if isinstance(exc, OSError) and type(exc.errno) is int:
-        error["errno"] = exc.errno      # tells the gate which limit it met
+        error["errno"] = exc.errno      # shows the gate which limit was met
     for key in "line", "column", "code_line":
         error[key] = inner.get(key)
     if phase == "syntax_check" and isinstance(exc, SyntaxError):
-        if exc.lineno == 0:             # of the source as a whole, such as its encoding
+        if exc.lineno == 0:             # an error of the whole source, such as its encoding
             exc.lineno = exc.offset = None
         line = exc.text or line_at(filename, exc.lineno)
-        exc.text = line     # the compiler's own errors come without, and the text shall show it
+        exc.text = line     # errors of the compiler lack the line
         error.update(message=clip(exc.msg, MESSAGE_MAX), line=exc.lineno, column=exc.offset or None,
                      code_line=line and clip(line.rstrip("\r\n"), LINE_MAX))
     error.update(traceback=frames, text=traceback_text(exc, tb), reported=call_excepthook(exc, tb))
@@ -145,7 +145,7 @@ def describe_error(exc, filename, phase):
 
 
 def call_excepthook(exc, tb):
-    """True if user code has its own hook and that worked: then nobody else needs to print."""
+    """True if user code has its own hook and that worked: then the error is not printed again."""
     hook = getattr(sys, "excepthook", None)
     if hook is None or hook is Box.excepthook:
         return False
@@ -158,7 +158,7 @@ def call_excepthook(exc, tb):
 
 
 def complain(where, exc):
-    """For errors that are not the run's: said on stderr, as CPython does, and then ignored."""
+    """Prints an error that is not the run's on stderr, as CPython does, and ignores it."""
     try:
         text = traceback_text(exc, exc.__traceback__)
         sys.stderr.write(f"Exception ignored in: {where!r}\n{text}")

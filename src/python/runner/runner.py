@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """runner: runs user code inside a box and describes how it ended.
 
-zygote.py imports this file before any user code exists and hands main() to _constrictor.serve(),
+zygote.py imports this file before any user code exists and passes main() to _constrictor.serve(),
 which calls it in the user process of every new box: uid 1000, no capabilities, seccomp on, fds 0-2.
-User code lives in the same interpreter and may patch, delete or close whatever it can reach. So
-  1. what the runner calls after user code is bound here, before it, under names of its own;
-  2. what it takes from the standard library late is for looks only and has a plain replacement;
-  3. every text and list that goes into a result has a bound.
-None of this is a wall: code that forges a result lies only about itself, and the verdict is the
-keeper's. It is what keeps honest but odd code from losing its result.
+User code shares the interpreter and may patch, delete or close anything that it can reach. So
+  1. functions that the runner calls after user code are bound here, before any user code, to own names;
+  2. what it imports late from the standard library only improves texts, and has a plain fallback;
+  3. every text and list in a result has a bound.
+None of this is a wall: code that forges a result only forges its own, and the keeper gives the verdict.
+It keeps honest but odd code from losing its result.
 
-Beside it, under the same rules: base.py (what all share), source.py (text to code), session.py (what
-stays between runs), report.py (values and errors), variables.py (names), display.py (pictures).
+The same rules hold in base.py (shared helpers), source.py (text to code), session.py (state between
+runs), report.py (values and errors), variables.py (names), display.py (pictures).
 """
 
 import builtins
@@ -39,9 +39,9 @@ from variables import bring, forget_variables, list_changes
 PLAIN = "<code>"            # file name of a text that has none
 USER_PID = 2                # of the user process, in the box; init is 1
 RESULT = 1                  # the kind of frame for send()
-RESERVE = 4 * 1024 * 1024   # address space, never touched, to give back when there is none left
-PRACTICE = 16               # how often a zygote does what boxes will do
-RECURSION_MIN = 1000        # what the runner wants after a sys.setrecursionlimit(30)
+RESERVE = 4 * 1024 * 1024   # address space that is never touched, freed when memory runs out
+PRACTICE = 16               # how often a zygote rehearses runs
+RECURSION_MIN = 1000        # what the runner needs, even after sys.setrecursionlimit(30)
 LATE_MAX = 3                # how often the end of a run may be interrupted
 
 EXERCISES = {
@@ -52,18 +52,18 @@ EXERCISES = {
     "matplotlib.pyplot": b"import matplotlib.pyplot as plt\nplt.get_fignums()",
 }
 SINGLE_THREADED = "threading", "logging", "concurrent.futures.thread"
-DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote can call for all its boxes
+DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote calls once for all its boxes
 OLDEST = 2                  # generation of the garbage collector
 NAMED = "result", "output", "_"         # see Box.named
 
 NO_INPUT = ("input() is not available: code runs without a terminal; "
-            "pass values in the code or as arguments")
-# The answer when even describing a failure fails: made now, because then nothing can be made.
+            "write values into the code, or pass them as arguments")
+# The answer when describing a failure fails, made now while there is memory.
 LAST_RESORT = (
     b'{"exit_code":1,"phase":"execution","error":{"type":"MemoryError","message":'
-    b'"the code failed, and too little of the interpreter was left to say how",'
+    b'"the code failed, and the interpreter was too damaged to report how",'
     b'"line":null,"column":null,"code_line":null,"traceback":[],"text":"MemoryError\\n"}}')
-# The same when describing is interrupted, because there is no end to it.
+# The answer when the description itself is interrupted.
 INTERRUPTED = {
     "exit_code": 130, "phase": "execution",
     "error": {"type": "KeyboardInterrupt", "message": "interrupted while the run was described",
@@ -74,7 +74,7 @@ INTERRUPTED = {
 # ---- Running ------------------------------------------------------------------------------------
 
 def regain():
-    """Takes back what user code may have set and the runner would have to run under."""
+    """Resets tracing, profiling and a low recursion limit that user code may have set."""
     if gettrace() is not None:
         settrace(None)
     if getprofile() is not None:
@@ -88,7 +88,7 @@ def exit_code_of(exc):
     if code is None:
         return 0
     if isinstance(code, int):
-        code = int.__add__(code, 0)     # exact, whatever class it is of
+        code = int.__add__(code, 0)     # an exact int
         return code & 0xFF if -2**63 <= code < 2**63 else 0xFF
     try:
         sys.stderr.write(f"{code}\n")
@@ -98,7 +98,7 @@ def exit_code_of(exc):
 
 
 def reopen_stdin():
-    """exit() closes it, as if the end were near."""
+    """Opens stdin again: exit() closes it."""
     try:
         if sys.stdin is not None and sys.stdin.closed:
             open_stream(0, "stdin")
@@ -107,7 +107,7 @@ def reopen_stdin():
 
 
 def named_value(namespace):
-    """For callers whose code leaves its result in a variable."""
+    """The value of a result variable, for callers that expect one."""
     for name in Box.named:
         value = namespace.get(name)
         if value is not None and not isinstance(value, type(sys)):
@@ -134,13 +134,13 @@ def perform(source, filename, namespace, session=False):
             if session:
                 keep(namespace, value, Box.runs)
     except BaseException as exc:
-        # No variable of this frame may hold the traceback: a cycle keeps the user's files open.
+        # No variable of this frame may hold the traceback: a cycle would keep the user's files open.
         explain(exc, answer, filename, session)
     return answer
 
 
 def explain(exc, answer, filename, session):
-    """Puts into the answer what ended a run."""
+    """Adds the exception that ended a run to the answer."""
     if isinstance(exc, SystemExit):
         answer["exit_code"] = exit_code_of(exc)
         if session:
@@ -152,8 +152,8 @@ def explain(exc, answer, filename, session):
 
 
 def describe(codes, phase, value, exc):
-    """For plain.c: the answer to a run with a value or an exception that it does not know how to describe.
-    None if that failed."""
+    """For plain.c: the answer to a run with a value or an exception that plain.c cannot describe; None if
+    that failed."""
     answer, Box.codes = {"exit_code": 0, "phase": phase}, codes or ()
     try:
         try:
@@ -166,7 +166,7 @@ def describe(codes, phase, value, exc):
                 raise
             explain(failure, answer, PLAIN, False)
     except KeyboardInterrupt:
-        answer = dict(INTERRUPTED)      # it came while the run was described
+        answer = dict(INTERRUPTED)      # while the run was described
     except BaseException:
         answer = None
     return answer
@@ -181,11 +181,11 @@ def collect_new():
 
 
 def drop_namespace():
-    """Lets go of what user code made, so that open files are written out and finalisers run, as
-    when python3 ends. The interpreter itself is not taken down: the process just ends."""
+    """Releases the objects of user code, so that open files are flushed and finalisers run, as when
+    python3 ends. The interpreter itself is not shut down: the process just ends."""
     Box.main = None
     if count_threads():
-        # Daemon threads still run and would see their names vanish: only save what they cannot.
+        # Daemon threads still use their names: only flush files.
         for kinds in (TextIOWrapper,), (BufferedWriter, BufferedRandom):
             for stream in [thing for thing in get_objects() if type(thing) in kinds]:
                 try:
@@ -193,15 +193,15 @@ def drop_namespace():
                 except Exception:
                     pass    # closed, or detached
         return
-    # Collecting first, as python3 does, sorts a file object behind what holds it; else the buffer
-    # of a file in a cycle would be closed under the text that still has to go through it.
+    # Collect first, as python3 does: otherwise the buffer of a file in a cycle could be closed before the
+    # text that has to go through it.
     collect_new()
     main = modules.pop("__main__", None)
     if type(main) is type(sys) and len(main.__dict__) == Box.names and len(modules) < Box.modules:
-        return              # nothing was named and nothing imported: nothing to let go of
+        return              # nothing was named or imported: nothing to release
     main = None
-    # Only modules newer than the box: looking at all of them would copy a page for each. And exact
-    # modules only: asking a lazy one for its file would load it.
+    # Only modules newer than the box: reading all of them would copy a page for each. Only exact modules:
+    # asking a lazy one for its file would load it.
     for name in list(islice(reversed(modules), max(0, len(modules) - Box.modules + 1))):
         module = modules[name]
         file = module.__dict__.get("__file__") if type(module) is type(sys) else None
@@ -227,7 +227,7 @@ def flush_streams():
 
 
 def end_of_script():
-    """What python3 does after the last line: waits for threads, runs atexit functions, flushes."""
+    """Does what python3 does after the last line: waits for threads, runs atexit functions, flushes."""
     try:
         # With no thread left and nothing registered there is nothing to wait for.
         if "threading" in modules and (count_threads() or Box.thread_exits is None or
@@ -239,31 +239,31 @@ def end_of_script():
         try:
             finish()
         except BaseException:
-            pass            # atexit has printed it, but CPython 3.9 raises it once more
+            pass            # atexit has printed it, but CPython 3.9 raises it again
     return flush_streams()
 
 
 def end_logging():
-    """logging.shutdown(), which was the first function that atexit had, where a handler is new: it wrote to
-    50 pages to flush none."""
+    """Calls logging.shutdown(), only if there is a new handler: without one it would write to 50 pages for
+    nothing."""
     if len(Box.log_handlers) > Box.log_handlers_before:
         Box.end_logging()
 
 
 def place_script(filename, source):
-    """Puts a script where it believes to be, for __file__ and for multiprocessing's spawn."""
+    """Writes a script to a file, for __file__ and for multiprocessing's spawn."""
     path = f"{Box.scratch}/{filename.rpartition('/')[2]}"
     try:
         with open(path, "xb") as file:
             file.write(source)
         Box.main.__file__ = path
     except OSError:
-        pass                # no room, or the name is taken: then it has no file
+        pass                # no space, or the name is taken: then it has no file
 
 
 class Main(type(sys)):
-    """__main__ of a text that asks whether it is the main one. It has no file, but multiprocessing's spawn and
-    forkserver, which run it again in their processes for its functions, get one when they ask."""
+    """__main__ of code that tests for "__main__". It has no file, but multiprocessing's spawn and forkserver,
+    which import it again in their processes, get one when they ask for it."""
     def __getattr__(self, name):
         if name == "__file__" and sys._getframe(1).f_globals.get("__name__") == "multiprocessing.spawn":
             path = f"{Box.folders[-1]}main_{Box.pid}.py"
@@ -274,12 +274,12 @@ class Main(type(sys)):
             except FileExistsError:
                 return path
             except OSError:
-                pass        # no room: then it has none
+                pass        # no space: then it has none
         raise AttributeError(f"module '__main__' has no attribute {name!r}")
 
 
 def ignore_interrupts():
-    """Between the runs of a session nothing can be interrupted but the runner itself."""
+    """Called between the runs of a session, when only the runner could be interrupted."""
     Box.on_interrupt = signal(SIGINT, SIG_IGN) or default_int_handler
 
 
@@ -289,14 +289,14 @@ def heed_interrupts():
 
 
 def finish(session, forked):
-    """What comes after the last line, in a session that of the run. False if output was lost."""
+    """Ends a run, or the script outside of a session. Returns False if output was lost."""
     if Box.pyplot and not forked:
         Box.rich.end_of_run()
     return flush_streams() if session and not forked else end_of_script()
 
 
 def conclude(session, forked):
-    """The same, whatever signal handlers raise meanwhile: it comes too late for the run."""
+    """Does finish() despite exceptions of signal handlers, which come too late for the run."""
     for _ in range(LATE_MAX):
         try:
             flushed = finish(session, forked)
@@ -309,29 +309,29 @@ def conclude(session, forked):
 
 
 def state_of(session):
-    """A piece of JSON: what the run made of the names."""
+    """A piece of JSON: how the run changed the variables."""
     try:
         text = list_changes(Box.main.__dict__, Box.codes, session)
     except Exception:
-        text = ""           # no memory, or a thread that changes everything meanwhile
+        text = ""           # no memory, or a thread changes them at the same time
     return f',"execution_count":{Box.runs}{text}' if session else text
 
 
 def tell_imports(answer):
-    """What boxes of this environment might import ahead."""
+    """Reports modules that warm boxes of this environment may import ahead."""
     try:
         names = Box.rich.own("wheels").imported()
         if names:
             answer["state"] = f'{answer.get("state", "")},"imports":{to_json(names)}'
     except Exception:
-        pass                # no memory, or code objects that are none
+        pass                # no memory, or replaced code objects
 
 
 def encode(answer):
     value, state = answer.pop("result_json", None), answer.pop("state", "")     # JSON text already
     if "error" in answer:
         text = to_json(answer, PAYLOAD_MAX)[:-1]
-    else:                   # most answers; a result's text is clipped, so nothing in it can fail
+    else:                   # most answers; the text of a result is clipped, so this cannot fail
         text = f'{{"exit_code":{answer["exit_code"]},"phase":"{answer["phase"]}"'
         if "result" in answer:
             text += f',"result":{quote(answer["result"])}'
@@ -341,18 +341,18 @@ def encode(answer):
         events, Box.events = Box.events, ()
         text += f',"security_events":{to_json(events)}'
     text += state + "}"
-    # Flags of Box, which lies on a page that every run writes to anyway, as the others do not.
+    # Flags are in Box: every run writes to its page anyway.
     return Box.rich.extend(text.encode()) if Box.shown else text.encode()
 
 
 def name_of_run(meta, session):
-    """A file name for tracebacks, of which each run of a session needs its own."""
+    """The file name for tracebacks, different for each run of a session."""
     filename = meta.get("filename") or PLAIN
     return f"{filename[:-1]} {Box.runs}>" if session and filename[0] == "<" else filename
 
 
 def renew():
-    """Random numbers that no other box draws."""
+    """Seeds the random numbers of this box."""
     for call in Box.renewals:
         call()
     if Box.seed_numpy is None and "numpy.random" in modules:
@@ -362,8 +362,8 @@ def renew():
 
 
 def warm(meta):
-    """Imports modules ahead of a run that may want them, of which nothing but sys.modules may tell. Said is only
-    the first that does not import: what half an import leaves behind is in nobody's way, the box ends."""
+    """Imports modules ahead of a run, which must only see them in sys.modules. Reports the first one that fails:
+    the box then ends, so a half import does no harm."""
     failed = None
     Box.rich.own("wheels").look_in(meta["path"])
     sys.argv = ["<code>"]
@@ -380,11 +380,11 @@ def warm(meta):
     if failed is None:
         new_main()
         renew()
-        collect()           # or the end of a run would look at all that was imported
+        collect()           # or the collection at the end of a run would visit all imported objects
         freeze()
     flush_streams()
     if Box.flush_all is not None:
-        Box.flush_all()     # what a package printed from C
+        Box.flush_all()     # output of C code of a package
     return to_json({"warm": failed is None, "failed": failed}).encode()
 
 
@@ -392,19 +392,18 @@ def message_of_import(exc):
     try:
         return clip(f"{type_name(exc)}: {message_of(exc)}", LINE_MAX)
     except BaseException:
-        return "it raises what cannot be described"
+        return "its exception cannot be described"
 
 
 def install(meta):
-    """Packages in place of a run: see installer.py, which only such a box imports. No user code runs in
-    it, before or after."""
+    """Installs packages instead of a run: see installer.py. No user code ever runs in such a box."""
     Box.session = False
     sys.path.insert(0, HERE)
     return __import__("installer").payload(meta)
 
 
 def handle(meta, source):
-    """One run from the gate; returns the payload to answer with."""
+    """Does one run from the gate; returns the payload to answer with."""
     meta = scan_json(meta.decode(), 0)[0] if meta else {}
     if "install" in meta:
         return install(meta)
@@ -415,7 +414,7 @@ def handle(meta, source):
     if "policy" in meta:
         payload = Box.rich.own("policed").before(meta, source)
         if payload is not None:
-            return payload          # a check, or nothing that can run
+            return payload          # a check, or code that was refused
     undoing = Box.has_copies or Box.undo and ("checkpoint" in meta or "op" in meta)
     if undoing:
         payload = Box.undo.before(meta)
@@ -425,7 +424,7 @@ def handle(meta, source):
         Box.rich.own("wheels").look_in(meta["path"])
     Box.named = NAMED if "named_result" in meta else ()
     session = Box.session = meta.get("mode") == "session"
-    counts = not session or source.strip() != b""   # an empty cell has no number in IPython either
+    counts = not session or source.strip() != b""   # as in IPython an empty cell has no number
     Box.runs += counts
     filename = name_of_run(meta, session)
     sys.argv = list(meta.get("argv") or [filename])
@@ -442,7 +441,7 @@ def handle(meta, source):
     try:
         answer = perform(code, filename, Box.main.__dict__, session)
     except KeyboardInterrupt:
-        answer = dict(INTERRUPTED)      # it came while the run was described
+        answer = dict(INTERRUPTED)      # while the run was described
     except BaseException:
         answer = None       # describing a failure failed
     payload = wind_up(answer, session, "policy" in meta)
@@ -450,19 +449,19 @@ def handle(meta, source):
 
 
 def wind_up(answer, session=False, policed=False):
-    """What comes after the last line of a run; returns the payload. Without an answer describing failed."""
+    """Ends a run; returns the payload. answer is None if describing the run failed."""
     forked = getpid() != Box.pid
     if forked and answer and "error" in answer and not answer["error"]["reported"]:
         sys.stderr.write(answer["error"]["text"])
     if answer and not session and Box.main is not None and len(Box.main.__dict__) != Box.names:
-        answer["state"] = state_of(session)         # now: the end lets go of all names
+        answer["state"] = state_of(session)         # before the end releases all names
     flushed = conclude(session, forked)
     if answer and session:
         answer["state"] = state_of(session)
     if answer and Box.wheels:
         tell_imports(answer)
     if answer and not flushed and not session:
-        answer["exit_code"] = 120       # CPython's own choice for this
+        answer["exit_code"] = 120       # as CPython does
     if forked:
         _exit(answer["exit_code"] if answer else 1)
     if policed:
@@ -484,7 +483,7 @@ refuse_input.__name__ = refuse_input.__qualname__ = "input"
 
 def open_stream(fd, name):
     try:
-        # Line buffered: somebody is watching. Output must never fail for want of an encoding.
+        # Line buffered, for streaming. Output must never fail because of its encoding.
         stream = open(fd, "w" if fd else "r", 1, encoding="utf-8", closefd=False,
                       errors="backslashreplace" if fd else "surrogateescape")
         stream.buffer.raw.name = f"<{name}>"
@@ -495,15 +494,15 @@ def open_stream(fd, name):
 
 
 def open_streams():
-    """The ones made at start-up belong to the zygote's descriptors and remember what those were."""
+    """Makes new standard streams: those from start-up describe the zygote's descriptors."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         open_stream(fd, name)
     Box.streams = sys.stdout, sys.stderr
 
 
 def with_pipes(call):
-    """Calls while descriptors 1 and 2 are pipes, as they are in a box: streams that are made now
-    remember the right things about them, and no box has to spend 0.2 ms on making its own."""
+    """Calls a function while descriptors 1 and 2 are pipes, as in a box: streams made now are right for boxes,
+    which saves each of them 0.2 ms."""
     ends, saved = pipe(), [dup(1), dup(2)]
     try:
         dup2(ends[1], 1)
@@ -524,11 +523,11 @@ def new_main():
 
 
 def renewal_of(after_in_child):
-    """What a box has to call in place of a module's hook; None: nothing."""
+    """What a box has to call instead of a module's hook, or None."""
     owner = getattr(after_in_child, "__self__", None)
     if "random" in modules and owner is modules["random"]._inst:
         return None         # see arrange()
-    # These repair locks and forget threads, and there were no others.
+    # These renew locks and forget threads, but the zygote has one thread.
     if getattr(after_in_child, "__module__", None) in SINGLE_THREADED:
         return None
     if getattr(after_in_child, "__name__", None) in DONE_ONCE:
@@ -537,14 +536,14 @@ def renewal_of(after_in_child):
 
 
 def seed_numpy():
-    """Or every box would draw the same numbers. 128 bits: what seed() gathers by itself costs a box
-    many more pages."""
+    """Seeds numpy, or every box would draw the same numbers. With 128 bits: seed() alone would cost a box many
+    more pages."""
     Box.seed_numpy([int.from_bytes(urandom(4), "little") for _ in range(4)])
 
 
 def arrange():
-    """The last act of a zygote: whatever is the same in all boxes. Done in each of them, this took
-    a third of the pages that a box has to copy."""
+    """Prepares in the zygote what is the same in all boxes: doing it in each took a third of the pages that a
+    box copies."""
     Box.path = tuple(sys.path)
     Box.preloaded = frozenset(
         name for name, module in modules.items() if "." not in name and type(module) is type(sys) and
@@ -554,10 +553,10 @@ def arrange():
     for hook in Box.hooks:
         Box.register_at_fork(**hook)    # for forks in a box: the zygote makes boxes without them
     renewals = [renewal_of(hook.get("after_in_child")) for hook in Box.hooks]
-    if "random" in modules:             # whoever imported it: a .pth file may have, before the zygote saw its hook
+    if "random" in modules:             # a .pth file may have imported it before the zygote saw its hook
         owner = modules["random"]._inst
         owner.gauss_next = None
-        renewals.append(super(type(owner), owner).seed)     # all that is left of Random.seed(), in C
+        renewals.append(super(type(owner), owner).seed)     # the C part of Random.seed()
     if "numpy.random" in modules:
         Box.seed_numpy = modules["numpy.random"].seed
         renewals.append(seed_numpy)
@@ -571,18 +570,18 @@ def arrange():
         Box.log_handlers_before = len(Box.log_handlers)
         unregister(logging.shutdown)    # see end_of_script()
         if Box.exitfuncs == [logging.shutdown]:
-            clear_exitfuncs()           # of the place that it had, too
-    getpid()                            # binds the symbol, which else every box would do
-    signal(SIGINT, default_int_handler) # as python3 has it, whatever a preload did
+            clear_exitfuncs()           # unregister() leaves an empty entry
+    getpid()                            # binds the symbol here rather than in every box
+    signal(SIGINT, default_int_handler) # as in python3, whatever a preload did
     builtins.input = refuse_input
-    sys.path.insert(0, Box.scratch)     # the folder of the script, as python3 has it
+    sys.path.insert(0, Box.scratch)     # the folder of the script, as in python3
     sys.argv = [PLAIN]
     Box.pid = USER_PID
-    Box.reserve = bytes(RESERVE)        # calloc: not a page of it is touched
+    Box.reserve = bytes(RESERVE)        # calloc: touches no page
 
 
 def settle():
-    """Makes the interpreter this box's own; whatever differs between boxes begins here."""
+    """Does in a new box what differs between boxes."""
     Box.pid = getpid()
     for renew in Box.renewals:
         renew()
@@ -592,20 +591,20 @@ def settle():
 
 
 def exercises():
-    """A little of what code does with the modules that are preloaded."""
+    """Code that uses the preloaded modules a little."""
     return [source for name, source in EXERCISES.items() if name in modules]
 
 
 def practise(source, meta=b""):
-    """A run as main() takes it, which is a page or two of its own."""
+    """Does a run as main() does, which touches a page or two more."""
     pending = []
     pending.extend(starmap(tuple, [((meta, source),)]))
     handle(*pending.pop())
 
 
 def rehearse_least():
-    """What every run does, in a child that is thrown away: the pages that it writes to are then
-    known, and a box has its own copy of them before it is needed: 2 us each, in a run 3."""
+    """Does what every run does, in a child that is thrown away. It shows which pages a run writes to; a box
+    copies these ahead, at 2 us each instead of 3 us during a run."""
     settle()
     practise(b"1 + 1")
 
@@ -635,8 +634,8 @@ def plain_bindings():
 
 
 def rehearse():
-    """The same with what runs do often, for boxes that nobody waits for. That takes a first run
-    from 0.5 to 0.1 ms."""
+    """Also does what runs do often, for boxes that are made ahead of demand: a first run then takes 0.1 ms
+    instead of 0.5 ms."""
     if Box.rehearse_plain is not None:
         Box.rehearse_plain()
         new_main()
@@ -649,18 +648,18 @@ def rehearse():
 
 
 def main(*pending):
-    """The life of a box's user process. True: the last answer is out, and the box will be ended. Who has
-    received the first run already has settled as well."""
+    """The life of a box's user process. Returns True when the last answer is sent and the box will be ended.
+    `pending` is the first run, if the caller has received it and called settle()."""
     if not pending:
         settle()
     pending = [*pending]
     while Box.session:
         try:
-            # Within one call from C: what a signal handler raises meanwhile cannot lose the run.
+            # One call from C, so that an exception of a signal handler cannot lose the run.
             while not pending:
                 pending.extend(starmap(receive, [()]))
         except BaseException:
-            continue        # a signal that came too late for its run
+            continue        # a signal came too late for its run
         run, payload = pending.pop(), LAST_RESORT
         if run is None:
             return False
@@ -670,7 +669,7 @@ def main(*pending):
             pass            # no memory for the payload, or a signal again
         if getpid() != Box.pid:
             _exit(1)
-        if payload:                     # else another process will answer: see undo.py
+        if payload:                     # else another process answers: see undo.py
             send(RESULT, payload)
         if Box.afterwards is not None:
             Box.afterwards()
@@ -680,7 +679,7 @@ def main(*pending):
 
 
 def forget():
-    """What practice left behind."""
+    """Removes what the rehearsals left behind."""
     Box.main = modules["__main__"] = None
     for filename in Box.sources:
         modules["linecache"].cache.pop(filename, None)
@@ -691,7 +690,7 @@ def forget():
 
 
 def prepare():
-    """For a warm zygote: binds what need() would look for later, and fails once for practice."""
+    """For a warm zygote: binds what need() would look up later, and rehearses runs, one of them with an error."""
     Box.excepthook = sys.excepthook
     for attribute in "run", "new_event_loop", "sleep", "all_tasks", "CancelledError":
         need("asyncio", attribute)
@@ -702,7 +701,7 @@ def prepare():
     with_pipes(open_streams)
     linecache = modules["linecache"]
     linecache.cache = Box.linecache = KnownSources(linecache.cache)
-    # Often enough for CPython to have adapted its code, which it would else do in every box.
+    # Often enough for CPython to specialise its code, which every box would otherwise do.
     plain = b"1 +", b"def f():\n    1 / 0\nf()\n", b"x = 1\nx", b"1 + 1"
     main, argv = modules["__main__"], sys.argv
     new_main()

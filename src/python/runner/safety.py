@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safety: what a copy of this process would miss or share, for undo.py.
+"""safety: finds what a copy of this process would lack or share, for undo.py.
 
-Called in the user process of a box between runs. A copy has one thread, no children, and shares
-open files with the original: their offsets are written down here and set again by undo.py.
-Whatever cannot be brought back makes a checkpoint unavailable, and the reason says what it is.
+Called in the user process of a box between runs. A copy has one thread, no children, and shares open
+files with the original: this file records their offsets and undo.py sets them again. State that cannot
+be restored makes a checkpoint unavailable, with the reason.
 """
 
 import posix
@@ -23,7 +23,7 @@ def read_proc(name):
     try:
         fd = open_fd(f"/proc/self/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
-        raise Unavailable("this box has no /proc to see what a copy would miss") from None
+        raise Unavailable("this box has no /proc, so its state cannot be checked") from None
     try:
         parts = []
         while not parts or parts[-1]:
@@ -46,7 +46,7 @@ def refuse_threads():
     others = len(listdir("/proc/self/task")) - 1
     if others > 0:
         names = thread_names()
-        raise Unavailable(f"{others} other thread{'s' * (others > 1)} would not be in the copy"
+        raise Unavailable(f"{others} other thread{'s' * (others > 1)} cannot be copied"
                           + (f" ({names})" if names else ""))
 
 
@@ -55,12 +55,11 @@ def refuse_children():
         waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
     except ChildProcessError:
         return
-    raise Unavailable("child processes are running or were not waited for, and would not be in the "
-                      "copy")
+    raise Unavailable("child processes are running or were not waited for, and cannot be copied")
 
 
 def loop_fds():
-    """Those of the session's own event loop, which is at rest: it works in any copy."""
+    """Descriptors of the session's own idle event loop, which works in any copy."""
     loop = Box.loop
     try:
         if loop is None or loop.is_closed() or loop.is_running() or \
@@ -72,31 +71,31 @@ def loop_fds():
 
 
 def look_at(fd):
-    """(fd, path, inode, flags, offset) of an open file; None: nothing to care about."""
+    """(fd, path, inode, flags, offset) of an open file; None if it needs no restoring."""
     try:
         stat = fstat(fd)
     except OSError:
-        return None         # the one that listed them
+        return None         # the descriptor of the listing
     kind = stat.st_mode & FORMAT
     if kind == SOCKET:
-        raise Unavailable(f"a socket is open (descriptor {fd}), whose other end would not go back")
+        raise Unavailable(f"a socket is open (descriptor {fd}), and its other end cannot be restored")
     if kind in (FOLDER, CHARACTER):
         return None
     path = readlink(f"/proc/self/fd/{fd}")
     if kind != REGULAR:
         what = "a pipe" if path.startswith("pipe:") else clip(path, 60)
-        raise Unavailable(f"{what} is open (descriptor {fd}), whose state would not go back")
+        raise Unavailable(f"{what} is open (descriptor {fd}), and its state cannot be restored")
     fields = dict([line.split(":\t") for line in read_proc(f"fdinfo/{fd}").splitlines()
                    if ":\t" in line])
     flags = int(fields["flags"], 8)
     if path.endswith(DELETED) and stat.st_nlink == 0 and flags & 3:
-        raise Unavailable(f"a file without a name is open for writing (descriptor {fd}), such as "
-                          "tempfile makes, and could not be brought back")
+        raise Unavailable(f"a file without a name, as tempfile makes, is open for writing (descriptor {fd}) "
+                          "and cannot be restored")
     return fd, path, stat.st_ino, flags, int(fields["pos"])
 
 
 def refuse_maps(files):
-    """Whoever writes to a mapped file changes it without anybody seeing it."""
+    """Writes to a mapped file cannot be seen."""
     if not any([flags & 3 for _, _, _, flags, _ in files]) or "mmap" not in modules:
         return
     for line in read_proc("maps").splitlines():
@@ -106,7 +105,7 @@ def refuse_maps(files):
 
 
 def open_files():
-    """Files that are open, if nothing is in the way of a copy."""
+    """The open files; raises Unavailable if the process cannot be copied."""
     refuse_threads()
     refuse_children()
     known = loop_fds()
@@ -118,7 +117,7 @@ def open_files():
 
 
 def descriptors():
-    """Open files, for a process that goes to sleep itself and keeps whatever else it has."""
+    """The open files, for a process that sleeps itself and keeps the rest of its state."""
     files = []
     for name in listdir("/proc/self/fd"):
         try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""session: what stays from one run of a session to the next, beside the variables themselves.
+"""session: state that stays from one run of a session to the next, besides the variables.
 
-Called by runner.py in the user process of a box. Names and numbers are IPython's, because people and
-models know them: In and Out, _, __ and ___, _3 and _i3. The event loop stays as well: a task that one
-run began goes on in the next.
+Called by runner.py in the user process of a box. Names and numbers are those of IPython, which people
+and models know: In and Out, _, __ and ___, _3 and _i3. The event loop also stays: a task of one run goes
+on in the next.
 """
 
 import builtins
@@ -12,21 +12,21 @@ from base import __builtins__           # first: functions look builtins up ther
 from base import Box, need
 from source import COROUTINE
 
-# Without an end to it a session would keep every table that it ever showed. IPython keeps 1,000
-# values; a session of ours often has less memory than a notebook has.
+# Bounds, or a session would keep every table that it ever showed. IPython keeps 1,000 values; a session
+# often has less memory than a notebook.
 OUT_MAX = 100               # values in Out; the oldest goes first
-NAMES_MAX = 20              # names like _i3; In has them all
+NAMES_MAX = 20              # names like _i3; In has all sources
 IN_MAX = 1000               # sources in In
 IN_ROOM = 16 * 1024 * 1024  # the same in bytes
-BUILTINS = vars(builtins)   # as they are, not as they were
-# A run that begins tasks without waiting for them needs the loop running, one that brings its own
-# loop needs it not to run. Notebooks have one always running, and asyncio.run() fails there.
+BUILTINS = vars(builtins)   # the current ones, not the copy in base
+# A run that starts tasks without waiting needs a running loop; one that uses its own loop must have none
+# running. Notebooks always have one running, and asyncio.run() fails there.
 WANTS_LOOP = frozenset(("create_task", "ensure_future", "get_running_loop"))
 HAS_LOOP = frozenset(("run", "run_until_complete", "run_forever", "Runner"))
 
 
 class History:
-    """What IPython's names are made from. Box has In and Out themselves."""
+    """The data behind IPython's names. Box has In and Out."""
     def __init__(self):
         self.oldest = 1                 # number of the oldest input that is kept
         self.room = IN_ROOM
@@ -59,7 +59,7 @@ def forget_input():
 
 
 def begin(namespace, source, number):
-    """Writes down a run that begins."""
+    """Records the source of a new run."""
     if Box.inputs is None:
         open_history(namespace)
     text = source.decode("utf-8", "replace").rstrip("\n") if len(source) <= IN_ROOM else ""
@@ -80,7 +80,7 @@ def begin(namespace, source, number):
 
 
 def keep(namespace, value, number):
-    """Writes down the value of a run."""
+    """Records the value of a run."""
     outputs, before = Box.outputs, History.values
     if value is outputs:
         return
@@ -94,8 +94,8 @@ def keep(namespace, value, number):
     History.values = value, one, two
     if (namespace.get("_", one) is not one or namespace.get("__", two) is not two or
             namespace.get("___", three) is not three):
-        return              # user code has names of its own there
-    if "_" in BUILTINS:     # so has gettext: ours would hide it
+        return              # user code has set these names
+    if "_" in BUILTINS:     # gettext has set it, and ours would hide it
         for name in "_", "__", "___":
             namespace.pop(name, None)
     else:
@@ -106,7 +106,7 @@ def keep(namespace, value, number):
 
 async def drive(steps, namespace):
     value = None
-    for code in steps:      # all of them: a step without an await may still need the running loop
+    for code in steps:      # also steps without await: they may need the running loop
         value = eval(code, namespace)
         if code.co_flags & COROUTINE:
             value = await value
@@ -114,7 +114,7 @@ async def drive(steps, namespace):
 
 
 async def watch(coroutine, traces):
-    """Notes where the code was when it was told to stop; before CPython 3.11 nobody else does."""
+    """Records where the code was cancelled, which CPython before 3.11 does not."""
     try:
         return await coroutine
     except need("asyncio", "CancelledError") as exc:
@@ -132,8 +132,8 @@ def run_in_loop(coroutine):
     except KeyboardInterrupt as interrupt:
         if task.done():
             raise
-        # It came while the code waited, which it must not go on to do in the next run. Where it
-        # waited can be seen when the wait is broken off.
+        # The code was waiting and must not go on in the next run. Cancelling it also shows where it
+        # waited.
         task.cancel()
         try:
             return loop.run_until_complete(task)
@@ -147,7 +147,7 @@ async def nothing():
 
 
 def advance():
-    """Lets tasks of earlier runs make a step, which in a notebook they do between the runs."""
+    """Lets tasks of earlier runs advance, as in a notebook between runs."""
     if not Box.loop.is_closed() and need("asyncio", "all_tasks")(Box.loop):
         run_in_loop(nothing())
 
@@ -159,7 +159,7 @@ def wants_loop(steps):
 
 
 def evaluate(steps, namespace, session):
-    """The value of the last step, or None when that is not wanted."""
+    """The value of the last step, or None if it is not wanted."""
     quiet = steps[-1] is None and steps.pop() is None
     if session and Box.loop is not None:
         advance()

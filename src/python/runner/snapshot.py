@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snapshot: the files of a session as they were, for undo.py, which calls this in a box between
-runs.
+"""snapshot: takes and restores snapshots of a session's files, for undo.py, in a box between runs.
 
-Copies lie in a hidden folder beside the scratch folder, on the same file system and mount, so that
-a link or a rename is enough where nothing has to be copied:
+Copies are in a hidden folder beside the scratch folder, on the same file system and mount, so that
+links and renames work:
 
     .undo/s7/          a snapshot: one file for each different file, under a name of its own
     .undo/f2/          the files of fork 2 while another fork has the scratch folder
 
-A file is the same as before when its inode, size and both times are. The kernel's clock for those
-goes in steps, so a file that was changed a moment ago is looked into instead. A snapshot holds
-links to the copies of the one before it for all that is the same: it costs what changed. Live
-files are never linked to copies: code that writes into a file would change its past.
+A file is unchanged if its inode, size and both times are the same. The kernel's clock advances in
+steps, so the content of a recently changed file is compared instead. A snapshot links to the copies of
+the one before for unchanged files, so it costs only what changed. Live files are never linked to
+copies: code that writes into a file would change its past.
 
-Nothing is followed. The folder is user code's own, so what is in the way (no permission, no room,
-too many files, a path too long) ends in an OSError or Unavailable, never in a wrong state said to
-be right.
+SECURITY: links are not followed. The folder belongs to user code, so every obstacle (permissions, no
+space, too many files, a path too long) ends in OSError or Unavailable, never in a wrong state that
+passes for the right one.
 """
 
 import posix
@@ -32,8 +31,8 @@ ENTRIES_MAX = 10_000        # files and folders of a session that can be undone
 DEPTH_MAX = 64              # folders within folders
 COPY_MAX = 256 * 1024 * 1024    # bytes that one snapshot copies
 CHUNK = 1024 * 1024
-STEP_NS = 25_000_000        # the clock of the file system is at most this late: 100 Hz, and some
-BLOCK = 512                 # what st_blocks counts
+STEP_NS = 25_000_000        # the clock of the file system is at most this late: 100 Hz and a margin
+BLOCK = 512                 # unit of st_blocks
 READ_ONLY = 1               # of statvfs
 FORMAT, REGULAR, FOLDER, LINK, PIPE = 0o170000, 0o100000, 0o040000, 0o120000, 0o010000
 PERMISSIONS = 0o7777
@@ -49,7 +48,7 @@ class Unavailable(Exception):
 
 
 class Entry:
-    """What is known of one file, folder, link or pipe."""
+    """One file, folder, link or pipe."""
     __slots__ = "kind", "mode", "signature", "mtime", "copy", "settled"
 
     def __init__(self, stat, copy, now):
@@ -70,7 +69,7 @@ def signature(stat):
     return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-# ---- Where things are ----------------------------------------------------------------------------
+# ---- Paths ---------------------------------------------------------------------------------------
 
 def root():
     return Box.scratch.encode()
@@ -92,10 +91,10 @@ def make_folder(path):
             pass
 
 
-# ---- Looking -------------------------------------------------------------------------------------
+# ---- Listing -------------------------------------------------------------------------------------
 
 def list_folder(path, mode):
-    """Entries of a folder with their stat, also where its owner may not look."""
+    """Entries of a folder with their stat, even if its mode denies that to its owner."""
     try:
         with scandir(path) as entries:
             return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
@@ -110,7 +109,7 @@ def list_folder(path, mode):
 
 
 def walk(top, limit=ENTRIES_MAX):
-    """path -> stat of all that is below, folders before what is in them."""
+    """{path: stat} of everything below, folders before their content."""
     found, folders = {}, [(b"", 0o700, 0)]
     while folders:
         folder, mode, depth = folders.pop()
@@ -121,7 +120,7 @@ def walk(top, limit=ENTRIES_MAX):
                 raise Unavailable(f"there are more than {limit} files in {Box.scratch}")
             if stat.st_mode & FORMAT == FOLDER:
                 if depth == DEPTH_MAX:
-                    raise Unavailable(f"folders lie more than {DEPTH_MAX} deep in {Box.scratch}")
+                    raise Unavailable(f"folders are more than {DEPTH_MAX} deep in {Box.scratch}")
                 folders.append((path + b"/", stat.st_mode & PERMISSIONS, depth + 1))
     return found
 
@@ -135,17 +134,17 @@ def copy_range(source, target, start, end):
             try:
                 count = AT_ONCE(source, target, end - start, start, start)
             except OSError:
-                pass                    # not between these; what really fails fails again below
+                pass                    # not supported here; a real error comes again below
         if not count:
             data = pread(source, min(CHUNK, end - start), start)
             if not data:
-                return                  # somebody cut it
+                return                  # the file was truncated
             count = pwrite(target, data, start)
         start += count
 
 
 def copy_data(source, target, size):
-    """Only what is there: a file of a petabyte may have one page of it."""
+    """Copies data but not holes: a sparse file may be a petabyte long with one page of data."""
     at = 0
     ftruncate(target, 0)
     while at < size:
@@ -161,7 +160,7 @@ def copy_data(source, target, size):
 
 
 def open_despite(path, flags, mode):
-    """Opens a file of ours that denies it to us."""
+    """Opens a file even if its mode denies it."""
     try:
         return open_fd(path, flags)
     except PermissionError:
@@ -185,7 +184,7 @@ def copy_file(path, mode, size, target, flags):
 
 
 def same_data(path, mode, copy):
-    """Do two files hold the same? Both are as large as each other."""
+    """Do two files of the same size have the same content?"""
     fds = []
     try:
         fds.append(open_despite(path, READ, mode))
@@ -227,13 +226,13 @@ def compare(stats, before, number):
         elif kind == LINK:
             copy = readlink(root() + b"/" + path)
         elif kind not in (FOLDER, PIPE):
-            continue                    # a socket: only its maker can bring it back
+            continue                    # a socket cannot be restored
         entries[path] = Entry(stat, copy, now)
     return entries, copies
 
 
 def same_entries(entries, before):
-    """Also settles those of `before` that have been found the same."""
+    """Compares with a snapshot; entries that are the same become settled in `before`."""
     others = before.entries
     if entries.keys() != others.keys():
         return False
@@ -249,24 +248,22 @@ def same_entries(entries, before):
 
 
 def space_used():
-    """Bytes of the file system, which are memory of the box, and how many are free."""
+    """(used, free) bytes of the file system, which is memory of the box."""
     stat = statvfs(root())
     return (stat.f_blocks - stat.f_bfree) * stat.f_frsize, stat.f_bavail * stat.f_frsize
 
 
 def is_frozen():
-    """In a box whose scratch is read-only (box/mounts.h) all states have the same files, and nothing
-    here has anything to do."""
+    """Is the scratch folder read-only (box/mounts.h)? Then files never change and there is nothing to do."""
     return statvfs(root()).f_flag & READ_ONLY
 
 
 def take(number, before, room):
-    """The files as they are now. `before`: the snapshot that they came from; returned when it still
-    holds. `room`: bytes that may be copied."""
+    """Takes a snapshot. `before`: the last one, returned if it still fits; `room`: bytes that may be copied."""
     if is_frozen():
         return before
     if before.number and not has_copies(before.number):
-        before = Files(0, {})           # user code found and removed them
+        before = Files(0, {})           # user code removed the copies
     entries, copies = compare(walk(root()), before, number)
     if not copies and same_entries(entries, before):
         return before
@@ -305,7 +302,7 @@ def share(source, target):
         link(source, target, follow_symlinks=False)
     except FileNotFoundError:
         raise
-    except OSError:                     # Landlock before Linux 5.19 knows no links between folders
+    except OSError:                     # Landlock before Linux 5.19 denies links between folders
         copy_file(source, 0o600, lstat(source).st_size, target, NEW)
 
 
@@ -316,11 +313,11 @@ def discard(number):
             unlink(folder_of(number) + name)
         rmdir(folder_of(number))
     except OSError:
-        pass                            # user code was there before
+        pass                            # user code changed it
 
 
 def collect(numbers):
-    """Removes all snapshots but these."""
+    """Removes all other snapshots."""
     try:
         names = listdir(store())
     except OSError:
@@ -330,16 +327,16 @@ def collect(numbers):
             discard(int(name[1:]))
 
 
-# ---- Bringing back -------------------------------------------------------------------------------
+# ---- Restoring -----------------------------------------------------------------------------------
 
 def remove(top, stats):
-    """Removes what walk() found, inner things first."""
+    """Removes what walk() found, content before folders."""
     for path in reversed(stats):
         whole, folder = top + b"/" + path, path.rpartition(b"/")[0]
         action = rmdir if stats[path].st_mode & FORMAT == FOLDER else unlink
         try:
             action(whole)
-        except PermissionError:         # the folder may not be written to
+        except PermissionError:         # the folder is not writable
             chmod(top + b"/" + folder if folder else top, 0o700)
             action(whole)
         except FileNotFoundError:
@@ -352,19 +349,19 @@ def wipe(top):
 
 
 def put_data(path, entry, number, here):
-    """Makes the file at `path` hold what the entry says; `here`: stat of what is there, or None."""
+    """Gives the file at `path` the content of the entry; `here`: its stat, or None if it is missing."""
     whole, copy = root() + b"/" + path, folder_of(number) + entry.copy
     size = entry.signature[1]
     if here is None:
         copy_file(copy, 0o600, size, whole, NEW)
         return
-    # In place, so that an open file of that name shows it.
+    # In place, so that open descriptors see it.
     if here.st_size != size or not same_data(whole, here.st_mode & PERMISSIONS, copy):
         copy_file(copy, 0o600, size, whole, WRITE)
 
 
 def put(path, entry, number, here, by_inode):
-    """One entry, whose place is free or has one of the same kind."""
+    """Restores one entry; its path is free or has a file of the same kind."""
     whole = root() + b"/" + path
     if entry.kind == FOLDER:
         if here is None:
@@ -385,7 +382,7 @@ def put(path, entry, number, here, by_inode):
 
 
 def finish(path, entry, now):
-    """Mode and time, when nothing in it will be touched any more. Returns what it is now."""
+    """Sets mode and time, after the content. Returns the new entry."""
     whole = root() + b"/" + path
     stat = lstat(whole)
     if entry.kind != LINK and stat.st_mode & PERMISSIONS != entry.mode:
@@ -396,13 +393,12 @@ def finish(path, entry, now):
 
 
 def restore(files):
-    """Makes the scratch folder what it was; touches only what differs. Returns the snapshot as the
-    files now have it."""
+    """Restores the scratch folder; touches only what differs. Returns the snapshot with the current times."""
     if is_frozen():
         return files
     top, entries, by_inode = root(), files.entries, {}
     stats = walk(top, limit=1 << 62)
-    # A file that is another one now is made anew, and so is one that has got a second name.
+    # Remove files that were replaced or that got a second name.
     wrong = {path: stat for path, stat in stats.items()
              if path not in entries or entries[path].kind != stat.st_mode & FORMAT
              or entries[path].kind == REGULAR and entries[path].signature[0] != stat.st_ino}
@@ -416,7 +412,7 @@ def restore(files):
         else:
             put(path, entry, files.number, here, by_inode)
     now, fresh = time_ns(), []
-    for path in reversed(entries):      # a folder after all that is in it
+    for path in reversed(entries):      # a folder after its content
         fresh.append((path, finish(path, entries[path], now)))
     return Files(files.number, dict(reversed(fresh)))
 
@@ -424,8 +420,7 @@ def restore(files):
 # ---- Forks ---------------------------------------------------------------------------------------
 
 def swap_out(fork, files):
-    """Puts the files of the scratch folder away; not one of them is copied. Returns those that are
-    as the snapshot has them."""
+    """Moves the files of the scratch folder away. Returns the names that are unchanged since the snapshot."""
     if is_frozen():
         return set()
     away, clean = store(b"f%d/" % fork), set()
@@ -439,7 +434,7 @@ def swap_out(fork, files):
 
 
 def swap_in(fork, files, clean):
-    """The other way round. Returns the snapshot with the times that a rename sets."""
+    """Moves them back. Returns the snapshot with the times that a rename sets."""
     if is_frozen():
         return files
     away, entries, now = store(b"f%d/" % fork), dict(files.entries), time_ns()

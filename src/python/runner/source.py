@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """source: from the text of a run to code objects, and to a value.
 
-Called by runner.py in the user process of a box. What compiles as Python costs nothing more; only a
-text that does not is looked at for the commands of notebooks (%matplotlib inline, !ls), which models
-write out of habit: what is not needed here is left out with a note, the rest gets an error that says
-what to write instead.
+Called by runner.py in the user process of a box. Text that does not compile is searched for notebook
+commands (%matplotlib inline, !ls), which models write out of habit: needless ones are left out with a
+note, others get an error that says what to write instead.
 """
 
 import sys
@@ -16,11 +15,11 @@ ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 FUTURES = 0x1FE0000         # the bits of `from __future__` in co_flags, unchanged since 3.9
 COOKIE = (rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n))??"
           rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
-MAGICS_MAX = 100            # lines of a text that are looked at; each costs a compilation
+MAGICS_MAX = 100            # notebook commands in a text; each costs a compilation
 WRONG = SyntaxError, IndentationError, TabError
-BARED_MAX = 3               # as it is, without prompts, and without blanks before each line
+BARED_MAX = 3               # attempts: as it is, without prompts, without common indentation
 
-# Magics that change nothing here: name -> why.
+# Magics that have no effect here: name -> reason.
 NEEDLESS = {
     "matplotlib": "figures are shown without it",
     "pylab": "figures are shown without it; import numpy and matplotlib.pyplot by name",
@@ -31,9 +30,9 @@ NEEDLESS = {
 }
 TIMING = "measure with time.perf_counter() or the module timeit"
 SHELL = "use subprocess.run([...], capture_output=True, text=True), or os and pathlib for files"
-INSTALL = ("packages cannot be installed from code; use those that are there "
+INSTALL = ("code cannot install packages; use the installed ones "
            "(importlib.metadata.distributions() lists them)")
-# What to do instead of the others; SHELL and PLAIN for what is not named.
+# Hints for other magics; SHELL and PLAIN for those that are not listed.
 INSTEAD = {
     "time": TIMING, "timeit": TIMING, "prun": "use the module cProfile",
     "pip": INSTALL, "conda": INSTALL, "mamba": INSTALL, "uv": INSTALL,
@@ -51,7 +50,7 @@ PLAIN = "write it in plain Python"
 # ---- Compiling ----------------------------------------------------------------------------------
 
 def lines_in(source):
-    """As the compiler counts them."""
+    """Lines as the compiler counts them."""
     return source.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
@@ -63,8 +62,8 @@ def is_utf8(source):
 
 
 def recoded(source, filename):
-    """A source with the word "coding", in UTF-8: as people see it, and as the compiler takes it. An encoding
-    that a comment declares (PEP 263) is that of a file; in what came as text it means nothing, as with -c."""
+    """(UTF-8 source to show, source to compile) of a source with the word "coding". An encoding in a comment
+    (PEP 263) holds for files; in code that came as text it means nothing, as with -c."""
     is_text, found = filename.startswith("<code"), None
     try:
         match = need("re", "match")
@@ -74,25 +73,25 @@ def recoded(source, filename):
             return source, source
         text = source if is_text and is_utf8(source) else source.decode(name).encode()
         start, end = match(COOKIE, text).span(1)
-    except Exception:       # no such encoding, or other bytes: the compiler says it better
+    except Exception:       # unknown encoding, or invalid bytes: the compiler reports it better
         return source, source
-    name = b"u8" if 1 < end - start < 5 else b"utf-8"       # as long as it was: places stay what they are
+    name = b"u8" if 1 < end - start < 5 else b"utf-8"       # same length: columns stay the same
     return text, text[:start] + name.ljust(end - start) + text[end:]
 
 
 def is_quiet(source, last):
-    """Does a semicolon follow the last expression? Then nobody wants its value, as in notebooks."""
+    """Does a semicolon follow the last expression? Then its value is not shown, as in notebooks."""
     lines = lines_in(source)
     tail = [lines[last.end_lineno - 1][last.end_col_offset:], *lines[last.end_lineno:]]
-    # Nothing can follow but brackets, blanks and comments.
+    # Only brackets, blanks and comments can follow.
     return any([b";" in line.partition(b"#")[0] for line in tail])
 
 
 def compile_steps(source, filename):
-    """One or two code objects, of which the last gives the result; None behind them: it is hidden."""
+    """One or two code objects, the last of which gives the result; a final None hides the result."""
     flags = TOP_LEVEL_AWAIT | Box.futures
     if b"\n" not in source.strip():
-        # A single expression needs no syntax tree, and loading those costs a cold start 1-2 ms.
+        # A single expression needs no syntax tree, which would cost a cold start 1-2 ms.
         try:
             return [compile(source, filename, "eval", flags, True)]
         except (SyntaxError, RecursionError, MemoryError):
@@ -101,7 +100,7 @@ def compile_steps(source, filename):
 
 
 def compile_body(source, filename):
-    """The same for what is more than an expression."""
+    """The same for more than one expression."""
     flags = TOP_LEVEL_AWAIT | Box.futures
     try:
         tree = compile(source, filename, "exec", flags | ONLY_AST, True)
@@ -118,23 +117,23 @@ def compile_body(source, filename):
         Box.futures = flags & FUTURES
         return steps
     except (RecursionError, MemoryError):
-        pass                # trees take more of both than the compiler itself does
+        pass                # a tree needs more of both than the compiler does
     return [compile(source, filename, "exec", flags, True)]
 
 
-# ---- Commands of notebooks ----------------------------------------------------------------------
+# ---- Notebook commands --------------------------------------------------------------------------
 
 def name_of(command):
-    """`%%time x` -> "time"; a command of the shell gives its first word."""
+    """`%%time x` -> "time"; for a shell command its first word."""
     words = command.lstrip("%!").split(None, 1)
     return words[0] if words else ""
 
 
 def refusal(line):
-    """What to say about a line that is no Python; None: nothing, it is just wrong."""
+    """The error text for a notebook command; None if the line is none."""
     if line.startswith("%"):
         name = name_of(line)
-        return (f"magic commands of IPython such as '{clip(line, 60)}' are not available here: "
+        return (f"IPython magics such as '{clip(line, 60)}' are not available here: "
                 f"{INSTEAD.get(name, PLAIN)}") if name.isidentifier() else None
     if line.startswith("!"):
         name = name_of(line)
@@ -156,10 +155,10 @@ def leave_out(line, number):
 
 
 def compile_notebook(source, filename, error, compiler):
-    """The steps of a text for which the compiler raised the error, without its needless magics.
+    """Compiles a text that raised the error again, without its needless magics.
 
-    The compiler says itself which line is no Python. A line that merely looks like a magic, within a
-    string or a formula, never comes up.
+    The compiler's error names the line, so a line of a string or formula that looks like a magic is
+    never removed.
     """
     lines, left_out = lines_in(source), []
     for _ in range(MAGICS_MAX):
@@ -175,7 +174,7 @@ def compile_notebook(source, filename, error, compiler):
             raise SyntaxError(message, (filename, number, len(line) - len(line.lstrip()) + 1,
                                         line.decode("utf-8", "replace"))) from None
         left_out.append((line, number))
-        # Not an empty line: it may be all that there is in a block.
+        # `pass`, because a block may contain nothing else.
         lines[number - 1] = line[:len(line) - len(line.lstrip())] + b"pass"
         try:
             steps = compiler(b"\n".join(lines), filename)
@@ -191,8 +190,8 @@ def compile_notebook(source, filename, error, compiler):
 
 
 def bared(source, error):
-    """Without prompts (>>>), or what its lines are indented by as a whole, as notebooks take it; the same where
-    that is not what is wrong."""
+    """Removes prompts (>>>) or common indentation, as notebooks do; returns the same source if that is not the
+    error."""
     lines = lines_in(source)
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if lines[first].startswith(b">>>"):
@@ -209,7 +208,7 @@ def to_steps(source, filename, compiler=compile_steps):
             return compiler(source, filename)
         except WRONG as exc:
             if type(exc) not in WRONG:
-                raise           # a refusal, of what is Python
+                raise           # a policy refused valid Python
             error = exc
         plain = bared(source, error) if Box.session else source
         if plain == source:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""start: what the keeper runs. A script is compiled anew each time, a module is not: so this one is short."""
+"""start: the script that the keeper runs. Scripts are compiled at every start, modules are not, so this is short."""
 
 import sys
 
 sys.path.insert(0, __file__.rpartition("/")[0])
 import zygote
 
-del sys.path[0], sys.modules["zygote"]      # neither shall be in the way of user code's own
+del sys.path[0], sys.modules["zygote"]      # leave these names to user code
 zygote.main()

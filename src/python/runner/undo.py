@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """undo: checkpoints of a session, going back to them, and forks of a session.
 
-Called by runner.handle() in the user process of a box, before the code of a run, when that run or
-an earlier one asked for any of this; a session that never asks never comes here. A checkpoint is a
-copy of this process that sleeps (box/checkpoint.h) and a snapshot of its files (snapshot.py). Whoever
-is woken finds itself inside park() or give_way() of an old run, makes files, descriptors and
-random numbers what they were, and answers the run that waits now.
+Called by runner.handle() in the user process of a box, before the code of a run, if that run or an
+earlier one uses any of this. A checkpoint is a sleeping copy of this process (box/checkpoint.h) and a
+snapshot of its files (snapshot.py). A copy that is woken continues inside park() or give_way() of an old run, restores
+files, descriptors and random numbers, and answers the run that is waiting.
 
-  Here          what this process knows; goes back with the process
-  the board     what must not go back: which copies there are; shared by all processes of the box
+  Here          the state of this process; an undo restores it
+  the board     which copies exist; shared by all processes of the box, and never undone
+  a fork        one line of history, with its own variables and files; 0 is the first
 
-Steps of undo are counted in runs: a checkpoint knows how many came before it. One without a name
-is used up by going back to it; one with a name stays and can be gone back to again. Younger ones
-go.
+Steps of an undo are counted in runs: a checkpoint knows how many came before it. Going back to a
+checkpoint without a name uses it up; one with a name stays. Younger checkpoints are dropped.
 
-A crash (os._exit, a signal, a mistake of an extension) wakes the youngest checkpoint of the same
-fork: the run is an error and the session is as it was before it. Without a checkpoint the fork
-is lost; the other forks of the box go on, and one of them says so.
+A crash (os._exit, a signal, an error in an extension) wakes the youngest checkpoint of the same fork:
+the run is an error and the session is as it was before the run. Without a checkpoint the fork is lost;
+another fork of the box goes on and reports it.
 """
 
 import _constrictor as native
@@ -35,33 +34,33 @@ from safety import descriptors, open_files, read_proc
 import snapshot
 from snapshot import Files, Unavailable
 
-KEPT = 8                    # checkpoints of a fork, unless the gate says otherwise
+KEPT = 8                    # checkpoints of a fork, unless the gate sets another number
 KEPT_MAX = 64
 NAME_MAX = 128              # characters
 FORKS_MAX = 64
-CHECKPOINT, TIP = 1, 2      # enum checkpoint_kind
+CHECKPOINT, TIP = 1, 2      # enum checkpoint_kind; a TIP is the present of a sleeping fork
 UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum checkpoint_why
-NO_ANSWER = False           # another process will answer
+NO_ANSWER = False           # another process answers
 PAGE = sysconf("SC_PAGE_SIZE")
-OPEN_AGAIN = 3 | posix.O_APPEND | posix.O_NONBLOCK      # the flags that a file is opened again with
-HOW_TO = ("open the session with checkpoint=true, or make a checkpoint before the run that is to "
-          "be undone")
+OPEN_AGAIN = 3 | posix.O_APPEND | posix.O_NONBLOCK      # flags that are kept when a file is opened again
+HOW_TO = ("open the session with checkpoint=true, or make a checkpoint before a run that you may "
+          "want to undo")
 
 
 class CheckpointError(Exception):
-    """What was asked for cannot be done; the text says why and what can."""
+    """The request cannot be done; the text says why, and what can be done."""
 
 
 class Here:
-    """What this process knows of itself."""
+    """The state of this process."""
     fork = 0
-    files = Files(0, {})    # the last snapshot: what a new one is compared with
-    notice = None           # for the answer of this run
-    dropped = 0             # checkpoints that made room in this run
-    common = None           # bytes of memory that are the zygote's, and most likely stay so
-    faults = 0              # of this process, when the costs were settled the last time
-    huge = False            # it has huge pages
-    ending = []             # slots of copies that are not needed any more
+    files = Files(0, {})    # the last snapshot, to which a new one is compared
+    notice = None           # about checkpoints, for the answer of this run
+    dropped = 0             # checkpoints dropped in this run to make room
+    common = None           # bytes of memory shared with the zygote, most likely for good
+    faults = 0              # page faults of this process at the last settle_cost()
+    huge = False            # this process has huge pages
+    ending = []             # slots of copies that collect() ends
 
 
 Here = Here()
@@ -70,7 +69,7 @@ Here = Here()
 # ---- The board -----------------------------------------------------------------------------------
 
 def load():
-    """points: checkpoints, oldest first; tips: forks that sleep; bases: snapshot by fork."""
+    """Reads the board. points: checkpoints, oldest first; tips: sleeping forks; bases: snapshot of each fork."""
     data = native.board()
     board = marshal.loads(data) if data else {"serial": 0, "points": [], "tips": {}, "bases": {}}
     gone = [point for point in board["points"] if not native.alive(point["slot"])]
@@ -84,7 +83,7 @@ def save(board):
 
 
 def next_serial(board):
-    """Before it is used: whatever happens then, no number is given twice."""
+    """A new number, saved before its use so that none is given out twice."""
     board["serial"] += 1
     save(board)
     return board["serial"]
@@ -96,14 +95,14 @@ def own_points(board, fork=None):
 
 
 def drop_point(board, point):
-    """Its process ends with the next collect(): while the kernel takes it apart, making a copy of
-    what it shares takes twice the time."""
+    """Drops a checkpoint; collect() ends its process later, because making a copy takes twice the time while the
+    kernel frees a process that shares memory."""
     board["points"].remove(point)
     Here.ending.append(point["slot"])
 
 
 def collect(board):
-    """Ends copies and removes snapshots that nobody can go back to."""
+    """Ends dropped copies and removes unused snapshots."""
     while Here.ending:
         native.drop(Here.ending.pop())
     board["bases"][Here.fork] = Here.files.number
@@ -115,8 +114,8 @@ def collect(board):
 # ---- Room ----------------------------------------------------------------------------------------
 
 def sizes():
-    """Bytes of memory that a copy may come to have for itself, and the most this process had."""
-    if Here.common is None: # once, before the first copy: what is shared now is the zygote's
+    """(bytes that a copy may need for itself, the most that this process ever had)."""
+    if Here.common is None: # once, before the first copy: all shared memory is the zygote's
         Here.common, _ = shared_size()
     words = read_proc("statm").split()
     file = int(words[2]) * PAGE
@@ -125,8 +124,7 @@ def sizes():
 
 
 def shared_size():
-    """How much of this process's memory is shared with others, and how much is in huge pages.
-    Takes a millisecond or two where there is much of it."""
+    """(bytes of this process shared with others, bytes in huge pages). Takes 1-2 ms for much memory."""
     fields = dict([line.split(":", 1) for line in read_proc("smaps_rollup").splitlines()[1:]])
     size = [int(fields[key].split()[0]) * 1024
             for key in ("Anonymous", "Private_Dirty", "AnonHugePages")]
@@ -134,10 +132,9 @@ def shared_size():
 
 
 def settle_cost(point, size, look):
-    """What the youngest checkpoint has for itself by now, because this process wrote to it or let
-    go of it. Every page that was written to or came new was a fault, so they need not be looked
-    for; unless there are huge pages, of which 512 come with one fault: then it is a guess, and
-    where there may be no room for one too many they are looked at."""
+    """Updates the memory that only the youngest checkpoint has, because this process wrote to the page or
+    freed it. Page faults count the pages that were written or are new, except for huge pages, where one
+    fault maps 512 pages: then the cost is a guess, and `look` measures it."""
     faults = getrusage(RUSAGE_SELF).ru_minflt
     written, Here.faults = (faults - Here.faults) * PAGE, faults
     if size - point["now"] > written:
@@ -153,8 +150,8 @@ def settle_cost(point, size, look):
 
 
 def has_room(board, size, peak, memory, ever):
-    """Whether another copy fits whatever the others have for themselves: `ever` is the most that
-    the whole box had of memory, as the server counts it (0: it cannot), they included."""
+    """Does another copy fit in any case? `ever` is the most memory that the whole box had, as the server
+    counts it, 0 if unknown."""
     fits = ever > 0 and memory > 0 and \
         max(ever, size) <= min(memory // 2, memory - snapshot.space_used()[0] - peak)
     if fits:
@@ -163,8 +160,8 @@ def has_room(board, size, peak, memory, ever):
 
 
 def spread_guesses(board):
-    """Room is short now: what the box had when it was not, and nobody was known to have, those
-    have whose cost was a guess. Too much rather than too little: they are the first to go."""
+    """Called when memory is short: spreads memory of the box that no copy accounts for over the copies whose
+    cost is a guess. Rather too much than too little: these are dropped first."""
     copies = [*board["points"], *board["tips"].values()]
     guesses = [copy for copy in copies if copy.get("guess")]
     missing = board.pop("ever", 0) - sum([copy["cost"] for copy in copies])
@@ -174,15 +171,15 @@ def spread_guesses(board):
 
 
 def oldest(points):
-    """The next to make room: without a name before those with one."""
+    """The next checkpoint to drop: unnamed ones first."""
     unnamed = [point for point in points if point["name"] is None]
     return (unnamed or points or [None])[0]
 
 
 def room_left(board, size, peak, memory):
-    """Bytes that another copy would leave, should everything be written to that it shares with
-    this process. Copies may have half of the box's memory, and must leave what this process ever
-    had. The cost of a checkpoint is what it does not share with the next one."""
+    """Bytes that another copy would leave free if all memory that it shares were written to. Copies may use
+    half of the box's memory, and must leave the most that this process ever had. The cost of a checkpoint
+    is what it does not share with the next one."""
     if not memory:
         return snapshot.COPY_MAX
     copies = size + sum([copy["cost"] for copy in (*board["points"], *board["tips"].values())])
@@ -212,9 +209,9 @@ def make_room(board, most, ever):
         Here.dropped += 1
 
     while too_many():
-        drop_oldest(f"half of the {processes} processes of the box are copies already")
+        drop_oldest(f"copies already use half of the {processes} processes of the box")
     while room_left(board, size, peak, memory) < 0:
-        drop_oldest(f"the session has {size >> 20} MiB in memory, and a copy of it would not fit "
+        drop_oldest(f"the session uses {size >> 20} MiB of memory, and a copy does not fit "
                     f"into the {memory >> 20} MiB of its box")
     return size, room_left(board, size, peak, memory)
 
@@ -222,7 +219,7 @@ def make_room(board, most, ever):
 # ---- Going to sleep ------------------------------------------------------------------------------
 
 class Parked:
-    """What a process that goes to sleep has to find again."""
+    """What a sleeping process restores when it is woken."""
     def __init__(self, kind, fork, serial, name=None, open_files=(), fresh=False):
         self.kind, self.fork, self.serial, self.name = kind, fork, serial, name
         self.open_files, self.fresh = open_files, fresh
@@ -233,7 +230,7 @@ class Parked:
             self.folder = Box.scratch
         generator = getattr(modules.get("random"), "_inst", None)
         self.generator = generator if isinstance(generator, Random) else None
-        if self.generator is not None:  # which its hook sows anew in every child
+        if self.generator is not None:  # its fork hook seeds it again in every child
             self.numbers = Random.getstate(generator), getattr(generator, "gauss_next", None)
 
 
@@ -248,7 +245,7 @@ def begin():
 
 
 def park(board, parked, keep, extra):
-    """Makes the copy. Here: the copy's place on the board; in the copy, later: its answer."""
+    """Makes the copy. Returns its entry for the board; in the copy, when it is woken, the answer."""
     try:
         slot = native.park(parked.fork, parked.serial, parked.kind, keep)
     except OSError as exc:
@@ -259,7 +256,7 @@ def park(board, parked, keep, extra):
 
 
 def prepare(board, meta):
-    """All that can be in the way of a copy, and the snapshot of the files that belongs to it."""
+    """Checks whether a copy is possible, and takes the snapshot of the files for it."""
     files = open_files()
     most, ever = meta.get("checkpoints_max"), meta.get("memory_ever")
     size, room = make_room(board, min(most, KEPT_MAX) if type(most) is int and most > 0 else KEPT,
@@ -268,12 +265,12 @@ def prepare(board, meta):
     try:
         Here.files = snapshot.take(next_serial(board), Here.files, room)
     except OSError as exc:
-        raise Unavailable(f"its files could not be looked at: {exc.strerror}") from None
+        raise Unavailable(f"its files could not be read: {exc.strerror}") from None
     return files, size
 
 
 def make_point(board, meta, name):
-    """A checkpoint of this fork. None, or in the copy an answer."""
+    """Makes a checkpoint of this fork. Returns None; in the copy, when it is woken, the answer."""
     files, size = prepare(board, meta)
     parked = Parked(CHECKPOINT, Here.fork, next_serial(board), name, files)
     point = park(board, parked, name is not None,
@@ -291,8 +288,8 @@ def make_point(board, meta, name):
 
 # ---- Waking up -----------------------------------------------------------------------------------
 
-def bring_back_place(parked):
-    """Folder, open files, random numbers."""
+def restore_state(parked):
+    """Restores the working folder, open files and random numbers."""
     if parked.generator is not None:
         Random.setstate(parked.generator, parked.numbers[0])
         parked.generator.gauss_next = parked.numbers[1]
@@ -310,14 +307,14 @@ def bring_back_place(parked):
                 close(again)
             lseek(fd, offset, 0)
         except OSError:
-            pass            # it was removed before the checkpoint, or is not there to be read
+            pass            # it was removed before the checkpoint, or cannot be read
 
 
-def bring_back_files(board, parked, why, previous):
+def restore_files(board, parked, why, previous):
     if parked.kind == CHECKPOINT:
         Here.files = snapshot.restore(Here.files)
         return
-    if why != SWITCHED:     # the fork that had the folder is no more
+    if why != SWITCHED:     # the fork that had the folder is gone
         snapshot.wipe(snapshot.root())
     if parked.fresh:
         parked.fresh = False
@@ -335,8 +332,8 @@ def forget_fork(board, fork):
         native.drop(tip["slot"])
 
 
-def take_place(board, parked, why, previous, consumed):
-    """What the board has to say now that this process is the active one."""
+def update_board(board, parked, why, previous, consumed):
+    """Updates the board when this process becomes the active one."""
     if parked.kind == TIP:
         board["tips"].pop(parked.fork, None)
         if why != SWITCHED:
@@ -348,27 +345,27 @@ def take_place(board, parked, why, previous, consumed):
 
 
 def wake_up(woken, parked):
-    """Makes this process the active one of its fork. Returns what it has to answer."""
+    """Makes this process the active one. Returns its answer."""
     why, status, previous, asked, consumed = woken
     Box.pid = getpid()
     Here.fork, Here.dropped, problem = parked.fork, 0, None
     Here.faults = getrusage(RUSAGE_SELF).ru_minflt
-    Here.ending = []        # those of the one that this is a copy of
+    Here.ending = []        # the original's
     board = load()
-    take_place(board, parked, why, previous, consumed)
+    update_board(board, parked, why, previous, consumed)
     try:
-        bring_back_files(board, parked, why, previous)
+        restore_files(board, parked, why, previous)
     except (OSError, Unavailable) as exc:
         problem = exc.strerror if isinstance(exc, OSError) else str(exc)
-    bring_back_place(parked)
+    restore_state(parked)
     collect(board)
     native.settled()
     if why == SWITCHED or not asked:
-        return NO_ANSWER    # the run that waits is for this fork: it is received again
+        return NO_ANSWER    # this fork receives the waiting run again
     if why == CRASHED:
         return tell_crash(status, parked, problem)
     if problem:
-        return failure(f"the variables were brought back, but not all files: {problem}")
+        return failure(f"the variables were restored, but not all files: {problem}")
     return success("restored" if why == UNDONE else None, parked.name)
 
 
@@ -422,19 +419,19 @@ def signal_name(number):
 def tell_crash(status, parked, problem):
     number = status & 0x7F
     code = 128 + number if number else status >> 8 & 0xFF
-    cause = f"was ended by {signal_name(number)}" if number else f"ended itself with status {code}"
+    cause = f"was ended by {signal_name(number)}" if number else f"exited with status {code}"
     if parked.kind == TIP:
         message = (f"the interpreter {cause} and had no checkpoint: its variables and files are "
                    "lost; open a new session")
         return failure(message, "InterpreterCrash", code or 1, notice("lost"))
     message = (f"the interpreter {cause}; the session is as it was before run {Box.runs + 1}")
     if problem:
-        message = f"{message}, but for files: {problem}"
+        message = f"{message}, except for files: {problem}"
     return failure(message, "InterpreterCrash", code or 1, notice("restored", parked.name, "crash"))
 
 
 def tidy(board):
-    """After a checkpoint that did not come about: those that made room are gone all the same."""
+    """Called when a checkpoint fails: ends the copies that were dropped for it."""
     if Here.ending:
         collect(board)
 
@@ -456,7 +453,7 @@ def run(board, meta):
 def checkpoint(board, meta):
     name = meta.get("name")
     if name is not None and (type(name) is not str or not 0 < len(name) <= NAME_MAX):
-        raise CheckpointError(f"the name of a checkpoint has 1 to {NAME_MAX} characters")
+        raise CheckpointError(f"the name of a checkpoint must have 1 to {NAME_MAX} characters")
     try:
         answer = make_point(board, meta, name)
     except Unavailable as exc:
@@ -472,13 +469,13 @@ def find_named(points, name):
             return point
     names = ", ".join([repr(point["name"]) for point in points if point["name"] is not None])
     raise CheckpointError(f"no checkpoint is named {clip(repr(name), NAME_MAX)}: "
-                          + (f"there are {names}" if names else "none has a name"))
+                          + (f"use one of {names}" if names else "none has a name"))
 
 
 def find_steps(points, steps):
     if type(steps) is not int or steps < 1:
-        raise CheckpointError("steps is a number of runs, 1 or more")
-    back = {}               # steps -> checkpoint; of two of one state, the one to be used up
+        raise CheckpointError("steps must be a number of runs, 1 or more")
+    back = {}               # steps -> checkpoint; of two for one state, the unnamed one
     for point in points:
         distance = Box.runs - point["runs"]
         if distance > 0 and (point["name"] is None or distance not in back):
@@ -504,14 +501,14 @@ def undo(board, meta):
     try:
         native.give_way(point["slot"], UNDONE, -1)      # the end of this process
     except OSError:
-        raise CheckpointError("the checkpoint is gone: its process was ended") from None
+        raise CheckpointError("the checkpoint is gone: its process has ended") from None
 
 
 def fork(board, meta):
     fork = meta.get("new_fork")
     if type(fork) is not int or not 0 <= fork < 1 << 32 or fork == Here.fork or \
             fork in board["tips"]:
-        raise CheckpointError("new_fork is the number of a fork that does not exist yet")
+        raise CheckpointError("new_fork must be a new number")
     if len(board["tips"]) + 1 >= FORKS_MAX:
         raise CheckpointError(f"a session can have {FORKS_MAX} forks at one time: close one")
     try:
@@ -532,7 +529,7 @@ def fork(board, meta):
 
 
 def switch(board, fork):
-    """Lets another fork go on; returns when this one shall."""
+    """Wakes another fork; returns when this one is woken."""
     tip = board["tips"].get(fork)
     if tip is None or not native.alive(tip["slot"]):
         raise CheckpointError("the interpreter of this session is gone, with its variables and "
@@ -551,7 +548,7 @@ def switch(board, fork):
         board["tips"].pop(Here.fork)
         Here.files = snapshot.swap_in(Here.fork, Here.files, parked.clean)
         save(board)
-        raise CheckpointError("the interpreter of this session was ended") from None
+        raise CheckpointError("the interpreter of this session has ended") from None
     return wake_up(woken, parked)
 
 
@@ -560,7 +557,7 @@ def drop(board, meta):
     if fork == Here.fork:
         others = [tip for tip in board["tips"].values() if native.alive(tip["slot"])]
         if not others:
-            raise CheckpointError("this is the last fork of its box, which ends with its session")
+            raise CheckpointError("this is the last fork of its box: close the session instead")
         forget_fork(board, fork)
         collect(board)
         native.give_way(others[-1]["slot"], DROPPED, -1)
@@ -581,10 +578,10 @@ OPERATIONS = {"run": run, "checkpoint": checkpoint, "undo": undo, "fork": fork, 
 
 def operate(meta):
     board, op = load(), meta.get("op", "run")
-    if op == "drop":        # which a fork must not be woken for
+    if op == "drop":        # without waking the fork
         return drop(board, meta)
     if op not in OPERATIONS:
-        raise CheckpointError("op is one of run, checkpoint, undo, fork, select, drop")
+        raise CheckpointError("op must be one of run, checkpoint, undo, fork, select, drop")
     fork = meta.get("fork", 0)
     if fork != Here.fork:
         return switch(board, fork)
@@ -592,7 +589,7 @@ def operate(meta):
 
 
 def before(meta):
-    """Called before a run. None: the run goes on; else what is to be answered, or NO_ANSWER."""
+    """Called before a run. Returns None if the run goes on, else the answer or NO_ANSWER."""
     Here.notice, Here.dropped = None, 0
     answer, mask = None, pthread_sigmask(SIG_BLOCK, (SIGINT,))
     try:
@@ -603,13 +600,13 @@ def before(meta):
         answer = failure(f"{type(exc).__name__}: {clip(str(exc), LINE_MAX)}")
     try:
         pthread_sigmask(SIG_SETMASK, mask)
-    except KeyboardInterrupt:           # it came meanwhile
+    except KeyboardInterrupt:           # while it was blocked
         return answer if answer is not None else failure("", "KeyboardInterrupt", 130)
     return answer
 
 
 def extend(payload):
-    """The answer of a run with what became of its checkpoint."""
+    """Adds the outcome of its checkpoint to the answer of a run."""
     if Here.notice is None:
         return payload
     state, reason = Here.notice

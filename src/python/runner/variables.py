@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """variables: which names a run has added, changed or removed, and what they are now.
 
-Called by runner.py after every run, in the user process of a box. It looks at the names of __main__,
-once each and not into the values, and it never calls user code: no repr, no len() or property of a
-class that it does not know. So it takes 0.2 us for a name, whatever is behind it.
+Called by runner.py after every run, in the user process of a box. It visits each name of __main__ once,
+does not look into values, and never calls user code: no repr, and no len() or property of an unknown
+class. So a name takes 0.2 us, whatever its value.
 
-What counts as a change, compared with the state after the run before:
-  1. The name stands for another object. Its address alone does not tell: when the old object is gone
-     a new one may get its place, which for numbers and lists is the rule. So plain numbers, short
-     texts, and small lists and dictionaries of these are kept alive until they were compared: that
-     costs nothing and nobody notices. Other objects are watched by a weak reference. Keeping those
-     would double the memory of `x = f(x)` and keep files open. Long texts and the lists that are left,
-     which know no weak references, are known by address and size, and in doubt by whether the run's
-     own code binds the name. So `if no: rows = []` may call rows changed although it did not happen.
-  2. A list, dictionary, set, deque or bytearray has another length, an array or table another shape.
-A change deeper within an object (x[0] = 1, column values, attributes) is not seen.
+A variable has changed since the last run if
+  1. the name stands for another object. The address alone does not tell: after the old object is freed, a
+     new one often gets its address. So numbers, short texts, and small containers of these are kept alive
+     until they have been compared. Other objects are watched by a weak reference: keeping them would
+     double the memory of `x = f(x)` and keep files open. Long texts and other lists, which have no weak
+     references, are compared by address and size, and by whether the code of the run binds the name. So
+     `if no: rows = []` may report rows as changed although it did not run;
+  2. a list, dictionary, set, deque or bytearray has another length, an array or table another shape.
+A change deeper in an object (x[0] = 1, column values, attributes) is not seen.
 """
 
 import sys
@@ -28,11 +27,11 @@ from base import Box, clip, need, quote
 LISTED_MAX = 50             # entries of a report
 NAME_MAX = 100              # characters of a name and of a type's name
 TEXT_MAX = 80               # characters of a str whose text is shown
-SHORT = 1000                # characters of a text that is kept alive
-FEW = 8                     # items of a container that is
+SHORT = 1000                # longest text that is kept alive
+FEW = 8                     # items of the largest container that is kept alive
 BITS_MAX = 256              # of an int whose digits are shown
 AXES_MAX = 32               # of a shape
-SAMPLE = 32                 # characters that are compared of a long text, in three places
+SAMPLE = 32                 # characters of a long text that are compared, in three parts
 
 # Only types whose class is exactly `type` may be looked up: a metaclass can have its own __hash__.
 PLAIN = frozenset((type(None), bool, int, float, complex))
@@ -42,18 +41,18 @@ GROWING = frozenset((list, dict, set, deque, bytearray))
 SIZED = GROWING | TEXTS | frozenset((tuple, frozenset, range))
 NAMES = {kind: kind.__name__ for kind in PLAIN | SIZED | {type(ref), type(len), type(lambda: 0)}}
 NAMES[deque] = "collections.deque"
-# Libraries whose arrays and tables have a shape that is cheap to ask for.
+# Libraries whose arrays and tables have a shape that is cheap to read.
 DATA = frozenset(("numpy", "pandas", "polars", "torch", "scipy", "xarray", "jaxlib", "tensorflow",
                   "cupy", "geopandas", "pyarrow"))
 MODULE = type(sys)
-module_of = type.__dict__["__module__"].__get__         # what attributes of a class may be, these
-qualname_of = type.__dict__["__qualname__"].__get__     # read what is there, and call nothing
+module_of = type.__dict__["__module__"].__get__         # read these attributes of a class
+qualname_of = type.__dict__["__qualname__"].__get__     # without calling user code
 STORES = "STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"
 
 
 class Known:
     """The names after the last run."""
-    names = {}              # name -> (what is kept of the value, its id, its size, its type)
+    names = {}              # name -> (the value or a weak reference, its id, its size, its type)
 
 
 Known = Known()
@@ -93,7 +92,7 @@ def shape_of(value, kind):
 
 
 def size_of(value):
-    """What tells that a value has grown or shrunk; None for one that does not."""
+    """A measure that shows whether a value has grown or shrunk, or None."""
     kind = type(value)
     if type(kind) is type and kind in GROWING:
         return len(value)
@@ -112,7 +111,7 @@ def is_short(value):
 
 
 def is_small(value, kind):
-    """Is it kept alive? Of a container: all there is in it as well, which must be short."""
+    """May the value be kept alive? A container only with few, short items."""
     if kind not in SMALL:
         return is_short(value)
     if len(value) > FEW:
@@ -121,11 +120,11 @@ def is_small(value, kind):
         return all([is_short(item) for item in value]) and \
             (kind is not dict or all([is_short(item) for item in value.values()]))
     except RuntimeError:
-        return False        # another thread is changing it
+        return False        # another thread changes it
 
 
 def mark(value):
-    """How the value will be known again."""
+    """The entry by which the value is recognised later."""
     kind = type(value)
     if type(kind) is type and is_small(value, kind):
         kept, size = value, len(value) if kind in GROWING else None
@@ -141,7 +140,7 @@ def mark(value):
 # ---- What has changed ---------------------------------------------------------------------------
 
 def bound_names(codes):
-    """The names that the code of a run itself binds or deletes, functions that it calls left out."""
+    """The names that the top-level code of a run binds or deletes."""
     found, operations = set(), need("opcode", "opmap")
     extended = operations["EXTENDED_ARG"]
     for code in codes:
@@ -159,7 +158,7 @@ def bound_names(codes):
 
 
 def is_same(name, known, value, codes):
-    """Is the value the one that it was, as far as can be seen?"""
+    """Is it the same value as before, as far as can be seen?"""
     kept, identity, size, _ = known
     if identity != id(value):
         return False
@@ -180,17 +179,17 @@ def is_variable(name, value):
 
 def leave_out(name):
     try:
-        sys.stderr.write(f"note: variables: {clip(name, NAME_MAX)!r} is no name in Python, and was left out\n")
+        sys.stderr.write(f"note: variables: {clip(name, NAME_MAX)!r} is not a Python name, and was left out\n")
     except Exception:
         pass                # no stderr
 
 
 def bring(namespace, variables):
-    """Sets what came with the code; the names are checked by the gate, and once more."""
+    """Sets the variables of the call; checks the names again after the gate."""
     for name, value in variables.items():
         known = name
         if name.isidentifier() and not name.isascii():
-            known = compile(name, "<name>", "eval", 0, True).co_names[0]    # as the code will write it: NFKC
+            known = compile(name, "<name>", "eval", 0, True).co_names[0]    # in NFKC, as the code uses it
         if not name.isidentifier() or known.startswith("__"):
             leave_out(name)
             continue
@@ -219,9 +218,9 @@ def describe_removed(name, known):
 
 
 def list_changes(namespace, codes, again):
-    """A piece of JSON for the report, "" when nothing has changed. again: another run may follow."""
+    """A piece of JSON for the answer, "" if nothing has changed. again: another run may follow."""
     known, entries, omitted, met = Known.names, [], 0, 0
-    # A list: a thread could change the dictionary meanwhile.
+    # A list: a thread may change the dictionary.
     for name in public(namespace, (Box.inputs, Box.outputs)):
         value = namespace.get(name, Known)
         before = known.get(name)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wheels: folders of packages in the interpreter of a box: where imports look, and what they found.
+"""wheels: puts the wheels of an environment into sys.path, and finds which of their modules a run imported.
 
-Called by runner.py when a run's meta has "path", and after a run to tell what it imported. In the user process
-of a box; a warm zygote has this file read already.
+Called by runner.py when a run's meta has "path", and after a run. In the user process of a box; a warm zygote
+has imported it already.
 
-An environment is a list of folders, one for each package, up to 512. Left to itself the import system makes a
-finder for each, and for every name asks all of them, with a stat() each. Wheels never change, so a finder that has read
-its folder once can say no at once.
+An environment is a list of folders, one for each unpacked wheel, up to 512. The import system would make a finder
+for each and call stat() in all of them for every name. Wheels never change, so our finder reads its folder once.
 """
 
 import sys
@@ -20,14 +19,14 @@ from base import Box, need
 ROOT = "/opt/wheels/"
 CHILDREN = "/opt/constrictor/children"
 LOADERS = _get_supported_file_loaders()
-NAMES_MAX = 64              # names of a run's code that are looked at
-REPORT_MAX = 16             # modules that are told
-NAME_MAX = 128              # characters of one
+NAMES_MAX = 64              # names in a run's code that are checked
+REPORT_MAX = 16             # modules that are reported
+NAME_MAX = 128              # characters of a name
 FOREIGN = "-packages/"      # folders of the interpreter's own packages
 
 
 class WheelFinder(FileFinder):
-    """Knows what is at the top of its folder. A FileFinder for all who ask what it is: pkgutil, setuptools."""
+    """Knows the names at the top of its folder. A FileFinder, because pkgutil and setuptools test for that."""
 
     def __init__(self, folder, entries):
         FileFinder.__init__(self, folder, *LOADERS)
@@ -40,8 +39,8 @@ class WheelFinder(FileFinder):
 
 
 def displace(names):
-    """A wheel may have another version of what the zygote has imported already. Then that has to go; but what is
-    not Python cannot be loaded twice into one process."""
+    """Removes modules that the zygote has imported from another version. Modules with C code must stay: they cannot
+    be loaded twice into one process."""
     for name in Box.preloaded & {entry.partition(".")[0] for entry in names}:
         old = getattr(modules.get(name), "__version__", None)
         new = next((entry[:-10].partition("-")[2] for entry in names if entry.endswith(".dist-info")), None)
@@ -49,8 +48,8 @@ def displace(names):
         if not parts or old == new:
             continue
         if any(str(getattr(modules[part], "__file__", None)).endswith(".so") for part in parts):
-            sys.stderr.write(f"constrictor: {name} {old} was loaded before this environment's {new}, which is "
-                             f"not used: the server has it in --preload\n")
+            sys.stderr.write(f"constrictor: {name} {old}, which the server preloads (--preload), is used instead of "
+                             f"{new} of this environment\n")
             continue
         for part in parts:
             del modules[part]
@@ -61,21 +60,21 @@ def add(folder):
         entries = listdir(folder)
     except OSError:
         sys.path_importer_cache.pop(folder, None)
-        return                          # it is gone: as a folder in sys.path that is not there
+        return                          # it is gone: a missing folder in sys.path is ignored
     sys.path_importer_cache[folder] = WheelFinder(folder, entries)
     if Box.preloaded:
         displace(entries)
 
 
-def place_of_packages():
-    for place, folder in enumerate(sys.path):
+def index_of_packages():
+    for index, folder in enumerate(sys.path):
         if type(folder) is str and folder.endswith(("/site-packages", "/dist-packages")):
-            return place
+            return index
     return len(sys.path)
 
 
 def look_in(path):
-    """Folders of packages: behind the standard library, before what the interpreter has of its own."""
+    """Puts the folders into sys.path behind the standard library, before the interpreter's own packages."""
     old = Box.wheels
     if path == old:
         return
@@ -83,7 +82,7 @@ def look_in(path):
     known = set(old)
     if old:
         sys.path[:] = [folder for folder in sys.path if type(folder) is not str or folder not in known]
-    at = place_of_packages()
+    at = index_of_packages()
     sys.path[at:at] = path
     for folder in path:
         if folder not in known:
@@ -92,7 +91,7 @@ def look_in(path):
 
 
 def tell_children(path):
-    """Interpreters that the code starts have the same packages, at the same place: see children/sitecustomize.py."""
+    """Gives interpreters that the code starts the same packages: see children/sitecustomize.py."""
     environ = need("os", "environ")
     folders = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder not in ("", CHILDREN)]
     for name, value in ("PYTHONPATH", [CHILDREN] * bool(path) + folders), ("CONSTRICTOR_WHEELS", path):
@@ -105,7 +104,7 @@ def tell_children(path):
 # ---- What a run imported ------------------------------------------------------------------------
 
 def is_package(name):
-    """Is it a module that came from a folder of packages, and not one that the zygote has anyway?"""
+    """Is it a module from a package that the zygote has not imported?"""
     module = modules.get(name)
     file = module.__dict__.get("__file__") if type(module) is type(sys) else None
     if type(file) is not str or len(name) > NAME_MAX or not name.isascii():
@@ -114,8 +113,8 @@ def is_package(name):
 
 
 def imported():
-    """Modules that the code of the last run names at its top level: boxes of this environment may import them
-    ahead. `from a import b` has two names in its code, of which a.b may be a module."""
+    """Modules that the code of the last run names at its top level, for warm boxes of this environment. With
+    `from a import b` a.b may be a module."""
     names = []
     for code in Box.codes:
         names.extend(code.co_names[:NAMES_MAX - len(names)])

@@ -2,8 +2,8 @@
 """zygote: the warm interpreter that boxes are forked from.
 
 The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/start.py [--cold]
-[MODULE...]`, with the environment that boxes shall see. It never runs user code: the modules named
-are the operator's choice. With --cold it serves one run and imports only what every run needs.
+[MODULE...]`, with the environment variables for boxes. It never runs user code: the operator chooses
+the modules. With --cold it serves one run and imports only what every run needs.
 """
 
 import atexit
@@ -12,9 +12,9 @@ import os
 import sys
 from _frozen_importlib_external import PathFinder
 
-# What modules want done around a fork is not done by the zygote's own way of forking, which has one
-# thread and no lock held: half of a box's page faults came from there. runner.arrange() registers
-# them in the end, so that a fork in a box is as usual.
+# Fork hooks of modules are only collected here: the zygote forks with one thread and no lock held, and does
+# not need them; they caused half of a box's page faults. runner.arrange() registers them later, for forks in
+# a box.
 hooks = []
 register_at_fork = os.register_at_fork
 os.register_at_fork = lambda **hook: hooks.append(hook)
@@ -30,7 +30,7 @@ def register(function, /, *args, **kwargs):
 
 atexit.register = register
 
-# What user code or the runner's error path commonly wants, imported once for all boxes.
+# Modules that user code or the runner's error path often needs, imported once for all boxes.
 WARM = """
     ast asyncio base64 collections contextlib copy csv dataclasses datetime decimal enum
     functools glob hashlib inspect io itertools json linecache logging math operator os
@@ -38,16 +38,16 @@ WARM = """
     textwrap threading time traceback types typing uuid warnings weakref
 """.split()
 
-# What is beside this file; each after those that it imports.
+# Our own modules; each after those that it imports.
 OWN = "_constrictor base report source session variables runner display".split()
-OF_SESSIONS = ["snapshot", "safety", "undo"]      # of which a cold zygote has none: half a millisecond
+OF_SESSIONS = ["snapshot", "safety", "undo"]      # a cold zygote has no sessions, and saves half a millisecond
 
 POOL_HEAD = 48              # bytes before the first object of a pool; a pool begins with a page
-POOL_HOLES = 1 << 20        # bytes of one size after which there will be no end of holes
+POOL_HOLES = 1 << 20        # bytes of one size after which filling holes is given up
 
 
 def import_own(names):
-    """Our modules, without leaving their folder or names in the way of user code's own."""
+    """Imports our modules without leaving their folder in sys.path or their names in sys.modules."""
     sys.path.insert(0, __file__.rpartition("/")[0])
     modules = {name: __import__(name) for name in names}
     del sys.path[0]
@@ -58,7 +58,7 @@ def import_own(names):
 
 
 def warm_matplotlib():
-    """Fonts are looked up and the renderer set up on the first drawing: that is done here."""
+    """Draws once, which finds the fonts and sets up the renderer."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -66,18 +66,18 @@ def warm_matplotlib():
     figure.text(0.5, 0.5, "0")
     figure.canvas.draw()
     pyplot.close(figure)
-    # Open font files: their hook after a fork would close them a second time in every box.
+    # Closes font files: a fork hook would close them again in every box.
     from matplotlib import font_manager
     getattr(font_manager._get_font, "cache_clear", int)()
 
 
 def preload(name):
-    """Imports a module by name; returns what went wrong, or None."""
+    """Imports a module by name; returns the error, or None."""
     try:
         __import__(name)
         if name in ("matplotlib", "matplotlib.pyplot"):
             warm_matplotlib()
-    except BaseException as exc:        # SystemExit too: a preload must not end the zygote
+    except BaseException as exc:        # also SystemExit: a preload must not end the zygote
         try:
             return f"{type(exc).__name__}: {exc}"
         except Exception:
@@ -86,33 +86,33 @@ def preload(name):
 
 
 def has_transformer():
-    """Does the interpreter have RestrictedPython? Else the gate gives boxes a layer with it: see
-    env/restricted_package.h. Looked for only: most boxes never need it."""
+    """Does the interpreter have RestrictedPython? Otherwise the gate gives boxes the restricted package:
+    see env/restricted_package.h. It is not imported here, because most boxes never need it."""
     try:
-        places = PathFinder.find_spec("RestrictedPython").submodule_search_locations
-        return any([os.path.exists(f"{place}/transformer.py") for place in places])
+        folders = PathFinder.find_spec("RestrictedPython").submodule_search_locations
+        return any([os.path.exists(f"{folder}/transformer.py") for folder in folders])
     except Exception:
         return False
 
 
 def begin_pools():
-    """Lets every size of small object begin a page of its own; returns what must stay to keep it so.
+    """Makes the next small object of every size begin a new page; returns the objects that keep it so.
 
-    CPython allocates small objects from pools of one size, and after a lot of imports each size goes
-    on in old pools that are full but for some holes: every box would copy a page for each hole that
-    it fills, and one more for the head of that pool. In a new pool both are the same page, and what
-    a box allocates next to each other lies next to each other. 27 of 186 copied pages less.
+    CPython allocates small objects from pools of one size. After many imports the current pools are full
+    except for some holes: every box would copy a page for each hole that it fills, and one for the head
+    of that pool. In a new pool both are on one page, and new objects lie next to each other. A box then
+    copies 27 of 186 pages less.
     """
-    kept, room = [], [bytes(470) for _ in range(1200)]      # pools to take, or each box maps an arena
+    fillers, room = [], [bytes(470) for _ in range(1200)]   # free pools for boxes, or each would map an arena
     for size in range(32, 513, 16):
         last = fresh = 0
         for _ in range(POOL_HOLES // size):
-            kept.append(0.5 * len(kept) if size == 32 else bytes(size - 34))
-            at = id(kept[-1])
+            fillers.append(0.5 * len(fillers) if size == 32 else bytes(size - 34))
+            at = id(fillers[-1])
             if fresh and at == last + size:
                 break
             last, fresh = at, at % 4096 == POOL_HEAD
-    return kept
+    return fillers
 
 
 def main():
@@ -144,10 +144,10 @@ def main():
     runner.arrange()
     if not cold:
         gc.collect()
-        runner.Box.kept = begin_pools()
+        runner.Box.fillers = begin_pools()
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
-            stream.flush()              # or every box would print what a preload had printed
+            stream.flush()              # or every box would print a preload's output
     missing = [entry["name"] for entry in failed]
     report = runner.to_json({
         "version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
@@ -160,10 +160,10 @@ def main():
         least = runner.Box.rehearse_plain = constrictor.rehearse_plain
     rehearsals = () if cold else (runner.rehearse, least)
     constrictor.ready(report)
-    # Collections in boxes then leave the shared objects, and so the shared pages, alone.
+    # Then collections in boxes do not touch the shared objects and their pages.
     gc.freeze()
-    runner.new_main()                   # after it: what user code makes in there is to be collected
-    # Who makes one box, and has imported nothing that may have started helpers, can let it have its own namespaces.
+    runner.new_main()                   # after the freeze: its objects are to be collected
+    # A zygote that makes one box and preloads nothing can let the box have its own namespaces.
     constrictor.serve(runner.main, rehearsals, *([True] if cold and not names else []))
 
 

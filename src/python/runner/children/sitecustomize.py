@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sitecustomize: gives interpreters that code in a box starts the packages of its environment.
+"""sitecustomize: gives interpreters that code in a box starts the packages of the environment.
 
-Their PYTHONPATH has this folder, and so `site` imports this file when the standard library and the interpreter's own
-packages are in sys.path; python/runner/wheels.py puts both into the environment. The wheels themselves in PYTHONPATH would stand
-before the standard library: a package that has a json.py would be the child's `json`, and never its parent's.
+python/runner/wheels.py puts this folder into PYTHONPATH, so `site` imports this file when the standard library and
+the interpreter's own packages are in sys.path. Wheels in PYTHONPATH itself would come before the standard library: a
+package with a json.py would replace `json` in the child, but not in its parent.
 """
 
 
@@ -15,8 +15,8 @@ def add_wheels():
 
     own = __file__.rpartition("/")[0]
     sys.path[:] = [folder for folder in sys.path if folder != own]
-    # What the interpreter has itself, whose name this file has taken. Before the wheels: a package's own is not run in
-    # the parent either. `site` would import usercustomize next, with the wheels in sys.path, and so it must not.
+    # Run the interpreter's own sitecustomize, which this file hides, before the wheels are in sys.path: those of
+    # packages do not run in the parent either. For the same reason `site` must not import usercustomize later.
     site = sys.modules["site"]
     for name in ["sitecustomize"] + ["usercustomize"] * bool(site.ENABLE_USER_SITE):
         hidden = PathFinder.find_spec(name, sys.path)
@@ -25,7 +25,7 @@ def add_wheels():
     site.ENABLE_USER_SITE = False
     wheels = [folder for folder in environ.get("CONSTRICTOR_WHEELS", "").split(":") if folder not in ("", *sys.path)]
     packages = ("/site-packages", "/dist-packages")
-    at = next((place for place, folder in enumerate(sys.path) if folder.endswith(packages)), len(sys.path))
+    at = next((at for at, folder in enumerate(sys.path) if folder.endswith(packages)), len(sys.path))
     sys.path[at:at] = wheels
 
 
