@@ -391,7 +391,8 @@ static const struct rest_route kernel_routes[] = {
      .answer = "Session", .handle = post_session},
     {HTTP_GET, "/sessions/{id}", .status = 200, .answer = "Session", .handle = get_session},
     {HTTP_DELETE, "/sessions/{id}", .status = 200, .answer = "Closed", .handle = terminate},
-    {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted", .handle = interrupt},
+    {HTTP_POST, "/sessions/{id}/interrupt", .status = 200, .answer = "Interrupted",
+     .handle = interrupt},
     {HTTP_GET, "/health", .open = true, .status = 200, .answer = "Health", .handle = rest_health},
     {0},
 };

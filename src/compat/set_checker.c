@@ -27,17 +27,21 @@ enum { WALL_MS = 15000, CPU_MS = 10000, MEMORY_MIB = 100, EXIT_FAILED = 1 };
 
 static const char check_input[] =
     "{\"type\": \"object\", \"properties\": {"
-    "\"code\": {\"type\": \"string\", \"description\": \"Python source to check. It is not executed.\"}"
+    "\"code\": {\"type\": \"string\", \"description\": \"Python source to check. It is not "
+        "executed.\"}"
     "}, \"required\": [\"code\"], \"additionalProperties\": false}";
 
 static const char test_input[] =
     "{\"type\": \"object\", \"properties\": {"
     "\"code\": {\"type\": \"string\", \"description\": \"Python source to run.\"}, "
-    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"default\": 15.0, \"description\": \"Longest wall time, "
+    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"default\": 15.0, \"description\": "
+        "\"Longest wall time, "
         "in seconds.\"}, "
-    "\"cpu_limit_sec\": {\"type\": \"number\", \"minimum\": 0.1, \"default\": 10.0, \"description\": \"Processor "
+    "\"cpu_limit_sec\": {\"type\": \"number\", \"minimum\": 0.1, \"default\": 10.0, "
+        "\"description\": \"Processor "
         "time, in seconds.\"}, "
-    "\"memory_limit_mb\": {\"type\": \"integer\", \"minimum\": 16, \"default\": 100, \"description\": \"Memory, in "
+    "\"memory_limit_mb\": {\"type\": \"integer\", \"minimum\": 16, \"default\": 100, "
+        "\"description\": \"Memory, in "
         "MiB.\"}"
     "}, \"required\": [\"code\"], \"additionalProperties\": false}";
 

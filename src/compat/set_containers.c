@@ -317,34 +317,47 @@ static void check_package(struct mcp_call *c, json_t *arguments)
 // clang-format off
 
 #define ID_ARGUMENT(name, maker)                                                                   \
-    "\"" name "\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"What " maker \
+    "\"" name "\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": " \
+        "\"What " maker \
     " returned.\"}"
 #define PACKAGE_ARGUMENT                                                                           \
-    "\"package_name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 20000, \"description\": \"Name of " \
-    "the package, such as numpy; versions and several of them too, such as \\\"pandas matplotlib>=3\\\".\"}"
-#define CODE_ARGUMENT "\"code\": {\"type\": \"string\", \"description\": \"The Python code to run.\"}"
+    "\"package_name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 20000, " \
+        "\"description\": \"Name of " \
+    "the package, such as numpy; versions and several of them too, such as \\\"pandas " \
+        "matplotlib>=3\\\".\"}"
+#define CODE_ARGUMENT                                                                              \
+    "\"code\": {\"type\": \"string\", \"description\": \"The Python code to run.\"}"
 
 #define CONTAINER ID_ARGUMENT("container_id", "create_python_env")
 #define SANDBOX ID_ARGUMENT("sandbox_id", "create_sandbox")
 
 static const char nothing_input[] = INPUT("", "");
 static const char run_input[] = INPUT("\"container_id\", \"code\"", CONTAINER ", " CODE_ARGUMENT);
-static const char run_sandbox_input[] = INPUT("\"sandbox_id\", \"code\"", SANDBOX ", " CODE_ARGUMENT);
-static const char package_input[] = INPUT("\"container_id\", \"package_name\"", CONTAINER ", " PACKAGE_ARGUMENT);
-static const char package_sandbox_input[] = INPUT("\"sandbox_id\", \"package_name\"", SANDBOX ", " PACKAGE_ARGUMENT);
+static const char run_sandbox_input[] = INPUT("\"sandbox_id\", \"code\"",
+    SANDBOX ", " CODE_ARGUMENT);
+static const char package_input[] = INPUT("\"container_id\", \"package_name\"",
+    CONTAINER ", " PACKAGE_ARGUMENT);
+static const char package_sandbox_input[] = INPUT("\"sandbox_id\", \"package_name\"",
+    SANDBOX ", " PACKAGE_ARGUMENT);
 static const char create_input[] = INPUT("",
-    "\"name\": {\"type\": [\"string\", \"null\"], \"maxLength\": 64, \"description\": \"A name of your choice.\"}");
+    "\"name\": {\"type\": [\"string\", \"null\"], \"maxLength\": 64, \"description\": \"A name of "
+        "your choice.\"}");
 static const char terminal_input[] = INPUT("\"sandbox_id\", \"command\"", SANDBOX ", "
-    "\"command\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 100000, \"description\": \"A command line "
+    "\"command\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 100000, \"description\": "
+        "\"A command line "
         "for /bin/sh; it runs in /mnt/data.\"}");
 static const char upload_input[] = INPUT("\"sandbox_id\", \"local_file_path\"", SANDBOX ", "
-    "\"local_file_path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 4096, \"description\": \"Path of "
+    "\"local_file_path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 4096, "
+        "\"description\": \"Path of "
         "the file at the client; its last part becomes the name in the sandbox.\"}, "
-    "\"dest_path\": {\"type\": \"string\", \"maxLength\": 1024, \"default\": \"/mnt/data\", \"description\": \"Folder "
+    "\"dest_path\": {\"type\": \"string\", \"maxLength\": 1024, \"default\": \"/mnt/data\", "
+        "\"description\": \"Folder "
         "in the sandbox.\"}, "
-    "\"content\": {\"type\": \"string\", \"description\": \"Content of the file, as text: this server never reads "
+    "\"content\": {\"type\": \"string\", \"description\": \"Content of the file, as text: this "
+        "server never reads "
         "files of its own machine.\"}, "
-    "\"content_base64\": {\"type\": \"string\", \"description\": \"The same as base64; instead of content.\"}");
+    "\"content_base64\": {\"type\": \"string\", \"description\": \"The same as base64; instead of "
+        "content.\"}");
 
 // clang-format on
 

@@ -394,11 +394,13 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 
 static const char execute_input[] = INPUT("\"code\"",
     "\"code\": {\"type\": \"string\", \"description\": \"The Python code to execute.\"}, "
-    "\"timeout\": {\"type\": \"integer\", \"default\": 60, \"description\": \"Longest wall time in seconds, 1 to "
+    "\"timeout\": {\"type\": \"integer\", \"default\": 60, \"description\": \"Longest wall time in "
+        "seconds, 1 to "
         "300; other values become the nearest bound, and the answer says so.\"}");
 
 static const char install_input[] = INPUT("",
-    "\"package_names\": " REQUIREMENTS("One text with several packages, such as \\\"pandas matplotlib\\\" or "
+    "\"package_names\": " REQUIREMENTS("One text with several packages, such as \\\"pandas "
+        "matplotlib\\\" or "
         "\\\"requests>=2.28.0\\\", or a list of them; no options of pip.") ", "
     PACKAGES_ARGUMENT("Another name of package_names."));
 

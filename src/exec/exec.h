@@ -2,7 +2,7 @@
 //
 // exec: one request to execute code, as every interface makes it: in a fresh box or in a session,
 // with files and variables brought along, and with the files that it left behind collected as
-// artifacts.  MCP (mcp/tools/job.c), REST (rest/execute.c) and the command line give it what their
+// artifacts.  MCP (mcp/tools/tool_run.c), REST (rest/execute.c) and the command line give it what their
 // callers wrote and present the object that comes out.
 //
 //   session, if any:  found, or opened on first use of a name

@@ -42,16 +42,19 @@ static const struct answer answers[] = {
         {"code", "string", "stable code"},
         {"message", "string", "a sentence for people"},
         {"hint", "string", "-what to do next"},
-        {"reason", "string", "-why the session ended: closed, expired, evicted, crashed, out_of_memory, ..."},
+        {"reason", "string", "-why the session ended: closed, expired, evicted, crashed, "
+            "out_of_memory, ..."},
         {"ended_at", "string", "-when the session ended"}}},
     {"Execution", "How an execution ended", {
         {"execution_id", "string", "unique id of this execution"},
-        {"verdict", "string", "ok, error, timeout_wall, timeout_cpu, out_of_memory, too_many_processes, "
+        {"verdict", "string", "ok, error, timeout_wall, timeout_cpu, out_of_memory, "
+            "too_many_processes, "
                               "disk_full, output_limit, denied, cancelled or lost"},
         {"success", "boolean", "whether the verdict is ok"},
         {"exit_code", "integer?", "exit status of the code"},
         {"signal", "integer?", "signal that ended the code"},
-        {"phase", "string", "execution, syntax_check or security_check (the policy refused the code, and nothing ran)"},
+        {"phase", "string", "execution, syntax_check or security_check (the policy refused the "
+            "code, and nothing ran)"},
         {"stdout", "string", "standard output"},
         {"stderr", "string", "standard error"},
         {"result", "string?", "text of the value of the last expression"},
@@ -59,16 +62,21 @@ static const struct answer answers[] = {
         {"error", "object?", "type, message, line, column, code_line, traceback, text"},
         {"display", "[object]", "displayed values: objects by MIME type; pictures are base64"},
         {"files", "[File]", "new and changed files"},
-        {"variables", "[object]", "-names that were added, changed or removed: name, change, type, shape or length"},
-        {"usage", "object", "wall_ms, queue_ms, start_ms, cpu_user_ms, cpu_system_ms, peak_memory_bytes, "
-                            "processes, output_bytes; network where it had one: connections, requests, bytes_up, "
+        {"variables", "[object]", "-names that were added, changed or removed: name, change, type, "
+            "shape or length"},
+        {"usage", "object", "wall_ms, queue_ms, start_ms, cpu_user_ms, cpu_system_ms, "
+            "peak_memory_bytes, "
+                            "processes, output_bytes; network where it had one: connections, "
+                            "requests, bytes_up, "
                             "bytes_down, hosts; null when the broker did not say"},
         {"network", "any", "\"off\", or the rules in force: allow and deny"},
         {"network_error", "string", "-why usage.network is unknown"},
         {"security_events", "[SecurityEvent]", "denied attempts of the code"},
         {"security_events_omitted", "integer", "-number of further events"},
-        {"security_observed", "[string]", "kinds of events that are observed: syscalls, network, imports"},
-        {"violations", "[Violation]", "-what the policy does not allow, when the phase is security_check"},
+        {"security_observed", "[string]", "kinds of events that are observed: syscalls, network, "
+            "imports"},
+        {"violations", "[Violation]", "-what the policy does not allow, when the phase is "
+            "security_check"},
         {"isolation", "object", "state of each isolation layer"},
         {"truncated", "object", "streams that were shortened: bytes kept and total"},
         {"limit", "object?", "the limit that the run met"},
@@ -95,11 +103,14 @@ static const struct answer answers[] = {
         {"message", "string", "the advice"}}},
     {"Check", "The result of a check; the source was not executed", {
         {"valid", "boolean", "no syntax error and no violation"},
-        {"error", "object?", "type, message, line, offset, end_offset, text, caret, context, lines, hint; the type "
+        {"error", "object?", "type, message, line, offset, end_offset, text, caret, context, "
+            "lines, hint; the type "
                              "ParserCrash: the source crashed the parser"},
         {"violations", "[Violation]", "what the policy does not allow"},
-        {"analysis", "object", "complete, line_count, blank_lines, comment_lines, code_lines, character_count, "
-                               "byte_count, estimated_complexity, complexity, functions, classes, imports, names"},
+        {"analysis", "object", "complete, line_count, blank_lines, comment_lines, code_lines, "
+            "character_count, "
+                               "byte_count, estimated_complexity, complexity, functions, classes, "
+                               "imports, names"},
         {"recommendations", "[Recommendation]", "advice"},
         {"policy", "object", "mode, tiers, allowed_imports: what was applied"},
         {"python", "string", "version of the interpreter that parsed it"},
@@ -114,10 +125,12 @@ static const struct answer answers[] = {
         {"port", "integer?", "-port"},
         {"rule", "string?", "-the rule that decided, as written; null: no rule matched"},
         {"reason", "string", "-stable code: not_allowed, port_not_allowed, denied, ..."},
-        {"layer", "string", "what denied it: seccomp (the kernel) or broker; reported from inside the box: box, python (policy) or restricted"},
+        {"layer", "string", "what denied it: seccomp (the kernel) or broker; reported from inside "
+            "the box: box, python (policy) or restricted"},
         {"hint", "string", "what to do next"},
         {"count", "integer", "how often"}}},
-    {"Message", "A line of the stream: its keys tell its kind; the last line has 'verdict' and 'execution'", {
+    {"Message", "A line of the stream: its keys tell its kind; the last line has 'verdict' and "
+        "'execution'", {
         {"text", "string", "-output, or the value of the last expression"},
         {"stream", "string", "-stdout, stderr or result"},
         {"image", "string", "-a picture, base64"},
@@ -138,7 +151,8 @@ static const struct answer answers[] = {
         {"success", "boolean", "whether the verdict is ok"},
         {"execution_id", "string", "-unique id of this execution"},
         {"execution", "object", "-the whole object: see Execution"}}},
-    {"BatchMessage", "A line of the stream of a batch: a BatchItem, or, in the last line, the totals", {
+    {"BatchMessage", "A line of the stream of a batch: a BatchItem, or, in the last line, the "
+        "totals", {
         {"index", "integer", "-position in the request"},
         {"id", "string?", "-what the caller calls it"},
         {"verdict", "string", "-how it ended"},
@@ -219,7 +233,8 @@ static const struct answer answers[] = {
         {"artifacts", "[Artifact]", "newest first"},
         {"left_out", "integer", "further ones"},
         {"total_bytes", "integer", "size of all"},
-        {"quota_bytes", "integer", "the quota; when it is full, the oldest artifacts are removed"}}},
+        {"quota_bytes", "integer", "the quota; when it is full, the oldest artifacts are "
+            "removed"}}},
     {"Environment", "An interpreter and its packages", {
         {"name", "string", "its name"},
         {"python", "string", "version of the interpreter"},
@@ -233,7 +248,8 @@ static const struct answer answers[] = {
         {"jobs", "[any]", "-its jobs"},
         {"preload", "[string]", "-modules to import ahead of runs, as declared"},
         {"learned", "[string]", "-modules to import ahead of runs, because runs import them"},
-        {"warm", "object", "-boxes that wait with these modules imported: boxes, memory_bytes, problem"}}},
+        {"warm", "object", "-boxes that wait with these modules imported: boxes, memory_bytes, "
+            "problem"}}},
     {"Environments", "Environments of the caller", {
         {"environments", "[Environment]", "by name"},
         {"total", "integer", "how many"}}},
@@ -252,7 +268,8 @@ static const struct answer answers[] = {
     {"Job", "A change of an environment; each line of a stream is one, the last one is complete", {
         {"job", "string", "its id"},
         {"environment", "string", "the environment that it changes"},
-        {"state", "string", "queued, resolving, downloading, unpacking, compiling, storing, ready, failed or cancelled"},
+        {"state", "string", "queued, resolving, downloading, unpacking, compiling, storing, ready, "
+            "failed or cancelled"},
         {"progress", "number", "0 to 1"},
         {"elapsed_seconds", "number", "since the request"},
         {"message", "string", "-in a line of a stream: the present step"},
