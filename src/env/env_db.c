@@ -2,32 +2,23 @@
 //
 // env_db: see env_db.h.
 //
-// SECURITY: as catalogue.c: the database may have been left by a gate that was taken over, so
-// nothing in its schema is run, and what is read is bounded.  Only well-formed IDs of wheels are
-// passed to a box.
+// SECURITY: files/database.h says what a database that a hostile gate left can do.  Only
+// well-formed IDs of wheels are passed to a box (envs.c).
 
 #include "env/env_db.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sqlite3.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "files/dbfolder.h"
+#include "files/database.h"
 #include "json/dump.h"
-
-#define DATABASE ENV_DB_PREFIX ".db"
-#define DAMAGED ENV_DB_PREFIX ".damaged"
 
 enum {
     SCHEMA_VERSION = 2,
-    BUSY_MS = 2000,
     VALUE_MAX = 4 << 20,
     JOBS_KEPT = 2000,
     ANSWERS_KEPT = 200,
@@ -149,8 +140,7 @@ static const char *const sql_of[S_MAX] = {
 };
 
 struct env_db {
-    sqlite3 *db;
-    sqlite3_stmt *statements[S_MAX];
+    struct database db;
 };
 
 void env_row_clear(struct env_row *r)
@@ -162,103 +152,39 @@ void env_row_clear(struct env_row *r)
 
 // ---- statements ---------------------------------------------------------------------------------
 
-static int failed(const struct env_db *d, struct err *e)
-{
-    int code = sqlite3_extended_errcode(d->db), primary = code & 0xff;
-    if (primary == SQLITE_FULL ||
-        (primary == SQLITE_IOERR && sqlite3_system_errno(d->db) == ENOSPC))
-        return err_set(e, ERR_DISK_FULL, 0, "make room on the disk of the state folder",
-                       "the list of environments cannot grow: the disk is full");
-    return err_set(e, ERR_STATE_FOLDER, 0, "look at the state folder",
-                   "the list of environments: %s (%d)", sqlite3_errmsg(d->db), code);
-}
-
-// A statement with its values: 's' const char *, 'i' int64_t.
-static sqlite3_stmt *prepare(struct env_db *d, enum statement which, const char *types, ...)
-{
-    sqlite3_stmt *s = d->statements[which];
-    va_list ap;
-    va_start(ap, types);
-    for (int i = 0; types[i]; i++)
-        if (types[i] == 's')
-            (void)sqlite3_bind_text(s, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
-        else
-            (void)sqlite3_bind_int64(s, i + 1, va_arg(ap, int64_t));
-    va_end(ap);
-    return s;
-}
-
-static void finish(sqlite3_stmt *s)
-{
-    (void)sqlite3_reset(s);
-    (void)sqlite3_clear_bindings(s);
-}
-
-static int run(const struct env_db *d, sqlite3_stmt *s, struct err *e)
-{
-    int r = sqlite3_step(s) == SQLITE_DONE ? 0 : failed(d, e);
-    finish(s);
-    return r;
-}
-
-static void take_text(sqlite3_stmt *s, int column, char *ret, size_t cap)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    snprintf(ret, cap, "%s", text ? text : "");
-}
-
 static json_t *take_json(sqlite3_stmt *s, int column)
 {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? json_loadb(text, (size_t)sqlite3_column_bytes(s, column), 0, NULL) : NULL;
 }
 
-static int64_t take_number(sqlite3_stmt *s)
-{
-    int64_t n = 0;
-    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_INTEGER)
-        n = sqlite3_column_int64(s, 0);
-    finish(s);
-    return n;
-}
-
-// The end of a transaction that went well so far if r is 0.
-static int settle(struct env_db *d, int r, struct err *e)
-{
-    if (r >= 0 && run(d, d->statements[S_COMMIT], e) < 0)
-        r = -1;
-    if (r < 0 && !sqlite3_get_autocommit(d->db))
-        (void)run(d, d->statements[S_ROLLBACK], NULL);
-    return r;
-}
-
 // ---- environments -------------------------------------------------------------------------------
 
 static int64_t find(struct env_db *d, const char *owner, const char *name)
 {
-    sqlite3_stmt *s = prepare(d, S_GET, "ss", owner, name);
+    sqlite3_stmt *s = database_bind(&d->db, S_GET, "ss", owner, name);
     int64_t id = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 6) : 0;
-    finish(s);
+    database_finish(s);
     return id;
 }
 
 int env_db_get(struct env_db *d, const char *owner, const char *name, struct env_row *ret,
                struct err *e)
 {
-    sqlite3_stmt *s = prepare(d, S_GET, "ss", owner, name);
+    sqlite3_stmt *s = database_bind(&d->db, S_GET, "ss", owner, name);
     int r = sqlite3_step(s);
     *ret = (struct env_row){0};
     if (r == SQLITE_ROW) {
-        take_text(s, 0, ret->python, sizeof ret->python);
+        database_text(s, 0, ret->python, sizeof ret->python);
         ret->requirements = take_json(s, 1);
         ret->lock = take_json(s, 2);
         ret->bytes = (uint64_t)sqlite3_column_int64(s, 3);
         ret->created_ms = sqlite3_column_int64(s, 4);
         ret->used_ms = sqlite3_column_int64(s, 5);
     } else if (r != SQLITE_DONE) {
-        (void)failed(d, e);
+        (void)database_failed(&d->db, e);
     }
-    finish(s);
+    database_finish(s);
     if (r != SQLITE_ROW)
         return r == SQLITE_DONE ? 0 : -1;
     if (json_is_array(ret->requirements) && json_is_array(ret->lock))
@@ -270,7 +196,7 @@ int env_db_get(struct env_db *d, const char *owner, const char *name, struct env
 
 json_t *env_db_list(struct env_db *d, const char *owner, struct err *e)
 {
-    sqlite3_stmt *s = prepare(d, S_LIST, "s", owner);
+    sqlite3_stmt *s = database_bind(&d->db, S_LIST, "s", owner);
     json_t *list = json_array();
     int r, bad = !list;
     while (!bad && (r = sqlite3_step(s)) == SQLITE_ROW) {
@@ -284,7 +210,7 @@ json_t *env_db_list(struct env_db *d, const char *owner, struct err *e)
                                                     (json_int_t)sqlite3_column_int64(s, 3),
                                                     "created", created, "last_used", used));
     }
-    finish(s);
+    database_finish(s);
     if (!bad)
         return list;
     json_decref(list);
@@ -295,8 +221,8 @@ json_t *env_db_list(struct env_db *d, const char *owner, struct err *e)
 // Those that it had until now are used now: what is told to a run lives on for a while.
 static int part(struct env_db *d, int64_t id, int64_t now_ms, struct err *e)
 {
-    int r = run(d, prepare(d, S_PARTED, "ii", id, now_ms), e);
-    return r < 0 ? r : run(d, prepare(d, S_PART, "i", id), e);
+    int r = database_run(&d->db, e, S_PARTED, "ii", id, now_ms);
+    return r < 0 ? r : database_run(&d->db, e, S_PART, "i", id);
 }
 
 static int put(struct env_db *d, const char *owner, const char *name, const struct env_row *row,
@@ -312,19 +238,17 @@ static int put(struct env_db *d, const char *owner, const char *name, const stru
         bytes += (uint64_t)json_integer_value(json_object_get(item, "unpacked"));
     }
     int64_t count = (int64_t)json_array_size(row->lock);
-    int r = run(d,
-                prepare(d, S_PUT, "sssssiii", owner, name, row->python, requirements, lock, count,
-                        (int64_t)bytes, now_ms),
-                e);
+    int r = database_run(&d->db, e, S_PUT, "sssssiii", owner, name, row->python, requirements, lock,
+                         count, (int64_t)bytes, now_ms);
     int64_t id = r < 0 ? 0 : find(d, owner, name);
     if (r == 0)
         r = part(d, id, now_ms, e);
     json_array_foreach (row->lock, i, item) {
         const char *wheel = json_string_value(json_object_get(item, "wheel"));
         if (r == 0)
-            r = run(d, prepare(d, S_JOIN, "is", id, wheel ? wheel : ""), e);
+            r = database_run(&d->db, e, S_JOIN, "is", id, wheel ? wheel : "");
     }
-    if (r == 0 && take_number(prepare(d, S_JOINED, "i", id)) != count)
+    if (r == 0 && database_number(&d->db, 0, S_JOINED, "i", id) != count)
         r = err_set(e, ERR_INTERNAL, 0, "try again", "a wheel of the environment '%s' has no row",
                     name);
     return r;
@@ -333,36 +257,39 @@ static int put(struct env_db *d, const char *owner, const char *name, const stru
 int env_db_put(struct env_db *d, const char *owner, const char *name, const struct env_row *row,
                int64_t now_ms, struct err *e)
 {
-    int r = run(d, d->statements[S_BEGIN], e);
-    return r < 0 ? r : settle(d, put(d, owner, name, row, now_ms, e), e);
+    int r = database_run(&d->db, e, S_BEGIN, "");
+    return r < 0
+               ? r
+               : database_end(&d->db, put(d, owner, name, row, now_ms, e), S_COMMIT, S_ROLLBACK, e);
 }
 
 static int delete (struct env_db *d, int64_t id, int64_t now_ms, struct err *e)
 {
     int r = part(d, id, now_ms, e);
-    return r < 0 ? r : run(d, prepare(d, S_DELETE, "i", id), e);
+    return r < 0 ? r : database_run(&d->db, e, S_DELETE, "i", id);
 }
 
 int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t now_ms,
                   struct err *e)
 {
-    int r = run(d, d->statements[S_BEGIN], e);
+    int r = database_run(&d->db, e, S_BEGIN, "");
     if (r < 0)
         return r;
     int64_t id = find(d, owner, name);
     r = id ? delete (d, id, now_ms, e) : 0;
-    r = settle(d, r < 0 ? r : run(d, prepare(d, S_DROP_PRELOAD, "ss", owner, name), e), e);
+    r = database_end(&d->db, r < 0 ? r : database_run(&d->db, e, S_DROP_PRELOAD, "ss", owner, name),
+                     S_COMMIT, S_ROLLBACK, e);
     return r < 0 ? r : id != 0;
 }
 
 void env_db_use(struct env_db *d, const char *owner, const char *name, int64_t now_ms)
 {
-    (void)run(d, prepare(d, S_USE, "ssi", owner, name, now_ms), NULL);
+    (void)database_run(&d->db, NULL, S_USE, "ssi", owner, name, now_ms);
 }
 
 int64_t env_db_count(struct env_db *d, const char *owner)
 {
-    return take_number(prepare(d, S_COUNT, "s", owner));
+    return database_number(&d->db, 0, S_COUNT, "s", owner);
 }
 
 int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms)
@@ -372,13 +299,13 @@ int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms)
     } found[64];
     size_t n = 0;
     int count = 0;
-    sqlite3_stmt *s = prepare(d, S_OLD_SETS, "i", before_ms);
+    sqlite3_stmt *s = database_bind(&d->db, S_OLD_SETS, "i", before_ms);
     while (n < ARRAY_LEN(found) && sqlite3_step(s) == SQLITE_ROW) {
-        take_text(s, 0, found[n].owner, sizeof found[n].owner);
-        take_text(s, 1, found[n].name, sizeof found[n].name);
+        database_text(s, 0, found[n].owner, sizeof found[n].owner);
+        database_text(s, 1, found[n].name, sizeof found[n].name);
         n++;
     }
-    finish(s);
+    database_finish(s);
     for (size_t i = 0; i < n; i++)
         count += env_db_delete(d, found[i].owner, found[i].name, now_ms, NULL) > 0;
     return count;
@@ -388,72 +315,70 @@ int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms)
 
 int env_db_add_wheel(struct env_db *d, const struct env_wheel *w, int64_t now_ms, struct err *e)
 {
-    return run(d,
-               prepare(d, S_ADD_WHEEL, "sssiii", w->id, w->sha256, w->scope, (int64_t)w->bytes,
-                       (int64_t)w->files, now_ms),
-               e);
+    return database_run(&d->db, e, S_ADD_WHEEL, "sssiii", w->id, w->sha256, w->scope,
+                        (int64_t)w->bytes, (int64_t)w->files, now_ms);
 }
 
 bool env_db_find_wheel(struct env_db *d, const char *sha256, const char *scope,
                        struct env_wheel *ret)
 {
-    sqlite3_stmt *s = prepare(d, S_FIND_WHEEL, "ss", sha256, scope);
+    sqlite3_stmt *s = database_bind(&d->db, S_FIND_WHEEL, "ss", sha256, scope);
     bool found = sqlite3_step(s) == SQLITE_ROW;
     *ret = (struct env_wheel){0};
     if (found) {
-        take_text(s, 0, ret->id, sizeof ret->id);
+        database_text(s, 0, ret->id, sizeof ret->id);
         snprintf(ret->sha256, sizeof ret->sha256, "%s", sha256);
         snprintf(ret->scope, sizeof ret->scope, "%s", scope);
         ret->bytes = (uint64_t)sqlite3_column_int64(s, 1);
         ret->files = (uint64_t)sqlite3_column_int64(s, 2);
     }
-    finish(s);
+    database_finish(s);
     return found;
 }
 
 bool env_db_has_wheel(struct env_db *d, const char *id)
 {
-    return take_number(prepare(d, S_HAS_WHEEL, "s", id)) == 1;
+    return database_number(&d->db, 0, S_HAS_WHEEL, "s", id) == 1;
 }
 
 json_t *env_db_known(struct env_db *d, size_t most)
 {
-    sqlite3_stmt *s = prepare(d, S_KNOWN, "i", (int64_t)most);
+    sqlite3_stmt *s = database_bind(&d->db, S_KNOWN, "i", (int64_t)most);
     json_t *list = json_array();
     while (list && sqlite3_step(s) == SQLITE_ROW)
         (void)json_array_append_new(list, json_string((const char *)sqlite3_column_text(s, 0)));
-    finish(s);
+    database_finish(s);
     return list;
 }
 
 size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_WHEEL_ID + 1],
                       size_t cap)
 {
-    sqlite3_stmt *s = prepare(d, S_ORPHANS, "ii", before_ms, (int64_t)cap);
+    sqlite3_stmt *s = database_bind(&d->db, S_ORPHANS, "ii", before_ms, (int64_t)cap);
     size_t n = 0;
     while (n < cap && sqlite3_step(s) == SQLITE_ROW)
-        take_text(s, 0, ret[n++], ENV_WHEEL_ID + 1);
-    finish(s);
+        database_text(s, 0, ret[n++], ENV_WHEEL_ID + 1);
+    database_finish(s);
     return n;
 }
 
 int env_db_remove_wheel(struct env_db *d, const char *id, struct err *e)
 {
-    return run(d, prepare(d, S_REMOVE_WHEEL, "s", id), e);
+    return database_run(&d->db, e, S_REMOVE_WHEEL, "s", id);
 }
 
 uint64_t env_db_wheel_bytes(struct env_db *d)
 {
-    return (uint64_t)take_number(d->statements[S_WHEEL_BYTES]);
+    return (uint64_t)database_number(&d->db, 0, S_WHEEL_BYTES, "");
 }
 
 // ---- answers of the index -----------------------------------------------------------------------
 
 json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms)
 {
-    sqlite3_stmt *s = prepare(d, S_ANSWER, "si", key, since_ms);
+    sqlite3_stmt *s = database_bind(&d->db, S_ANSWER, "si", key, since_ms);
     json_t *said = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
-    finish(s);
+    database_finish(s);
     return said;
 }
 
@@ -463,9 +388,10 @@ int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t 
     _cleanup_free_ char *text = dump_text(said);
     if (!text)
         return -1;
-    int r = run(d, prepare(d, S_KEEP_ANSWER, "ssi", key, text, now_ms), NULL);
-    return r < 0 ? r
-                 : run(d, prepare(d, S_TRIM_ANSWERS, "ii", since_ms, (int64_t)ANSWERS_KEPT), NULL);
+    int r = database_run(&d->db, NULL, S_KEEP_ANSWER, "ssi", key, text, now_ms);
+    return r < 0
+               ? r
+               : database_run(&d->db, NULL, S_TRIM_ANSWERS, "ii", since_ms, (int64_t)ANSWERS_KEPT);
 }
 
 // ---- jobs ---------------------------------------------------------------------------------------
@@ -477,24 +403,24 @@ int env_db_put_job(struct env_db *d, const char *id, const char *owner, const ch
     if (!text)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
     int r =
-        run(d, prepare(d, S_PUT_JOB, "sssisi", id, owner, name, (int64_t)over, text, now_ms), e);
+        database_run(&d->db, e, S_PUT_JOB, "sssisi", id, owner, name, (int64_t)over, text, now_ms);
     if (r == 0 && over)
-        r = run(d, prepare(d, S_TRIM_JOBS, "i", (int64_t)JOBS_KEPT), e);
+        r = database_run(&d->db, e, S_TRIM_JOBS, "i", (int64_t)JOBS_KEPT);
     return r;
 }
 
 json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id)
 {
-    sqlite3_stmt *s = prepare(d, S_GET_JOB, "ss", owner, id);
+    sqlite3_stmt *s = database_bind(&d->db, S_GET_JOB, "ss", owner, id);
     json_t *status = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
-    finish(s);
+    database_finish(s);
     return status;
 }
 
 json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most)
 {
-    sqlite3_stmt *s = owner ? prepare(d, S_JOBS, "ssi", owner, name, (int64_t)most)
-                            : prepare(d, S_LEFT, "i", (int64_t)most);
+    sqlite3_stmt *s = owner ? database_bind(&d->db, S_JOBS, "ssi", owner, name, (int64_t)most)
+                            : database_bind(&d->db, S_LEFT, "i", (int64_t)most);
     json_t *list = json_array();
     while (list && sqlite3_step(s) == SQLITE_ROW) {
         json_t *status = take_json(s, 0);
@@ -505,7 +431,7 @@ json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_
         if (status)
             (void)json_array_append_new(list, status);
     }
-    finish(s);
+    database_finish(s);
     return list;
 }
 
@@ -513,9 +439,9 @@ json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_
 
 json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name)
 {
-    sqlite3_stmt *s = prepare(d, S_GET_PRELOAD, "ss", owner, name);
+    sqlite3_stmt *s = database_bind(&d->db, S_GET_PRELOAD, "ss", owner, name);
     json_t *said = sqlite3_step(s) == SQLITE_ROW ? take_json(s, 0) : NULL;
-    finish(s);
+    database_finish(s);
     return said;
 }
 
@@ -523,155 +449,36 @@ int env_db_put_preload(struct env_db *d, const char *owner, const char *name, js
                        struct err *e)
 {
     _cleanup_free_ char *text = dump_text(said);
-    return text ? run(d, prepare(d, S_PUT_PRELOAD, "sss", owner, name, text), e)
+    return text ? database_run(&d->db, e, S_PUT_PRELOAD, "sss", owner, name, text)
                 : err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
 }
 
 // ---- opening ------------------------------------------------------------------------------------
 
-enum found { FOUND_GOOD, FOUND_DAMAGED, FOUND_UNUSABLE };
-
-static enum found judge(const struct env_db *d, int code, struct err *e)
-{
-    int errnum = d->db ? sqlite3_system_errno(d->db) : 0, primary = code & 0xff;
-    bool odd = primary == SQLITE_CANTOPEN && (errnum == ELOOP || errnum == EISDIR ||
-                                              errnum == EACCES); // a link, a folder, another's
-    if (odd || primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_ERROR) {
-        (void)err_set(e, ERR_STATE_FOLDER, odd ? errnum : 0, NULL, "%s",
-                      odd ? "open it" : sqlite3_errmsg(d->db));
-        return FOUND_DAMAGED;
-    }
-    (void)err_set(e, ERR_STATE_FOLDER, errnum, "look at the state folder and its disk",
-                  "open the list of environments: %s", sqlite3_errstr(code));
-    return FOUND_UNUSABLE;
-}
-
-// The first value of the first row, as text.
-static int ask(const struct env_db *d, const char *sql, char *ret, size_t cap)
-{
-    sqlite3_stmt *s = NULL;
-    ret[0] = '\0';
-    int r = sqlite3_prepare_v2(d->db, sql, -1, &s, NULL);
-    if (r == SQLITE_OK && (r = sqlite3_step(s)) == SQLITE_ROW) {
-        take_text(s, 0, ret, cap);
-        r = SQLITE_OK;
-    }
-    (void)sqlite3_finalize(s);
-    return r == SQLITE_DONE ? SQLITE_OK : r;
-}
-
-static int configure(const struct env_db *d)
-{
-    static const struct {
-        int option, on;
-    } options[] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
-                   {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
-                   {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
-                   {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0}};
-    static const char *const pragmas[] = {
-        "PRAGMA temp_store = MEMORY", "PRAGMA cell_size_check = ON", "PRAGMA journal_mode = WAL",
-        "PRAGMA journal_size_limit = 4194304"};
-    char text[64];
-    (void)sqlite3_extended_result_codes(d->db, 1);
-    (void)sqlite3_busy_timeout(d->db, BUSY_MS); // a gate that was killed is not quite gone yet
-    (void)sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, VALUE_MAX);
-    for (size_t i = 0; i < ARRAY_LEN(options); i++)
-        (void)sqlite3_db_config(d->db, options[i].option, options[i].on, NULL);
-    for (size_t i = 0; i < ARRAY_LEN(pragmas); i++) {
-        int r = ask(d, pragmas[i], text, sizeof text);
-        if (r != SQLITE_OK)
-            return r;
-    }
-    return SQLITE_OK;
-}
-
-static enum found look(const struct env_db *d, struct err *e)
-{
-    char text[256], version[32];
-    int r = ask(d, "PRAGMA quick_check(1)", text, sizeof text);
-    if (r == SQLITE_OK)
-        r = ask(d, "PRAGMA user_version", version, sizeof version);
-    if (r != SQLITE_OK)
-        return judge(d, r, e);
-    if (strcmp(text, "ok") != 0) {
-        (void)err_set(e, ERR_STATE_FOLDER, 0, NULL, "%s", text);
-        return FOUND_DAMAGED;
-    }
-    long found = strtol(version, NULL, 10);
-    if (found > SCHEMA_VERSION) {
-        (void)err_set(e, ERR_STATE_FOLDER, 0, "use that version, or another folder with --state",
-                      "the list of environments was made by a newer version of this program");
-        return FOUND_UNUSABLE;
-    }
-    if (found == 1)
-        r = sqlite3_exec(d->db, from_version_1, NULL, NULL, NULL);
-    if (found == 0)
-        r = sqlite3_exec(d->db, schema, NULL, NULL, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_exec(d->db, later_schema, NULL, NULL, NULL);
-    return r == SQLITE_OK ? FOUND_GOOD : judge(d, r, e);
-}
-
-static enum found open_database(struct env_db *d, struct err *e)
-{
-    int flags =
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
-    int r = sqlite3_open_v2(DATABASE, &d->db, flags, DBFOLDER_VFS);
-    if (r == SQLITE_OK)
-        r = configure(d);
-    if (r != SQLITE_OK)
-        return judge(d, r, e);
-    enum found found = look(d, e);
-    if (found != FOUND_GOOD)
-        return found;
-    // FULL: an install that was reported survives a power cut.  The porter has synced its wheels
-    // before.
-    r = sqlite3_exec(d->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
-    for (int i = 0; i < S_MAX && r == SQLITE_OK; i++)
-        r = sqlite3_prepare_v3(d->db, sql_of[i], -1, SQLITE_PREPARE_PERSISTENT, &d->statements[i],
-                               NULL);
-    return r == SQLITE_OK ? FOUND_GOOD : judge(d, r, e);
-}
-
-static void close_database(struct env_db *d)
-{
-    for (int i = 0; i < S_MAX; i++) {
-        (void)sqlite3_finalize(d->statements[i]);
-        d->statements[i] = NULL;
-    }
-    (void)sqlite3_close(d->db);
-    d->db = NULL;
-}
-
-static int move_aside(int folder, struct err *e)
-{
-    (void)unlinkat(folder, DATABASE "-shm", 0);
-    (void)unlinkat(folder, DAMAGED "-wal", 0);
-    (void)renameat(folder, DATABASE "-wal", folder, DAMAGED "-wal"); // often there is none
-    if (renameat(folder, DATABASE, folder, DAMAGED) == 0 || errno == ENOENT)
-        return 0;
-    return err_set(e, ERR_STATE_FOLDER, errno, "remove '" DATABASE "' from the environments folder",
-                   "move a damaged list of environments aside");
-}
-
 struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e)
 {
+    static const char *const steps[] = {from_version_1};
+    static const struct database_plan plan = {.name = ENV_DB_PREFIX,
+                                              .what = "the list of environments",
+                                              .folder = "the folder environments/rows",
+                                              .schema = schema,
+                                              .steps = steps,
+                                              .version = SCHEMA_VERSION,
+                                              .always = later_schema,
+                                              .statements = sql_of,
+                                              .statement_count = S_MAX,
+                                              .value_bytes_max = VALUE_MAX,
+                                              // an install that was reported is not lost; the
+                                              // porter has synced its wheels before
+                                              .survives_power_cut = true};
     struct env_db *d = calloc(1, sizeof *d);
-    *ret_damage = (struct err){0};
     if (!d) {
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the list of environments");
         return NULL;
     }
-    enum found found = open_database(d, e);
-    if (found == FOUND_DAMAGED) {
-        *ret_damage = *e;
-        close_database(d);
-        if (move_aside(folder, e) == 0)
-            found = open_database(d, e);
-    }
-    if (found == FOUND_GOOD)
+    if (database_open(&d->db, &plan, folder, ret_damage, e) == 0)
         return d;
-    env_db_close(d);
+    free(d);
     return NULL;
 }
 
@@ -679,6 +486,6 @@ void env_db_close(struct env_db *d)
 {
     if (!d)
         return;
-    close_database(d);
+    database_close(&d->db);
     free(d);
 }
