@@ -22,7 +22,7 @@
     X(NET_SOCKETS, "net_ns", "make the broker's sockets in it")                                    \
     X(NET_IPC, "ipc_ns", "make an ipc namespace")
 
-enum { NET_DNS_PORT = 53, NET_ASK_PORT = 54 }; // see broker/ask.h
+enum { NET_DNS_PORT = 53, NET_ASK_PORT = 54 }; // see broker/box_question.h
 
 enum net_step {
 #define X(name, layer, what) name,

@@ -17,9 +17,9 @@
 #include "box/seal.h"
 #include "broker/conn.h"
 #include "broker/login.h"
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 #include "broker/relay.h"
-#include "broker/talk.h"
+#include "broker/gate_socket.h"
 
 enum { MESSAGES = 256, TICK_MS = 1000, PAUSE_MS = 100 };
 

@@ -17,7 +17,7 @@
 #include "broker/explain.h"
 #include "broker/inspect.h"
 #include "broker/login.h"
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 #include "broker/relay.h"
 #include "broker/tunnel.h"
 

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "broker/explain.h"
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 #include "broker/query.h"
 
 enum {

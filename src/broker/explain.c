@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 
 enum { TARGET = NET_HOST_MAX + 16, LIST = 200 };
 

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "broker/conn.h"
 #include "broker/explain.h"
-#include "broker/hello.h"
-#include "broker/nbox.h"
+#include "broker/tls_hello.h"
+#include "broker/netbox.h"
 #include "broker/request.h"
 
 // Rules about addresses are asked for by their text.

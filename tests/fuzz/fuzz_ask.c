@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/ask.h"
-#include "broker/ask_words.h"
+#include "broker/box_question.h"
+#include "broker/box_question_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -31,7 +31,7 @@
 #include "base/file.h"
 #include "box/landlock.h"
 #include "box/net.h"
-#include "broker/ask.h"
+#include "broker/box_question.h"
 #include "broker/broker.h"
 #include "broker/query.h"
 #include "wire/wire.h"

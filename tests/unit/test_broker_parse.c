@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/ask.h"
-#include "broker/ask_words.h"
-#include "broker/hello.h"
+#include "broker/box_question.h"
+#include "broker/box_question_parse.h"
+#include "broker/tls_hello.h"
 #include "broker/query.h"
 #include "broker/request.h"
 #include "client_hello.h"

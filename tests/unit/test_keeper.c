@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "box/net.h"
-#include "broker/ask.h"
+#include "broker/box_question.h"
 #include "keeper/keeper.h"
 #include "wire/frame.h"
 

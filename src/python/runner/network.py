@@ -2,7 +2,7 @@
 """network: says why a host could not be reached, in the exception that a library raises.
 
 It decides nothing: the broker, outside the box, judges every connection whether this module asks or
-not. broker/ask.h describes the questions. display.py calls a function of ADOPT after a library is
+not. broker/box_question.h describes the questions. display.py calls a function of ADOPT after a library is
 imported, in the zygote or by user code; the rest runs in the user process of a box, beside user code,
 under the rules of runner.py. A box without network has no broker to ask: attempts are recorded for
 the answer of the run.

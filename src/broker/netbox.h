@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nbox: one box with network: its sockets, the names that it was told, the rules that bound it.
+// netbox: one box with network: its sockets, the names that it was told, the rules that bound it.
 // Made and ended by what the keeper says, bounded by what the gate says.
 
-#ifndef CONSTRICTOR_BROKER_NBOX_H
-#define CONSTRICTOR_BROKER_NBOX_H
+#ifndef CONSTRICTOR_BROKER_NETBOX_H
+#define CONSTRICTOR_BROKER_NETBOX_H
 
 #include <jansson.h>
 

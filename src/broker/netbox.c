@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nbox: see nbox.h.
+// netbox: see netbox.h.
 
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// talk: see talk.h.
+// gate_socket: see gate_socket.h.
 //
 // SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
 // here is to grant less than the operator's rules, which the broker has from the configuration
 // itself.
 
-#include "broker/talk.h"
+#include "broker/gate_socket.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 
 enum { DATAGRAMS = 256 }; // in one turn
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hello: which host a TLS ClientHello names.  Called by inspect.c on the first bytes that a box
+// tls_hello: which host a TLS ClientHello names.  Called by inspect.c on the first bytes that a box
 // sends; touches nothing but its arguments.  Fuzzed by tests/fuzz/fuzz_hello.c.
 
-#ifndef CONSTRICTOR_BROKER_HELLO_H
-#define CONSTRICTOR_BROKER_HELLO_H
+#ifndef CONSTRICTOR_BROKER_TLS_HELLO_H
+#define CONSTRICTOR_BROKER_TLS_HELLO_H
 
 #include <stdbool.h>
 #include <stddef.h>

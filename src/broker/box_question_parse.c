@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask_words: see ask_words.h.
+// box_question_parse: see box_question_parse.h.
 
-#include "broker/ask_words.h"
+#include "broker/box_question_parse.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// talk: the broker's end of the socket to the gate: grants come in, reports go out (see broker.h).
+// gate_socket: the broker's end of the socket to the gate: grants come in, reports go out (see broker.h).
 
-#ifndef CONSTRICTOR_BROKER_TALK_H
-#define CONSTRICTOR_BROKER_TALK_H
+#ifndef CONSTRICTOR_BROKER_GATE_SOCKET_H
+#define CONSTRICTOR_BROKER_GATE_SOCKET_H
 
 #include "broker/state.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask: see ask.h.  Called by nbox.c when a datagram came to a box's port 54.
+// box_question: see box_question.h.  Called by nbox.c when a datagram came to a box's port 54.
 
-#include "broker/ask.h"
+#include "broker/box_question.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "broker/ask_words.h"
+#include "broker/box_question_parse.h"
 #include "broker/conn.h"
 #include "broker/explain.h"
-#include "broker/nbox.h"
+#include "broker/netbox.h"
 
 enum { DATAGRAMS = 32 }; // in one turn
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask: what the Python side of a box (python/network.py) asks the broker over UDP, 127.0.0.1:54, so
+// box_question: what the Python side of a box (python/network.py) asks the broker over UDP, 127.0.0.1:54, so
 // that a refusal is explained in the very exception that a library raises.  Nothing depends on it:
 // code that does not ask is judged in the same way and sees a plain error.
 //
@@ -21,8 +21,8 @@
 //   which rule,
 //                               what to do
 
-#ifndef CONSTRICTOR_BROKER_ASK_H
-#define CONSTRICTOR_BROKER_ASK_H
+#ifndef CONSTRICTOR_BROKER_BOX_QUESTION_H
+#define CONSTRICTOR_BROKER_BOX_QUESTION_H
 
 enum { ASK_PORT = 54, ASK_MAX = 1024 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hello: see hello.h.  A handshake message may be cut into records at any place (RFC 8446 5.1), so
+// tls_hello: see tls_hello.h.  A handshake message may be cut into records at any place (RFC 8446 5.1), so
 // the records are joined first and read then.
 
-#include "broker/hello.h"
+#include "broker/tls_hello.h"
 
 #include <string.h>
 

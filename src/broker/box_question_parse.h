@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ask_words: a question of ask.h, taken apart and checked.  Called by ask.c; touches nothing but
+// box_question_parse: a question of ask.h, taken apart and checked.  Called by ask.c; touches nothing but
 // its arguments. Fuzzed by tests/fuzz/fuzz_ask.c.
 
-#ifndef CONSTRICTOR_BROKER_ASK_WORDS_H
-#define CONSTRICTOR_BROKER_ASK_WORDS_H
+#ifndef CONSTRICTOR_BROKER_BOX_QUESTION_PARSE_H
+#define CONSTRICTOR_BROKER_BOX_QUESTION_PARSE_H
 
 #include <stddef.h>
 #include <stdint.h>
