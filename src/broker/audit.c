@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-static json_t *begin(const struct nbox *b, const char *action, const char *host,
+static json_t *begin(const struct netbox *b, const char *action, const char *host,
                      const struct net_address *address, uint16_t port)
 {
     struct timespec now;
@@ -56,7 +56,7 @@ static void put(const struct broker *b, json_t *o)
 }
 
 // May this one be written?  The first of a second tells how many were not.
-static bool has_room(struct nbox *b, uint64_t *ret_left_out)
+static bool has_room(struct netbox *b, uint64_t *ret_left_out)
 {
     int64_t now_ms = clock_ms();
     *ret_left_out = 0;
@@ -74,7 +74,7 @@ static bool has_room(struct nbox *b, uint64_t *ret_left_out)
     return true;
 }
 
-void audit_refusal(struct nbox *b, const struct refusal *f)
+void audit_refusal(struct netbox *b, const struct refusal *f)
 {
     uint64_t left_out;
     if (!has_room(b, &left_out))

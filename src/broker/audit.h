@@ -10,7 +10,7 @@
 
 enum { AUDIT_LINE_MAX = 2048, AUDIT_REFUSALS = 100 }; // a second and box; the rest is counted
 
-void audit_refusal(struct nbox *b, const struct refusal *f);
+void audit_refusal(struct netbox *b, const struct refusal *f);
 // `verdict` is "allowed" or "failed"; `reason` says how it ended, NULL: as connections end.
 void audit_connection(const struct conn *c, const char *verdict, const char *reason);
 

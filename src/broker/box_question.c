@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// box_question: see box_question.h.  Called by nbox.c when a datagram came to a box's port 54.
+// box_question: see box_question.h.  Called by netbox.c when a datagram came to a box's port 54.
 
 #include "broker/box_question.h"
 
@@ -18,15 +18,15 @@
 enum { DATAGRAMS = 32 }; // in one turn
 
 struct asker {
-    struct nbox *box;
+    struct netbox *box;
     struct sockaddr_storage from;
     socklen_t length;
 };
 
-void ask_answer(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
-                int errnum, const char *text)
+void box_question_answer(const struct netbox *b, const struct sockaddr_storage *to,
+                         socklen_t to_length, int errnum, const char *text)
 {
-    char message[ASK_MAX];
+    char message[QUESTION_MAX];
     int n = errnum ? snprintf(message, sizeof message, "no %d %s", errnum, text)
                    : snprintf(message, sizeof message, "ok");
     if (n >= (int)sizeof message)
@@ -37,17 +37,17 @@ void ask_answer(const struct nbox *b, const struct sockaddr_storage *to, socklen
                  (const struct sockaddr *)to, to_length);
 }
 
-void ask_refuse(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
-                int errnum, const struct refusal *f)
+void box_question_refuse(const struct netbox *b, const struct sockaddr_storage *to,
+                         socklen_t to_length, int errnum, const struct refusal *f)
 {
-    char text[ASK_MAX];
+    char text[QUESTION_MAX];
     snprintf(text, sizeof text, "%s%s%s", f->sentence, f->hint[0] ? "; " : "", f->hint);
-    ask_answer(b, to, to_length, errnum, text);
+    box_question_answer(b, to, to_length, errnum, text);
 }
 
 static void say(const struct asker *a, int errnum, const char *text)
 {
-    ask_answer(a->box, &a->from, a->length, errnum, text);
+    box_question_answer(a->box, &a->from, a->length, errnum, text);
 }
 
 // ---- why ----------------------------------------------------------------------------------------
@@ -58,15 +58,15 @@ static void why_addresses(const struct asker *a, const char *name, const struct 
     struct net_verdict v = {0};
     struct refusal f;
     for (size_t i = 0; i < r->count; i++)
-        if (nbox_may_use(a->box, name, &r->addresses[i], &v)) {
+        if (netbox_may_use(a->box, name, &r->addresses[i], &v)) {
             say(a, 0, "");
             return;
         }
     explain_verdict(a->box, "resolve", name, &r->addresses[r->count - 1], 0, &v, &f);
-    ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+    box_question_refuse(a->box, &a->from, a->length, EACCES, &f);
 }
 
-static void on_why(const struct asker *a, const struct ask_words *w)
+static void on_why(const struct asker *a, const struct box_question *w)
 {
     static const struct {
         int errnum;
@@ -86,16 +86,16 @@ static void on_why(const struct asker *a, const struct ask_words *w)
         say(a, EINVAL, text);
         return;
     }
-    nbox_judge(a->box, name, NULL, 0, &v);
+    netbox_judge(a->box, name, NULL, 0, &v);
     if (v.reason != NET_ALLOWED) {
         explain_verdict(a->box, "resolve", name, NULL, 0, &v, &f);
-        ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+        box_question_refuse(a->box, &a->from, a->length, EACCES, &f);
         return;
     }
     const struct resolve_answer *r = resolver_known(a->box->broker->resolver, name);
     if (clock_ms() - a->box->hurried_ms < 1000) {
         explain_quota(name, NULL, 0, "rate", &f);
-        ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+        box_question_refuse(a->box, &a->from, a->length, EACCES, &f);
     } else if (!r) {
         say(a, 0, "");
     } else if (r->status == RESOLVE_OK) {
@@ -110,21 +110,21 @@ static void on_why(const struct asker *a, const struct ask_words *w)
 
 // ---- connect ------------------------------------------------------------------------------------
 
-static void on_connect(const struct asker *a, const struct ask_words *w)
+static void on_connect(const struct asker *a, const struct box_question *w)
 {
-    struct nbox *b = a->box;
+    struct netbox *b = a->box;
     struct net_verdict v;
     struct refusal f;
-    const char *host = nbox_name_at(b, &w->address);
-    bool stands_for = nbox_is_name_address(&w->address);
-    nbox_judge(b, host, host ? NULL : &w->address, w->port, &v);
+    const char *host = netbox_name_at(b, &w->address);
+    bool stands_for = netbox_is_name_address(&w->address);
+    netbox_judge(b, host, host ? NULL : &w->address, w->port, &v);
     bool fine = v.reason == NET_ALLOWED && (host || !stands_for);
-    int r = fine ? nbox_listen(b, w->port) : 0;
+    int r = fine ? netbox_listen(b, w->port) : 0;
     if (r < 0 && r != -EADDRINUSE) { // in use: by a server of the box's own
         explain_quota(host, host ? NULL : &w->address, w->port, "ports", &f);
-        nbox_refuse(b, &f);
-        ask_refuse(a->box, &a->from, a->length, EACCES, &f);
-    } else if (fine && b->kept >= NBOX_KEPT_MAX) {
+        netbox_refuse(b, &f);
+        box_question_refuse(a->box, &a->from, a->length, EACCES, &f);
+    } else if (fine && b->kept >= NETBOX_KEPT_MAX) {
         say(a, 0, ""); // is dialled when the box connects
     } else {
         conn_ask(b, &w->address, w->port, &a->from, a->length, strcmp(w->word[3], "wait") == 0);
@@ -132,7 +132,7 @@ static void on_connect(const struct asker *a, const struct ask_words *w)
 }
 
 // Code that connects to the box itself wants its own server, or meets the broker.
-static void on_taken(const struct asker *a, const struct ask_words *w)
+static void on_taken(const struct asker *a, const struct box_question *w)
 {
     uint64_t port;
     if (text_parse_u64(w->word[1], 1, UINT16_MAX, &port) == 0)
@@ -146,21 +146,21 @@ static void on_taken(const struct asker *a, const struct ask_words *w)
 
 // ---- closed -------------------------------------------------------------------------------------
 
-void ask_remember(struct nbox *b, uint16_t port, const struct refusal *f)
+void box_question_remember(struct netbox *b, uint16_t port, const struct refusal *f)
 {
-    struct nbox_ended *place = &b->ended[b->ended_next++ % NBOX_ENDED_MAX];
+    struct netbox_ended *place = &b->ended[b->ended_next++ % NETBOX_ENDED_MAX];
     place->port = port;
     snprintf(place->text, sizeof place->text, "%s%s%s", f->sentence, f->hint[0] ? "; " : "",
              f->hint);
 }
 
-static void on_closed(const struct asker *a, const struct ask_words *w)
+static void on_closed(const struct asker *a, const struct box_question *w)
 {
     uint64_t port;
-    const struct nbox *b = a->box;
+    const struct netbox *b = a->box;
     if (text_parse_u64(w->word[1], 1, UINT16_MAX, &port) == 0)
-        for (unsigned i = 1; i <= NBOX_ENDED_MAX; i++) { // the newest of that port
-            const struct nbox_ended *e = &b->ended[(b->ended_next - i) % NBOX_ENDED_MAX];
+        for (unsigned i = 1; i <= NETBOX_ENDED_MAX; i++) { // the newest of that port
+            const struct netbox_ended *e = &b->ended[(b->ended_next - i) % NETBOX_ENDED_MAX];
             if (e->port == port) {
                 say(a, ECONNRESET, e->text);
                 return;
@@ -171,19 +171,19 @@ static void on_closed(const struct asker *a, const struct ask_words *w)
 
 // ---- note ---------------------------------------------------------------------------------------
 
-static void on_udp(const struct asker *a, const struct ask_words *w)
+static void on_udp(const struct asker *a, const struct box_question *w)
 {
     struct refusal f;
-    const char *host = nbox_name_at(a->box, &w->address);
+    const char *host = netbox_name_at(a->box, &w->address);
     explain_other("udp", "udp", host, host ? NULL : &w->address, w->port,
                   "boxes have TCP only, no UDP",
                   "names are looked up by the system's resolver functions, which work", &f);
     f.from_box = true;
-    nbox_refuse(a->box, &f);
-    ask_refuse(a->box, &a->from, a->length, EACCES, &f);
+    netbox_refuse(a->box, &f);
+    box_question_refuse(a->box, &a->from, a->length, EACCES, &f);
 }
 
-static void on_raw(const struct asker *a, const struct ask_words *w)
+static void on_raw(const struct asker *a, const struct box_question *w)
 {
     struct refusal f;
     char why[160];
@@ -195,32 +195,33 @@ static void on_raw(const struct asker *a, const struct ask_words *w)
                   &f);
     snprintf(f.sentence, sizeof f.sentence, "%s is not for boxes [socket_kind]", why);
     f.from_box = true;
-    nbox_refuse(a->box, &f);
-    ask_refuse(a->box, &a->from, a->length, EPERM, &f);
+    netbox_refuse(a->box, &f);
+    box_question_refuse(a->box, &a->from, a->length, EPERM, &f);
 }
 
 static void on_question(const struct asker *a, char *text, size_t length)
 {
-    static void (*const calls[ASK_MAX_KINDS])(const struct asker *, const struct ask_words *) = {
-        [ASK_WHY] = on_why,       [ASK_CONNECT] = on_connect, [ASK_TAKEN] = on_taken,
-        [ASK_CLOSED] = on_closed, [ASK_UDP] = on_udp,         [ASK_RAW] = on_raw};
-    struct ask_words words;
-    if (ask_words_read(text, length, &words) < 0)
+    static void (*const calls[QUESTION_MAX_KINDS])(const struct asker *,
+                                                   const struct box_question *) = {
+        [QUESTION_WHY] = on_why,       [QUESTION_CONNECT] = on_connect, [QUESTION_TAKEN] = on_taken,
+        [QUESTION_CLOSED] = on_closed, [QUESTION_UDP] = on_udp,         [QUESTION_RAW] = on_raw};
+    struct box_question words;
+    if (box_question_parse(text, length, &words) < 0)
         say(a, EINVAL, "this is not a question that the broker knows");
     else
         calls[words.kind](a, &words);
 }
 
-void ask_read(struct nbox *b)
+void box_questions_read(struct netbox *b)
 {
-    char text[ASK_MAX + 1];
+    char text[QUESTION_MAX + 1];
     for (int i = 0; i < DATAGRAMS && !b->is_gone; i++) {
         struct asker a = {.box = b, .length = sizeof a.from};
-        ssize_t n = recvfrom(b->ask, text, ASK_MAX, MSG_DONTWAIT | MSG_TRUNC,
+        ssize_t n = recvfrom(b->ask, text, QUESTION_MAX, MSG_DONTWAIT | MSG_TRUNC,
                              (struct sockaddr *)&a.from, &a.length);
         if (n < 0)
             return;
-        if (n > 0 && n <= ASK_MAX && !nbox_is_own_port(&a.from))
+        if (n > 0 && n <= QUESTION_MAX && !netbox_is_own_port(&a.from))
             on_question(&a, text, (size_t)n);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// box_question: what the Python side of a box (python/network.py) asks the broker over UDP, 127.0.0.1:54, so
-// that a refusal is explained in the very exception that a library raises.  Nothing depends on it:
-// code that does not ask is judged in the same way and sees a plain error.
+// box_question: what the Python side of a box (python/network.py) asks the broker over UDP,
+// 127.0.0.1:54, so that a refusal is explained in the very exception that a library raises. Nothing
+// depends on it: code that does not ask is judged in the same way and sees a plain error.
 //
-// A question and its answer are one datagram each, at most ASK_MAX bytes of UTF-8 text, words
+// A question and its answer are one datagram each, at most QUESTION_MAX bytes of UTF-8 text, words
 // between single blanks.  Questions:
 //   why NAME                    the look-up of NAME failed: why?
 //   connect ADDRESS PORT wait   code is about to connect: is dialled now, and kept for the
@@ -24,6 +24,6 @@
 #ifndef CONSTRICTOR_BROKER_BOX_QUESTION_H
 #define CONSTRICTOR_BROKER_BOX_QUESTION_H
 
-enum { ASK_PORT = 54, ASK_MAX = 1024 };
+enum { QUESTION_PORT = 54, QUESTION_MAX = 1024 };
 
 #endif

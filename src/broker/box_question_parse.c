@@ -10,28 +10,28 @@
 #include "base/text.h"
 
 static const struct {
-    enum ask_kind kind;
+    enum question_kind kind;
     size_t count;
     const char *first, *second; // NULL: anything
     const char *last[2];        // one of them; NULL: anything
     size_t address;             // which word, a port follows; 0: none
 } forms[] = {
-    {ASK_WHY, 2, "why", NULL, {NULL, NULL}, 0},
-    {ASK_CONNECT, 4, "connect", NULL, {"wait", "now"}, 1},
-    {ASK_TAKEN, 2, "taken", NULL, {NULL, NULL}, 0},
-    {ASK_CLOSED, 2, "closed", NULL, {NULL, NULL}, 0},
-    {ASK_UDP, 4, "note", "udp", {NULL, NULL}, 2},
-    {ASK_RAW, 5, "note", "raw", {NULL, NULL}, 0},
+    {QUESTION_WHY, 2, "why", NULL, {NULL, NULL}, 0},
+    {QUESTION_CONNECT, 4, "connect", NULL, {"wait", "now"}, 1},
+    {QUESTION_TAKEN, 2, "taken", NULL, {NULL, NULL}, 0},
+    {QUESTION_CLOSED, 2, "closed", NULL, {NULL, NULL}, 0},
+    {QUESTION_UDP, 4, "note", "udp", {NULL, NULL}, 2},
+    {QUESTION_RAW, 5, "note", "raw", {NULL, NULL}, 0},
 };
 
-static size_t split(char *text, size_t length, char *words[ASK_WORDS_MAX])
+static size_t split(char *text, size_t length, char *words[QUESTION_WORDS_MAX])
 {
     size_t n = 0;
     text[length] = '\0';
     if (memchr(text, '\0', length))
         return 0;
     for (char *next = text; next; n++) {
-        if (n == ASK_WORDS_MAX)
+        if (n == QUESTION_WORDS_MAX)
             return 0;
         words[n] = next;
         next = strchr(next, ' ');
@@ -48,9 +48,9 @@ static bool is(const char *wanted, const char *word)
     return !wanted || strcmp(wanted, word) == 0;
 }
 
-int ask_words_read(char *text, size_t length, struct ask_words *ret)
+int box_question_parse(char *text, size_t length, struct box_question *ret)
 {
-    *ret = (struct ask_words){0};
+    *ret = (struct box_question){0};
     size_t count = length ? split(text, length, ret->word) : 0;
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
         if (count != forms[i].count || !is(forms[i].first, ret->word[0]) ||

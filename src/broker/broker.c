@@ -16,19 +16,19 @@
 #include "base/loop.h"
 #include "box/seal.h"
 #include "broker/conn.h"
+#include "broker/gate_socket.h"
 #include "broker/login.h"
 #include "broker/netbox.h"
 #include "broker/relay.h"
-#include "broker/gate_socket.h"
 
 enum { MESSAGES = 256, TICK_MS = 1000, PAUSE_MS = 100 };
 
 // ---- what the keeper says -----------------------------------------------------------------------
 
-static void for_each_box(struct broker *b, void (*call)(struct nbox *x))
+static void for_each_box(struct broker *b, void (*call)(struct netbox *x))
 {
-    for (size_t i = 0; i < NBOX_TABLE; i++) {
-        struct nbox *x, *next;
+    for (size_t i = 0; i < NETBOX_TABLE; i++) {
+        struct netbox *x, *next;
         for (x = LIST_FIRST(&b->boxes[i]); x; x = next) {
             next = LIST_NEXT(x, chain);
             call(x);
@@ -48,7 +48,7 @@ static void reload(struct broker *b, int file)
         return;
     }
     b->policy = policy;
-    for_each_box(b, nbox_rules_changed);
+    for_each_box(b, netbox_rules_changed);
     net_policy_free(old);
     log_line(LOG_INFO, "the rules were read again");
 }
@@ -73,9 +73,9 @@ static void on_files(struct broker *b, uint32_t present, const int *fds, size_t 
 static void close_leaving(struct broker *b)
 {
     while (b->leaving_count) {
-        struct nbox *x = nbox_find(b, b->leaving[--b->leaving_count]);
+        struct netbox *x = netbox_find(b, b->leaving[--b->leaving_count]);
         if (x)
-            nbox_close(x);
+            netbox_close(x);
     }
 }
 
@@ -84,7 +84,7 @@ static void on_message(struct broker *b, const union wire_message *m, int *fds, 
     switch (m->h.type) {
     case WIRE_NET_BOX:
         if (count == WIRE_NET_FDS) {
-            nbox_open(b, m->net_box.box, fds);
+            netbox_open(b, m->net_box.box, fds);
             return;
         }
         log_line(LOG_ERROR, "box %llu came with %zu sockets", (unsigned long long)m->net_box.box,
@@ -95,7 +95,7 @@ static void on_message(struct broker *b, const union wire_message *m, int *fds, 
             close_leaving(b);
         b->leaving[b->leaving_count++] = m->net_box.box;
         break;
-    case WIRE_NET_LINK: talk_link(b, count == 1 ? TAKE_FD(fds[0]) : -1); break;
+    case WIRE_NET_LINK: gate_socket_link(b, count == 1 ? TAKE_FD(fds[0]) : -1); break;
     case WIRE_FILES: on_files(b, m->files.present, fds, count); return;
     default: log_line(LOG_ERROR, "the keeper sent a message of type %u", m->h.type); break;
     }
@@ -127,7 +127,7 @@ void broker_hear_keeper(struct broker *b)
 void broker_drain(struct broker *b)
 {
     broker_hear_keeper(b);
-    talk_read(b);
+    gate_socket_read(b);
     close_leaving(b);
 }
 
@@ -139,11 +139,11 @@ static void on_keeper(evutil_socket_t fd, short what, void *argument)
 
 // ---- the clock ----------------------------------------------------------------------------------
 
-static void tick_box(struct nbox *x)
+static void tick_box(struct netbox *x)
 {
     int64_t now_ms = clock_ms();
     struct conn *c, *next;
-    nbox_tick(x, now_ms);
+    netbox_tick(x, now_ms);
     for (c = TAILQ_FIRST(&x->conns); c; c = next) {
         next = TAILQ_NEXT(c, link);
         conn_tick(c, now_ms);
@@ -156,7 +156,7 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
     struct broker *b = argument;
     struct timeval each = {.tv_sec = TICK_MS / 1000};
     if (b->is_paused)
-        for_each_box(b, nbox_resume);
+        for_each_box(b, netbox_resume);
     b->is_paused = false;
     for_each_box(b, tick_box);
     (void)event_add(b->tick, &each);
@@ -168,7 +168,7 @@ void broker_pause(struct broker *b)
     if (b->is_paused)
         return;
     b->is_paused = true;
-    for_each_box(b, nbox_pause);
+    for_each_box(b, netbox_pause);
     (void)event_add(b->tick, &soon);
     log_line(LOG_WARN, "out of descriptors: no connection is accepted for %d ms", PAUSE_MS);
 }
@@ -179,14 +179,14 @@ void broker_pause(struct broker *b)
 static void bury(struct broker *b)
 {
     struct conn *c;
-    struct nbox *x;
+    struct netbox *x;
     while ((c = TAILQ_FIRST(&b->dead_conns))) {
         TAILQ_REMOVE(&b->dead_conns, c, ready);
         conn_free(c);
     }
     while ((x = TAILQ_FIRST(&b->dead_boxes))) {
         TAILQ_REMOVE(&b->dead_boxes, x, ready);
-        nbox_free(x);
+        netbox_free(x);
     }
 }
 
@@ -225,13 +225,13 @@ static int open_all(struct broker *b, bool shares_uid, struct err *e)
         return -1;
     if (b->logins.count && !(b->tls = login_open(e)))
         return -1;
-    return talk_open(b, e);
+    return gate_socket_open(b, e);
 }
 
 static void close_all(struct broker *b)
 {
-    for_each_box(b, nbox_close);
-    talk_close(b);
+    for_each_box(b, netbox_close);
+    gate_socket_close(b);
     resolver_free(b->resolver);
     bury(b);
     quota_keys_free(&b->keys);

@@ -8,9 +8,9 @@
 // leads out.  The sockets in it that answer are the broker's, made by the zygote before the box:
 //   dns    UDP, 127.0.0.1:53: gives out an address of 198.18.0.0/15 for each allowed name of this
 //   box
-//   ask    UDP, 127.0.0.1:54: tells the Python side why something was refused (broker/box_question.h)
-//   tcp    unbound; the broker binds them to ports as names with those ports are looked up or asked
-//   for
+//   ask    UDP, 127.0.0.1:54: tells the Python side why something was refused
+//   (broker/box_question.h) tcp    unbound; the broker binds them to ports as names with those
+//   ports are looked up or asked for
 // Whatever connects to one of them shows by its local address where it wanted to go.  The broker
 // judges that (net/rules.h), resolves the name, judges the address, dials that very address, and
 // carries bytes.

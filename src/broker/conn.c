@@ -67,7 +67,7 @@ void conn_report(struct conn *c)
 
 static void conn_close(struct conn *c, bool reset)
 {
-    struct nbox *b = c->box;
+    struct netbox *b = c->box;
     if (c->is_closed)
         return;
     c->is_closed = true;
@@ -102,7 +102,7 @@ void conn_free(struct conn *c)
 static void tell_asker(struct conn *c, int errnum, const char *text)
 {
     if (c->has_asker)
-        ask_answer(c->box, &c->asker, c->asker_length, errnum, text);
+        box_question_answer(c->box, &c->asker, c->asker_length, errnum, text);
     c->has_asker = false;
 }
 
@@ -115,7 +115,7 @@ static void remember_end(const struct conn *c, const struct refusal *f)
     uint16_t port;
     if (getpeername(c->ends[SIDE_BOX].fd, (struct sockaddr *)&sa, &length) == 0 &&
         net_address_from_sockaddr((struct sockaddr *)&sa, &address, &port) == 0)
-        ask_remember(c->box, port, f);
+        box_question_remember(c->box, port, f);
 }
 
 void conn_refuse(struct conn *c, const struct refusal *f)
@@ -123,14 +123,14 @@ void conn_refuse(struct conn *c, const struct refusal *f)
     if (c->is_closed)
         return;
     if (c->has_asker)
-        ask_refuse(c->box, &c->asker, c->asker_length, EACCES, f);
+        box_question_refuse(c->box, &c->asker, c->asker_length, EACCES, f);
     c->has_asker = false;
     if (c->state == CONN_OPEN) {
         remember_end(c, f);
         report_refusal(&c->box->report, f);
         audit_connection(c, "refused", f->reason);
     } else {
-        nbox_refuse(c->box, f);
+        netbox_refuse(c->box, f);
     }
     conn_close(c, true);
 }
@@ -172,7 +172,7 @@ static void judge(const struct conn *c, const struct net_address *address, struc
 {
     if (c->is_proxied)
         address = NULL; // it is the proxy's, which the operator named
-    nbox_judge(c->box, c->host, c->host ? address : &c->wanted, c->port, v);
+    netbox_judge(c->box, c->host, c->host ? address : &c->wanted, c->port, v);
 }
 
 static void refuse_verdict(struct conn *c, const struct net_address *address,
@@ -203,8 +203,8 @@ static bool is_own(const struct net_address *a, uint16_t port)
 // world.
 static bool is_own_and_shut(const struct conn *c, const struct net_address *a)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
-    if (nbox_layers(c->box, rules) == 0)
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
+    if (netbox_rule_sets(c->box, rules) == 0)
         return true;
     return !net_names_address(rules[0], a, c->port) && is_own(a, c->port);
 }
@@ -387,11 +387,11 @@ static void set_out_by_proxy(struct conn *c)
 // Judges, counts and sets out.  `c` may be closed when this returns.
 static void set_out(struct conn *c)
 {
-    struct nbox *b = c->box;
+    struct netbox *b = c->box;
     struct net_verdict v;
     struct refusal f;
-    bool named = nbox_is_name_address(&c->wanted);
-    c->host = nbox_name_at(b, &c->wanted);
+    bool named = netbox_is_name_address(&c->wanted);
+    c->host = netbox_name_at(b, &c->wanted);
     if (named && !c->host) {
         explain_other("connect", "unknown_address", NULL, &c->wanted, c->port,
                       "the address stands for no name that this box has looked up",
@@ -407,7 +407,7 @@ static void set_out(struct conn *c)
     memcpy(c->rule, v.rule, sizeof c->rule);
     bool room = b->broker->fds_used + FDS_EACH + FDS_SPARE <= b->broker->fds_max;
     const char *over = !room ? "descriptors" : NULL;
-    if (!over && c->host && !nbox_may_look_up(b, c->host))
+    if (!over && c->host && !netbox_may_look_up(b, c->host))
         over = "lookups";
     if (!over)
         over = quota_take_socket(&b->quota);
@@ -420,7 +420,7 @@ static void set_out(struct conn *c)
     c->is_counted = true;
     b->broker->fds_used += FDS_EACH;
     report_traffic(&b->report, target_name(c, text), c->port, 1, 0, 0);
-    if (c->host && nbox_is_proxied(b))
+    if (c->host && netbox_is_proxied(b))
         set_out_by_proxy(c);
     else if (c->host)
         c->lookup = resolver_ask(b->broker->resolver, c->host, on_resolved, c);
@@ -428,7 +428,7 @@ static void set_out(struct conn *c)
         dial(c, &c->wanted, 1);
 }
 
-static struct conn *conn_new(struct nbox *b, const struct net_address *wanted, uint16_t port)
+static struct conn *conn_new(struct netbox *b, const struct net_address *wanted, uint16_t port)
 {
     struct conn *c = calloc(1, sizeof *c);
     if (!c)
@@ -444,7 +444,7 @@ static struct conn *conn_new(struct nbox *b, const struct net_address *wanted, u
 
 // ---- from the box -------------------------------------------------------------------------------
 
-static struct conn *find_kept(struct nbox *b, const struct net_address *wanted, uint16_t port)
+static struct conn *find_kept(struct netbox *b, const struct net_address *wanted, uint16_t port)
 {
     struct conn *c, *best = NULL;
     if (!b->kept)
@@ -459,7 +459,7 @@ static struct conn *find_kept(struct nbox *b, const struct net_address *wanted, 
     return best;
 }
 
-static void take_in(struct nbox *b, int fd)
+static void take_in(struct netbox *b, int fd)
 {
     struct sockaddr_storage sa;
     socklen_t length = sizeof sa;
@@ -487,9 +487,9 @@ static void take_in(struct nbox *b, int fd)
     c = over ? NULL : conn_new(b, &wanted, port);
     if (over) {
         struct refusal f;
-        const char *host = nbox_name_at(b, &wanted);
+        const char *host = netbox_name_at(b, &wanted);
         explain_quota(host, host ? NULL : &wanted, port, over, &f);
-        nbox_refuse(b, &f);
+        netbox_refuse(b, &f);
     }
     if (!c) {
         reset_fd(fd);
@@ -499,7 +499,7 @@ static void take_in(struct nbox *b, int fd)
     set_out(c);
 }
 
-void conn_accept(struct nbox *b, int listener, int most)
+void conn_accept(struct netbox *b, int listener, int most)
 {
     for (int i = 0; i < most && !b->is_gone; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -513,17 +513,17 @@ void conn_accept(struct nbox *b, int listener, int most)
     }
 }
 
-void conn_ask(struct nbox *b, const struct net_address *a, uint16_t port,
+void conn_ask(struct netbox *b, const struct net_address *a, uint16_t port,
               const struct sockaddr_storage *from, socklen_t from_length, bool wait)
 {
     struct refusal f;
     const char *over = quota_take_turn(&b->quota);
     struct conn *c = over ? NULL : conn_new(b, a, port);
     if (!c) {
-        const char *host = nbox_name_at(b, a);
+        const char *host = netbox_name_at(b, a);
         explain_quota(host, host ? NULL : a, port, over ? over : "descriptors", &f);
-        nbox_refuse(b, &f);
-        ask_refuse(b, from, from_length, EACCES, &f);
+        netbox_refuse(b, &f);
+        box_question_refuse(b, from, from_length, EACCES, &f);
         return;
     }
     c->has_asker = true;

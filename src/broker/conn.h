@@ -2,7 +2,7 @@
 //
 // conn: one connection of a box, from where it wants to go to its end: judged, resolved, judged
 // again, dialled, carried (relay.c).  It begins when the box connects, or before that, when it asks
-// (ask.c).
+// (box_question.c).
 
 #ifndef CONSTRICTOR_BROKER_CONN_H
 #define CONSTRICTOR_BROKER_CONN_H
@@ -16,11 +16,11 @@ enum {
 };
 
 // Takes in at most `most` connections to a port of the box.
-void conn_accept(struct nbox *b, int listener, int most);
+void conn_accept(struct netbox *b, int listener, int most);
 
 // A connection before the box makes it.  The outcome is told to `from`; without `wait` only whether
 // it is refused.
-void conn_ask(struct nbox *b, const struct net_address *a, uint16_t port,
+void conn_ask(struct netbox *b, const struct net_address *a, uint16_t port,
               const struct sockaddr_storage *from, socklen_t from_length, bool wait);
 
 // Ends with a reset on both sides, after an event that says why.
@@ -35,13 +35,13 @@ void conn_tick(struct conn *c, int64_t now_ms);
 void conn_catch_up(struct conn *c); // carries what is there
 void conn_report(struct conn *c);   // what it has carried goes into the report
 
-// ask.c: the answer to 'connect ADDRESS PORT wait', an errno of 0 is "ok".
-void ask_answer(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
-                int errnum, const char *text);
+// box_question.c: the answer to 'connect ADDRESS PORT wait', an errno of 0 is "ok".
+void box_question_answer(const struct netbox *b, const struct sockaddr_storage *to,
+                         socklen_t to_length, int errnum, const char *text);
 // The same for a refusal: what, why, and what to do.
-void ask_refuse(const struct nbox *b, const struct sockaddr_storage *to, socklen_t to_length,
-                int errnum, const struct refusal *f);
+void box_question_refuse(const struct netbox *b, const struct sockaddr_storage *to,
+                         socklen_t to_length, int errnum, const struct refusal *f);
 // A connection from this port of the box ends with a reset, and why.
-void ask_remember(struct nbox *b, uint16_t port, const struct refusal *f);
+void box_question_remember(struct netbox *b, uint16_t port, const struct refusal *f);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dns: the resolver of a box.  Called by nbox.c when a datagram came to its port 53.
+// dns: the resolver of a box.  Called by netbox.c when a datagram came to its port 53.
 //
 // SECURITY: a name that is not allowed is answered here, and nobody outside hears of it: a look-up
 // is a message to whoever runs the name's server (DNS tunnel).  Of allowed names only addresses are
@@ -32,7 +32,7 @@ struct lookup {
     char name[NET_HOST_MAX + 1];
 };
 
-static void answer(const struct nbox *b, const struct lookup *l, enum query_code code,
+static void answer(const struct netbox *b, const struct lookup *l, enum query_code code,
                    const uint8_t *address)
 {
     uint8_t message[QUERY_ANSWER_MAX];
@@ -42,15 +42,16 @@ static void answer(const struct nbox *b, const struct lookup *l, enum query_code
                  l->from_length);
 }
 
-static void refuse(struct nbox *b, const struct lookup *l, struct refusal *f, enum query_code code)
+static void refuse(struct netbox *b, const struct lookup *l, struct refusal *f,
+                   enum query_code code)
 {
     f->again = l->query.type != QUERY_A; // a library asks for both families
-    nbox_refuse(b, f);
+    netbox_refuse(b, f);
     answer(b, l, code, NULL);
 }
 
 // The name has addresses: may any of them be used?
-static void on_addresses(struct nbox *b, const struct lookup *l, const struct resolve_answer *a)
+static void on_addresses(struct netbox *b, const struct lookup *l, const struct resolve_answer *a)
 {
     struct net_verdict v = {0};
     struct refusal f;
@@ -58,17 +59,17 @@ static void on_addresses(struct nbox *b, const struct lookup *l, const struct re
     bool fine = false;
     size_t last = 0;
     for (size_t i = 0; i < a->count && !fine; i++) {
-        fine = nbox_may_use(b, l->name, &a->addresses[i], &v);
+        fine = netbox_may_use(b, l->name, &a->addresses[i], &v);
         last = i;
     }
     if (!fine) {
         explain_verdict(b, "resolve", l->name, &a->addresses[last], 0, &v, &f);
         refuse(b, l, &f, QUERY_NO_NAME);
-    } else if (nbox_name_address(b, l->name, address) < 0) {
+    } else if (netbox_name_address(b, l->name, address) < 0) {
         explain_quota(l->name, NULL, 0, "names", &f);
         refuse(b, l, &f, QUERY_REFUSED);
     } else {
-        nbox_listen_for(b, l->name);
+        netbox_listen_for(b, l->name);
         answer(b, l, QUERY_OK, address);
     }
 }
@@ -76,11 +77,11 @@ static void on_addresses(struct nbox *b, const struct lookup *l, const struct re
 static void on_resolved(const struct resolve_answer *a, void *argument)
 {
     struct lookup *l = argument;
-    struct nbox *b = nbox_find(l->broker, l->box);
+    struct netbox *b = netbox_find(l->broker, l->box);
     if (b) {
         struct net_verdict v;
         b->lookups--;
-        nbox_judge(b, l->name, NULL, 0, &v); // it may have changed meanwhile
+        netbox_judge(b, l->name, NULL, 0, &v); // it may have changed meanwhile
         if (v.reason != NET_ALLOWED)
             answer(b, l, QUERY_NO_NAME, NULL);
         else if (a->status == RESOLVE_OK)
@@ -98,7 +99,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 // Names that no rule is about and that libraries ask for by themselves.
-static bool answer_special(const struct nbox *b, const struct lookup *l)
+static bool answer_special(const struct netbox *b, const struct lookup *l)
 {
     static const uint8_t loopback[4] = {127, 0, 0, 1};
     if (strcmp(l->name, "localhost") == 0 || ends_with(l->name, ".localhost")) {
@@ -112,11 +113,11 @@ static bool answer_special(const struct nbox *b, const struct lookup *l)
     return false;
 }
 
-static void look_up(struct nbox *b, const struct lookup *l)
+static void look_up(struct netbox *b, const struct lookup *l)
 {
     struct net_verdict v;
     struct refusal f;
-    nbox_judge(b, l->name, NULL, 0, &v);
+    netbox_judge(b, l->name, NULL, 0, &v);
     if (v.reason != NET_ALLOWED) {
         if (answer_special(b, l))
             return;
@@ -128,18 +129,18 @@ static void look_up(struct nbox *b, const struct lookup *l)
         answer(b, l, QUERY_OK, NULL); // no address of IPv6 stands for it, and nothing else is told
         return;
     }
-    if (nbox_is_proxied(b)) { // the proxy looks it up
+    if (netbox_is_proxied(b)) { // the proxy looks it up
         uint8_t address[4];
-        if (nbox_name_address(b, l->name, address) < 0) {
+        if (netbox_name_address(b, l->name, address) < 0) {
             explain_quota(l->name, NULL, 0, "names", &f);
             refuse(b, l, &f, QUERY_REFUSED);
         } else {
-            nbox_listen_for(b, l->name);
+            netbox_listen_for(b, l->name);
             answer(b, l, QUERY_OK, address);
         }
         return;
     }
-    struct lookup *copy = nbox_may_look_up(b, l->name) ? malloc(sizeof *copy) : NULL;
+    struct lookup *copy = netbox_may_look_up(b, l->name) ? malloc(sizeof *copy) : NULL;
     if (!copy) {
         explain_quota(l->name, NULL, 0, "lookups", &f);
         refuse(b, l, &f, QUERY_REFUSED);
@@ -150,7 +151,7 @@ static void look_up(struct nbox *b, const struct lookup *l)
     (void)resolver_ask(b->broker->resolver, copy->name, on_resolved, copy);
 }
 
-static void on_query(struct nbox *b, struct lookup *l, const uint8_t *data, size_t length)
+static void on_query(struct netbox *b, struct lookup *l, const uint8_t *data, size_t length)
 {
     struct refusal f;
     int code = query_read(data, length, &l->query);
@@ -182,7 +183,7 @@ static void on_query(struct nbox *b, struct lookup *l, const uint8_t *data, size
     look_up(b, l);
 }
 
-void dns_read(struct nbox *b)
+void dns_read(struct netbox *b)
 {
     uint8_t data[QUERY_MAX];
     for (int i = 0; i < DATAGRAMS && !b->is_gone; i++) {
@@ -191,7 +192,7 @@ void dns_read(struct nbox *b)
                              (struct sockaddr *)&l.from, &l.from_length);
         if (n < 0)
             return;
-        if ((size_t)n <= sizeof data && !nbox_is_own_port(&l.from))
+        if ((size_t)n <= sizeof data && !netbox_is_own_port(&l.from))
             on_query(b, &l, data, (size_t)n);
     }
 }

@@ -38,14 +38,14 @@ static void sentence(struct refusal *r, const char *why)
              target, why, r->reason);
 }
 
-// What this layer allows, and whose it is.
-static void hint_layer(const struct nbox *b, unsigned layer, struct refusal *r)
+// Says what this rule set allows and where to extend it.
+static void hint_set(const struct netbox *b, unsigned set, struct refusal *r)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
     char list[LIST] = "", text[NET_ADDRESS_TEXT] = "";
-    size_t count = nbox_layers(b, rules);
-    if (layer < count)
-        net_rules_describe(rules[layer], list, sizeof list);
+    size_t count = netbox_rule_sets(b, rules);
+    if (set < count)
+        net_rules_describe(rules[set], list, sizeof list);
     if (r->address)
         net_address_text(r->address, text);
     const char *what = r->host ? r->host : text;
@@ -54,7 +54,7 @@ static void hint_layer(const struct nbox *b, unsigned layer, struct refusal *r)
         report_target(r->host, r->address, r->port, target, sizeof target);
         what = target;
     }
-    if (layer == 0)
+    if (set == 0)
         snprintf(r->hint, sizeof r->hint,
                  "allowed here: %s; ask the operator for --allow-host %s, or for a rule in the "
                  "network file",
@@ -90,7 +90,7 @@ static void explain_scope(const struct net_verdict *v, struct refusal *r)
              text);
 }
 
-void explain_verdict(const struct nbox *b, const char *action, const char *host,
+void explain_verdict(const struct netbox *b, const char *action, const char *host,
                      const struct net_address *address, uint16_t port, const struct net_verdict *v,
                      struct refusal *ret)
 {
@@ -107,8 +107,8 @@ void explain_verdict(const struct nbox *b, const char *action, const char *host,
         snprintf(why, sizeof why, "the rule '%s' denies it", v->rule);
         sentence(ret, why);
         snprintf(ret->hint, sizeof ret->hint, "%s",
-                 v->layer == 0 ? "a denial of the operator cannot be lifted by a run"
-                               : "it is in the 'deny' list of this run's 'network' argument");
+                 v->set == 0 ? "a denial of the operator cannot be lifted by a run"
+                             : "it is in the 'deny' list of this run's 'network' argument");
         return;
     case NET_PORT:
         snprintf(why, sizeof why, "the host is allowed, but not on port %u%s%s%s", port,
@@ -127,7 +127,7 @@ void explain_verdict(const struct nbox *b, const char *action, const char *host,
     case NET_NOT_ALLOWED:
     case NET_REASON_MAX: sentence(ret, "no rule allows this host"); break;
     }
-    hint_layer(b, v->layer, ret);
+    hint_set(b, v->set, ret);
 }
 
 void explain_quota(const char *host, const struct net_address *address, uint16_t port,

@@ -9,7 +9,7 @@
 #include "broker/state.h"
 
 // By the rules.  `action` is a literal.
-void explain_verdict(const struct nbox *b, const char *action, const char *host,
+void explain_verdict(const struct netbox *b, const char *action, const char *host,
                      const struct net_address *address, uint16_t port, const struct net_verdict *v,
                      struct refusal *ret);
 

@@ -19,65 +19,66 @@
 
 enum { DATAGRAMS = 256 }; // in one turn
 
-struct held {
-    TAILQ_ENTRY(held) link;
+struct pending {
+    TAILQ_ENTRY(pending) link;
     char *text;
     size_t length;
 };
 
-struct talk {
+struct gate_socket {
     int fd;
     struct event *event, *room;
-    TAILQ_HEAD(, held) held;
-    size_t held_count;
+    TAILQ_HEAD(, pending) pending;
+    size_t pending_count;
     char buffer[BROKER_DATAGRAM];
 };
 
 // ---- out ----------------------------------------------------------------------------------------
 
-static bool put(struct talk *t, const char *text, size_t length)
+static bool put(struct gate_socket *t, const char *text, size_t length)
 {
     if (send(t->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
         return true;
     return errno != EAGAIN && errno != EINTR; // it will not be better later
 }
 
-static void drop_first(struct talk *t)
+static void drop_first(struct gate_socket *t)
 {
-    struct held *h = TAILQ_FIRST(&t->held);
-    TAILQ_REMOVE(&t->held, h, link);
-    t->held_count--;
-    free(h->text);
-    free(h);
+    struct pending *p = TAILQ_FIRST(&t->pending);
+    TAILQ_REMOVE(&t->pending, p, link);
+    t->pending_count--;
+    free(p->text);
+    free(p);
 }
 
 static void on_room(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd, (void)what;
-    struct talk *t = argument;
-    struct held *h;
-    while ((h = TAILQ_FIRST(&t->held)) && put(t, h->text, h->length))
+    struct gate_socket *t = argument;
+    struct pending *p;
+    while ((p = TAILQ_FIRST(&t->pending)) && put(t, p->text, p->length))
         drop_first(t);
-    if (!h)
+    if (!p)
         (void)event_del(t->room);
 }
 
-static void hold(struct talk *t, char *text, size_t length)
+static void defer(struct gate_socket *t, char *text, size_t length)
 {
-    struct held *h = t->held_count < TALK_HELD_MAX && t->room ? calloc(1, sizeof *h) : NULL;
-    if (!h) {
+    struct pending *p =
+        t->pending_count < GATE_SOCKET_PENDING_MAX && t->room ? calloc(1, sizeof *p) : NULL;
+    if (!p) {
         log_line(LOG_ERROR, "the gate does not read: a report is lost");
         free(text);
         return;
     }
-    h->text = text;
-    h->length = length;
-    TAILQ_INSERT_TAIL(&t->held, h, link);
-    t->held_count++;
+    p->text = text;
+    p->length = length;
+    TAILQ_INSERT_TAIL(&t->pending, p, link);
+    t->pending_count++;
     (void)event_add(t->room, NULL);
 }
 
-static void send_json(struct talk *t, json_t *o)
+static void send_json(struct gate_socket *t, json_t *o)
 {
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     // Bounded by its parts; the events are what can be long.
@@ -91,20 +92,20 @@ static void send_json(struct talk *t, json_t *o)
     json_decref(o);
     size_t length = text ? strlen(text) : 0;
     if (!length || length > BROKER_DATAGRAM || t->fd < 0 ||
-        (!t->held_count && put(t, text, length)))
+        (!t->pending_count && put(t, text, length)))
         free(text);
     else
-        hold(t, text, length);
+        defer(t, text, length);
 }
 
 // ---- in -----------------------------------------------------------------------------------------
 
-static void parse_layers(json_t *list, struct net_rules *ret, size_t *ret_count, struct err *e)
+static void parse_sets(json_t *list, struct net_rules *ret, size_t *ret_count, struct err *e)
 {
     size_t count = json_array_size(list);
     *ret_count = 0;
-    if (!json_is_array(list) || count >= NET_LAYERS_MAX) {
-        err_set(e, ERR_PROTOCOL, 0, NULL, "%zu layers of rules", count);
+    if (!json_is_array(list) || count >= NET_RULE_SETS_MAX) {
+        err_set(e, ERR_PROTOCOL, 0, NULL, "%zu rule sets", count);
         *ret_count = SIZE_MAX;
         return;
     }
@@ -120,39 +121,39 @@ static void parse_layers(json_t *list, struct net_rules *ret, size_t *ret_count,
 }
 
 // A grant that cannot be read takes away what was granted before.
-static void on_grant(struct nbox *b, json_t *o)
+static void on_grant(struct netbox *b, json_t *o)
 {
-    struct net_rules rules[NET_LAYERS_MAX] = {0};
+    struct net_rules rules[NET_RULE_SETS_MAX] = {0};
     struct err e = {.message = "key or run is missing or too long"};
     const char *key = json_string_value(json_object_get(o, "key"));
     const char *run = json_string_value(json_object_get(o, "run"));
     size_t count = SIZE_MAX;
     if (key && strlen(key) < sizeof b->key && run && strlen(run) < sizeof b->run)
-        parse_layers(json_object_get(o, "layers"), rules, &count, &e);
+        parse_sets(json_object_get(o, "rule_sets"), rules, &count, &e);
     if (count != SIZE_MAX && strcmp(key, NET_INSTALLER) == 0 &&
         net_policy_learn(b->broker->policy, &rules[0], &e) < 0) {
         for (size_t i = 0; i < count; i++)
             net_rules_done(&rules[i]);
         count = SIZE_MAX;
     }
-    if (count == SIZE_MAX || nbox_grant(b, key, run, rules, count) < 0) {
+    if (count == SIZE_MAX || netbox_grant(b, key, run, rules, count) < 0) {
         for (size_t i = 0; count != SIZE_MAX && i < count; i++)
             net_rules_done(&rules[i]);
         log_line(LOG_ERROR, "box %llu: a grant is of no use: %s", (unsigned long long)b->id,
                  e.message);
-        nbox_revoke(b);
+        netbox_revoke(b);
     }
 }
 
-static void on_settle(struct talk *t, struct nbox *b)
+static void on_settle(struct gate_socket *t, struct netbox *b)
 {
-    nbox_catch_up(b);
+    netbox_catch_up(b);
     send_json(t, report_take(&b->report, b->id));
 }
 
 static void on_message(struct broker *b, const char *text, size_t length)
 {
-    struct talk *t = b->talk;
+    struct gate_socket *t = b->gate_socket;
     json_t *o = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
     const char *op = json_string_value(json_object_get(o, "op"));
     json_t *number = json_object_get(o, "box");
@@ -162,10 +163,10 @@ static void on_message(struct broker *b, const char *text, size_t length)
         return;
     }
     uint64_t id = (uint64_t)json_integer_value(number);
-    struct nbox *x = nbox_find(b, id);
+    struct netbox *x = netbox_find(b, id);
     if (!x) { // the keeper names a box to us first, but that may have come since we heard it last
         broker_hear_keeper(b);
-        x = nbox_find(b, id);
+        x = netbox_find(b, id);
     }
     if (strcmp(op, "grant") == 0 && x)
         on_grant(x, o);
@@ -177,15 +178,15 @@ static void on_message(struct broker *b, const char *text, size_t length)
     json_decref(o);
 }
 
-void talk_read(struct broker *b)
+void gate_socket_read(struct broker *b)
 {
-    struct talk *t = b->talk;
+    struct gate_socket *t = b->gate_socket;
     for (int i = 0; i < DATAGRAMS && t->fd >= 0; i++) {
         ssize_t n = recv(t->fd, t->buffer, sizeof t->buffer, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n <= 0) {
-            talk_link(b, -1); // that gate is gone; the keeper brings a new one
+            gate_socket_link(b, -1); // that gate is gone; the keeper brings a new one
             return;
         }
         if ((size_t)n <= sizeof t->buffer)
@@ -201,16 +202,16 @@ static void on_gate(evutil_socket_t fd, short what, void *argument)
     broker_drain(argument); // first the keeper: the box of a grant may be new
 }
 
-void talk_link(struct broker *b, int fd)
+void gate_socket_link(struct broker *b, int fd)
 {
-    struct talk *t = b->talk;
+    struct gate_socket *t = b->gate_socket;
     struct event **events[] = {&t->event, &t->room};
     for (size_t i = 0; i < ARRAY_LEN(events); i++) {
         if (*events[i])
             event_free(*events[i]);
         *events[i] = NULL;
     }
-    while (t->held_count)
+    while (t->pending_count)
         drop_first(t); // a new gate has not asked for them
     fd_close(&t->fd);
     if (fd < 0)
@@ -223,21 +224,21 @@ void talk_link(struct broker *b, int fd)
         log_line(LOG_ERROR, "out of memory: the gate cannot be heard");
 }
 
-int talk_open(struct broker *b, struct err *e)
+int gate_socket_open(struct broker *b, struct err *e)
 {
-    b->talk = calloc(1, sizeof *b->talk);
-    if (!b->talk)
+    b->gate_socket = calloc(1, sizeof *b->gate_socket);
+    if (!b->gate_socket)
         return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
-    b->talk->fd = -1;
-    TAILQ_INIT(&b->talk->held);
+    b->gate_socket->fd = -1;
+    TAILQ_INIT(&b->gate_socket->pending);
     return 0;
 }
 
-void talk_close(struct broker *b)
+void gate_socket_close(struct broker *b)
 {
-    if (!b->talk)
+    if (!b->gate_socket)
         return;
-    talk_link(b, -1);
-    free(b->talk);
-    b->talk = NULL;
+    gate_socket_link(b, -1);
+    free(b->gate_socket);
+    b->gate_socket = NULL;
 }

@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "broker/conn.h"
 #include "broker/explain.h"
-#include "broker/tls_hello.h"
 #include "broker/netbox.h"
 #include "broker/request.h"
+#include "broker/tls_hello.h"
 
 // Rules about addresses are asked for by their text.
 static const char *host_of(const struct conn *c, char text[NET_ADDRESS_TEXT])
@@ -28,9 +28,9 @@ static const char *host_of(const struct conn *c, char text[NET_ADDRESS_TEXT])
 
 static bool is_bounded(const struct conn *c)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
     char text[NET_ADDRESS_TEXT];
-    return net_bounds_http(rules, nbox_layers(c->box, rules), host_of(c, text), c->port);
+    return net_bounds_http(rules, netbox_rule_sets(c->box, rules), host_of(c, text), c->port);
 }
 
 static int refuse(struct conn *c, const char *action, const char *reason, const char *why,
@@ -52,10 +52,10 @@ void inspect_begin(struct conn *c)
 static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
 {
     char name[NET_HOST_MAX + 1], why[NET_HOST_MAX + 100];
-    enum hello h = hello_read(data, length, name);
-    if (h == HELLO_MORE)
+    enum tls_hello h = tls_hello_read(data, length, name);
+    if (h == TLS_HELLO_MORE)
         return 0;
-    if (h == HELLO_BAD)
+    if (h == TLS_HELLO_BAD)
         return refuse(c, "tls", "tls_malformed", "the first bytes are not a proper ClientHello",
                       NULL);
     if (c->host && !name[0])
@@ -75,7 +75,7 @@ static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
 
 static int judge_request(struct conn *c, const struct request_head *h)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
     struct net_verdict v;
     struct refusal f;
     char text[NET_ADDRESS_TEXT], why[NET_HOST_MAX + 100];
@@ -90,8 +90,8 @@ static int judge_request(struct conn *c, const struct request_head *h)
     if (!h->plain)
         return refuse(c, "http", "http_ambiguous", "servers may read this path in different ways",
                       "write the path without dots, double slashes and needless escapes");
-    net_judge_http(rules, nbox_layers(c->box, rules), host_of(c, text), c->port, h->method, h->path,
-                   &v);
+    net_judge_http(rules, netbox_rule_sets(c->box, rules), host_of(c, text), c->port, h->method,
+                   h->path, &v);
     if (v.reason == NET_ALLOWED)
         return 0;
     explain_verdict(c->box, "http", c->host, &c->address, c->port, &v, &f);
@@ -173,7 +173,7 @@ void inspect_down(struct conn *c, const uint8_t *data, size_t length)
 static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
 {
     static const char h2_begin[] = "PRI * HTTP/2.0";
-    if (hello_begins(data, length)) {
+    if (tls_hello_begins(data, length)) {
         if (length < 2)
             return 0;
         if (c->login)

@@ -28,55 +28,55 @@ enum {
     GRANT_MS = 2000,   // that a grant may come later than its box
 };
 
-static void listen_for_addresses(struct nbox *b);
-static void hear(struct nbox *b);
+static void listen_for_addresses(struct netbox *b);
+static void hear(struct netbox *b);
 
 // ---- rules --------------------------------------------------------------------------------------
 
-size_t nbox_layers(const struct nbox *b, const struct net_rules *ret[NET_LAYERS_MAX])
+size_t netbox_rule_sets(const struct netbox *b, const struct net_rules *ret[NET_RULE_SETS_MAX])
 {
     size_t n = 0;
     if (!b->is_granted)
         return 0;
     ret[n++] = &b->quota.grant->rules;
-    for (size_t i = 0; i < b->layer_count; i++)
-        ret[n++] = &b->layers[i];
+    for (size_t i = 0; i < b->set_count; i++)
+        ret[n++] = &b->sets[i];
     return n;
 }
 
-void nbox_judge(const struct nbox *b, const char *host, const struct net_address *address,
-                uint16_t port, struct net_verdict *ret)
+void netbox_judge(const struct netbox *b, const char *host, const struct net_address *address,
+                  uint16_t port, struct net_verdict *ret)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
-    net_judge(rules, nbox_layers(b, rules), host, address, port, ret);
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
+    net_judge(rules, netbox_rule_sets(b, rules), host, address, port, ret);
 }
 
 // With the ports that rules name for the host, or for addresses where the host may use any.
-bool nbox_may_use(const struct nbox *b, const char *host, const struct net_address *address,
-                  struct net_verdict *ret)
+bool netbox_may_use(const struct netbox *b, const char *host, const struct net_address *address,
+                    struct net_verdict *ret)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
-    size_t layer_count = nbox_layers(b, rules);
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
+    size_t set_count = netbox_rule_sets(b, rules);
     uint16_t ports[BROKER_TCP_FDS + 2] = {443, 80};
     bool any;
-    net_judge(rules, layer_count, host, address, ports[0], ret);
+    net_judge(rules, set_count, host, address, ports[0], ret);
     if (ret->reason == NET_ALLOWED)
         return true;
-    size_t n = net_ports(rules, layer_count, host, ports, BROKER_TCP_FDS, &any);
+    size_t n = net_ports(rules, set_count, host, ports, BROKER_TCP_FDS, &any);
     if (any) {
-        n = net_ports(rules, layer_count, NULL, ports, BROKER_TCP_FDS, &any);
+        n = net_ports(rules, set_count, NULL, ports, BROKER_TCP_FDS, &any);
         ports[n++] = 443;
         ports[n++] = 80;
     }
     for (size_t i = 0; i < n; i++) {
-        net_judge(rules, layer_count, host, address, ports[i], ret);
+        net_judge(rules, set_count, host, address, ports[i], ret);
         if (ret->reason == NET_ALLOWED)
             return true;
     }
     return false;
 }
 
-static void rejudge(struct nbox *b)
+static void rejudge(struct netbox *b)
 {
     struct conn *c, *next;
     b->epoch++;
@@ -86,7 +86,7 @@ static void rejudge(struct nbox *b)
     }
 }
 
-void nbox_revoke(struct nbox *b)
+void netbox_revoke(struct netbox *b)
 {
     struct conn *c;
     while ((c = TAILQ_FIRST(&b->conns)))
@@ -95,7 +95,7 @@ void nbox_revoke(struct nbox *b)
     b->quota.grant = NULL; // it belongs to a policy that may be replaced
 }
 
-void nbox_rules_changed(struct nbox *b)
+void netbox_rules_changed(struct netbox *b)
 {
     if (!b->is_granted)
         return;
@@ -103,20 +103,20 @@ void nbox_rules_changed(struct nbox *b)
     rejudge(b);
 }
 
-static void drop_layers(struct nbox *b)
+static void drop_sets(struct netbox *b)
 {
-    for (size_t i = 0; i < b->layer_count; i++)
-        net_rules_done(&b->layers[i]);
-    b->layer_count = 0;
+    for (size_t i = 0; i < b->set_count; i++)
+        net_rules_done(&b->sets[i]);
+    b->set_count = 0;
 }
 
-bool nbox_is_proxied(const struct nbox *b)
+bool netbox_is_proxied(const struct netbox *b)
 {
     return b->broker->proxy.host[0] && strcmp(b->key, NET_INSTALLER) == 0;
 }
 
-int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rules *given,
-               size_t count)
+int netbox_grant(struct netbox *b, const char *key, const char *run, struct net_rules *given,
+                 size_t count)
 {
     if (!b->is_granted || strcmp(b->key, key) != 0) {
         // A box does not change hands; should it, nothing of the other key's stays open.
@@ -129,9 +129,9 @@ int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rule
         quota_key_give(b->quota.key);
         b->quota.key = use;
     }
-    drop_layers(b);
-    memcpy(b->layers, given, count * sizeof *given);
-    b->layer_count = count;
+    drop_sets(b);
+    memcpy(b->sets, given, count * sizeof *given);
+    b->set_count = count;
     snprintf(b->key, sizeof b->key, "%s", key);
     snprintf(b->run, sizeof b->run, "%s", run);
     b->is_granted = true;
@@ -142,7 +142,7 @@ int nbox_grant(struct nbox *b, const char *key, const char *run, struct net_rule
     return 0;
 }
 
-void nbox_refuse(struct nbox *b, const struct refusal *f)
+void netbox_refuse(struct netbox *b, const struct refusal *f)
 {
     report_refusal(&b->report, f);
     if (!f->again)
@@ -159,7 +159,7 @@ static uint32_t hash_of(const char *text)
     return h;
 }
 
-static struct nbox_name *name_find(const struct nbox *b, const char *name)
+static struct netbox_name *name_find(const struct netbox *b, const char *name)
 {
     uint32_t hash = hash_of(name);
     for (size_t i = 0; i < b->name_count; i++)
@@ -168,13 +168,13 @@ static struct nbox_name *name_find(const struct nbox *b, const char *name)
     return NULL;
 }
 
-static struct nbox_name *name_add(struct nbox *b, const char *name)
+static struct netbox_name *name_add(struct netbox *b, const char *name)
 {
-    if (b->name_count == NBOX_NAMES_MAX)
+    if (b->name_count == NETBOX_NAMES_MAX)
         return NULL;
     if (b->name_count == b->name_cap) {
         size_t cap = b->name_cap ? 2 * b->name_cap : 16;
-        struct nbox_name *names = realloc(b->names, cap * sizeof *names);
+        struct netbox_name *names = realloc(b->names, cap * sizeof *names);
         if (!names)
             return NULL;
         b->names = names;
@@ -184,13 +184,13 @@ static struct nbox_name *name_add(struct nbox *b, const char *name)
     if (!text)
         return NULL;
     b->names[b->name_count] =
-        (struct nbox_name){.hash = hash_of(name), .epoch = b->epoch - 1, .text = text};
+        (struct netbox_name){.hash = hash_of(name), .epoch = b->epoch - 1, .text = text};
     return &b->names[b->name_count++];
 }
 
-int nbox_name_address(struct nbox *b, const char *name, uint8_t ret[4])
+int netbox_name_address(struct netbox *b, const char *name, uint8_t ret[4])
 {
-    struct nbox_name *n = name_find(b, name);
+    struct netbox_name *n = name_find(b, name);
     if (!n)
         n = name_add(b, name);
     if (!n)
@@ -209,28 +209,28 @@ static uint32_t v4_of(const struct net_address *a)
     return ntohl(v4);
 }
 
-bool nbox_is_name_address(const struct net_address *a)
+bool netbox_is_name_address(const struct net_address *a)
 {
     return (v4_of(a) & ~(uint32_t)NAMES_MASK) == NAMES_BASE;
 }
 
-const char *nbox_name_at(const struct nbox *b, const struct net_address *a)
+const char *netbox_name_at(const struct netbox *b, const struct net_address *a)
 {
     uint32_t place = ((v4_of(a) & NAMES_MASK) - b->name_first) & NAMES_MASK;
-    return nbox_is_name_address(a) && place < b->name_count ? b->names[place].text : NULL;
+    return netbox_is_name_address(a) && place < b->name_count ? b->names[place].text : NULL;
 }
 
-bool nbox_may_look_up(const struct nbox *b, const char *name)
+bool netbox_may_look_up(const struct netbox *b, const char *name)
 {
     struct resolver *r = b->broker->resolver;
     const struct conn *c;
     size_t n = b->lookups;
     if (resolver_known(r, name) || !resolver_is_busy(r))
-        return n < NBOX_LOOKUPS_MAX;
+        return n < NETBOX_LOOKUPS_MAX;
     TAILQ_FOREACH (c, &b->conns, link) {
         n += c->lookup != NULL;
     }
-    return n < NBOX_LOOKUPS_FAIR;
+    return n < NETBOX_LOOKUPS_FAIR;
 }
 
 // ---- ports --------------------------------------------------------------------------------------
@@ -238,13 +238,13 @@ bool nbox_may_look_up(const struct nbox *b, const char *name)
 static void on_accept(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd, (void)what;
-    struct nbox_port *p = argument;
+    struct netbox_port *p = argument;
     broker_drain(p->box->broker);
     if (!p->box->is_gone)
         conn_accept(p->box, p->fd, ACCEPTS);
 }
 
-static int watch_port(struct nbox *b, struct nbox_port *p, uint16_t port)
+static int watch_port(struct netbox *b, struct netbox_port *p, uint16_t port)
 {
     p->event = event_new(b->broker->base, p->fd, EV_READ | EV_PERSIST, on_accept, p);
     if (!p->event || (b->is_heard && event_add(p->event, NULL) < 0))
@@ -268,9 +268,9 @@ static int bind_port(int fd, uint16_t port)
     return listen(fd, BACKLOG) < 0 ? -errno : 0;
 }
 
-int nbox_listen(struct nbox *b, uint16_t port)
+int netbox_listen(struct netbox *b, uint16_t port)
 {
-    struct nbox_port *place = NULL;
+    struct netbox_port *place = NULL;
     for (size_t i = 0; i < BROKER_TCP_FDS; i++) {
         if (b->ports[i].port == port)
             return 0;
@@ -283,18 +283,19 @@ int nbox_listen(struct nbox *b, uint16_t port)
     return r < 0 ? r : watch_port(b, place, port);
 }
 
-void nbox_listen_for(struct nbox *b, const char *name)
+void netbox_listen_for(struct netbox *b, const char *name)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
-    struct nbox_name *n = name_find(b, name);
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
+    struct netbox_name *n = name_find(b, name);
     uint16_t ports[BROKER_TCP_FDS + 2] = {443, 80};
     bool any;
     if (!n || n->epoch == b->epoch)
         return;
     n->epoch = b->epoch;
-    size_t count = net_ports(rules, nbox_layers(b, rules), name, ports + 2, BROKER_TCP_FDS, &any);
+    size_t count =
+        net_ports(rules, netbox_rule_sets(b, rules), name, ports + 2, BROKER_TCP_FDS, &any);
     for (size_t i = any ? 0 : 2; i < count + 2; i++) { // of "every port" first the usual ones
-        int r = nbox_listen(b, ports[i]);
+        int r = netbox_listen(b, ports[i]);
         if (r < 0)
             log_line(LOG_DEBUG, "box %llu: port %u: %s", (unsigned long long)b->id, ports[i],
                      strerror(-r));
@@ -302,29 +303,29 @@ void nbox_listen_for(struct nbox *b, const char *name)
 }
 
 // Libraries in C connect without asking; for names the look-up opens the ports.
-static void listen_for_addresses(struct nbox *b)
+static void listen_for_addresses(struct netbox *b)
 {
-    const struct net_rules *rules[NET_LAYERS_MAX];
-    size_t layer_count = nbox_layers(b, rules), i = 0;
+    const struct net_rules *rules[NET_RULE_SETS_MAX];
+    size_t set_count = netbox_rule_sets(b, rules), i = 0;
     uint16_t ports[ADDRESS_PORTS];
     bool any;
     while (i < rules[0]->allow_count && net_rule_is_name(&rules[0]->allow[i]))
         i++;
     if (i == rules[0]->allow_count)
         return;
-    size_t count = net_ports(rules, layer_count, NULL, ports, ADDRESS_PORTS, &any);
+    size_t count = net_ports(rules, set_count, NULL, ports, ADDRESS_PORTS, &any);
     for (i = 0; i < count; i++)
-        (void)nbox_listen(b, ports[i]);
+        (void)netbox_listen(b, ports[i]);
 }
 
-void nbox_pause(struct nbox *b)
+void netbox_pause(struct netbox *b)
 {
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
         if (b->ports[i].event)
             (void)event_del(b->ports[i].event);
 }
 
-void nbox_resume(struct nbox *b)
+void netbox_resume(struct netbox *b)
 {
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
         if (b->ports[i].event && b->is_heard)
@@ -332,7 +333,7 @@ void nbox_resume(struct nbox *b)
 }
 
 // A broker before this one may have used the socket.
-static void adopt_port(struct nbox *b, struct nbox_port *p)
+static void adopt_port(struct netbox *b, struct netbox_port *p)
 {
     struct sockaddr_storage sa;
     socklen_t length = sizeof sa;
@@ -349,7 +350,7 @@ static void adopt_port(struct nbox *b, struct nbox_port *p)
     (void)watch_port(b, p, port);
 }
 
-bool nbox_is_own_port(const struct sockaddr_storage *from)
+bool netbox_is_own_port(const struct sockaddr_storage *from)
 {
     struct net_address a;
     uint16_t port = 0;
@@ -362,7 +363,7 @@ bool nbox_is_own_port(const struct sockaddr_storage *from)
 static void on_dns(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd, (void)what;
-    struct nbox *b = argument;
+    struct netbox *b = argument;
     broker_drain(b->broker);
     if (!b->is_gone)
         dns_read(b);
@@ -371,25 +372,25 @@ static void on_dns(evutil_socket_t fd, short what, void *argument)
 static void on_ask(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd, (void)what;
-    struct nbox *b = argument;
+    struct netbox *b = argument;
     broker_drain(b->broker);
     if (!b->is_gone)
-        ask_read(b);
+        box_questions_read(b);
 }
 
-struct nbox *nbox_find(struct broker *b, uint64_t id)
+struct netbox *netbox_find(struct broker *b, uint64_t id)
 {
-    struct nbox *x;
-    LIST_FOREACH (x, &b->boxes[id % NBOX_TABLE], chain) {
+    struct netbox *x;
+    LIST_FOREACH (x, &b->boxes[id % NETBOX_TABLE], chain) {
         if (x->id == id)
             return x;
     }
     return NULL;
 }
 
-static struct nbox *nbox_new(struct broker *broker, uint64_t id, const int *fds)
+static struct netbox *netbox_new(struct broker *broker, uint64_t id, const int *fds)
 {
-    struct nbox *b = calloc(1, sizeof *b);
+    struct netbox *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
     b->broker = broker;
@@ -405,22 +406,22 @@ static struct nbox *nbox_new(struct broker *broker, uint64_t id, const int *fds)
         b->name_first = (uint32_t)(uintptr_t)b;
     b->name_first &= NAMES_MASK;
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
-        b->ports[i] = (struct nbox_port){.box = b, .fd = fds[2 + i]};
+        b->ports[i] = (struct netbox_port){.box = b, .fd = fds[2 + i]};
     b->dns_event = event_new(broker->base, b->dns, EV_READ | EV_PERSIST, on_dns, b);
     b->ask_event = event_new(broker->base, b->ask, EV_READ | EV_PERSIST, on_ask, b);
     return b;
 }
 
-void nbox_open(struct broker *broker, uint64_t id, const int *fds)
+void netbox_open(struct broker *broker, uint64_t id, const int *fds)
 {
-    struct nbox *b = nbox_find(broker, id) ? NULL : nbox_new(broker, id, fds);
+    struct netbox *b = netbox_find(broker, id) ? NULL : netbox_new(broker, id, fds);
     if (!b) {
         for (size_t i = 0; i < WIRE_NET_FDS; i++)
             (void)close(fds[i]);
         return;
     }
     broker->fds_used += WIRE_NET_FDS;
-    LIST_INSERT_HEAD(&broker->boxes[id % NBOX_TABLE], b, chain);
+    LIST_INSERT_HEAD(&broker->boxes[id % NETBOX_TABLE], b, chain);
     for (size_t i = 0; i < WIRE_NET_FDS; i++)
         (void)fd_set_nonblock(fds[i], true);
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
@@ -430,7 +431,7 @@ void nbox_open(struct broker *broker, uint64_t id, const int *fds)
 // Not before its grant: a broker that is new hears of boxes at once, and of their grants when the
 // gate has heard of the broker.  What code does meanwhile waits in the sockets, instead of being
 // refused.
-static void hear(struct nbox *b)
+static void hear(struct netbox *b)
 {
     if (b->is_heard)
         return;
@@ -439,14 +440,14 @@ static void hear(struct nbox *b)
         event_add(b->ask_event, NULL) < 0) {
         log_line(LOG_ERROR, "box %llu: out of memory, it has no network",
                  (unsigned long long)b->id);
-        nbox_close(b);
+        netbox_close(b);
         return;
     }
     if (!b->broker->is_paused)
-        nbox_resume(b);
+        netbox_resume(b);
 }
 
-void nbox_tick(struct nbox *b, int64_t now_ms)
+void netbox_tick(struct netbox *b, int64_t now_ms)
 {
     if (now_ms - b->opened_ms > GRANT_MS)
         hear(b);
@@ -459,7 +460,7 @@ static void close_event(struct event **e)
     *e = NULL;
 }
 
-void nbox_close(struct nbox *b)
+void netbox_close(struct netbox *b)
 {
     struct broker *broker = b->broker;
     struct conn *c;
@@ -484,9 +485,9 @@ void nbox_close(struct nbox *b)
     TAILQ_INSERT_TAIL(&broker->dead_boxes, b, ready);
 }
 
-void nbox_free(struct nbox *b)
+void netbox_free(struct netbox *b)
 {
-    drop_layers(b);
+    drop_sets(b);
     for (size_t i = 0; i < b->name_count; i++)
         free(b->names[i].text);
     free(b->names);
@@ -495,10 +496,10 @@ void nbox_free(struct nbox *b)
     free(b);
 }
 
-void nbox_catch_up(struct nbox *b)
+void netbox_catch_up(struct netbox *b)
 {
     dns_read(b);
-    ask_read(b);
+    box_questions_read(b);
     for (size_t i = 0; i < BROKER_TCP_FDS; i++)
         if (b->ports[i].event)
             conn_accept(b, b->ports[i].fd, ACCEPTS);

@@ -305,7 +305,7 @@ void relay_pump(struct conn *c)
 
 void relay_wake(struct conn *c)
 {
-    struct nbox *b = c->box;
+    struct netbox *b = c->box;
     if (c->is_closed)
         return;
     if (!c->is_ready)
@@ -316,7 +316,7 @@ void relay_wake(struct conn *c)
     b->is_ready = true;
 }
 
-static void box_turn(struct nbox *b)
+static void box_turn(struct netbox *b)
 {
     size_t carried = 0;
     struct conn *c;
@@ -332,7 +332,7 @@ static void box_turn(struct nbox *b)
 
 bool relay_turn(struct broker *b)
 {
-    struct nbox *x;
+    struct netbox *x;
     size_t boxes = 0;
     TAILQ_FOREACH (x, &b->ready, ready) {
         boxes++;

@@ -34,8 +34,8 @@
 struct dial;
 struct login;
 struct tunnel;
-struct nbox;
-struct talk;
+struct netbox;
+struct gate_socket;
 
 // ---- a connection -------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ struct conn {
     TAILQ_ENTRY(conn) ready; // of the box, or of the dead
     bool is_ready, is_closed, is_counted;
     bool is_kept; // asked for, and the box has not connected yet
-    struct nbox *box;
+    struct netbox *box;
     enum conn_state state;
     struct net_address wanted; // as the code sees it
     uint16_t port;
@@ -114,55 +114,56 @@ TAILQ_HEAD(conn_list, conn);
 // ---- a box --------------------------------------------------------------------------------------
 
 enum {
-    NBOX_NAMES_MAX = 4096,
-    NBOX_RUN_TEXT = 64,
-    NBOX_KEPT_MAX = 8, // connections that were asked for and are waited for
-    NBOX_LOOKUPS_MAX = 64,
-    NBOX_LOOKUPS_FAIR = 4, // while others need the resolver
-    NBOX_TABLE = 1024,
-    NBOX_ENDED_MAX = 4, // connections that were refused when they were open, and may be asked about
-    NBOX_ENDED_TEXT = 1000,
+    NETBOX_NAMES_MAX = 4096,
+    NETBOX_RUN_TEXT = 64,
+    NETBOX_KEPT_MAX = 8, // connections that were asked for and are waited for
+    NETBOX_LOOKUPS_MAX = 64,
+    NETBOX_LOOKUPS_FAIR = 4, // while others need the resolver
+    NETBOX_TABLE = 1024,
+    NETBOX_ENDED_MAX =
+        4, // connections that were refused when they were open, and may be asked about
+    NETBOX_ENDED_TEXT = 1000,
 };
 
-struct nbox_ended {
+struct netbox_ended {
     uint16_t port; // of the box's side; 0: none
-    char text[NBOX_ENDED_TEXT];
+    char text[NETBOX_ENDED_TEXT];
 };
 
-struct nbox_name {
+struct netbox_name {
     uint32_t hash;
     unsigned epoch; // of the rules that its ports were opened for
     char *text;
 };
 
-struct nbox_port {
-    struct nbox *box;
+struct netbox_port {
+    struct netbox *box;
     int fd;
     uint16_t port; // 0: free
     struct event *event;
 };
 
-struct nbox {
-    LIST_ENTRY(nbox) chain;
-    TAILQ_ENTRY(nbox) ready; // or of the dead
+struct netbox {
+    LIST_ENTRY(netbox) chain;
+    TAILQ_ENTRY(netbox) ready; // or of the dead
     bool is_ready, is_gone;
     bool is_heard; // its sockets are watched
     int64_t opened_ms;
     struct broker *broker;
     uint64_t id;
-    char key[QUOTA_KEY_TEXT], run[NBOX_RUN_TEXT];
+    char key[QUOTA_KEY_TEXT], run[NETBOX_RUN_TEXT];
     bool is_granted;
     unsigned epoch; // changes with the rules
-    size_t layer_count;
-    struct net_rules layers[NET_LAYERS_MAX - 1];
+    size_t set_count;
+    struct net_rules sets[NET_RULE_SETS_MAX - 1];
     int dns, ask;
     struct event *dns_event, *ask_event;
-    struct nbox_port ports[BROKER_TCP_FDS];
-    struct nbox_name *names;
+    struct netbox_port ports[BROKER_TCP_FDS];
+    struct netbox_name *names;
     uint32_t name_first; // where in 198.18.0.0/15 the first name is
     size_t name_count, name_cap;
     unsigned lookups, kept;
-    struct nbox_ended ended[NBOX_ENDED_MAX];
+    struct netbox_ended ended[NETBOX_ENDED_MAX];
     unsigned ended_next;
     int64_t hurried_ms; // when a look-up was last refused for the rate
     struct conn_list conns, ready_conns;
@@ -175,7 +176,7 @@ struct nbox {
     } audit;
 };
 
-TAILQ_HEAD(nbox_list, nbox);
+TAILQ_HEAD(netbox_list, netbox);
 
 // ---- the process --------------------------------------------------------------------------------
 
@@ -194,11 +195,11 @@ struct broker {
     struct ssl_ctx_st *tls;   // NULL: there are none
     int keeper, network_file, audit_file;
     struct event *keeper_event, *tick;
-    struct talk *talk;
+    struct gate_socket *gate_socket;
     struct net_policy *policy;
     struct resolver *resolver;
-    LIST_HEAD(, nbox) boxes[NBOX_TABLE];
-    struct nbox_list ready, dead_boxes;
+    LIST_HEAD(, netbox) boxes[NETBOX_TABLE];
+    struct netbox_list ready, dead_boxes;
     struct conn_list dead_conns;
     struct quota_keys keys;
     unsigned key_count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tls_hello: see tls_hello.h.  A handshake message may be cut into records at any place (RFC 8446 5.1), so
-// the records are joined first and read then.
+// tls_hello: see tls_hello.h.  A handshake message may be cut into records at any place (RFC
+// 8446 5.1), so the records are joined first and read then.
 
 #include "broker/tls_hello.h"
 
@@ -55,7 +55,7 @@ static struct reader take_block(struct reader *r, size_t length_bytes)
     return p ? (struct reader){.at = p, .left = n} : (struct reader){.bad = true};
 }
 
-bool hello_begins(const uint8_t *data, size_t length)
+bool tls_hello_begins(const uint8_t *data, size_t length)
 {
     // SECURITY: also what servers may skip before a ClientHello, such as an alert.
     return length && data[0] >= RECORD_FIRST && data[0] <= RECORD_LAST &&
@@ -64,33 +64,33 @@ bool hello_begins(const uint8_t *data, size_t length)
 
 // Joins what the records hold.  SECURITY: only handshake records, none empty: an endless row of
 // empty ones would be a message that never comes.
-static enum hello join(const uint8_t *data, size_t length, uint8_t *ret, size_t *ret_length)
+static enum tls_hello join(const uint8_t *data, size_t length, uint8_t *ret, size_t *ret_length)
 {
     size_t n = 0;
     while (length) {
-        if (data[0] != RECORD_HANDSHAKE || !hello_begins(data, length))
-            return HELLO_BAD;
+        if (data[0] != RECORD_HANDSHAKE || !tls_hello_begins(data, length))
+            return TLS_HELLO_BAD;
         if (length < RECORD_HEAD)
             break;
         size_t size = (size_t)data[3] << 8 | data[4];
         if (size == 0 || size > RECORD_MAX)
-            return HELLO_BAD;
+            return TLS_HELLO_BAD;
         size_t part = length - RECORD_HEAD < size ? length - RECORD_HEAD : size;
         memcpy(ret + n, data + RECORD_HEAD, part);
         n += part;
         if (n >= MESSAGE_HEAD) {
             size_t message = (size_t)ret[1] << 16 | (size_t)ret[2] << 8 | ret[3];
-            if (ret[0] != MESSAGE_CLIENT_HELLO || message > HELLO_MAX - MESSAGE_HEAD)
-                return HELLO_BAD;
+            if (ret[0] != MESSAGE_CLIENT_HELLO || message > TLS_HELLO_MAX - MESSAGE_HEAD)
+                return TLS_HELLO_BAD;
             if (n >= MESSAGE_HEAD + message) {
                 *ret_length = MESSAGE_HEAD + message;
-                return HELLO_DONE;
+                return TLS_HELLO_DONE;
             }
         }
         data += RECORD_HEAD + part;
         length -= RECORD_HEAD + part;
     }
-    return HELLO_MORE;
+    return TLS_HELLO_MORE;
 }
 
 // RFC 6066: a list with one host name.  Others are of no known kind.
@@ -121,23 +121,24 @@ static bool read_extensions(struct reader all, char ret[NET_HOST_MAX + 1])
     return true;
 }
 
-enum hello hello_read(const uint8_t *data, size_t length, char ret_name[NET_HOST_MAX + 1])
+enum tls_hello tls_hello_read(const uint8_t *data, size_t length, char ret_name[NET_HOST_MAX + 1])
 {
-    uint8_t message[HELLO_MAX];
+    uint8_t message[TLS_HELLO_MAX];
     size_t n = 0;
     ret_name[0] = '\0';
-    enum hello h = join(data, length < HELLO_MAX ? length : (size_t)HELLO_MAX, message, &n);
-    if (h != HELLO_DONE)
-        return h == HELLO_MORE && length >= HELLO_MAX ? HELLO_BAD : h;
+    enum tls_hello h =
+        join(data, length < TLS_HELLO_MAX ? length : (size_t)TLS_HELLO_MAX, message, &n);
+    if (h != TLS_HELLO_DONE)
+        return h == TLS_HELLO_MORE && length >= TLS_HELLO_MAX ? TLS_HELLO_BAD : h;
     struct reader r = {.at = message + MESSAGE_HEAD, .left = n - MESSAGE_HEAD};
     (void)take(&r, 2 + 32); // version, random
     struct reader session = take_block(&r, 1), suites = take_block(&r, 2);
     struct reader compression = take_block(&r, 1);
     if (r.bad || session.left > 32 || suites.left < 2 || !compression.left)
-        return HELLO_BAD;
+        return TLS_HELLO_BAD;
     if (!r.left)
-        return HELLO_DONE; // TLS before 1.3 without any extension
+        return TLS_HELLO_DONE; // TLS before 1.3 without any extension
     struct reader extensions = take_block(&r, 2);
-    return !extensions.bad && !r.left && read_extensions(extensions, ret_name) ? HELLO_DONE
-                                                                               : HELLO_BAD;
+    return !extensions.bad && !r.left && read_extensions(extensions, ret_name) ? TLS_HELLO_DONE
+                                                                               : TLS_HELLO_BAD;
 }

@@ -12,19 +12,19 @@
 
 #include "net/rules.h"
 
-enum { HELLO_MAX = 16 * 1024 }; // bytes, records and all; a post-quantum one has about 2000
+enum { TLS_HELLO_MAX = 16 * 1024 }; // bytes, records and all; a post-quantum one has about 2000
 
-enum hello {
-    HELLO_MORE, // so far it may become one
-    HELLO_BAD,
-    HELLO_DONE,
+enum tls_hello {
+    TLS_HELLO_MORE, // so far it may become one
+    TLS_HELLO_BAD,
+    TLS_HELLO_DONE,
 };
 
 // Are these the first bytes of a TLS connection?
-bool hello_begins(const uint8_t *data, size_t length);
+bool tls_hello_begins(const uint8_t *data, size_t length);
 
 // The name is normalised, and "" when there is none.  With an encrypted ClientHello inside, the
 // outer name counts: it is what the network sees.
-enum hello hello_read(const uint8_t *data, size_t length, char ret_name[NET_HOST_MAX + 1]);
+enum tls_hello tls_hello_read(const uint8_t *data, size_t length, char ret_name[NET_HOST_MAX + 1]);
 
 #endif

@@ -69,7 +69,7 @@ struct exec_request {
     json_t *variables; // object: name -> JSON value, checked by exec_check_variables(); taken;
                        // NULL: none
     json_t
-        *network; // a layer, made by network_parse(); taken; NULL: what the key or the session has
+        *network; // a rule set, made by network_parse(); taken; NULL: what the key or the session has
     // Packages: env/envs.h.  A session has its own environment: one that is named has to be that.
     const char *environment; // NULL or "": base, or the session's
     json_t *packages;   // array of requirements, checked by envs_requirements(); taken; NULL: none

@@ -4,9 +4,9 @@
 // code does; linear in the number of rules, and allocates nothing.
 //
 // Who decides, in this order:
-//  1. a deny rule of any layer, on the name, the address, or an IPv4 address inside of it;
-//  2. each layer must allow the name, or the address where code connects to one;
-//  3. an address that is not public needs a rule of the operator's (layers[0]) about that address.
+//  1. a deny rule of any rule set, on the name, the address, or an IPv4 address inside of it;
+//  2. each rule set must allow the name, or the address where code connects to one;
+//  3. an address that is not public needs a rule of the operator's (sets[0]) about that address.
 
 #include <stdio.h>
 #include <string.h>
@@ -96,32 +96,32 @@ static bool denies(const struct net_rule *r, const struct question *q)
     return false;
 }
 
-static void decide(struct net_verdict *ret, enum net_reason reason, unsigned layer,
+static void decide(struct net_verdict *ret, enum net_reason reason, unsigned set,
                    const struct net_rule *r)
 {
     ret->reason = reason;
-    ret->layer = layer;
+    ret->set = set;
     snprintf(ret->rule, sizeof ret->rule, "%s", r ? r->text : "");
 }
 
-static bool is_denied(const struct net_rules *const *layers, size_t count, const struct question *q,
+static bool is_denied(const struct net_rules *const *sets, size_t count, const struct question *q,
                       struct net_verdict *ret)
 {
     for (size_t l = 0; l < count; l++)
-        for (size_t i = 0; i < layers[l]->deny_count; i++)
-            if (denies(&layers[l]->deny[i], q)) {
-                decide(ret, NET_DENIED, (unsigned)l, &layers[l]->deny[i]);
+        for (size_t i = 0; i < sets[l]->deny_count; i++)
+            if (denies(&sets[l]->deny[i], q)) {
+                decide(ret, NET_DENIED, (unsigned)l, &sets[l]->deny[i]);
                 return true;
             }
     return false;
 }
 
 // The rule that allows it, or NULL and in *ret_near one that would on another port.
-static const struct net_rule *find(const struct net_rules *layer, const struct question *q,
+static const struct net_rule *find(const struct net_rules *set, const struct question *q,
                                    const struct net_rule **ret_near)
 {
-    for (size_t i = 0; i < layer->allow_count; i++) {
-        const struct net_rule *r = &layer->allow[i];
+    for (size_t i = 0; i < set->allow_count; i++) {
+        const struct net_rule *r = &set->allow[i];
         if (!concerns(r, q))
             continue;
         if (q->port == 0 || has_port(r, q->port))
@@ -146,35 +146,35 @@ static bool is_opened(const struct net_rules *operator, const struct question * 
     return false;
 }
 
-static enum net_reason why_not(const struct question *q, const struct net_rule *near, size_t layer)
+static enum net_reason why_not(const struct question *q, const struct net_rule *near, size_t set)
 {
     if (near)
         return NET_PORT;
     if (q->host)
         return NET_NOT_ALLOWED;
-    return layer == 0 && q->scope != NET_PUBLIC ? NET_SCOPE_REFUSED : NET_ADDRESS_REFUSED;
+    return set == 0 && q->scope != NET_PUBLIC ? NET_SCOPE_REFUSED : NET_ADDRESS_REFUSED;
 }
 
-void net_judge(const struct net_rules *const *layers, size_t layer_count, const char *host,
+void net_judge(const struct net_rules *const *sets, size_t set_count, const char *host,
                const struct net_address *address, uint16_t port, struct net_verdict *ret)
 {
     struct question q;
     const struct net_rule *first = NULL;
     ask(&q, host, address, port);
     *ret = (struct net_verdict){.scope = q.scope};
-    if (is_denied(layers, layer_count, &q, ret))
+    if (is_denied(sets, set_count, &q, ret))
         return;
-    for (size_t l = 0; l < layer_count; l++) {
-        const struct net_rule *near = NULL, *r = find(layers[l], &q, &near);
+    for (size_t l = 0; l < set_count; l++) {
+        const struct net_rule *near = NULL, *r = find(sets[l], &q, &near);
         if (!r) {
             decide(ret, why_not(&q, near, l), (unsigned)l, near);
             return;
         }
         first = first ? first : r;
     }
-    if (!first) // no layers, nobody's consent
+    if (!first) // no sets, nobody's consent
         decide(ret, why_not(&q, NULL, 0), 0, NULL);
-    else if (address && q.scope != NET_PUBLIC && !is_opened(layers[0], &q))
+    else if (address && q.scope != NET_PUBLIC && !is_opened(sets[0], &q))
         decide(ret, NET_SCOPE_REFUSED, 0, first);
     else
         decide(ret, NET_ALLOWED, 0, first);
@@ -206,16 +206,16 @@ static void ask_http(struct question *q, const char *host, uint16_t port,
         ask(q, host, NULL, port);
 }
 
-bool net_bounds_http(const struct net_rules *const *layers, size_t layer_count, const char *host,
+bool net_bounds_http(const struct net_rules *const *sets, size_t set_count, const char *host,
                      uint16_t port)
 {
     struct net_address address;
     struct question q;
     ask_http(&q, host, port, &address);
-    for (size_t l = 0; l < layer_count; l++) {
+    for (size_t l = 0; l < set_count; l++) {
         bool free_of_bounds = false, bounded = false;
-        for (size_t i = 0; i < layers[l]->allow_count && !free_of_bounds; i++) {
-            const struct net_rule *r = &layers[l]->allow[i];
+        for (size_t i = 0; i < sets[l]->allow_count && !free_of_bounds; i++) {
+            const struct net_rule *r = &sets[l]->allow[i];
             // Without a host nothing tells which rule it was: any with bounds will do.
             if ((host ? !concerns(r, &q) : net_rule_is_name(r)) || !has_port(r, port))
                 continue;
@@ -245,12 +245,12 @@ static bool has_path(const struct net_http *h, const char *path)
 }
 
 // `path` is reduced; NULL: it could not be, and no bound on paths is met.
-static bool allows_request(const struct net_rules *layer, const struct question *q,
+static bool allows_request(const struct net_rules *set, const struct question *q,
                            const char *method, const char *path, const struct net_rule **ret_near)
 {
     *ret_near = NULL;
-    for (size_t i = 0; i < layer->allow_count; i++) {
-        const struct net_rule *r = &layer->allow[i];
+    for (size_t i = 0; i < set->allow_count; i++) {
+        const struct net_rule *r = &set->allow[i];
         if (!concerns(r, q) || !has_port(r, q->port))
             continue;
         if (!r->http || (has_method(r->http, method) && has_path(r->http, path)))
@@ -260,7 +260,7 @@ static bool allows_request(const struct net_rules *layer, const struct question 
     return false;
 }
 
-void net_judge_http(const struct net_rules *const *layers, size_t layer_count, const char *host,
+void net_judge_http(const struct net_rules *const *sets, size_t set_count, const char *host,
                     uint16_t port, const char *method, const char *path, struct net_verdict *ret)
 {
     char reduced[NET_PATH_SEEN_MAX];
@@ -268,13 +268,13 @@ void net_judge_http(const struct net_rules *const *layers, size_t layer_count, c
     struct net_address address;
     struct question q;
     ask_http(&q, host, port, &address);
-    net_judge(layers, layer_count, q.host, q.address, port, ret);
+    net_judge(sets, set_count, q.host, q.address, port, ret);
     if (ret->reason != NET_ALLOWED)
         return;
     bool clear = net_path_reduce(path, strcspn(path, "?"), reduced, sizeof reduced, &why) == 0;
-    for (size_t l = 0; l < layer_count; l++) {
+    for (size_t l = 0; l < set_count; l++) {
         const struct net_rule *near;
-        if (!allows_request(layers[l], &q, method, clear ? reduced : NULL, &near)) {
+        if (!allows_request(sets[l], &q, method, clear ? reduced : NULL, &near)) {
             decide(ret, NET_HTTP, (unsigned)l, near);
             return;
         }
@@ -313,15 +313,15 @@ static bool is_about(const struct net_rule *r, const struct question *q)
     return q->host ? names_host(r, q->host, q->length) : !net_rule_is_name(r);
 }
 
-// What one layer allows; true: every port.
-static bool collect(const struct net_rules *layer, const struct question *q, struct ports *ret)
+// What one rule set allows; true: every port.
+static bool collect(const struct net_rules *set, const struct question *q, struct ports *ret)
 {
     memset(ret, 0, sizeof *ret);
-    for (size_t i = 0; i < layer->allow_count; i++) {
-        if (!is_about(&layer->allow[i], q))
+    for (size_t i = 0; i < set->allow_count; i++) {
+        if (!is_about(&set->allow[i], q))
             continue;
-        set_range(ret, layer->allow[i].port_min, layer->allow[i].port_max, true);
-        if (net_rule_any_port(&layer->allow[i]))
+        set_range(ret, set->allow[i].port_min, set->allow[i].port_max, true);
+        if (net_rule_any_port(&set->allow[i]))
             return true;
     }
     return false;
@@ -335,32 +335,32 @@ static void take(struct ports *open, unsigned port, uint16_t *ret, size_t cap, s
     }
 }
 
-size_t net_ports(const struct net_rules *const *layers, size_t layer_count, const char *host,
+size_t net_ports(const struct net_rules *const *sets, size_t set_count, const char *host,
                  uint16_t *ret, size_t cap, bool *ret_any)
 {
     struct ports open, mine;
     struct question q;
     size_t n = 0;
-    bool any = layer_count > 0;
+    bool any = set_count > 0;
     ask(&q, host, NULL, 0);
     memset(&open, 0xff, sizeof open);
-    for (size_t l = 0; l < layer_count; l++) {
-        any &= collect(layers[l], &q, &mine);
+    for (size_t l = 0; l < set_count; l++) {
+        any &= collect(sets[l], &q, &mine);
         for (size_t i = 0; i < sizeof open.bits; i++)
             open.bits[i] &= mine.bits[i];
-        for (size_t i = 0; i < layers[l]->deny_count; i++) {
-            const struct net_rule *r = &layers[l]->deny[i];
+        for (size_t i = 0; i < sets[l]->deny_count; i++) {
+            const struct net_rule *r = &sets[l]->deny[i];
             if (host && names_host(r, host, q.length))
                 set_range(&open, r->port_min, r->port_max, false);
         }
     }
     *ret_any = any;
-    if (layer_count == 0)
+    if (set_count == 0)
         return 0;
     // Ports that somebody wrote come first, then the usual ones, then what ranges have.
-    for (size_t l = 0; l < layer_count; l++)
-        for (size_t i = 0; i < layers[l]->allow_count; i++) {
-            const struct net_rule *r = &layers[l]->allow[i];
+    for (size_t l = 0; l < set_count; l++)
+        for (size_t i = 0; i < sets[l]->allow_count; i++) {
+            const struct net_rule *r = &sets[l]->allow[i];
             if (r->port_min == r->port_max && is_about(r, &q))
                 take(&open, r->port_min, ret, cap, &n);
         }

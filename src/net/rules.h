@@ -16,7 +16,7 @@
 // Names are compared in lower case, without a trailing dot, and as the DNS spells them (xn--).
 //
 // Deny wins over allow, and `*` there is every address too.  A connection needs the consent of
-// every layer: the operator's rules for the key, the session's, the call's.  What is not allowed is
+// every rule set: the operator's rules for the key, the session's, the call's.  What is not allowed is
 // refused.
 
 #ifndef CONSTRICTOR_NET_RULES_H
@@ -35,7 +35,7 @@ enum {
     NET_HOST_MAX = 253,
     NET_RULE_TEXT = 300,
     NET_RULES_MAX = 256, // of one list
-    NET_LAYERS_MAX = 4,
+    NET_RULE_SETS_MAX = 4,
     NET_PATHS_MAX = 16, // of one rule
     NET_PATH_MAX = 200,
 };
@@ -63,13 +63,13 @@ json_t *
 net_rules_json(const struct net_rules *r); // {"allow": [...], "deny": [...]}, normalised; new
 
 // Is there nothing in `inner` that `outer` does not allow?  For a clear answer to a caller who asks
-// for more than the key has; the broker judges by all layers anyway.  0, or negative and `e` names
+// for more than the key has; the broker judges by all rule sets anyway.  0, or negative and `e` names
 // the first rule.
 int net_rules_within(const struct net_rules *inner, const struct net_rules *outer, struct err *e);
 
 enum net_reason {
     NET_ALLOWED,
-    NET_NOT_ALLOWED,   // no rule of some layer allows the host
+    NET_NOT_ALLOWED,   // no rule of some rule set allows the host
     NET_PORT,          // the host is allowed, on other ports
     NET_DENIED,        // a deny rule
     NET_SCOPE_REFUSED, // the address is private, loopback, metadata, ... and not allowed by itself
@@ -83,15 +83,15 @@ net_reason_name(enum net_reason reason); // stable codes: "not_allowed", "port_n
 struct net_verdict {
     enum net_reason reason;
     enum net_scope scope;     // NET_SCOPE_REFUSED: which
-    unsigned layer;           // which of the layers said no
+    unsigned set;             // the rule set that refused
     char rule[NET_RULE_TEXT]; // the rule that decided, as it was written; "" when none did
 };
 
 // `host` is normalised, or NULL when code connects to an address; `address` is NULL while only the
-// name is asked for (then only the name and, if not 0, the port are judged).  layers[0] is the
+// name is asked for (then only the name and, if not 0, the port are judged).  sets[0] is the
 // operator's: only an address rule there opens an address that is not public.  A name's address is
 // judged by the deny rules and by its scope; it needs no address rule when it is public.
-void net_judge(const struct net_rules *const *layers, size_t layer_count, const char *host,
+void net_judge(const struct net_rules *const *sets, size_t set_count, const char *host,
                const struct net_address *address, uint16_t port, struct net_verdict *ret);
 
 // Does a rule allow this very address, and not some network around it?  A network of loopback names
@@ -102,14 +102,14 @@ bool net_names_address(const struct net_rules *rules, const struct net_address *
 // Do rules about this host and port bound methods or paths?  Then every request must be judged.
 // `host` is normalised, or the text of the address where code connects to one; NULL is the
 // strictest of both.  `path` is as it came, with or without a query.  Deny rules have no bounds.
-bool net_bounds_http(const struct net_rules *const *layers, size_t layer_count, const char *host,
+bool net_bounds_http(const struct net_rules *const *sets, size_t set_count, const char *host,
                      uint16_t port);
-void net_judge_http(const struct net_rules *const *layers, size_t layer_count, const char *host,
+void net_judge_http(const struct net_rules *const *sets, size_t set_count, const char *host,
                     uint16_t port, const char *method, const char *path, struct net_verdict *ret);
 
 // The ports that rules name for this host, at most `cap`, those that stand alone first; with
 // *ret_any, every port, only those.  `host` NULL: of rules about addresses.
-size_t net_ports(const struct net_rules *const *layers, size_t layer_count, const char *host,
+size_t net_ports(const struct net_rules *const *sets, size_t set_count, const char *host,
                  uint16_t *ret, size_t cap, bool *ret_any);
 
 // "api.example.org:443, *.example.org and 3 more", for hints.

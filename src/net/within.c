@@ -2,7 +2,7 @@
 //
 // within: do rules ask for no more than others allow?  Called by the gate before a run, so that a
 // caller who wants more than the key has hears it at once.  Nothing depends on it being asked: the
-// broker judges by all layers.  Conservative: one rule must be inside of one other.
+// broker judges by all rule sets.  Conservative: one rule must be inside of one other.
 
 #include <stdio.h>
 #include <string.h>

@@ -88,25 +88,25 @@ static const struct net_rules *rules_of(const struct gate *g, const char *key)
 bool network_is_allowed(const struct gate *g, const char *key)
 {
     const struct net_rules *r = rules_of(g, key);
-    bool learns = key && strcmp(key, NET_INSTALLER) == 0; // its hosts come with a layer
+    bool learns = key && strcmp(key, NET_INSTALLER) == 0; // its hosts come with a rule set
     return r && (r->allow_count > 0 || learns);
 }
 
-bool network_wants(const struct gate *g, const char *key, const json_t *layer)
+bool network_wants(const struct gate *g, const char *key, const json_t *set)
 {
-    return !json_is_false(layer) && network_is_allowed(g, key);
+    return !json_is_false(set) && network_is_allowed(g, key);
 }
 
-void network_describe(const struct gate *g, const char *key, const json_t *layer,
+void network_describe(const struct gate *g, const char *key, const json_t *set,
                       char buf[NETWORK_TEXT_MAX])
 {
     struct net_rules rules = {0};
     buf[0] = '\0';
-    if (!network_wants(g, key, layer))
+    if (!network_wants(g, key, set))
         return;
-    if (!layer)
+    if (!set)
         net_rules_describe(rules_of(g, key), buf, NETWORK_TEXT_MAX);
-    else if (net_rules_from_json(layer, &rules, NULL) == 0)
+    else if (net_rules_from_json(set, &rules, NULL) == 0)
         net_rules_describe(&rules, buf, NETWORK_TEXT_MAX);
     net_rules_done(&rules);
     text_sanitize(buf); // a cut may have left half a character
@@ -127,12 +127,11 @@ static int show_list(json_t *o, json_t *rules, const char *name, const char *mor
     return failed;
 }
 
-json_t *network_shown(const struct gate *g, const char *key, json_t *layer)
+json_t *network_shown(const struct gate *g, const char *key, json_t *set)
 {
-    if (!network_wants(g, key, layer))
+    if (!network_wants(g, key, set))
         return json_string("off");
-    json_t *rules = layer ? json_incref(layer) : net_rules_json(rules_of(g, key)),
-           *o = json_object();
+    json_t *rules = set ? json_incref(set) : net_rules_json(rules_of(g, key)), *o = json_object();
     int failed = !rules || show_list(o, rules, "allow", "allow_omitted") ||
                  show_list(o, rules, "deny", "deny_omitted");
     json_decref(rules);
@@ -174,11 +173,11 @@ static int check_rules(const struct gate *g, const char *key, const struct net_r
     return net_rules_within(wanted, own, e) < 0 ? refuse(g, key, e) : 0;
 }
 
-int network_parse(const struct gate *g, const char *key, const json_t *value, json_t **ret_layer,
+int network_parse(const struct gate *g, const char *key, const json_t *value, json_t **ret_set,
                   struct err *e)
 {
     struct net_rules wanted = {0};
-    *ret_layer = NULL;
+    *ret_set = NULL;
     if (!value || json_is_null(value))
         return 0;
     if (net_rules_from_json(value, &wanted, e) < 0) {
@@ -198,23 +197,23 @@ int network_parse(const struct gate *g, const char *key, const json_t *value, js
     }
     if (!wanted.allow_count) {
         net_rules_done(&wanted);
-        *ret_layer = json_false();
+        *ret_set = json_false();
         return 0;
     }
     int r = check_rules(g, key, &wanted, e);
-    json_t *layer = r < 0 ? NULL : net_rules_json(&wanted);
+    json_t *set = r < 0 ? NULL : net_rules_json(&wanted);
     net_rules_done(&wanted);
-    if (r == 0 && !layer)
+    if (r == 0 && !set)
         r = err_set(e, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");
-    if (r == 0 && json_dumpb(layer, NULL, 0, JSON_COMPACT) > NETWORK_LAYER_MAX)
+    if (r == 0 && json_dumpb(set, NULL, 0, JSON_COMPACT) > NETWORK_RULES_MAX)
         r = err_set(e, ERR_BAD_VALUE, 0, "ask for fewer hosts, or use '*.' for many",
-                    "the rules are more than %d bytes of JSON", NETWORK_LAYER_MAX);
+                    "the rules are more than %d bytes of JSON", NETWORK_RULES_MAX);
     if (r < 0) {
         text_sanitize(e->message);
-        json_decref(layer);
+        json_decref(set);
         return r;
     }
-    *ret_layer = layer;
+    *ret_set = set;
     return 0;
 }
 

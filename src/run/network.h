@@ -8,7 +8,7 @@
 // A gate whose configuration gives nobody network has none of this: g->network is NULL, and every
 // function here takes that.
 //
-// What a caller asked for is a layer: NULL (what the key has), json_false() (nothing), or
+// What a caller asked for is a rule set: NULL (what the key has), json_false() (nothing), or
 // {"allow": [...], "deny": [...]}, normalised.
 
 #ifndef CONSTRICTOR_RUN_NETWORK_H
@@ -26,7 +26,7 @@ struct network;
 struct network_run; // the network of one run
 
 enum {
-    NETWORK_LAYER_MAX = 40 * 1024, // bytes of JSON: three of them fit into a datagram
+    NETWORK_RULES_MAX = 40 * 1024, // bytes of JSON: three of them fit into a datagram
     NETWORK_SHOWN_MAX = 32,        // rules of a list in a result
     NETWORK_TEXT_MAX = 512,        // of network_describe()
     NETWORK_WAIT_MS = 1000,        // for the broker
@@ -45,23 +45,23 @@ void network_link(struct gate *g, int sock);
 bool network_is_allowed(const struct gate *g, const char *key); // may it reach anything?
 unsigned network_generation(const struct gate *g); // another one: the policy was read again
 // "off", or {"allow": [...], "deny": [...]}, at most NETWORK_SHOWN_MAX of each: new.
-json_t *network_shown(const struct gate *g, const char *key, json_t *layer);
+json_t *network_shown(const struct gate *g, const char *key, json_t *set);
 // "api.example.org:443 and 3 more", "" for nothing.
-void network_describe(const struct gate *g, const char *key, const json_t *layer,
+void network_describe(const struct gate *g, const char *key, const json_t *set,
                       char buf[NETWORK_TEXT_MAX]);
 
-// What a caller wrote (NULL: nothing) becomes a layer, new.  0, or a negative code and `e`: not
+// What a caller wrote (NULL: nothing) becomes a rule set, new.  0, or a negative code and `e`: not
 // rules, or more than the key has.
-int network_parse(const struct gate *g, const char *key, const json_t *value, json_t **ret_layer,
+int network_parse(const struct gate *g, const char *key, const json_t *value, json_t **ret_set,
                   struct err *e);
-// Does a box for this layer need sockets at all?
-bool network_wants(const struct gate *g, const char *key, const json_t *layer);
-// May a run with this layer be in a session with that one, in a box of that kind?
+// Does a box for this rule set need sockets at all?
+bool network_wants(const struct gate *g, const char *key, const json_t *set);
+// May a run with this rule set be in a session with that one, in a box of that kind?
 int network_fits(const json_t *session, bool networked, const json_t *call, struct err *e);
 
 // ---- one run ------------------------------------------------------------------------------------
 
-// `session` and `call` are layers, borrowed; NULL and memory is out.
+// `session` and `call` are rule sets, borrowed; NULL and memory is out.
 struct network_run *network_run_new(struct gate *g, const char *key, const char *id,
                                     json_t *session, json_t *call);
 void network_run_free(struct network_run *u); // fine with NULL

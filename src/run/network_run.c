@@ -40,7 +40,7 @@ enum wait { WAIT_NOTHING, WAIT_LINK, WAIT_REPORT };
 
 struct network_run {
     struct network *all;
-    json_t *layers, *shown;
+    json_t *rule_sets, *shown;
     char key[65], id[ID_SIZE];
     uint64_t box; // 0: nothing is granted yet
     bool settled; // the report was asked for
@@ -300,10 +300,10 @@ void network_link(struct gate *g, int sock)
 
 // ---- one run ------------------------------------------------------------------------------------
 
-static json_t *layer_json(json_t *layer)
+static json_t *set_json(json_t *set)
 {
-    return json_is_object(layer) ? json_incref(layer)
-                                 : json_pack("{s:[], s:[]}", "allow", "deny"); // nothing
+    return json_is_object(set) ? json_incref(set)
+                               : json_pack("{s:[], s:[]}", "allow", "deny"); // nothing
 }
 
 struct network_run *network_run_new(struct gate *g, const char *key, const char *id,
@@ -314,14 +314,14 @@ struct network_run *network_run_new(struct gate *g, const char *key, const char 
         return NULL;
     json_t *inner = json_is_false(session) || !call ? session : call;
     *u = (struct network_run){
-        .all = g->network, .layers = json_array(), .shown = network_shown(g, key, inner)};
+        .all = g->network, .rule_sets = json_array(), .shown = network_shown(g, key, inner)};
     snprintf(u->key, sizeof u->key, "%s", key);
     snprintf(u->id, sizeof u->id, "%s", id);
-    int failed = !u->layers || !u->shown;
+    int failed = !u->rule_sets || !u->shown;
     if (session)
-        failed |= json_array_append_new(u->layers, layer_json(session));
+        failed |= json_array_append_new(u->rule_sets, set_json(session));
     if (call)
-        failed |= json_array_append_new(u->layers, layer_json(call));
+        failed |= json_array_append_new(u->rule_sets, set_json(call));
     if (!failed)
         return u;
     network_run_free(u);
@@ -337,7 +337,7 @@ void network_run_free(struct network_run *u)
     if (s && s->waiting == u)
         give_up(u);
     timer_stop(&u->timer);
-    json_decref(u->layers);
+    json_decref(u->rule_sets);
     json_decref(u->shown);
     json_decref(u->report);
     json_decref(u->usage);
@@ -362,7 +362,7 @@ bool network_enter(struct network_run *u, uint64_t box, void (*then)(void *argum
 {
     struct network *n = u->all;
     json_t *o = json_pack("{s:s, s:I, s:s, s:s, s:O}", "op", "grant", "box", (json_int_t)box, "key",
-                          u->key, "run", u->id, "layers", u->layers);
+                          u->key, "run", u->id, "rule_sets", u->rule_sets);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     if (!text || strlen(text) > BROKER_DATAGRAM) {

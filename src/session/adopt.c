@@ -110,7 +110,7 @@ static bool entry_is_sound(struct ledger_entry *e, uint64_t idle_max_ms)
            e->cpu_ms && e->output_bytes;
 }
 
-// What the session may reach: a layer, new.  What cannot be read allows nothing.
+// What the session may reach: a rule set, new.  What cannot be read allows nothing.
 static json_t *read_network(const struct ledger_entry *e, bool *ret_lost)
 {
     struct net_rules rules = {0};

@@ -68,7 +68,7 @@ struct session_plan {
     bool checkpoint;  // before every run
     bool policed;     // it is opened by a run under a policy
     char environment[SESSION_ENVIRONMENT_MAX + 1]; // env/envs.h; "": base
-    json_t *network; // a layer (run/network.h): borrowed in a plan, held by a session
+    json_t *network; // a rule set (run/network.h): borrowed in a plan, held by a session
 };
 
 struct session_box; // session.c: a box, the session that it was opened for, and its forks

@@ -4,7 +4,7 @@
 //
 // Each datagram is one JSON object of at most BROKER_DATAGRAM bytes.
 //   gate -> broker
-//     {"op": "grant", "box": N, "key": "name", "run": "id", "layers": [RULES, ...]}
+//     {"op": "grant", "box": N, "key": "name", "run": "id", "rule_sets": [RULES, ...]}
 //        From now on these rule sets bound the box, besides the operator's for the key.  Before the
 //        first grant nothing is allowed.  The gate sends a grant before the code, and a broker that
 //        hears of a box first reads what the gate has sent.

@@ -48,7 +48,7 @@ struct ledger_entry {
     char name[LEDGER_NAME_SIZE];
     char owner[LEDGER_OWNER_SIZE];
     char environment[LEDGER_ENVIRONMENT_SIZE];
-    char network[LEDGER_NETWORK_SIZE]; // a layer of run/network.h, JSON
+    char network[LEDGER_NETWORK_SIZE]; // a rule set of run/network.h, JSON
 };
 
 struct ledger {

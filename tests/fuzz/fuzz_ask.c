@@ -15,19 +15,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct ask_words w;
-    if (size > ASK_MAX)
+    struct box_question w;
+    if (size > QUESTION_MAX)
         return 0;
     char *text = malloc(size + 1);
     if (!text)
         return 0;
     memcpy(text, data, size);
-    if (ask_words_read(text, size, &w) == 0) {
-        assert(w.kind < ASK_MAX_KINDS && w.word[0] && w.word[1] && w.word[1][0]);
-        assert(w.kind != ASK_CONNECT || (w.port && w.word[3]));
-        assert(w.kind != ASK_UDP || w.port);
-        assert(w.kind != ASK_RAW || w.word[4]);
-        for (size_t i = 0; i < ASK_WORDS_MAX && w.word[i]; i++)
+    if (box_question_parse(text, size, &w) == 0) {
+        assert(w.kind < QUESTION_MAX_KINDS && w.word[0] && w.word[1] && w.word[1][0]);
+        assert(w.kind != QUESTION_CONNECT || (w.port && w.word[3]));
+        assert(w.kind != QUESTION_UDP || w.port);
+        assert(w.kind != QUESTION_RAW || w.word[4]);
+        for (size_t i = 0; i < QUESTION_WORDS_MAX && w.word[i]; i++)
             assert(w.word[i] >= text && w.word[i] + strlen(w.word[i]) <= text + size);
     }
     free(text);

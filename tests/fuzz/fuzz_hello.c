@@ -21,13 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!copy)
         return 0;
     memcpy(copy, data, size);
-    enum hello h = hello_read(copy, size, name);
+    enum tls_hello h = tls_hello_read(copy, size, name);
     assert(strlen(name) <= NET_HOST_MAX);
-    if (h == HELLO_DONE && size) {
+    if (h == TLS_HELLO_DONE && size) {
         size_t cut = data[size - 1] % size;
-        enum hello part = hello_read(copy, cut, other);
-        assert(part != HELLO_BAD);
-        assert(part == HELLO_MORE || strcmp(name, other) == 0);
+        enum tls_hello part = tls_hello_read(copy, cut, other);
+        assert(part != TLS_HELLO_BAD);
+        assert(part == TLS_HELLO_MORE || strcmp(name, other) == 0);
     }
     free(copy);
     return 0;

@@ -44,22 +44,22 @@ static void judge(const struct net_rules *r)
 {
     static const char *const addresses[] = {"127.0.0.1", "10.0.0.1", "169.254.169.254",
                                             "64:ff9b::7f00:1", "::1"};
-    const struct net_rules *layers[] = {r, r};
+    const struct net_rules *sets[] = {r, r};
     struct net_rules nothing = {0};
     const struct net_rules *off[] = {r, &nothing};
     struct net_verdict v;
     uint16_t ports[8];
     bool any;
-    size_t n = net_ports(layers, 2, "a.test", ports, 8, &any);
+    size_t n = net_ports(sets, 2, "a.test", ports, 8, &any);
     assert(n <= 8 && !(any && n));
     for (size_t i = 0; i < n; i++) {
-        net_judge(layers, 2, "a.test", NULL, ports[i], &v);
+        net_judge(sets, 2, "a.test", NULL, ports[i], &v);
         assert(v.reason == NET_ALLOWED);
     }
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         struct net_address a;
         assert(net_address_parse(addresses[i], &a) == 0);
-        net_judge(layers, 2, "a.test", &a, 80, &v);
+        net_judge(sets, 2, "a.test", &a, 80, &v);
         bool opened = false;
         for (size_t k = 0; k < r->allow_count; k++)
             opened |= r->allow[k].kind == NET_KIND_ADDRESS || r->allow[k].kind == NET_KIND_NETWORK;
@@ -67,8 +67,8 @@ static void judge(const struct net_rules *r)
         net_judge(off, 2, NULL, &a, 80, &v);
         assert(v.reason != NET_ALLOWED);
     }
-    (void)net_bounds_http(layers, 2, "a.test", 80);
-    net_judge_http(layers, 2, "a.test", 80, "GET", "/v1/%61", &v);
+    (void)net_bounds_http(sets, 2, "a.test", 80);
+    net_judge_http(sets, 2, "a.test", 80, "GET", "/v1/%61", &v);
 }
 
 static void rules(const json_t *value)

@@ -392,13 +392,13 @@ static inline int box_reach(const char *name, uint16_t port, int listener, int *
     return fd;
 }
 
-// The answer to one question of ask.h.
-static inline void box_ask(const char *question, char ret[ASK_MAX + 1])
+// The answer to one question of box_question.h.
+static inline void box_ask(const char *question, char ret[QUESTION_MAX + 1])
 {
     struct sockaddr_in at = at_v4("127.0.0.1", NET_ASK_PORT);
     int fd = box_socket('u');
     assert_true(sendto(fd, question, strlen(question), 0, (struct sockaddr *)&at, sizeof at) > 0);
-    ssize_t n = recv(fd, ret, ASK_MAX, 0);
+    ssize_t n = recv(fd, ret, QUESTION_MAX, 0);
     assert_true(n > 0);
     ret[n] = '\0';
     (void)close(fd);
@@ -512,7 +512,7 @@ static inline void grant(const char *rules)
 {
     char text[4096];
     snprintf(text, sizeof text,
-             "{\"op\": \"grant\", \"box\": %d, \"key\": \"k\", \"run\": \"r1\", \"layers\": %s}",
+             "{\"op\": \"grant\", \"box\": %d, \"key\": \"k\", \"run\": \"r1\", \"rule_sets\": %s}",
              THE_BOX, rules);
     send_gate(text);
 }

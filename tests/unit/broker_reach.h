@@ -10,7 +10,7 @@
 
 static void listen_by_asking(const char *name)
 {
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     assert_int_equal(box_lookup(name, address), 0);
     snprintf(question, sizeof question, "connect %s %u wait", address, port);
     box_ask(question, answer);

@@ -59,8 +59,8 @@ static inline struct net_rules short_rules(const char *words)
 
 struct short_sets {
     size_t count;
-    struct net_rules rules[NET_LAYERS_MAX];
-    const struct net_rules *at[NET_LAYERS_MAX];
+    struct net_rules rules[NET_RULE_SETS_MAX];
+    const struct net_rules *at[NET_RULE_SETS_MAX];
 };
 
 static inline void short_sets(struct short_sets *l, const char *text)
@@ -69,7 +69,7 @@ static inline void short_sets(struct short_sets *l, const char *text)
     snprintf(copy, sizeof copy, "%s", text);
     l->count = 0;
     for (char *s = strtok_r(copy, "|", &save); s; s = strtok_r(NULL, "|", &save)) {
-        assert_true(l->count < NET_LAYERS_MAX);
+        assert_true(l->count < NET_RULE_SETS_MAX);
         l->rules[l->count] = short_rules(s);
         l->at[l->count] = &l->rules[l->count];
         l->count++;

@@ -10,7 +10,7 @@ static void test_an_allowed_host_is_reached(void **state)
     (void)state;
     broker_run_usual();
     int fd = -1;
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     assert_int_equal(box_lookup(LOCAL, address), 0);
     assert_memory_equal(address, "198.1", 5);
     // Not one of the usual ports: code that asks gets it.
@@ -40,7 +40,7 @@ static void test_an_allowed_host_is_reached(void **state)
 
 static void test_a_name_that_is_not_allowed_is_refused_and_never_asked_for(void **state)
 {
-    char address[INET_ADDRSTRLEN], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], answer[QUESTION_MAX + 1];
     (void)state;
     broker_run_usual();
     assert_int_equal(box_lookup("secret.tunnel.example.org", address), QUERY_NO_NAME);
@@ -85,7 +85,7 @@ static void test_each_name_keeps_its_address(void **state)
 
 static void test_another_port_is_refused(void **state)
 {
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     (void)state;
     add_rule(&config.allow_hosts, "a-127-0-0-1.ok.test:443");
     add_rule(&config.allow_hosts, "127.0.0.1");
@@ -115,7 +115,7 @@ static void test_a_private_address_is_refused_with_its_scope(void **state)
         {"a-0-0-0-0.ok.test", "0.0.0.0"},
         {"a-224-0-0-1.ok.test", "224.0.0.1"},
     };
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     (void)state;
     broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -133,7 +133,7 @@ static void test_a_private_address_is_refused_with_its_scope(void **state)
 
 static void test_an_address_needs_a_rule_of_its_own(void **state)
 {
-    char answer[ASK_MAX + 1], question[100];
+    char answer[QUESTION_MAX + 1], question[100];
     int far;
     (void)state;
     broker_run_usual();
@@ -170,7 +170,7 @@ static void test_an_address_needs_a_rule_of_its_own(void **state)
 
 static void test_the_hosts_loopback_is_named_in_the_refusal(void **state)
 {
-    char answer[ASK_MAX + 1];
+    char answer[QUESTION_MAX + 1];
     (void)state;
     add_rule(&config.allow_hosts, "*");
     broker_run();
@@ -201,7 +201,7 @@ static void test_every_spelling_of_a_private_address_is_refused(void **state)
         "255.255.255.255",
         "198.18.0.1",
     };
-    char question[100], answer[ASK_MAX + 1];
+    char question[100], answer[QUESTION_MAX + 1];
     (void)state;
     add_rule(&config.allow_hosts, "*");
     add_rule(&config.allow_hosts, "0.0.0.0/0");
@@ -247,7 +247,7 @@ static void test_ports_of_address_rules_are_open_without_asking(void **state)
 
 static void test_rebinding_leads_nowhere(void **state)
 {
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     int far, refused = 0;
     (void)state;
     broker_run_usual();
@@ -311,7 +311,7 @@ static void test_a_resolver_that_fails_is_told_apart(void **state)
         {"garbage.ok.test", "why garbage.ok.test", "no 1", QUERY_FAILED},
         {"silent.ok.test", "why silent.ok.test", "no 110 ", QUERY_FAILED},
     };
-    char address[INET_ADDRSTRLEN], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], answer[QUESTION_MAX + 1];
     (void)state;
     broker_run_usual();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -400,7 +400,7 @@ static void test_a_reset_is_a_reset_on_the_other_side(void **state)
 
 static void test_an_upstream_failure_keeps_its_errno(void **state)
 {
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     (void)state;
     broker_run_usual();
     assert_int_equal(box_lookup(LOCAL, address), 0);
@@ -413,7 +413,7 @@ static void test_an_upstream_failure_keeps_its_errno(void **state)
 
 static void test_notes_are_events_of_the_box(void **state)
 {
-    char answer[ASK_MAX + 1];
+    char answer[QUESTION_MAX + 1];
     (void)state;
     broker_run_usual();
     box_ask("note udp 8.8.8.8 53", answer);

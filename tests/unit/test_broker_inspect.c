@@ -10,7 +10,7 @@ static char rule[300];
 
 static int reach(int *ret_far)
 {
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     assert_int_equal(box_lookup(LOCAL, address), 0);
     snprintf(question, sizeof question, "connect %s %u wait", address, port);
     box_ask(question, answer);
@@ -322,7 +322,7 @@ static void expect_quota(const char *reason)
 
 static void no_more(void)
 {
-    char address[INET_ADDRSTRLEN], question[100], answer[ASK_MAX + 1];
+    char address[INET_ADDRSTRLEN], question[100], answer[QUESTION_MAX + 1];
     assert_int_equal(box_lookup(LOCAL, address), 0);
     snprintf(question, sizeof question, "connect %s %u wait", address, port);
     box_ask(question, answer);
@@ -547,7 +547,7 @@ static void test_many_connections_at_once(void **state)
 static void test_the_broker_does_not_answer_itself(void **state)
 {
     static const uint16_t ports[] = {NET_DNS_PORT, NET_ASK_PORT};
-    char answer[ASK_MAX + 1], path[64], stat[1024], *p;
+    char answer[QUESTION_MAX + 1], path[64], stat[1024], *p;
     (void)state;
     broker_run_usual();
     for (size_t i = 0; i < 4; i++) {

@@ -22,10 +22,10 @@ static void test_a_hello_names_its_host(void **state)
     char name[NET_HOST_MAX + 1];
     (void)state;
     size_t n = hello_records("API.example.org", 100, 16384, data);
-    assert_int_equal(hello_read(data, n, name), HELLO_DONE);
+    assert_int_equal(tls_hello_read(data, n, name), TLS_HELLO_DONE);
     assert_string_equal(name, "api.example.org");
     n = hello_records(NULL, 0, 16384, data);
-    assert_int_equal(hello_read(data, n, name), HELLO_DONE);
+    assert_int_equal(tls_hello_read(data, n, name), TLS_HELLO_DONE);
     assert_string_equal(name, "");
 }
 
@@ -37,8 +37,8 @@ static void test_a_hello_may_be_cut_anywhere(void **state)
     for (size_t size = 1; size < 400; size += 7) {
         size_t n = hello_records("a.example.org", 200, size, data);
         for (size_t k = 1; k < n; k++)
-            assert_int_equal(hello_read(data, k, name), HELLO_MORE);
-        assert_int_equal(hello_read(data, n, name), HELLO_DONE);
+            assert_int_equal(tls_hello_read(data, k, name), TLS_HELLO_MORE);
+        assert_int_equal(tls_hello_read(data, n, name), TLS_HELLO_DONE);
         assert_string_equal(name, "a.example.org");
     }
 }
@@ -51,27 +51,27 @@ static void test_what_is_no_hello(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         size_t n = hello_records(names[i], 0, 16384, data);
-        assert_int_equal(hello_read(data, n, name), HELLO_BAD);
+        assert_int_equal(tls_hello_read(data, n, name), TLS_HELLO_BAD);
     }
     size_t n = hello_records("a.example.org", 0, 16384, data);
     memcpy(copy, data, n);
     copy[5] = 2; // another message
-    assert_int_equal(hello_read(copy, n, name), HELLO_BAD);
+    assert_int_equal(tls_hello_read(copy, n, name), TLS_HELLO_BAD);
     memcpy(copy, data, n);
     copy[3] = copy[4] = 0; // an empty record
-    assert_int_equal(hello_read(copy, n, name), HELLO_BAD);
+    assert_int_equal(tls_hello_read(copy, n, name), TLS_HELLO_BAD);
     memcpy(copy, data, n);
     copy[0] = 23; // application data
-    assert_int_equal(hello_read(copy, n, name), HELLO_BAD);
+    assert_int_equal(tls_hello_read(copy, n, name), TLS_HELLO_BAD);
     // Any length inside that does not fit.
     for (size_t i = 43; i < n; i++) {
         memcpy(copy, data, n);
         copy[i] = 0xff;
-        (void)hello_read(copy, n, name);
+        (void)tls_hello_read(copy, n, name);
     }
     // Longer than anybody sends.
     n = hello_records("a.example.org", 20000, 16384, data);
-    assert_int_equal(hello_read(data, HELLO_MAX, name), HELLO_BAD);
+    assert_int_equal(tls_hello_read(data, TLS_HELLO_MAX, name), TLS_HELLO_BAD);
 }
 
 static void test_two_names_are_none(void **state)
@@ -88,7 +88,7 @@ static void test_two_names_are_none(void **state)
     p = hello_put(p, 0, 1);
     p = hello_put(p, 13, 2);
     memcpy(p, "b.example.org", 13);
-    assert_int_equal(hello_read(data, n, name), HELLO_BAD);
+    assert_int_equal(tls_hello_read(data, n, name), TLS_HELLO_BAD);
 }
 
 // ---- request ------------------------------------------------------------------------------------
@@ -313,11 +313,11 @@ static void test_questions_to_the_broker(void **state)
         const char *text;
         int kind; // -1: none
     } cases[] = {
-        {"why a.example.org", ASK_WHY},
-        {"connect 198.18.0.1 443 wait", ASK_CONNECT},
-        {"connect ::1 443 now", ASK_CONNECT},
-        {"note udp 1.2.3.4 53", ASK_UDP},
-        {"note raw 2 3 1", ASK_RAW},
+        {"why a.example.org", QUESTION_WHY},
+        {"connect 198.18.0.1 443 wait", QUESTION_CONNECT},
+        {"connect ::1 443 now", QUESTION_CONNECT},
+        {"note udp 1.2.3.4 53", QUESTION_UDP},
+        {"note raw 2 3 1", QUESTION_RAW},
         {"why", -1},
         {"why ", -1},
         {"why a b", -1},
@@ -334,17 +334,17 @@ static void test_questions_to_the_broker(void **state)
         {"frob", -1},
         {"", -1},
     };
-    char text[ASK_MAX + 1];
-    struct ask_words w;
+    char text[QUESTION_MAX + 1];
+    struct box_question w;
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         snprintf(text, sizeof text, "%s", cases[i].text);
-        int k = ask_words_read(text, strlen(cases[i].text), &w) < 0 ? -1 : (int)w.kind;
+        int k = box_question_parse(text, strlen(cases[i].text), &w) < 0 ? -1 : (int)w.kind;
         if (k != cases[i].kind)
             fail_msg("'%s': %d", cases[i].text, k);
     }
     memcpy(text, "why a\0b", 8);
-    assert_int_equal(ask_words_read(text, 7, &w), -1);
+    assert_int_equal(box_question_parse(text, 7, &w), -1);
 }
 
 int main(void)

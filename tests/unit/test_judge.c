@@ -13,10 +13,10 @@ static void connections_are_judged(void **state)
 {
     (void)state;
     static const struct {
-        const char *layers, *host, *address;
+        const char *sets, *host, *address;
         uint16_t port;
         enum net_reason reason;
-        unsigned layer;
+        unsigned set;
         const char *rule; // NULL: ""
     } cases[] = {
         {"a.test", "a.test", NULL, 0, NET_ALLOWED, 0, "a.test"},
@@ -101,12 +101,12 @@ static void connections_are_judged(void **state)
         struct net_address a = short_address(address ? address : "::");
         struct short_sets l;
         struct net_verdict v;
-        short_sets(&l, cases[i].layers);
+        short_sets(&l, cases[i].sets);
         memset(&v, 0xee, sizeof v);
         net_judge(l.at, l.count, cases[i].host, address ? &a : NULL, cases[i].port, &v);
-        if (v.reason != cases[i].reason || v.layer != cases[i].layer || strcmp(v.rule, rule) != 0)
-            fail_msg("row %zu, %s: %s by layer %u, '%s'", i, cases[i].layers,
-                     net_reason_name(v.reason), v.layer, v.rule);
+        if (v.reason != cases[i].reason || v.set != cases[i].set || strcmp(v.rule, rule) != 0)
+            fail_msg("row %zu, %s: %s by rule set %u, '%s'", i, cases[i].sets,
+                     net_reason_name(v.reason), v.set, v.rule);
         short_sets_done(&l);
     }
     for (int i = 0; i < NET_REASON_MAX; i++)
@@ -117,12 +117,12 @@ static void a_verdict_tells_the_scope(void **state)
 {
     (void)state;
     struct net_rules r = short_rules("*");
-    const struct net_rules *layers[] = {&r};
+    const struct net_rules *sets[] = {&r};
     struct net_verdict v;
     struct net_address a = short_address("169.254.169.254");
-    net_judge(layers, 1, "a.test", &a, 80, &v);
+    net_judge(sets, 1, "a.test", &a, 80, &v);
     assert_int_equal(v.scope, NET_METADATA);
-    net_judge(layers, 1, NULL, &a, 80, &v);
+    net_judge(sets, 1, NULL, &a, 80, &v);
     assert_int_equal(v.scope, NET_METADATA);
     net_rules_done(&r);
 }
@@ -137,14 +137,14 @@ static void judging_is_fast(void **state)
     struct err e;
     assert_int_equal(net_rules_from_json(list, &r, &e), 0);
     json_decref(list);
-    const struct net_rules *layers[] = {&r, &r, &r, &r};
+    const struct net_rules *sets[] = {&r, &r, &r, &r};
     struct net_verdict v;
     clock_t begin = clock();
     for (int i = 0; i < 10000; i++)
-        net_judge(layers, 4, "api.n255.example.org", NULL, 443, &v);
+        net_judge(sets, 4, "api.n255.example.org", NULL, 443, &v);
     assert_int_equal(v.reason, NET_ALLOWED);
     double each = (double)(clock() - begin) / CLOCKS_PER_SEC / 10000;
-    print_message("# %.1f us for 4 layers of %d rules\n", each * 1e6, NET_RULES_MAX);
+    print_message("# %.1f us for 4 rule sets of %d rules\n", each * 1e6, NET_RULES_MAX);
     assert_true(each < 1e-3);
     net_rules_done(&r);
 }
@@ -157,10 +157,10 @@ static void requests_are_judged(void **state)
 {
     (void)state;
     static const struct {
-        const char *layers, *host, *method, *path;
+        const char *sets, *host, *method, *path;
         bool bounded;
         enum net_reason reason;
-        unsigned layer;
+        unsigned set;
     } cases[] = {
         {API, "a.test", "GET", "/v1/x", true, NET_ALLOWED, 0},
         {API, "a.test", "GET", "/v1/x?../..", true, NET_ALLOWED, 0},
@@ -197,10 +197,10 @@ static void requests_are_judged(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct short_sets l;
         struct net_verdict v;
-        short_sets(&l, cases[i].layers);
+        short_sets(&l, cases[i].sets);
         net_judge_http(l.at, l.count, cases[i].host, 80, cases[i].method, cases[i].path, &v);
-        if (v.reason != cases[i].reason || v.layer != cases[i].layer)
-            fail_msg("row %zu: %s by %u '%s'", i, net_reason_name(v.reason), v.layer, v.rule);
+        if (v.reason != cases[i].reason || v.set != cases[i].set)
+            fail_msg("row %zu: %s by %u '%s'", i, net_reason_name(v.reason), v.set, v.rule);
         if (net_bounds_http(l.at, l.count, cases[i].host, 80) != cases[i].bounded)
             fail_msg("row %zu: bounded is wrong", i);
         if (v.reason == NET_HTTP)
@@ -215,7 +215,7 @@ static void ports_are_listed(void **state)
 {
     (void)state;
     static const struct {
-        const char *layers, *host;
+        const char *sets, *host;
         bool any;
         size_t count;
         uint16_t ports[4];
@@ -242,7 +242,7 @@ static void ports_are_listed(void **state)
         struct short_sets l;
         uint16_t got[4] = {0};
         bool any = !cases[i].any;
-        short_sets(&l, cases[i].layers);
+        short_sets(&l, cases[i].sets);
         size_t count = net_ports(l.at, l.count, cases[i].host, got, 4, &any);
         if (count != cases[i].count || any != cases[i].any ||
             memcmp(got, cases[i].ports, sizeof got) != 0)
@@ -346,7 +346,8 @@ static void within_means_what_the_judge_means(void **state)
             struct net_rules inner = short_rules(texts[i]), outer = short_rules(texts[k]);
             bool within = net_rules_within(&inner, &outer, NULL) == 0;
             yes += within;
-            // As second layers behind one that allows all that there is, so that only they decide.
+            // As second rule sets behind one that allows all that there is, so that only they
+            // decide.
             struct net_rules all = short_rules("* 0.0.0.0/0 ::/0 10.0.0.1 2001:db8::7");
             const struct net_rules *a[] = {&all, &inner}, *b[] = {&all, &outer};
             for (size_t p = 0; within && p < ARRAY_LEN(ports); p++)

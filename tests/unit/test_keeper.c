@@ -648,7 +648,7 @@ static void files_are_opened_for_the_broker_and_again_on_a_signal(void **state)
 static void both_sides_mean_the_same_port(void **state)
 {
     (void)state;
-    assert_int_equal(NET_ASK_PORT, ASK_PORT);
+    assert_int_equal(NET_ASK_PORT, QUESTION_PORT);
     assert_true(1 + WIRE_NET_FDS <= FD_PASS_MAX);
 }
 

@@ -174,7 +174,7 @@ static json_t *hear_grant(const struct fake_box *b, size_t count)
     json_t *o = broker_hears();
     assert_true(is_op(o, "grant", b->id));
     assert_string_equal(text_at(o, "key"), "key");
-    assert_int_equal(json_array_size(at(o, "layers")), count);
+    assert_int_equal(json_array_size(at(o, "rule_sets")), count);
     return o;
 }
 
