@@ -18,6 +18,7 @@
 #include "env/packages.h"
 #include "env/preload.h"
 #include "env/warm_boxes.h"
+#include "installer/installer.h"
 #include "keeper/keeper.h"
 #include "porter/porter.h"
 #include "run/gate.h"
@@ -70,19 +71,19 @@ static int order(struct work *w, enum env_change change)
         if (!list)
             return -1;
     }
-    struct install_request o = {.change = change,
-                                .owner = owner,
-                                .name = ask->name,
-                                .create = change == ENV_IMPORT,
-                                .fresh = ask->verb == VERB_CREATE,
-                                .fd = change == ENV_IMPORT ? w->gate.facts->keep[0] : -1,
-                                .requirements = list,
-                                .upgrade = c->upgrade,
-                                .source_builds = c->source_builds,
-                                .on_progress = on_progress,
-                                .on_done = on_done,
-                                .argument = w};
-    w->job = envs_install(&w->gate, &o, &w->error);
+    struct env_job_plan o = {.change = change,
+                             .owner = owner,
+                             .name = ask->name,
+                             .create = change == ENV_IMPORT,
+                             .fresh = ask->verb == VERB_CREATE,
+                             .fd = change == ENV_IMPORT ? w->gate.facts->keep[0] : -1,
+                             .requirements = list,
+                             .upgrade = c->upgrade,
+                             .source_builds = c->source_builds,
+                             .on_progress = on_progress,
+                             .on_done = on_done,
+                             .argument = w};
+    w->job = envs_change(&w->gate, &o, &w->error);
     json_decref(list);
     if (!w->job && !w->done)
         return -1;
@@ -200,7 +201,8 @@ static int env_gate(int sock, const struct keeper_facts *facts, void *argument)
     struct work *w = argument;
     struct err e;
     if (gate_enter(&w->gate, sock, facts, &e) < 0 ||
-        cli_catch_signals(w->gate.base, on_signal, w, &e) < 0 || envs_open(&w->gate, &e) < 0)
+        cli_catch_signals(w->gate.base, on_signal, w, &e) < 0 ||
+        envs_open(&w->gate, &env_installer, &e) < 0)
         return env_show_error(w->ask, &e);
     (void)signal(SIGPIPE, SIG_IGN);
     if (begin(w) < 0) {

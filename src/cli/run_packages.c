@@ -13,6 +13,7 @@
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "exec/exec_packages.h"
+#include "installer/installer.h"
 #include "porter/porter.h"
 
 enum run_packages run_packages_needed(const struct config *c, const char *code, size_t length)
@@ -35,7 +36,7 @@ int run_packages_open(enum run_packages need, struct gate *g, struct err *e)
 {
     if (need == RUN_PACKAGES_NONE)
         return 0;
-    int r = envs_open(g, e);
+    int r = envs_open(g, &env_installer, e);
     return need == RUN_PACKAGES_MUST ? r : 0; // else the run reports what it lacks
 }
 

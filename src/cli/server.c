@@ -12,6 +12,7 @@
 #include "env/envs.h"
 #include "env/restricted_package.h"
 #include "files/store.h"
+#include "installer/installer.h"
 #include "mcp/server.h"
 #include "session/session.h"
 
@@ -31,7 +32,7 @@ static void open_store(struct server *s)
 static void open_environments(struct server *s)
 {
     struct err e;
-    if (s->gate.facts->environments && envs_open(&s->gate, &e) < 0)
+    if (s->gate.facts->environments && envs_open(&s->gate, &env_installer, &e) < 0)
         log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message,
                  err_code_name(e.code));
     // Now, so that the first run does not wait for it.

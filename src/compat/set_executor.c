@@ -252,7 +252,7 @@ static void install_package(struct mcp_call *c, json_t *arguments)
     json_t *requirements = tool_env_has_gate(c) ? tool_env_requirements(c, arguments) : NULL;
     if (!requirements)
         return;
-    struct install_request request = {
+    struct env_job_plan request = {
         .change = ENV_INSTALL, .name = ENV_BASE, .requirements = requirements};
     tool_env_install(c, arguments, &request, INSTALL_MS, present_install);
     json_decref(requirements);
@@ -276,7 +276,7 @@ static void present_reset(struct mcp_call *c, json_t *arguments, json_t *status,
 
 static void reset_sandbox(struct mcp_call *c, json_t *arguments)
 {
-    struct install_request request = {.change = ENV_RESET, .name = ENV_BASE};
+    struct env_job_plan request = {.change = ENV_RESET, .name = ENV_BASE};
     if (tool_env_has_gate(c))
         tool_env_install(c, arguments, &request, RESET_MS, present_reset);
 }

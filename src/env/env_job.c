@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // env_job: see envs.h: jobs that change environments, their queue, and how they end.  What happens
-// between (the box, the wheels) is env_install.c's.  Runs in the gate, on its event loop.
+// between (the box, the wheels) is installer/installer.c's.  Runs in the gate, on its event loop.
 //
 // Invariants:
 //   (1) a job is in `jobs` from its order to its end, in the order of asking; `active` counts those
 //       that were started.
 //   (2) of one environment at most one is started: the first.
-//   (3) callbacks are never called from within envs_install() or envs_need().
+//   (3) callbacks are never called from within envs_change() or envs_need().
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "env/env_text.h"
 #include "json/encode.h"
 
@@ -102,7 +102,7 @@ void env_job_free(struct env_job *j)
 {
     struct envs *v = j->all;
     struct env_wait *w;
-    env_install_stop(j);
+    j->all->installer->stop(j);
     TAILQ_REMOVE(&v->jobs, j, list);
     v->job_count--;
     if (j->started)
@@ -141,7 +141,7 @@ static void end(struct env_job *j, enum env_state state)
     struct envs *v = j->all;
     struct env_wait *w;
     struct err e;
-    env_install_stop(j);
+    j->all->installer->stop(j);
     j->state = state;
     if (state == ENV_READY)
         j->progress = 1;
@@ -291,8 +291,9 @@ static int plan(struct env_job *j, struct err *e)
                        j->name);
     switch (j->change) {
     case ENV_INSTALL:
-        j->wanted = j->lock_text ? json_array() // what it names, and nothing else: env_install.c
-                                 : env_merge(j->row.requirements, j->requirements);
+        j->wanted = j->lock_text
+                        ? json_array() // what it names, and nothing else: installer/installer.c
+                        : env_merge(j->row.requirements, j->requirements);
         break;
     case ENV_UNINSTALL:
         if (plan_uninstall(j, e) < 0)
@@ -334,7 +335,7 @@ static void start(struct env_job *j)
     if (j->lock)
         env_job_finish(j);
     else
-        env_install(j);
+        j->all->installer->install(j);
 }
 
 static bool is_first(const struct env_job *j)
@@ -376,7 +377,7 @@ void env_jobs_start_soon(struct envs *v)
 
 // ---- ordering -----------------------------------------------------------------------------------
 
-static int check_order(struct envs *v, const struct install_request *o, struct err *e)
+static int check_order(struct envs *v, const struct env_job_plan *o, struct err *e)
 {
     const struct config *c = v->gate->facts->config;
     const struct env_job *j;
@@ -413,7 +414,7 @@ static int check_order(struct envs *v, const struct install_request *o, struct e
     return r < 0 ? r : 0;
 }
 
-static struct env_job *take_order(struct gate *g, const struct install_request *o, struct err *e)
+static struct env_job *take_order(struct gate *g, const struct env_job_plan *o, struct err *e)
 {
     struct envs *v = g->envs;
     if (!v || !v->db) {
@@ -438,7 +439,7 @@ static struct env_job *take_order(struct gate *g, const struct install_request *
         json_decref(requirements);
         return NULL;
     }
-    struct install_request checked = *o;
+    struct env_job_plan checked = *o;
     checked.requirements = requirements;
     char *lock = NULL;
     struct env_job *j = check_order(v, &checked, e) < 0 ? NULL : calloc(1, sizeof *j);
@@ -483,7 +484,7 @@ static struct env_job *take_order(struct gate *g, const struct install_request *
     return j;
 }
 
-struct env_job *envs_install(struct gate *g, const struct install_request *o, struct err *e)
+struct env_job *envs_change(struct gate *g, const struct env_job_plan *o, struct err *e)
 {
     struct env_job *j = take_order(g, o, e);
     struct err ignored;
@@ -516,7 +517,7 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
                        "no installation of this name goes on");
     j->cancelled = true;
     if (j->exec) {
-        exec_cancel(j->exec); // its end follows
+        v->installer->cancel(j);
         return 0;
     }
     struct err why = {.code = ERR_CANCELLED};
@@ -576,12 +577,12 @@ struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requ
         env_row_clear(&row);
         if (r != 0)
             return answer_soon(w);
-        struct install_request order = {.change = ENV_INSTALL,
+        struct env_job_plan order = {.change = ENV_INSTALL,
                                         .owner = owner,
                                         .name = w->name,
                                         .create = true,
                                         .requirements = requirements};
-        j = envs_install(g, &order, &w->error);
+        j = envs_change(g, &order, &w->error);
         if (!j)
             return answer_soon(w);
     }

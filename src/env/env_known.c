@@ -2,8 +2,8 @@
 //
 // env_known: what the index answered a short while ago.  The same requirements under the same
 // conditions have the same lock, so an environment whose wheels are all unpacked is made without a
-// box and without the network.  Called by env_install.c before a box is started, and by env_job.c
-// when one has answered.
+// box and without the network.  Called by installer/installer.c before a box is started, and by
+// env_job.c when one has answered.
 //
 // Invariants:
 //   (1) the key is a hash of everything that the box is told and that could change its answer, and
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "env/env_text.h"
 
 // May this job be answered from memory at all?  A wheelhouse changes when the operator wants it to,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "env/env_text.h"
 #include "files/tempfile.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "run/run.h"
 
 enum {

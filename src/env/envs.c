@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "env/env_text.h"
 #include "env/warm_boxes.h"
 #include "files/dbfolder.h"
@@ -97,7 +97,7 @@ static int check_constraints(const struct config *c, struct err *e)
     return bad ? err_wrap(e, "--constraint") : 0;
 }
 
-int envs_open(struct gate *g, struct err *e)
+int envs_open(struct gate *g, const struct env_installer *installer, struct err *e)
 {
     struct envs *v = calloc(1, sizeof *v);
     if (!v || !(v->paths = json_object())) {
@@ -105,6 +105,7 @@ int envs_open(struct gate *g, struct err *e)
         return env_no_memory(e);
     }
     v->gate = g;
+    v->installer = installer;
     static const struct gate_part porter = {.on_porter_link = env_porter_link,
                                             .close = env_porter_close};
     gate_attach(g, &porter);
@@ -136,8 +137,7 @@ void envs_close(struct gate *g)
     env_tidy_close(v);
     while (!TAILQ_EMPTY(&v->jobs))
         env_job_free(TAILQ_FIRST(&v->jobs));
-    if (v->asking)
-        exec_free(v->asking);
+    v->installer->close(v);
     if (v->soon)
         event_free(v->soon);
     json_decref(v->index);

@@ -39,9 +39,17 @@ enum {
 
 #define ENV_BASE "base" // always there: what the interpreter has
 
+// How packages get into wheels (installer/installer.h).
+struct env_installer {
+    void (*install)(struct env_job *j); // env_job_finish() or env_job_fail() follow
+    void (*cancel)(struct env_job *j);  // with j->exec: its end follows
+    void (*stop)(struct env_job *j);    // nothing more comes of it
+    void (*close)(struct envs *v);
+};
+
 // Opens the database; what a killed server left is put right.  0, or negative: there are no
 // environments but base, and `e` says why (also what every later call answers).
-int envs_open(struct gate *g, struct err *e);
+int envs_open(struct gate *g, const struct env_installer *installer, struct err *e);
 void envs_close(struct gate *g);
 
 // ---- for runs -----------------------------------------------------------------------------------
@@ -77,7 +85,7 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
 
 enum env_change { ENV_INSTALL, ENV_UNINSTALL, ENV_RESET, ENV_IMPORT };
 
-struct install_request {
+struct env_job_plan {
     enum env_change change;
     const char *owner, *name;
     bool create;                // make the environment when it is not there
@@ -98,7 +106,7 @@ struct install_request {
 
 // Queues a job.  NULL and `e`: a bad requirement (named), a bad name, too many jobs.  It goes on
 // when nobody listens any more (env_job_forget).
-struct env_job *envs_install(struct gate *g, const struct install_request *order, struct err *e);
+struct env_job *envs_change(struct gate *g, const struct env_job_plan *order, struct err *e);
 void env_job_forget(struct env_job *j); // no more calls for this listener
 int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *e);
 const char *env_job_id(const struct env_job *j);

@@ -11,7 +11,7 @@
 #include <sys/queue.h>
 
 #include "config/config.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "env/preload.h"
 #include "env/warm_boxes.h"
 #include "run/link.h"

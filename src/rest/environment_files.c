@@ -149,6 +149,6 @@ void rest_import_environment(struct rest_call *c)
                   "the request has no file");
         return;
     }
-    struct install_request order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
+    struct env_job_plan order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
     rest_start_job(c, &order, stream, wait_ms);
 }

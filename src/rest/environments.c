@@ -145,7 +145,7 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
         rest_fail_err(c, &e);
 }
 
-void rest_start_job(struct rest_call *c, struct install_request *order, bool stream,
+void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream,
                     uint64_t wait_ms)
 {
     struct err e;
@@ -159,7 +159,7 @@ void rest_start_job(struct rest_call *c, struct install_request *order, bool str
     order->on_progress = on_progress;
     order->on_done = on_done;
     order->argument = c;
-    j->job = envs_install(gate_of(c), order, &e);
+    j->job = envs_change(gate_of(c), order, &e);
     j->starting = false;
     if (!j->job) {
         rest_fail_err(c, &e);
@@ -175,7 +175,7 @@ void rest_start_job(struct rest_call *c, struct install_request *order, bool str
         set_timer(c, wait_ms, on_waited);
 }
 
-static void start(struct rest_call *c, struct install_request *order)
+static void start(struct rest_call *c, struct env_job_plan *order)
 {
     rest_start_job(c, order, json_is_true(field_get(c->body, "stream", NULL)),
                    field_ms(c->body, "wait", WAIT_MS));
@@ -203,7 +203,7 @@ static void install(struct rest_call *c, const char *name, bool fresh)
         json_decref(packages);
         return;
     }
-    struct install_request order = {
+    struct env_job_plan order = {
         .change = ENV_INSTALL,
         .name = name,
         .fresh = fresh,
@@ -245,7 +245,7 @@ void rest_uninstall(struct rest_call *c)
         rest_fail_err(c, &e);
         return;
     }
-    struct install_request order = {
+    struct env_job_plan order = {
         .change = some ? ENV_UNINSTALL : ENV_RESET, .name = c->id, .requirements = list};
     start(c, &order);
     json_decref(list);

@@ -26,8 +26,8 @@ void rest_export_environment(struct rest_call *c);
 void rest_import_environment(struct rest_call *c);
 
 // A change of an environment that the answer is about.
-struct install_request;
-void rest_start_job(struct rest_call *c, struct install_request *order, bool stream,
+struct env_job_plan;
+void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream,
                     uint64_t wait_ms);
 
 #endif

@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "installer/installer.h"
 #include "broker/broker.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "net/policy.h"
 #include "porter/porter.h"
 #include "run/network.h"
@@ -42,7 +43,7 @@ static void open_envs(void)
 {
     facts.environments_rows = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(facts.environments_rows >= 0);
-    assert_int_equal(envs_open(&gate, &e), 0);
+    assert_int_equal(envs_open(&gate, &env_installer, &e), 0);
 }
 
 static void close_envs(void)
@@ -135,7 +136,7 @@ static void forget_ended(void)
 static struct env_job *order(enum env_change change, const char *name, const char *what)
 {
     json_t *text = json_string(what);
-    struct install_request o = {.change = change,
+    struct env_job_plan o = {.change = change,
                                 .owner = "me",
                                 .name = name,
                                 .create = true,
@@ -143,7 +144,7 @@ static struct env_job *order(enum env_change change, const char *name, const cha
                                 .on_progress = on_progress,
                                 .on_done = on_ended,
                                 .argument = &ended};
-    struct env_job *j = envs_install(&gate, &o, &e);
+    struct env_job *j = envs_change(&gate, &o, &e);
     json_decref(text);
     turn();
     return j;

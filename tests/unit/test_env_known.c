@@ -98,7 +98,7 @@ static void an_upgrade_asks_and_is_kept(void **state)
     add_wheel(W2, L2);
     install("one", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     json_t *text = json_string("lab-a");
-    struct install_request o = {.change = ENV_INSTALL,
+    struct env_job_plan o = {.change = ENV_INSTALL,
                                 .owner = "me",
                                 .name = "two",
                                 .create = true,
@@ -107,7 +107,7 @@ static void an_upgrade_asks_and_is_kept(void **state)
                                 .on_done = on_ended,
                                 .argument = &ended};
     forget_ended();
-    assert_non_null(envs_install(&gate, &o, &e));
+    assert_non_null(envs_change(&gate, &o, &e));
     json_decref(text);
     turn();
     struct fake_box *b = give_installer();
@@ -195,7 +195,7 @@ static void builds_name_no_hosts(void **state)
 {
     (void)state;
     json_t *text = json_string("lab-a");
-    struct install_request o = {.change = ENV_INSTALL,
+    struct env_job_plan o = {.change = ENV_INSTALL,
                                 .owner = "me",
                                 .name = "one",
                                 .create = true,
@@ -206,7 +206,7 @@ static void builds_name_no_hosts(void **state)
     union wire_message m;
     config.source_builds = true;
     forget_ended();
-    assert_non_null(envs_install(&gate, &o, &e));
+    assert_non_null(envs_change(&gate, &o, &e));
     json_decref(text);
     turn();
     struct fake_box *b = give_installer();

@@ -372,7 +372,7 @@ static void on_exported(uint64_t bytes, const struct err *error, void *argument)
 
 static struct env_job *order_import(const char *name, int fd)
 {
-    struct install_request o = {.change = ENV_IMPORT,
+    struct env_job_plan o = {.change = ENV_IMPORT,
                                 .owner = "me",
                                 .name = name,
                                 .create = true,
@@ -380,7 +380,7 @@ static struct env_job *order_import(const char *name, int fd)
                                 .on_done = on_ended,
                                 .argument = &ended};
     forget_ended();
-    struct env_job *j = envs_install(&gate, &o, &e);
+    struct env_job *j = envs_change(&gate, &o, &e);
     turn();
     return j;
 }

@@ -100,7 +100,7 @@ struct install {
     struct mcp_call *call;
     struct env_job *job;
     struct event *timer;
-    bool starting;            // envs_install() has not returned yet
+    bool starting;            // envs_change() has not returned yet
     json_t *last;             // the status from on_done() meanwhile
     tool_env_present present; // NULL: tool_env_answer_status()
     json_t *arguments;        // for `present`
@@ -201,7 +201,7 @@ static bool set_wait(struct install *o, uint64_t wait_ms)
 }
 
 // Starts an install for any tool set.  `lead` precedes the words of the default set's answer.
-static void have_done(struct mcp_call *c, json_t *arguments, struct install_request *request,
+static void have_done(struct mcp_call *c, json_t *arguments, struct env_job_plan *request,
                       uint64_t wait_ms, const char *lead, tool_env_present present)
 {
     struct err e;
@@ -220,7 +220,7 @@ static void have_done(struct mcp_call *c, json_t *arguments, struct install_requ
     request->on_progress = on_progress;
     request->on_done = on_done;
     request->argument = o;
-    o->job = envs_install(c->mcp->gate, request, &e);
+    o->job = envs_change(c->mcp->gate, request, &e);
     o->starting = false;
     if (!o->job) {
         refuse_install(o, &e);
@@ -240,13 +240,13 @@ static void have_done(struct mcp_call *c, json_t *arguments, struct install_requ
         on_waited(-1, 0, o); // no timer: answer with the status now
 }
 
-static void start_install(struct mcp_call *c, json_t *arguments, struct install_request *request,
+static void start_install(struct mcp_call *c, json_t *arguments, struct env_job_plan *request,
                           const char *lead)
 {
     have_done(c, arguments, request, bounds_milliseconds(arguments, "wait", WAIT_MS), lead, NULL);
 }
 
-void tool_env_install(struct mcp_call *c, json_t *arguments, struct install_request *request,
+void tool_env_install(struct mcp_call *c, json_t *arguments, struct env_job_plan *request,
                       uint64_t wait_ms, tool_env_present present)
 {
     have_done(c, arguments, request, wait_ms, "", present);
@@ -328,7 +328,7 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
     json_t *constraints;
     if (constraints_of(c, arguments, &constraints) < 0)
         return;
-    struct install_request request = {
+    struct env_job_plan request = {
         .change = ENV_INSTALL,
         .name = name,
         .fresh = lead[0] != '\0',
@@ -470,7 +470,7 @@ static void uninstall_package(struct mcp_call *c, json_t *arguments)
     if (!names)
         return;
     json_t *own = json_incref(arguments);
-    struct install_request request = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
+    struct env_job_plan request = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
     start_install(c, arguments, &request, "");
     json_decref(own);
     json_decref(names);
@@ -507,7 +507,7 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
     if (json_is_true(json_object_get(arguments, "sessions")))
         snprintf(lead, sizeof lead, "closed sessions: %u\n", close_sessions(c));
     json_t *own = json_incref(arguments);
-    struct install_request request = {.change = ENV_RESET, .name = name};
+    struct env_job_plan request = {.change = ENV_RESET, .name = name};
     start_install(c, arguments, &request, lead);
     json_decref(own);
 }

@@ -25,9 +25,9 @@ const char *tool_env_name(struct mcp_call *c, json_t *arguments);
 // with NULL and the error.  All are borrowed.
 typedef void (*tool_env_present)(struct mcp_call *c, json_t *arguments, json_t *status,
                                  const struct err *error);
-struct install_request;
+struct env_job_plan;
 // Starts an install; answers when it is over, or after `wait_ms` with its progress.
-void tool_env_install(struct mcp_call *c, json_t *arguments, struct install_request *request,
+void tool_env_install(struct mcp_call *c, json_t *arguments, struct env_job_plan *request,
                       uint64_t wait_ms, tool_env_present present);
 // The requirements of arguments `packages` or `package_names`, new; NULL: the call was answered.
 json_t *tool_env_requirements(struct mcp_call *c, json_t *arguments);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_index: which index packages come from, and which hosts the box that installs may reach for
+// index: which index packages come from, and which hosts the box that installs may reach for
 // that.  The configuration says it, or pip in a box does, and the index's own pages say where its
-// files are.  Called by env_install.c in the gate; the broker has the last word (net/policy.h).
+// files are.  Called by installer/installer.c in the gate; the broker has the last word
+// (net/policy.h).
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "installer/installer_internal.h"
+
 #include "base/cleanup.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "net/policy.h"
 
 enum { ROUNDS_MAX = 3 }; // that an installation learns hosts
@@ -80,7 +83,7 @@ static size_t learned_count(const struct config *c, const json_t *allow)
 // The index's own pages say where its files are.  SECURITY: what says so is a box that read them.
 // The broker takes a few names on the port of https, and of those public addresses only
 // (net_policy_learn); an operator who named hosts has said all there is.
-bool env_index_learn(struct env_job *j, const json_t *answer)
+bool index_learn(struct env_job *j, const json_t *answer)
 {
     const struct config *c = j->all->gate->facts->config;
     json_t *index = json_deep_copy(j->all->index); // what runs keeps the old one
@@ -114,7 +117,7 @@ bool env_index_learn(struct env_job *j, const json_t *answer)
 
 // The names that it can reach, for a box to tell which others its index speaks of; null: it need
 // not.
-json_t *env_index_hosts(const struct env_job *j)
+json_t *index_hosts(const struct env_job *j)
 {
     json_t *list, *item, *allow = json_object_get(j->all->index, "allow");
     size_t i;
@@ -149,12 +152,12 @@ static void on_index(struct exec *x)
         next = TAILQ_NEXT(j, list);
         if (j->asks_index) {
             j->asks_index = false;
-            env_install_go_on(j, v->index ? NULL : &e);
+            installer_go_on(j, v->index ? NULL : &e);
         }
     }
 }
 
-int env_index(struct env_job *j, struct err *e)
+int index_ask(struct env_job *j, struct err *e)
 {
     struct envs *v = j->all;
     const struct config *c = v->gate->facts->config;

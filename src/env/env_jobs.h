@@ -2,8 +2,8 @@
 //
 // env_kit: what envs.c, env_*.c and nursery.c share.  Nobody else includes it.
 
-#ifndef CONSTRICTOR_ENV_ENV_INTERNAL_H
-#define CONSTRICTOR_ENV_ENV_INTERNAL_H
+#ifndef CONSTRICTOR_ENV_ENV_JOBS_H
+#define CONSTRICTOR_ENV_ENV_JOBS_H
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "env/env_db.h"
 #include "env/env_porter.h"
 #include "env/envs.h"
-#include "exec/exec.h"
+#include "files/scratch.h"
 #include "run/gate.h"
 
 enum {
@@ -59,6 +59,8 @@ struct env_wait {
     TAILQ_ENTRY(env_wait) list; // of the job
 };
 
+struct exec;
+
 struct env_job {
     struct envs *all;
     char id[ENV_JOB_ID_SIZE];
@@ -102,6 +104,7 @@ struct env_job {
 
 struct envs {
     struct gate *gate;
+    const struct env_installer *installer;
     struct env_db *db; // NULL: `error` says why
     struct err error;
     json_t *paths; // of environments, as runs get them; by "owner/name"
@@ -128,15 +131,7 @@ void env_job_fail(struct env_job *j, const char *code, const struct err *e); // 
 void env_job_finish(struct env_job *j); // `lock` and `wanted` become the environment
 void env_job_free(struct env_job *j);
 int env_name_new(char ret[ENV_JOB_ID_SIZE]);
-// env_install.c: runs the installer; env_job_finish() or env_job_fail() follow.
-void env_install(struct env_job *j);
-void env_install_stop(struct env_job *j);                       // nothing more comes of it
-void env_install_go_on(struct env_job *j, const struct err *e); // the index is known, or why not
-// env_index.c.  1: it is known which index there is, 0: env_install_go_on() follows, negative: `e`.
-int env_index(struct env_job *j, struct err *e);
-json_t *env_index_hosts(const struct env_job *j); // new
-// Does the failure name hosts that the box may reach from now on?
-bool env_index_learn(struct env_job *j, const json_t *answer);
+// env_lock.c
 json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
 int env_wheel_set(json_t *entry, const struct env_wheel *w); // of a lock; 0, or memory is out
 // env_known.c: true: the lock is known without a box, and every wheel is there; `request` is what a

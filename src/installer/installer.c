@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_install: the middle of a job: a box resolves, downloads and unpacks (python/installer.py),
+// installer: the middle of a job: a box resolves, downloads and unpacks (python/installer.py),
 // its bundles go to the porter, and what came of it is a lock.  Runs in the gate, on its event
 // loop.
 //
@@ -14,9 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "installer/installer_internal.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "env/env_internal.h"
+#include "env/env_jobs.h"
 #include "env/env_text.h"
 #include "files/tempfile.h"
 #include "net/login.h"
@@ -49,7 +51,7 @@ static int ignore_output(struct exec *x, enum run_stream stream, struct evbuffer
     return 0;
 }
 
-void env_install_stop(struct env_job *j)
+static void stop(struct env_job *j)
 {
     for (size_t i = 0; i < j->bundle_count; i++)
         fd_close(&j->bundles[i].fd);
@@ -77,13 +79,6 @@ void env_install_stop(struct env_job *j)
 static const char *scope_of(const struct env_job *j)
 {
     return j->source_builds ? j->id : "";
-}
-
-int env_wheel_set(json_t *entry, const struct env_wheel *w)
-{
-    return json_object_set_new(entry, "wheel", json_string(w->id)) |
-           json_object_set_new(entry, "unpacked", json_integer((json_int_t)w->bytes)) |
-           json_object_set_new(entry, "files", json_integer((json_int_t)w->files));
 }
 
 static int set_wheel(struct env_job *j, size_t index, const struct env_wheel *w)
@@ -188,45 +183,6 @@ static int store_one(struct env_job *j, size_t index, const json_t *package, str
         return env_no_memory(e);
     j->asks_left++;
     return 0;
-}
-
-static bool is_sha256(const char *text)
-{
-    return text && strlen(text) == ENV_SHA256 && strspn(text, "0123456789abcdef") == ENV_SHA256;
-}
-
-static bool is_short(const char *text)
-{
-    return text && text[0] && strlen(text) <= ENV_REQUIREMENT_MAX;
-}
-
-// An entry of the lock, from what the box said of a package.
-json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e)
-{
-    const char *name = json_string_value(json_object_get(package, "name")),
-               *version = json_string_value(json_object_get(package, "version")),
-               *sha256 = json_string_value(json_object_get(package, "sha256")),
-               *filename = json_string_value(json_object_get(package, "filename"));
-    char key[ENV_REQUIREMENT_MAX + 1] = "";
-    if (is_short(name))
-        env_key_of(name, key);
-    if (!is_short(name) || !is_short(version) || !is_sha256(sha256) || strcmp(key, name) != 0) {
-        (void)err_set(e, ERR_INTERNAL, 0, "try again", "the installer returned an invalid record");
-        return NULL;
-    }
-    if (env_check_allowed(j->all->gate->facts->config, key, e) < 0)
-        return NULL;
-    json_t *size = json_object_get(package, "size"), *top = json_object_get(package, "top_level");
-    json_t *entry =
-        json_pack("{s:s, s:s, s:s, s:s, s:I}", "name", name, "version", version, "sha256", sha256,
-                  "filename", filename && strlen(filename) < 300 ? filename : "", "size",
-                  (json_int_t)(json_is_integer(size) ? json_integer_value(size) : 0));
-    if (entry && json_is_array(top) && json_array_size(top) <= 50 &&
-        json_dumpb(top, NULL, 0, JSON_COMPACT) < 4096)
-        (void)json_object_set(entry, "top_level", top);
-    if (!entry)
-        (void)env_no_memory(e);
-    return entry;
 }
 
 // What an environment that came out of a lock is asked to have.
@@ -366,7 +322,7 @@ static void on_installed(struct exec *x)
     j->answer = json_incref(answer);
     exec_free(x);
     if (!json_is_true(json_object_get(j->answer, "ok"))) {
-        if (env_index_learn(j, j->answer)) { // now it can reach what it could not
+        if (index_learn(j, j->answer)) { // now it can reach what it could not
             json_decref(TAKE_PTR(j->answer));
             run_installer(j);
         } else {
@@ -578,7 +534,7 @@ static void run_installer(struct env_job *j)
     const struct config *c = j->all->gate->facts->config;
     json_t *told = request_of(j);
     if (told && !c->offline)
-        (void)json_object_set_new(told, "hosts", env_index_hosts(j));
+        (void)json_object_set_new(told, "hosts", index_hosts(j));
     _cleanup_(exec_request_clear) struct exec_request request = {
         .owner = j->owner,
         .code = "",
@@ -608,7 +564,7 @@ static void run_installer(struct env_job *j)
         fail(j, ERR_SYSTEM, "the server is out of memory", "try again later");
 }
 
-void env_install(struct env_job *j)
+static void install(struct env_job *j)
 {
     json_t *told = request_of(j);
     bool known = env_known_find(j, told);
@@ -618,18 +574,37 @@ void env_install(struct env_job *j)
         return;
     }
     struct err e;
-    int r = env_index(j, &e);
+    int r = index_ask(j, &e);
     if (r > 0)
         run_installer(j);
     else if (r < 0)
         env_job_fail(j, NULL, &e);
-    // else env_install_go_on()
+    // else installer_go_on()
 }
 
-void env_install_go_on(struct env_job *j, const struct err *e)
+void installer_go_on(struct env_job *j, const struct err *e)
 {
     if (e)
         env_job_fail(j, NULL, e);
     else
         run_installer(j);
 }
+
+static void close_envs(struct envs *v)
+{
+    if (v->asking)
+        exec_free(v->asking);
+    v->asking = NULL;
+}
+
+static void cancel(struct env_job *j)
+{
+    exec_cancel(j->exec); // its end follows
+}
+
+const struct env_installer env_installer = {
+    .install = install,
+    .stop = stop,
+    .cancel = cancel,
+    .close = close_envs,
+};
