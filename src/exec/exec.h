@@ -2,8 +2,8 @@
 //
 // exec: one request to execute code, as every interface makes it: in a fresh box or in a session,
 // with files and variables brought along, and with the files that it left behind collected as
-// artifacts.  MCP (mcp/tools/tool_run.c), REST (rest/execute.c) and the command line give it what their
-// callers wrote and present the object that comes out.
+// artifacts.  MCP (mcp/tools/tool_run.c), REST (rest/execute.c) and the command line give it what
+// their callers wrote and present the object that comes out.
 //
 //   session, if any:  found, or opened on first use of a name
 //   files:            written into scratch
