@@ -2,8 +2,8 @@
 //
 // maps: this process's mappings, from /proc/self/maps, one at a time.
 //
-// Without stdio, malloc and errno: who asks may be measuring what it writes to, or share its memory
-// with another process (box/checkpoint.c, box/pages.c).
+// Without stdio, malloc and errno: the caller may be measuring which pages it writes to, or share
+// its memory with another process (box/checkpoint.c, box/pages.c).
 
 #ifndef CONSTRICTOR_BASE_MAPS_H
 #define CONSTRICTOR_BASE_MAPS_H

@@ -50,7 +50,8 @@ static struct area {
     int32_t status;
     _Atomic uint32_t settling; // 1 + slot of the one that was woken and has not settled yet
     struct slot slots[CHECKPOINT_SLOTS];
-    _Atomic uint32_t board; // the valid one of two: who dies while writing leaves the other
+    // The valid one of two: a process that dies while writing leaves the other.
+    _Atomic uint32_t board;
     struct board boards[2];
     // Address space; pages come when they are used, and those of a large run go after it.
     _Alignas(4096) char result[FRAME_RESULT_MAX];
@@ -60,8 +61,8 @@ static struct area {
 static uint64_t memory_limit;
 static uint32_t process_limit;
 
-// All that wait there: one that was killed a moment ago, and whose slot somebody else has now, may
-// still be among them, and waking only one would wake that one.
+// Wakes all waiters: one that was killed a moment ago, whose slot another process has now, may
+// still be among them, and waking only one could wake that one.
 static void wake(_Atomic uint32_t *word)
 {
     (void)sys_raw(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0, 0);
@@ -108,9 +109,8 @@ static bool lies_in(const void *p, uintptr_t start, uintptr_t end)
     return (uintptr_t)p >= start && (uintptr_t)p < end;
 }
 
-// The memory that stays with init when the user process has moved out: all that it needs of it is
-// this library and its own stack, which is in there.  The rest would be charged to the box until
-// its end.
+// Frees the memory that stays with init when the user process has moved out: init needs only this
+// library and its own stack, which is in it.  The rest would be charged to the box until its end.
 static void empty_memory(void)
 {
     enum { WORTH_IT = 64 << 10 };
@@ -136,7 +136,7 @@ static int make_area(void)
     if (a == MAP_FAILED)
         return -errno;
     a->active = (int32_t)getpid();
-    area = a; // seen by init too
+    area = a; // init sees it too
     int r = init_share(&a->mailbox, a->request, a->result);
     if (r < 0) {
         area = NULL;
@@ -151,8 +151,7 @@ int checkpoint_begin(void)
     int r = moved || area ? 0 : make_area();
     if (moved || r < 0)
         return r;
-    // Without a signal in between: a copy that is interrupted before it is the active one is
-    // nobody.
+    // Signals are blocked here: a copy must not run a handler before it is the active process.
     sigset_t all, before;
     sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
@@ -169,7 +168,7 @@ int checkpoint_begin(void)
         for (;;)
             (void)sys_raw(SYS_exit_group, 0, 0, 0, 0, 0, 0);
     }
-    // It stays where it is, with the shared mailbox, and the next attempt may have more luck.
+    // The process stays where it is, with the shared mailbox; the next attempt may succeed.
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return (int)pid;
 }
@@ -191,7 +190,7 @@ static int take_slot(uint32_t fork_number, uint32_t serial, enum checkpoint_kind
     return -ENOSPC;
 }
 
-// Signals that somebody sent to everyone were not meant for a process that was not there.
+// Signals sent to all processes were not meant for one that slept.
 static void forget_signals(const sigset_t *all)
 {
     const struct timespec now = {0};
@@ -215,7 +214,7 @@ static void sleep_in(struct slot *s, const sigset_t *all, struct checkpoint_wake
         long pid = copy_process();
         if (pid > 0)
             continue;
-        // Without a copy it goes itself, and is a checkpoint no longer.
+        // Without a copy the process itself goes on, and is no checkpoint any more.
         consumed = pid < 0;
         break;
     }

@@ -10,8 +10,8 @@
 #ifndef CONSTRICTOR_BOX_CODE_PAGES_H
 #define CONSTRICTOR_BOX_CODE_PAGES_H
 
-// `inside`: where the interpreter's own code is.  The caller has one thread.  Best effort: boxes
-// are as safe without, and dearer to make.
+// `inside`: where the interpreter's own code is.  The caller has one thread.  Best effort: without
+// it boxes are as safe and cost more time.
 void code_pages_prepare(const void *inside);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// denial: a system call that a box was denied, in two numbers and in words.  The keeper takes the
-// numbers from the kernel (keeper/denied.c), the gate writes the words (run/denials.c).  Pure.
+// denial: a system call that a box was denied, as two numbers and as text.  The keeper takes the
+// numbers from the kernel (keeper/denied.c), the gate writes the text (run/denials.c). No I/O.
 
 #ifndef CONSTRICTOR_BOX_DENIAL_H
 #define CONSTRICTOR_BOX_DENIAL_H
@@ -11,15 +11,14 @@
 
 enum { DENIAL_TEXT = 160 };
 
-// Which of its kind: what its telling argument says (a family, an operation, flags of namespaces),
-// cut down to what has a name where any number would do, so that code cannot make many kinds of
-// one.
+// The detail of a call: its telling argument (a family, an operation, flags of namespaces), reduced
+// to values that have a name, so that code cannot make many kinds of one denial.
 uint32_t denial_detail(int nr, const uint64_t args[6]);
 
 // "socket AF_INET", "unshare CLONE_NEWUSER|CLONE_NEWNS", "mount".
 void denial_text(int nr, uint32_t detail, char buf[DENIAL_TEXT]);
 
-// What somebody can do about it; "" when there is nothing to say but that it is denied.
+// What the caller can do about it; "" when there is nothing more to say.
 const char *denial_hint(int nr, uint32_t detail);
 
 #endif

@@ -4,24 +4,23 @@
 // that owns nothing but this slot, and ends in a box with none.  No user code runs before the last
 // step.
 //
-// The order, and why no other.  First what a slot's boxes have in common, by box_settle(), in their
-// stem (stem.h):
-//   1  uid map first: who has no mapped id owns nothing that is made later, a tmpfs for instance
+// The order, and its reasons.  First what all boxes of a slot share, by box_settle(), in their stem
+// (stem.h):
+//   1  uid map first: a process without a mapped id owns nothing that it makes, such as a tmpfs
 //   2  ids while there are capabilities for it
-//   3  bounding set and secure bits while there is CAP_SETPCAP; from here on CAP_SYS_ADMIN is all
-//   that is left 4  no_new_privs, which Landlock and seccomp demand
+//   3  bounding set and secure bits while there is CAP_SETPCAP; only CAP_SYS_ADMIN is left now
+//   4  no_new_privs, which Landlock and seccomp require
 // Then, by box_enter(), in the box itself:
 //   5  cgroup first, so that every later page and process is charged to the box
 //   6  cgroup namespace after the attach, so that its root is the box's own group
 //   7  mounts while there is the capability for them; /proc after the pid namespace exists
-//   8  descriptors, limits: nothing later opens a file by name except Landlock's rules.  The limit
-//   of open
-//      files comes after READY, see limit_files() in init.c
+//   8  descriptors and limits: only Landlock's rules open a file by name after this.  The limit of
+//      open files comes after READY, see limit_files() in init.c
 //   9  capabilities after the last step that needs one
 //  10  Landlock, which forbids mounting
-//  11  seccomp last, so that it need not allow anything that the steps above use
-//  12  the posture is asserted, not assumed: fail closed when the kernel lied.  That goes for the
-//  slot's part too 13  then, and only then, the process that will run user code is split off
+//  11  seccomp last, so that it need not allow what the steps above use
+//  12  posture: ask the kernel whether every layer is up, the slot's part too, and fail closed
+//  13  only then split off the process that will run user code
 
 #include "box/enter.h"
 
@@ -89,14 +88,14 @@ static _Noreturn void die_step(enum box_step step, int errnum)
 
 uint64_t box_clone_flags(uint32_t box_flags)
 {
-    // Network and ipc namespace are the slot's, see enter_namespaces() in spawn.c.
-    // SECURITY: sockets die with their processes; objects of System V, message queues and keys do
-    // not, and what one box
-    // left, the next caller's would find.  So only boxes under the filter have a slot's namespaces.
-    // The half of it that the zygote loads before the first box refuses every call that could make,
-    // find or change an object of the first two kinds (test_filter.c names them), and each box's
-    // own half those for keys; the posture asks for both halves.  Nobody can mount an mqueue;
-    // /proc/sys, /proc/sysvipc and /proc/keys are not in a box's /proc.
+    // The network and ipc namespaces are the slot's, see enter_namespaces() in spawn.c.
+    // SECURITY: sockets die with their processes, but System V objects, message queues and keys do
+    // not: the next caller's box would find what one box left.  So only boxes under the filter
+    // share a slot's namespaces.  The half of it that the zygote loads before the first box refuses
+    // every call that could make, find or change an object of the first two kinds (test_filter.c
+    // names them), and each box's own half refuses those for keys; the posture checks both halves.
+    // A box cannot mount an mqueue; /proc/sys, /proc/sysvipc and /proc/keys are not in a box's
+    // /proc.
     return CLONE_NEWPID | CLONE_NEWNS | (box_flags & BOX_WITHOUT_SECCOMP ? CLONE_NEWIPC : 0);
 }
 
@@ -140,9 +139,9 @@ static int write_proc(int self, const char *path, const char *text)
     return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
-// One uid and one gid, mapped to this slot.  The zygote took the slot's ids before the clone,
-// so the kernel lets the child write its own map.
-// SECURITY: setgroups is denied first, or a group that denies access could be dropped.
+// Maps one uid and one gid to this slot.  The zygote took the slot's ids before the clone, so the
+// kernel lets the child write its own map.
+// SECURITY: deny setgroups first: else a process could drop a group that denies access.
 static int step_id_map(const struct box_plan *plan)
 {
     char map[64];
@@ -159,8 +158,7 @@ static int step_id_map(const struct box_plan *plan)
     return write_proc(self, "gid_map", map);
 }
 
-// RLIMIT_NOFILE is set by the two processes of the box themselves, when their last descriptor is
-// sent.
+// The two processes of the box set RLIMIT_NOFILE themselves, after they sent their last descriptor.
 static int plan_open_files(const struct box_plan *plan)
 {
     struct rlimit now;
@@ -207,8 +205,8 @@ static int step_rlimits(const struct box_plan *plan)
         uint32_t only_with; // flag that must be set, 0: always
     } table[] = {
         // Queued signals are kernel memory.  SECURITY: not the zygote's, as the others: the kernel
-        // would take its limit for the sum over all user namespaces that it makes, and without uid
-        // slots one box could use up everybody's.
+        // would apply the zygote's limit to the sum over all user namespaces that it makes, and
+        // without uid slots one box could use up the share of all boxes.
         {RLIMIT_SIGPENDING, 1024, 0},
         {RLIMIT_FSIZE, plan->limits.file_bytes, 0},
         // Counted per user namespace since Linux 5.14, so it is a limit of this box alone.  The
@@ -241,8 +239,7 @@ static int step_freeze(const struct box_plan *plan)
 
 static int make_output(int ret[2])
 {
-    // Init must not wait in a read: the code can open its end of a pipe for reading and be there
-    // first.
+    // Init must not block in a read: code can open its end of a pipe for reading and read first.
     return pipe2(ret, O_CLOEXEC) < 0 ? -1 : fcntl(ret[0], F_SETFL, O_NONBLOCK);
 }
 
@@ -250,8 +247,8 @@ static int make_output(int ret[2])
 // (for init), 6 the scratch folder (for the keeper), 7 the way to write to a frozen one; user code
 // has none of those from 3 on. The pipes are made here, so that they belong to the box's user and
 // are charged to its group.
-// SECURITY: whatever the zygote had open ends here (CVE-2024-21626: a leaked directory descriptor
-// is a way out).
+// SECURITY: close everything that the zygote had open (CVE-2024-21626: a leaked directory
+// descriptor is a way out).
 static int step_fds(const struct box_plan *plan)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -277,8 +274,8 @@ static int step_fds(const struct box_plan *plan)
 
 static int step_seccomp(const struct box_plan *plan)
 {
-    // With WAIT_KILLABLE a call that the keeper has taken up is not begun again for a signal: else
-    // one that is denied could be seen twice, or fail with EINTR.
+    // With WAIT_KILLABLE a signal does not restart a call that the keeper works on: else a denied
+    // call could be reported twice, or fail with EINTR.
     static const unsigned ways[] = {SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV,
                                     SECCOMP_FILTER_FLAG_NEW_LISTENER};
     if (plan->flags & BOX_WITHOUT_SECCOMP)
@@ -289,29 +286,27 @@ static int step_seccomp(const struct box_plan *plan)
             (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, ways[i], &plan->telling_filter);
     if (extras.listener >= 0)
         return 0;
-    // An old kernel, or a container whose own filter has a listener already, of which there can be
-    // one.  The box is as shut without: what is denied has its errno from the filter, and nobody
-    // hears of it.
+    // An old kernel, or a container whose own filter has the one listener that there can be.  The
+    // box is as safe: the filter still denies with an errno, but denials are not reported.
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &plan->filter, 0, 0);
 }
 
-// SECURITY: shmget is the first half's: under it nothing stays in the ipc namespace, which the
-// slot's next box will have.  A size of 0 is EINVAL where there is no filter, and makes nothing.
+// SECURITY: the first half refuses shmget: so nothing stays in the ipc namespace, which the slot's
+// next box will share.  Without a filter a size of 0 is EINVAL, and makes nothing.
 static bool leaves_nothing(void)
 {
     return sys_raw(SYS_shmget, 0, 0, 0, 0, 0, 0) == -ENOSYS;
 }
 
-// Is it really impossible, now that there is nobody yet to answer a call that is told of?  So the
-// halves are tried by what they refuse in silence: clone3 is the last one's, which has unshare as
-// well.
+// Tries calls that the filter must refuse.  Only calls that it refuses without a notification,
+// because nothing answers one yet: clone3 is in the last half, as unshare is.
 static bool nothing_nests(void)
 {
     long pid = sys_raw(SYS_clone3, 0, 0, 0, 0, 0, 0);
     return pid == -ENOSYS && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 && errno == EPERM;
 }
 
-// SECURITY: whoever could write here in spite of all would be found out now, while it is only us.
+// SECURITY: verify that scratch is read-only before any user code exists.
 static bool is_frozen(void)
 {
     static const char *const places[] = {"/mnt/data/x", "/mnt/tmp/x", "/mnt/x", "/tmp/x",
@@ -329,8 +324,8 @@ static int expect(bool holds)
     return holds ? 0 : -1;
 }
 
-// What the layers above promise, asked back from the kernel.  The bounding set was asked for when
-// it was emptied.
+// Asks the kernel whether the layers above are up.  The bounding set was checked when it was
+// emptied.
 static int step_posture(const struct box_plan *plan)
 {
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
@@ -374,7 +369,7 @@ void box_enter(const struct box_plan *plan)
     STEP(STEP_RLIMITS, step_rlimits(plan));
     (void)umask(022);
     // SECURITY: no controlling terminal, ever (CVE-2017-5226), and a process group of its own:
-    // kill(0, ...) reaches no stem.  Fails only if it is leader already.
+    // kill(0, ...) reaches no stem.  Fails only if the process is a leader already.
     (void)setsid();
     STEP(STEP_SCRATCH, chdir("/mnt/data"));
     STEP(STEP_CAPABILITIES, creds_drop_effective());

@@ -17,8 +17,8 @@
 
 enum { BOX_UID = 1000, BOX_CGROUP_FDS_MAX = 4 };
 
-// The steps of the recipe, in order.  Each has the isolation layer that it makes, so that a failure
-// names the missing layer.
+// The steps of the recipe, in order.  Each names the isolation layer that it makes, so that an
+// error names the missing layer.
 #define BOX_STEP_MAP(X)                                                                            \
     X(STEP_ID_MAP, "user_ns", "map the box's one uid and gid")                                     \
     X(STEP_IDS, "uid", "become the box's user")                                                    \
@@ -58,7 +58,7 @@ enum box_flags {
     BOX_WITHOUT_PROC = 32,
     BOX_NETWORK = 64,      // in a network namespace whose sockets the broker has, see box/net.h
     BOX_READONLY = 128,    // scratch cannot be written once there is code, see box/mounts.h
-    BOX_QUIET = 256,       // this kernel has no listener for filters, which was found out before
+    BOX_QUIET = 256,       // this kernel has no listener for filters, as an earlier box found
     BOX_WHEEL_FILES = 512, // the installer's: it sees --find-links
 };
 
@@ -76,7 +76,7 @@ struct box_plan {
     int proc_fd;            // a procfs in which the new process is visible
     uint64_t base_as_bytes; // address space of the zygote, on top of which RLIMIT_AS counts
     struct sock_fprog filter, telling_filter; // the last half; the second for a listener
-    bool has_stem; // a stem made its slot's part, and counts as a process
+    bool has_stem;                            // a stem did the slot's part, and counts as a process
 };
 
 // In the zygote, once: rlimits that are the same in all boxes, which inherit them.  0 or a negative

@@ -26,7 +26,7 @@
 
 enum {
     PENDING_SIZE = 64 * 1024, // paths of folders that a list has still to look into
-    TEMPORARY_MAX_S = 60,     // without a write for so long, nobody writes to it any more
+    TEMPORARY_MAX_S = 60,     // without a write for so long, it is abandoned
     PLACE_FLAGS = O_PATH | O_DIRECTORY | O_CLOEXEC,
 };
 
@@ -57,8 +57,8 @@ static struct frame_stat stat_of(const struct statx *st)
 
 // ---- answers ------------------------------------------------------------------------------------
 
-// Every FILED frame is one datagram, so that it cannot be mixed with another frame, whoever sends
-// that.
+// Every FILED frame is one datagram, so that it cannot be mixed with another frame, whichever
+// process sends it.
 static long send_reply(int sock, const struct frame_filed *filed, size_t tail)
 {
     struct frame_header h = {
@@ -182,7 +182,7 @@ struct walk {
     size_t head, end; // in `pending`: paths, each with its NUL
     unsigned entries; // reported
     unsigned seen;
-    bool gone; // nobody takes the answer
+    bool gone; // the gate does not take the answer
 };
 
 static void flush_list(struct walk *w, bool more)

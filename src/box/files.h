@@ -6,8 +6,8 @@
 // uses sys_raw() only and a few kilobytes of stack.  It keeps no descriptor from one frame to the
 // next.  Code that holds a lock of a file makes it wait, and with it this box alone.
 //
-// SECURITY: it has the powers of user code and no others, and user code may overwrite its memory or
-// move the folder about meanwhile.  Whatever comes of that happens inside the box.
+// SECURITY: it has only the rights of user code, which may overwrite its memory or move the folder
+// meanwhile.  The effects stay inside the box.
 
 #ifndef CONSTRICTOR_BOX_FILES_H
 #define CONSTRICTOR_BOX_FILES_H
@@ -18,14 +18,15 @@
 
 #define FILES_ROOT "/mnt/data"
 
-// Answers one FILE frame on `sock`; `root` is the folder, `busy` whether a run goes on.  False: no
-// gate says that.
+// Answers one FILE frame on `sock`; `root` is the folder, `busy` whether a run goes on.  False: not
+// a valid request.
 bool files_serve(int sock, const char *root, bool busy, const void *frame, size_t length);
 // The same, with `root` below the folder `at`.
 bool files_serve_at(int sock, int at, const char *root, bool busy, const void *frame,
                     size_t length);
 
-// How much there is on the file system of `root`; two that differ: something was made or removed.
+// How much the file system of `root` holds.  When two of these differ, something was made or
+// removed.
 struct files_usage {
     uint64_t inodes, blocks;
 };

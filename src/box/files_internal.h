@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files_kit: what files.c and removal.c share: system calls without libc, entries of folders,
+// files_internal: what files.c and removal.c share: system calls without libc, entries of folders,
 // temporary names.
 
 #ifndef CONSTRICTOR_BOX_FILES_INTERNAL_H

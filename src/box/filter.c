@@ -75,8 +75,8 @@ static const struct change {
     enum filter_kind kind;
     struct row row;
 } changes[] = {
-    // Gate and broker parse what strangers send: they must not start anything.  The gate reaches
-    // nobody; it accepts connections, on a socket that was opened before.
+    // Gate and broker parse hostile input: they must not start anything.  The gate opens no
+    // connection; it accepts connections on a socket that was opened before.
     {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
@@ -94,8 +94,8 @@ static const struct change {
     {FILTER_BROKER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_BROKER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_BROKER, {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1, false}},
-    // The porter writes files.  It makes nothing that leads elsewhere, and waits until they are on
-    // the disk.
+    // The porter writes files.  It makes no links and no devices, and waits until files are on the
+    // disk.
     {FILTER_PORTER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_PORTER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
     {FILTER_PORTER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
@@ -204,8 +204,7 @@ static int call_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Of this architecture; libseccomp looks through all of its names for each, and there are six
-// filters.
+// The number on this architecture, cached: libseccomp searches all of its names each time.
 static int number_of(size_t i)
 {
     static int numbers[ARRAY_LEN(policy)]; // as they are and one more: 0 is not asked for yet
@@ -226,8 +225,8 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
                 row = &changes[k].row;
         const int nr = number_of(i);
         if (nr < 0 || (tells(kind) && !is_late(row) && is_refused(row)))
-            continue; // it is not there; or the first half refuses it, and this one may say what it
-                      // likes
+            continue; // this architecture lacks it; or the first half refuses it, and this half
+                      // does not matter
         if (kind >= FILTER_ZYGOTE && is_late(row) != is_last(kind))
             row = &allowed;
         else if (tells(kind) && row->told)
@@ -298,8 +297,8 @@ static void emit_errno(struct filter *f, int errnum)
     emit_return(f, SECCOMP_RET_ERRNO | (uint32_t)errnum);
 }
 
-// SECURITY: our own processes really make the call: a store that believes it is on the disk must be
-// there.
+// SECURITY: the server's own processes really make the call: a store that has synced must be on the
+// disk.
 static void emit_ignored(struct filter *f)
 {
     emit_return(f, f->ignores ? SECCOMP_RET_ERRNO | IGNORED : SECCOMP_RET_ALLOW);
@@ -424,10 +423,10 @@ static void emit_x32(struct filter *f)
 
 // ---- shortening ---------------------------------------------------------------------------------
 //
-// The kernel translates the last half anew for every box, instruction by instruction, so it pays to
-// have few. What is emitted above has a return for every leaf and an unconditional jump for every
-// branch; here jumps go straight to where they lead in the end, equal returns become one, and what
-// nobody reaches any more is left out. No test of a value is added, dropped or moved.
+// The kernel translates the last half anew for every box, so fewer instructions save time.  The
+// code above emits a return for every leaf and an unconditional jump for every branch.  Here jumps
+// go straight to their final target, equal returns become one, and unreachable code is left out.
+// No test of a value is added, dropped or moved.
 
 enum { REACH = UINT8_MAX }; // of a conditional jump, past the next instruction
 
@@ -651,7 +650,7 @@ static const struct row *find_row(enum filter_kind kind, int nr)
     return found ? found->row : NULL;
 }
 
-// SECURITY: there is no way to 0 from here.  What no filter would have told of gets EPERM.
+// SECURITY: this never returns 0. A call that no filter reports gets EPERM.
 int filter_errno(enum filter_kind kind, int nr, const uint64_t args[6])
 {
     const struct row *row = find_row(kind, nr);

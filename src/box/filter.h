@@ -29,11 +29,11 @@ struct filter {
 
 enum filter_kind {
     FILTER_BOX,
-    FILTER_BOX_WATCHED, // without cgroups: less memfd_create, whose memory nobody would count
+    FILTER_BOX_WATCHED, // without cgroups: no memfd_create, whose memory would not be counted
     FILTER_BOX_NETWORK, // with sockets for TCP and UDP
-    FILTER_GATE,        // the box's, less what starts programs or reaches out
-    FILTER_BROKER,      // the box's, less what starts programs, with sockets for TCP and UDP only
-    FILTER_PORTER,      // the gate's, less what accepts and makes links, with syncfs
+    FILTER_GATE,        // the box's, without what starts programs or connects
+    FILTER_BROKER, // the box's, without what starts programs, with sockets for TCP and UDP only
+    FILTER_PORTER, // the gate's, without accept and links, with syncfs
     // The box's in two halves, which together are the box's.  The kernel translates a filter anew
     // for each process that loads it, 0.1 ms; so the zygote loads the long half once, boxes inherit
     // it, and each of them loads only the short one, which takes away what making a box needed.
@@ -42,9 +42,9 @@ enum filter_kind {
     FILTER_LAST,
     FILTER_LAST_NETWORK,
     FILTER_LAST_NETWORK4, // where the kernel has no IPv6
-    // The last half again, but what policy.def wants told becomes a notification in place of its
-    // errno.  Where the kernel has no listener for it, a box loads the ones above: it is as shut,
-    // and tells nothing.
+    // The last half again, but calls marked with TELL in policy.def give a notification in place of
+    // an errno.  Where the kernel has no listener, a box loads the ones above: as safe, without
+    // reports.
     FILTER_TELL,
     FILTER_TELL_NETWORK,
     FILTER_TELL_NETWORK4,
@@ -71,8 +71,8 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
 // so.
 void filter_dump(FILE *out, enum filter_kind kind);
 
-// What a call gets that the kernel tells of, by the table of this kind (one of FILTER_LAST...):
-// never 0.
+// The errno for a call that the kernel notified of, by the table of this kind (one of
+// FILTER_LAST...): never 0.
 int filter_errno(enum filter_kind kind, int nr, const uint64_t args[6]);
 // NULL: it is not in the policy.
 const char *filter_name(int nr);

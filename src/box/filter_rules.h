@@ -31,7 +31,7 @@ struct check {
         unsigned mask;
         uint32_t value;
     } when;
-    bool told; // whoever fails it is told of, see TELL in policy.def
+    bool told; // a failed check is reported, see TELL in policy.def
 };
 
 enum { CHECKS_MAX = 7 };
@@ -88,8 +88,8 @@ enum { TYPE_MASK = 0xf };
         true, 1, 0, level                                                                          \
     }
 
-// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for
-// everybody who asks; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
+// SECURITY: the kernel starts modprobe for a pair of type and protocol that it has not, for any
+// process; and ICMP, SCTP, MPTCP, UDP-Lite are surface that no client needs.
 #define CHECK_PROTOCOLS                                                                            \
     {CHECK_ANY_OF, 2, EPROTONOSUPPORT, 0, 2, {0, IPPROTO_TCP}, TYPE_IS(SOCK_STREAM)},              \
     {                                                                                              \

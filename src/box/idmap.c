@@ -21,7 +21,7 @@ const char *idmap_missing_helper(void)
 {
     for (size_t i = 0; i < ARRAY_LEN(helpers); i++) {
         struct stat st;
-        // SECURITY: root's, and nobody else may write it: it is started with nothing but this name.
+        // SECURITY: it must be root's and writable by root only: it is started by this name alone.
         if (stat(helpers[i], &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != 0 ||
             st.st_mode & (S_IWGRP | S_IWOTH) || access(helpers[i], X_OK) < 0)
             return helpers[i];

@@ -14,8 +14,7 @@
 struct idmap {
     uint64_t uid_first, gid_first; // host ids of id 0
     uint64_t count;                // 1: the caller's own ids, and nothing else
-    bool helped; // by newuidmap and newgidmap: id 0 is the caller's own, the first after it is
-                 // uid_first + 1
+    bool helped; // by newuidmap and newgidmap: id 0 is the caller's own id, id 1 is uid_first + 1
 };
 
 // Are the helpers there, and root's?  NULL, or the name of one that is not.

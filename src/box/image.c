@@ -27,7 +27,7 @@
 enum {
     PIECES_MAX = 1024,
     OBJECTS_MAX = 1024,
-    // Who has more variables has mostly ones that nobody touched, and a file would hold them.
+    // A program with more has mostly untouched variables, and a file would hold them.
     DATA_BYTES_MAX = 16 << 20,
     // The same of code and constants; and all of it has to be read.
     OBJECT_BYTES_MAX = 8 << 20,
@@ -150,8 +150,8 @@ static void backing_close(struct backing *b)
 
 // On a tmpfs of its own, which can have pages of 2 MiB whatever the system's setting for memfds is:
 // a fork copies the entries of one together, and the end of the copy drops them together, where
-// small ones are counted one by one. The mount is gone at once.  SECURITY: what is mapped was
-// opened for reading, so nobody can write to the file through a mapping.
+// small ones are counted one by one.  The mount is gone at once.  SECURITY: what is mapped was
+// opened for reading, so no process can write to the file through a mapping.
 static int open_large(struct backing *ret)
 {
     static const char place[] = "/mnt", name[] = "/mnt/image";

@@ -5,7 +5,7 @@
 // state belong to the user process.
 //
 // Invariants of the mailbox:
-//   (1) `request` is EMPTY or FULL; only whoever reads the control socket sets FULL, only the user
+//   (1) `request` is EMPTY or FULL; only the reader of the control socket sets FULL, only the user
 //       process sets EMPTY, and only while it is FULL.
 //   (2) `outgoing` is EMPTY or FULL; only the user process sets FULL, only init sets EMPTY.
 //   (3) the first run is read by the user process itself, which then closes its control socket and
@@ -147,8 +147,8 @@ static void discard_output(void)
             n = read_output(stream);
 }
 
-// Takes one datagram of a RUN frame; the frame is published when it is complete.  One that begins
-// anew takes the place of an unfinished one, whose gate was killed while it sent it.
+// Takes one datagram of a RUN frame; the frame is published when it is complete.  A new one
+// replaces an unfinished one, whose gate was killed while it sent it.
 static void take_run(const struct frame_header *h, const char *payload, size_t length)
 {
     static char *assembly;
@@ -223,7 +223,7 @@ static void take_datagram(int flags)
     if (n == -EAGAIN || n == -EINTR)
         return;
     if (n < (long)sizeof(struct frame_header))
-        leave(0); // the other side is gone: nobody is left to run for
+        leave(0); // the other side is gone: there is no caller to run for
     take_payload((size_t)n);
 }
 
@@ -279,10 +279,10 @@ static void send_output(size_t most)
 }
 
 // RLIMIT_NOFILE of the calling process, hard and soft: only a capability could raise it again.
-// SECURITY: not before the last message that has descriptors.  The kernel counts descriptors in
-// flight per user and compares them with the sender's limit: where boxes share a uid, one box with
-// 300 in flight would stop every other box at its READY.  And not later: a box with our own limit
-// could have as many in flight as stop the keeper.
+// SECURITY: not before the last message with descriptors.  The kernel counts descriptors in flight
+// per user and compares them with the sender's limit: where boxes share a uid, one box with 300 in
+// flight would stop every other box at its READY. And not later: a box with the server's limit
+// could have so many in flight that the keeper could send none.
 static void limit_files(void)
 {
     const uint64_t want[2] = {open_files, open_files};
@@ -300,21 +300,21 @@ static void wake_init(void)
     (void)sys_raw(SYS_kill, 1, SIGUSR1, 0, 0, 0, 0);
 }
 
-// READY goes out once, when the user process waits for the first time: from then on the box is as
-// warm as it gets. It goes itself: to wake init for it would be two hand-overs more.
+// READY goes out once, when the user process waits for the first time: the box is then as warm as
+// it gets.  The user process sends it itself: waking init would cost two more hand-overs.
 static void tell_ready(void)
 {
     if (atomic_exchange(&mailbox->parked, 1))
         return;
     usage_before = files_usage(FILES_ROOT);
-    while (!atomic_load(&parted)) // it has been long since; but user code must not come before it
+    while (!atomic_load(&parted)) // this was long ago; but user code must not run before it
         (void)sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     const struct frame_header ready = {.magic = FRAME_MAGIC, .kind = FRAME_READY};
     const int fds[] = {BOX_SCRATCH_FD, listener};
     if (send_datagram(&ready, NULL, 0, fds, listener < 0 ? 1 : 2) < 0)
         leave(1);
-    // SECURITY: whoever holds the listener decides about calls that are denied, so no copy stays in
-    // the box. From here on it is the keeper's; user code comes later, with the first run.
+    // SECURITY: the holder of the listener decides about denied calls, so no copy stays in the box.
+    // From here on it is the keeper's; user code comes later, with the first run.
     (void)sys_raw(SYS_close, BOX_SCRATCH_FD, 0, 0, 0, 0, 0);
     if (listener >= 0)
         (void)sys_raw(SYS_close, listener, 0, 0, 0, 0, 0);
@@ -326,8 +326,8 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
                  size_t *ret_code_length)
 {
     tell_ready();
-    // Waking init costs the run 10-20 us, so it is done only when init would else sleep on: after a
-    // result it is awake anyway, and before the first run it has nothing to do.
+    // Waking init costs the run 10-20 us, so only wake it when it would sleep on: after a result it
+    // is awake anyway, and before the first run it has nothing to do.
     if (!direct && atomic_load(&mailbox->handed_over) && !atomic_load(&mailbox->listening))
         wake_init();
     if (!atomic_load(&mailbox->handed_over))
@@ -337,8 +337,8 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
         wake_init();
     if (!direct && !atomic_load(&mailbox->handed_over)) {
         (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
-        // SECURITY: the last way to write to a scratch that is read-only.  The files that came
-        // along were written through it; init never had it, for code in a box may write to init's
+        // SECURITY: close the last way to write to a read-only scratch.  The files of the request
+        // were written through it.  Init never has it, because code in the box may write to init's
         // memory.
         if (writer >= 0)
             (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
@@ -438,7 +438,7 @@ void *init_tid_address(void)
 
 // ---- init's side --------------------------------------------------------------------------------
 
-// A box that never had files, which is most of them, is never asked for a list.
+// Most boxes never have files, and the gate then asks for no list.
 static uint16_t result_flags(void)
 {
     struct files_usage now = files_usage(FILES_ROOT);
@@ -471,7 +471,7 @@ static void serve_children(void)
     long pid;
     while ((pid = sys_raw(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0)) > 0) {
         if (checkpoint_active() ? checkpoint_reaped(pid, status) : pid != user_pid)
-            continue; // an orphan that was handed to us, or somebody else goes on
+            continue; // an orphan that init inherited, or another process goes on
         send_output(PIPE_MAX);
         struct frame_exit gone = {.status = status};
         (void)send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone);
@@ -479,7 +479,7 @@ static void serve_children(void)
     }
 }
 
-// Between two runs there is nothing to interrupt, and the next one must not be hit for the last.
+// Between two runs there is nothing to interrupt, and an interrupt must not hit the next run.
 static void serve_interrupt(void)
 {
     if (atomic_exchange(&mailbox->interrupt, 0) && running)
@@ -487,7 +487,7 @@ static void serve_interrupt(void)
                       0, 0);
 }
 
-// The run that waited, once there is a place for it.
+// Publishes the run that waited, once there is room for it.
 static void serve_stalled(void)
 {
     if (!atomic_load(&mailbox->stalled) || atomic_load(&mailbox->request) != EMPTY)
@@ -503,7 +503,7 @@ static void serve_share(void)
     uint32_t state = SHARE_REFUSED;
     if (atomic_load(&own.request) == EMPTY && !atomic_load(&own.stalled)) {
         struct init_mailbox *to = share.to;
-        to->request_length = 0; // the run that goes on now; who asked for all this has taken it
+        to->request_length = 0; // the run that goes on now; the user process has taken it
         atomic_store(&to->request, FULL);
         atomic_store(&to->handed_over, atomic_load(&own.handed_over));
         atomic_store(&to->parked, atomic_load(&own.parked));
@@ -532,10 +532,10 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-// Who runs code in a loop comes back at once, and in a virtual machine a CPU that went to sleep
-// takes longer to wake than a short run takes: 80 us a run became 45.  So after an answer init
-// looks for the next run for a moment. Others that want this CPU have it meanwhile, and the moment
-// is over when they are done with it.
+// A caller that runs code in a loop comes back at once, and in a virtual machine a sleeping CPU
+// takes longer to wake than a short run: 80 us a run became 45. So after an answer init polls for
+// the next run for a moment.  It yields the CPU to others meanwhile, and the moment includes their
+// time.
 static void look_for_more(void)
 {
     enum { LOOK_US = 50 };

@@ -4,10 +4,9 @@
 //
 // A box is two processes that share one memory (CLONE_VM) but not their descriptors:
 //
-//   init          pid 1; C only; holds the control socket and the read ends of stdout and stderr,
-//   whose
-//                 bytes it sends on as OUTPUT frames; reaps orphans; ends when the user process
-//                 ends, and the kernel then kills whatever is left in the pid namespace
+//   init          pid 1; C only; holds the control socket and the read ends of stdout and stderr;
+//                 sends their bytes as OUTPUT frames; reaps orphans; ends when the user process
+//                 ends, and the kernel then kills all that is left in the pid namespace
 //   user process  pid 2; continues as the interpreter; has descriptors 0, 1, 2 and no other
 //
 // Sharing the memory makes init free (a second fork of a warm interpreter would cost as much as the
@@ -15,11 +14,11 @@
 // ours to close, copy or write to, and a forked child cannot speak for its parent.
 //
 // SECURITY: code can hold the mutex of a pipe for as long as it can starve one of its threads, and
-// a read from that pipe waits for it in the kernel.  So no process outside of the box ever touches
-// the pipes: init reads them, and may stick there without harm to anybody but its own box.
+// a read from that pipe waits for it in the kernel.  So no process outside of the box touches the
+// pipes: init reads them, and when it is stuck there it harms only its own box.
 //
 // SECURITY: init is inside the wall, with the same powers as user code.  Code that overwrites its
-// memory gains nothing: it can end its own box or say untrue things about its own result.
+// memory gains nothing: it can end its own box or falsify its own result.
 
 #ifndef CONSTRICTOR_BOX_INIT_H
 #define CONSTRICTOR_BOX_INIT_H
@@ -60,8 +59,7 @@ void init_receive_done(void);
 void init_send_wait(void);
 int init_send(uint32_t kind, const void *data, size_t length);
 
-// ---- for box/checkpoint.c
-// ---------------------------------------------------------------------------
+// ---- for box/checkpoint.c -----------------------------------------------------------------------
 
 // See the invariants in init.c.
 struct init_mailbox {
@@ -76,7 +74,7 @@ struct init_mailbox {
 
     _Atomic uint32_t handed_over; // init reads the control socket, not the user process any more
     _Atomic uint32_t listening;   // init waits for a datagram
-    _Atomic uint32_t stalled;     // init has a run for which there is no place yet
+    _Atomic uint32_t stalled;     // init has a run that does not fit yet
     _Atomic uint32_t parked;      // the user process waits for its first run
     _Atomic uint32_t interrupt;
 };

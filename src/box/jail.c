@@ -128,8 +128,9 @@ static const char *const optional[] = {"/usr", "/etc/ld.so.cache", "/etc/alterna
 // SECURITY: the file alone; the folder may hold the host's own certificate, with its name.
 static const char bundle[] = "/etc/ssl/certs/ca-certificates.crt";
 
-// The same for boxes with network: whom TLS clients trust, at the places of the distributions.
-// SECURITY: what is public; never /etc/ssl/private, /etc/pki/tls/private.
+// The same for boxes with network: the certificates that TLS clients trust, in the folders of the
+// distributions.
+// SECURITY: only public files; never /etc/ssl/private or /etc/pki/tls/private.
 static const char *const optional_network[] = {"/etc/ssl/certs",
                                                "/etc/ssl/cert.pem",
                                                "/etc/ssl/openssl.cnf",
@@ -179,9 +180,8 @@ static void part_open(const char *source, const char *target, bool must, bool de
         (struct part){.path = target, .fd = fd, .is_dir = S_ISDIR(st.st_mode), .device = device};
 }
 
-// SECURITY: the folder above belongs to the porter's uid.  A porter that was taken over could put a
-// link there, and boxes would see what it leads to; so it has to be the folder that the keeper
-// opened.
+// SECURITY: the parent folder belongs to the porter's uid.  A compromised porter could put a link
+// there, and boxes would see its target; so this must be the folder that the keeper opened.
 static void check_wheels(const struct jail_plan *plan)
 {
     struct stat st;

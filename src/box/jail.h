@@ -54,10 +54,10 @@ struct jail_plan {
     int socket_fd, filter_fd, log_fd; // become 3, 4 and stderr
     int cgroup_fd;                    // v2: group to be born in, or -1
     bool without_proc;
-    const char *wheel_files; // --find-links, which is at JAIL_WHEEL_FILES in the installer's boxes;
-                             // NULL: none
-    const char *wheels;      // folder of packages, at /opt/wheels; NULL: none
-    dev_t wheels_device;     // which one it has to be
+    // --find-links, at JAIL_WHEEL_FILES in the installer's boxes; NULL: none
+    const char *wheel_files;
+    const char *wheels;  // folder of packages, at /opt/wheels; NULL: none
+    dev_t wheels_device; // which one it has to be
     ino_t wheels_inode;
     bool network; // some boxes have network: name service and certificates for them
 };

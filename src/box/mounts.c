@@ -101,9 +101,8 @@ int mounts_freeze_scratch(void)
     return TAKE_FD(writer);
 }
 
-// SECURITY: the operator's folder is for installations (with --source-builds that includes a
-// package's own build); what callers run has no business there.
-// It cannot be unmounted: it came with the zygote's tree.
+// SECURITY: the operator's folder is for the installer (with --source-builds also for a package's
+// build), not for code that callers run.  It cannot be unmounted: it came with the zygote's tree.
 int mounts_hide_wheel_files(void)
 {
     const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
@@ -114,7 +113,7 @@ int mounts_hide_wheel_files(void)
 int mounts_proc(bool without)
 {
     const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
-    // SECURITY: whatever happens, the zygote's /proc with its pids must be covered.
+    // SECURITY: cover the zygote's /proc, which shows its pids, in any case.
     if (without)
         return mount("noproc", "/proc", "tmpfs", flags, "size=4k,nr_inodes=2,mode=0555");
     // subset=pid leaves out everything that is not a process: no kcore, keys, sys, cmdline, ...

@@ -18,12 +18,11 @@ int mounts_find_covered(void);
 // -1 with errno.
 int mounts_scratch(uint64_t bytes, uint32_t inodes);
 
-// Nobody in the box can write there any more, by whatever name or trick, but through the descriptor
-// that this returns: /mnt/data as it was before.  -1 with errno.
+// After this, processes of the box can write to scratch only through the descriptor that this
+// returns: /mnt/data as it was before.  -1 with errno.
 //
 // How: a second mount of the same tmpfs, read-only, on top of the first.  The first one has no name
-// then, and nobody in a box may unmount anything.  Whoever closes the descriptor has closed the
-// last way to it.
+// then, and a box cannot unmount.  Closing the descriptor closes the last way to it.
 int mounts_freeze_scratch(void);
 
 // Covers the operator's folder of wheel files (box/jail.h), if there is one.  0, or -1 with errno.

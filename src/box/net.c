@@ -51,21 +51,21 @@ void net_close(int fds[WIRE_NET_FDS])
         fd_close(&fds[i]);
 }
 
-// Where the zygote stays between boxes; any namespace but one of a box with network will do.
-static int home = -1;
+// The namespace in which the zygote stays between boxes: any but that of a box with network.
+static int own_ns = -1;
 
 static int go(int proc_fd)
 {
-    if (home < 0)
-        home = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
-    return home < 0 || unshare(CLONE_NEWNET) < 0 ? -errno : 0;
+    if (own_ns < 0)
+        own_ns = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+    return own_ns < 0 || unshare(CLONE_NEWNET) < 0 ? -errno : 0;
 }
 
 void net_leave(void)
 {
-    // Were it refused, the zygote would leave with its next box.
-    if (home >= 0)
-        (void)setns(home, CLONE_NEWNET);
+    // If this failed, the zygote would leave the namespace with its next box.
+    if (own_ns >= 0)
+        (void)setns(own_ns, CLONE_NEWNET);
 }
 
 // ---- routes -------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 // net: the network namespace of a box with network, and the sockets in it that the broker will
 // have. Called by the zygote (spawn.c), before and after it clones such a box.
 //
-// Every address of the namespace is local and nothing leads out of it: whatever code connects to,
-// it reaches one of these sockets, or nobody, which the kernel says at once.
+// Every address of the namespace is local and nothing leads out of it: a connection reaches one of
+// these sockets, or the kernel refuses it at once.
 
 #ifndef CONSTRICTOR_BOX_NET_H
 #define CONSTRICTOR_BOX_NET_H
@@ -13,8 +13,8 @@
 
 #include "wire/wire.h"
 
-// The steps, each with the layer that it makes and what it is good for, for errors.  The last is
-// none of the network: the zygote enters that namespace at the same moment.
+// The steps, each with its layer and its text for errors.  The last is not about the network: the
+// zygote enters that namespace at the same moment.
 #define NET_STEP_MAP(X)                                                                            \
     X(NET_NAMESPACE, "net_ns", "make a network namespace")                                         \
     X(NET_ROUTES, "net_ns", "make every address of it local (netlink)")                            \

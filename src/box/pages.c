@@ -37,10 +37,10 @@ struct set {
     size_t count;
 };
 
-// One for boxes that nobody waits for yet, one for those in a hurry.
+// One for boxes made ahead, one for those in a hurry.
 static struct set sets[2];
 
-// Shared with the child that rehearses, since what it writes to elsewhere is what it reports.
+// Shared with the child that rehearses: its writes to other memory are what it reports.
 // SECURITY: gone before the first box.
 static struct desk {
     struct area areas[AREAS_MAX];
@@ -69,7 +69,7 @@ int pages_begin(void)
     if (r < 0)
         return r;
     while (maps_next(&maps, &m)) {
-        // The stack is left out: a box's own steps have written to it by the time this is used.
+        // Not the stack: the steps that make a box have written to it by then.
         bool private = m.mode[0] == 'r' && m.mode[3] == 'p';
         if (private && strcmp(m.name, "[stack]") != 0 && strncmp(m.name, "[v", 2) != 0 &&
             desk->area_count < AREAS_MAX)
@@ -81,7 +81,7 @@ int pages_begin(void)
 
 typedef void (*page_fn)(const struct area *a, uintptr_t page, uint64_t entry);
 
-// Calls `each` for the pages that are there.
+// Calls `each` for the pages that are present.
 static int look(page_fn each)
 {
     uint64_t entries[512];
@@ -102,7 +102,7 @@ static int look(page_fn each)
     return 0;
 }
 
-// What is of the file is there again when somebody looks at it; what was written to is not touched.
+// Drops pages of the file, which come back when they are read; written pages stay.
 static void forget(const struct area *a, uintptr_t page, uint64_t entry)
 {
     if (a->file && (entry & PAGE_FILE_OR_SHARED))
@@ -191,9 +191,8 @@ static void map_exactly(const struct range *r)
     (void)madvise(at, r->length, MADV_DODUMP);
 }
 
-// One page of the stem's own among those that a table of entries holds.  Without one a fork does
-// not copy the entries of a mapping; and where there is no table yet the kernel maps a large page,
-// if this is in one, for whoever reads there.
+// Writes to one page in each page table.  Without a private page a fork does not copy the entries
+// of a mapping; and where there is no table yet, a read maps a large page if the address is in one.
 static void make_own(const struct area *a, uintptr_t page)
 {
     static uintptr_t last;

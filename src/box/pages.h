@@ -3,11 +3,11 @@
 // pages: the pages that a run reads and writes to, learned once per zygote.
 //
 // A box begins as a copy of the zygote whose pages are shared until they are written to, and each
-// first write is a page fault.  So the zygote lets a throw-away child rehearse a run, asks the
-// kernel which pages that made its own, and every box copies just these, before it is needed.  What
-// a run only reads is mapped in the stem, page by page, and a fork brings it along: left to itself
-// the kernel maps sixteen pages where one is read, and all of them are copied by each fork and
-// dropped by each exit.
+// first write is a page fault.  So the zygote lets a throw-away child rehearse a run and asks the
+// kernel which pages the child wrote to.  Every box copies just these before it is needed.  The
+// stem maps the pages that a run only reads, one by one, and each fork copies these entries: by
+// default the kernel maps sixteen pages where one is read, and each fork copies and each exit drops
+// all of them.
 
 #ifndef CONSTRICTOR_BOX_PAGES_H
 #define CONSTRICTOR_BOX_PAGES_H
@@ -17,14 +17,14 @@
 // In the zygote, before the fork of a child that rehearses.  0 or a negative errno.
 int pages_begin(void);
 
-// In the child, before the rehearsal: from here on every page that is used shows.
+// In the child, before the rehearsal: from here on every use of a page leaves a trace.
 void pages_watch(void);
 
-// In the child, after it: notes what was used.  0 or a negative errno.
+// In the child, after the rehearsal: notes which pages were used.  0 or a negative errno.
 int pages_report(void);
 
-// In the zygote, when the child has ended well: takes the report over, for boxes that nobody waits
-// for yet or for those in a hurry: these copy only what every run writes to.
+// In the zygote, when the child has ended well: takes its report, either for boxes made ahead or
+// (`hurry`) for boxes that a run waits for, which copy only what every run writes to.
 void pages_take(bool hurry);
 
 // In the zygote, after the last report, and in any case before the first box.
@@ -37,8 +37,8 @@ void pages_end(void);
 void pages_map(void);
 
 // In a new box, as soon as it is in its cgroup.  mapped: it comes from a stem that did the above.
-// What was learned must be there still: the caller's memory is a copy of the zygote's, which has
-// had one thread all the time.
+// The learned pages must still be mapped: the caller's memory is a copy of the zygote's, which has
+// always had one thread.
 void pages_touch(bool hurry, bool mapped);
 
 #endif

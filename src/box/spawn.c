@@ -41,14 +41,14 @@ struct child {
     struct child *next;
 };
 
-// What the zygote writes to for each box.  It is in memory that a fork leaves out: every page that
-// it shares with a new box is copied for it once more when it writes there.  A box has none of it.
+// What the zygote writes to for each box.  Forks leave this memory out: else the zygote's next
+// write to each page that it shares with a new box would copy that page.  A box has none of it.
 static struct bookkeeping {
     struct child by_slot[WIRE_SLOTS]; // one for each slot, which has one box at a time
     struct child *children[CHILD_BUCKETS];
     union wire_message request, reply;
-    bool filter_loaded, single,
-        own_given; // own_given: a box has the namespaces that we were born with
+    bool filter_loaded, single;
+    bool own_given; // a box has the zygote's first namespaces
 } * bookkeeping;
 
 static void child_add(struct child *c, pid_t pid, uint64_t box)
@@ -81,9 +81,9 @@ static int load_filter(uint32_t box_flags)
     return 0;
 }
 
-// The ids of the slot are taken by the zygote itself for the moment of the clone: then the slot
-// owns the new user namespace and the child may write its own map.  Raw calls, because libc's
-// wrappers would look for threads to synchronise.
+// The zygote takes the ids of the slot for the moment of the clone: so the slot owns the new user
+// namespace and the child may write its own map.  Raw calls, because libc's wrappers would
+// synchronise threads.
 static int become_slot(uint32_t slot)
 {
     if (syscall(SYS_setresgid, -1, slot, -1) < 0 || syscall(SYS_setresuid, -1, slot, -1) < 0)
@@ -93,17 +93,17 @@ static int become_slot(uint32_t slot)
 
 // Network and ipc namespace of a slot, or of a box that has no stem.  The kernel takes long to make
 // and to end them, so a slot keeps its own (box/stem.h).
-// SECURITY: they belong to our user namespace: what is in them has no right over them, not even
-// while it still has all capabilities of its own.  A box with network gets one that nobody had
-// before it: what sockets leave behind (connections that wait, addresses that were bound) would
-// meet the next box, and the broker's still listen. Whoever fails here makes no box.  Where we are
-// then does not matter: each goes through all of this again.
+// SECURITY: they belong to the zygote's user namespace: a process in them has no right over them,
+// even with all capabilities of its own.  A box with network gets a new one: what sockets leave
+// behind (waiting connections, bound addresses) would meet the next box, and the broker's sockets
+// still listen.  A failure here makes no box.  In which namespace the zygote is then does not
+// matter: the next box repeats all of this.
 static int enter_namespaces(uint32_t flags, int *ret_net_fds)
 {
-    // SECURITY: the first box of a zygote for one run gets that zygote's own, which are as new:
-    // nobody else was ever in them, and nobody will be.  Making and ending a network namespace
-    // takes as long as all the rest of a box. They are asked for all the same: whoever may not make
-    // one is told so here, by the name of this layer.
+    // SECURITY: the first box of a zygote for one run gets the zygote's own namespaces: no other
+    // box was or will be in them.  Making and ending a network namespace takes as long as all the
+    // rest of a box.  They are still created here: a process that may not make one fails with the
+    // name of this layer.
     bool own = bookkeeping->single && !bookkeeping->own_given;
     const bool network = flags & BOX_NETWORK;
     enum net_step step = NET_NAMESPACE;
@@ -114,13 +114,13 @@ static int enter_namespaces(uint32_t flags, int *ret_net_fds)
         r = unshare(own ? 0 : CLONE_NEWIPC) < 0 ? -errno : 0;
     }
     if (r == 0 && network)
-        r = net_enter(ZYGOTE_PROC_FD, ret_net_fds, &step); // last: it brings descriptors
+        r = net_enter(ZYGOTE_PROC_FD, ret_net_fds, &step); // last, because it opens descriptors
     if (r < 0)
         bookkeeping->reply.spawned.net = 1 + step;
     return r;
 }
 
-// With the slot's ids and with what the interpreter wants around a fork.  Returns 1 in the child.
+// Clones with the slot's ids and the interpreter's hooks around a fork.  Returns 1 in the child.
 static int clone_for_slot(const struct box_plan *plan, uint64_t flags,
                           const struct spawn_hooks *hooks, pid_t *ret_pid, int *ret_pidfd)
 {
@@ -143,7 +143,7 @@ static void close_all(const int *fds, size_t count)
         (void)close(fds[i]);
 }
 
-// The stem of a slot, with the order for its first box: it says itself what becomes of that.
+// Makes the stem of a slot, with the plan of its first box, whose outcome the stem reports itself.
 static int make_stem(const struct box_plan *plan, int sock, const struct spawn_hooks *hooks)
 {
     pid_t pid;
@@ -155,7 +155,7 @@ static int make_stem(const struct box_plan *plan, int sock, const struct spawn_h
     return r == 1 ? stem_serve(plan, sock) : r;
 }
 
-// A box that nothing is kept of.  ret_fds: the pidfd and the broker's sockets.
+// Makes a box without a stem.  ret_fds: the pidfd and the broker's sockets.
 static int make_box(const struct box_plan *plan, const struct spawn_hooks *hooks, int *ret_fds,
                     size_t *ret_count)
 {
@@ -176,7 +176,7 @@ static int make_box(const struct box_plan *plan, const struct spawn_hooks *hooks
         return 1;
     }
     if (network)
-        net_leave(); // or it would outlive its box, in us
+        net_leave(); // else the zygote would keep the namespace alive
     if (r == 0) {
         child_add(&bookkeeping->by_slot[plan->slot], pid, plan->box);
         *ret_count = network ? 1 + WIRE_NET_FDS : 1;
@@ -201,8 +201,8 @@ static int handle_spawn(const struct wire_spawn *m, const int *fds, size_t count
     if (r == 1)
         return 1;
     bookkeeping->reply.spawned.error = -r;
-    // The answer before the descriptors: when no box was made their end is the first thing that the
-    // keeper would see, and it says less.
+    // Answer before closing the descriptors: when no box was made the keeper would otherwise see
+    // their end first, which says less.
     r = m->stem && r == 0
             ? 0
             : wire_send(ZYGOTE_SOCKET_FD, WIRE_SPAWNED, &bookkeeping->reply, out, out_count);
@@ -219,7 +219,7 @@ static int report_exits(void)
     while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
         struct child *c = child_take(pid);
         if (!c)
-            continue; // a stem, or a helper that a preload started and that was handed to us
+            continue; // a stem, or a process that a preload started and the zygote inherited
         spawn_message_exited(c->box, status, &usage, &bookkeeping->reply.exited);
         c->pid = 0;
         int r = wire_send(ZYGOTE_SOCKET_FD, WIRE_EXITED, &bookkeeping->reply, NULL, 0);
@@ -260,8 +260,8 @@ static int rights_of(const struct mapping *m)
            (m->mode[2] == 'x' ? PROT_EXEC : 0);
 }
 
-// SECURITY: also what is read-only for now, if the file was open for writing: a box could change
-// that.
+// SECURITY: also read-only mappings, if the file was open for writing: a box could make them
+// writable.
 static bool is_shared(const struct mapping *m)
 {
     void *start = (void *)m->start;
@@ -269,9 +269,9 @@ static bool is_shared(const struct mapping *m)
                                                                rights_of(m) | PROT_WRITE) == 0);
 }
 
-// SECURITY: what the zygote has mapped to share with others, all boxes would share: one could write
-// what another reads.  A preload may have made such memory (a value or a lock of multiprocessing);
-// it stays, as a copy of its own.
+// SECURITY: all boxes would share what the zygote has mapped as shared: one could write what
+// another reads.  A preload may have made such memory (a value or a lock of multiprocessing): each
+// box gets a private copy of it.
 static int make_private(const struct mapping *m)
 {
     const size_t length = m->end - m->start;
@@ -320,7 +320,8 @@ int spawn_serve(const struct spawn_hooks *hooks, bool single)
         bookkeeping->single = single;
     if (r == 0)
         r = make_all_private();
-    // What preloads wrote while they were imported; boxes cover it, and need not copy the mount.
+    // Files that preloads wrote while they were imported.  Boxes cover this mount and need not copy
+    // it.
     if (r == 0 && umount2(JAIL_TMP, MNT_DETACH) < 0)
         r = -errno;
     if (r == 0)
@@ -343,8 +344,8 @@ int spawn_serve(const struct spawn_hooks *hooks, bool single)
     for (;;) {
         struct pollfd p[2] = {{.fd = ZYGOTE_SOCKET_FD, .events = POLLIN},
                               {.fd = signals, .events = POLLIN}};
-        // Where boxes are made one after the other, those that end are seen when the next is made:
-        // to be woken for each would cost more than all else about its end.
+        // Where boxes are made one after the other, reap those that ended when the next is made: a
+        // wakeup for each would cost more than all else about its end.
         int n = poll(p, 1, LINGER_MS);
         if (n == 0)
             n = poll(p, 2, -1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// spawn_message: a SPAWN of the keeper as the plan of a box, for whoever makes it: the zygote
-// (spawn.c) or the stem of a slot (stem.c).
+// spawn_message: turns a SPAWN message of the keeper into the plan of a box, for the process that
+// makes it: the zygote (spawn.c) or the stem of a slot (stem.c).
 
 #ifndef CONSTRICTOR_BOX_SPAWN_MESSAGE_H
 #define CONSTRICTOR_BOX_SPAWN_MESSAGE_H
@@ -24,8 +24,7 @@ const struct sock_fprog *spawn_message_first_filter(void);
 int spawn_message_plan(const struct wire_spawn *m, const int *fds, size_t count,
                        struct box_plan *ret);
 
-// For what whoever makes boxes writes to for each of them: memory that a fork leaves out, of
-// zeroes.  NULL with errno.
+// Zeroed memory for bookkeeping, excluded from forks.  NULL with errno.
 void *spawn_message_bookkeeping(size_t size);
 
 void spawn_message_exited(uint64_t box, int status, const struct rusage *usage,

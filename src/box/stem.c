@@ -17,9 +17,9 @@
 #include "box/spawn.h"
 #include "box/spawn_message.h"
 
-// In memory that a fork leaves out, as the zygote's bookkeeping: a page that is shared with a box
-// is copied for each. SECURITY: and so no box finds what is said here about the one before it,
-// which was another caller's.
+// In memory that a fork leaves out, like the zygote's bookkeeping: a page shared with a box would
+// be copied for each.  SECURITY: so no box finds here what belongs to the box before it, which was
+// another caller's.
 static struct bookkeeping {
     union wire_message request, reply;
     struct rusage usage;
@@ -29,7 +29,7 @@ static struct bookkeeping {
 static void tell(enum wire_type type, const int *fds, size_t count)
 {
     if (wire_send(ZYGOTE_SOCKET_FD, type, &bookkeeping->reply, fds, count) < 0)
-        _exit(0); // nobody is left to work for
+        _exit(0); // the keeper is gone
 }
 
 // One box, from its clone to its end.  Returns 1 in the box.
@@ -68,7 +68,7 @@ int stem_serve(const struct box_plan *first, int sock)
         pages_map();
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         _exit(1);
-    // In the place of the zygote's, so that it is not ours any more.
+    // Replaces the zygote's socket, which a stem must not have.
     bookkeeping = spawn_message_bookkeeping(sizeof *bookkeeping);
     if (!bookkeeping || dup3(sock, ZYGOTE_SOCKET_FD, O_CLOEXEC) < 0)
         _exit(1);

@@ -2,20 +2,20 @@
 //
 // stem: the process between the zygote and the boxes of one slot.
 //
-// It has what a slot's boxes have one after the other and what takes long to make: user, network,
-// ipc and uts namespace, id map, ids, empty bounding set, no_new_privs (box_settle() in enter.c).
-// A box is its child, and makes the rest itself, which is all that code could leave something in:
-// pid, mount and cgroup namespace, scratch, /proc, its limits, Landlock, the last half of the
-// filter.
+// It has what the boxes of a slot share one after the other and what takes long to make: user,
+// network, ipc and uts namespace, id map, ids, empty bounding set, no_new_privs (box_settle() in
+// enter.c). A box is its child, and makes for itself everything in which code could leave
+// something: pid, mount and cgroup namespace, scratch, /proc, its limits, Landlock, the last half
+// of the filter.
 //
 // SECURITY: a stem is as trusted as the zygote and has less: C only, no Python, CAP_SYS_ADMIN of a
 // user namespace that owns nothing.  Its boxes have its uid and cannot reach it: it is in no pid
 // namespace of theirs, is the leader of no process group that they are in (setsid), cannot be
 // traced (not dumpable), and no descriptor of it outlives the recipe.
 //
-// A box that nothing shall be kept of has no stem: one with network; one without the filter, which
-// could leave objects of System V or keys in what its slot keeps; the only one of its zygote.  Then
-// box_settle() and box_enter() are called one after the other.
+// Some boxes have no stem: one with network; one without the filter, which could leave System V
+// objects or keys in the slot's namespaces; the only box of a zygote.  Such a box calls
+// box_settle() and box_enter() one after the other.
 
 #ifndef CONSTRICTOR_BOX_STEM_H
 #define CONSTRICTOR_BOX_STEM_H
@@ -25,7 +25,7 @@
 
 #include "box/enter.h"
 
-// SECURITY: asked by whoever makes a box, not only by whoever orders it.
+// SECURITY: the process that makes a box checks this too, not only the keeper, which asks for it.
 static inline bool stem_may_make(uint32_t box_flags)
 {
     return !(box_flags & (BOX_NETWORK | BOX_WITHOUT_SECCOMP));

@@ -35,7 +35,7 @@ void announce_failed(struct stock *s, const struct err *e)
     stock_send(s, WIRE_FAILED, &m, NULL, 0);
 }
 
-// Neither of the two may read what only root may, so they get these files opened.
+// Gate and broker cannot read root's files, so they get open descriptors.
 void announce_files(struct stock *s, struct keeper_broker *broker, const struct keeper_plan *plan)
 {
     union wire_message m = {0};

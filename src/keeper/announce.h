@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// announce: what the keeper tells the gate without having been asked.
+// announce: messages that the keeper sends to the gate unasked.
 
 #ifndef CONSTRICTOR_KEEPER_ANNOUNCE_H
 #define CONSTRICTOR_KEEPER_ANNOUNCE_H

@@ -98,12 +98,12 @@ bool keeper_broker_serves(struct keeper_broker *b, struct err *e)
         return true;
     if (b->helper.main)
         err_set(e, ERR_NETWORK, 0, "see the log, and start the server again",
-                "no box gets network: the broker ended %d times in a row as soon as it began",
+                "no box gets network: the broker ended %d times in a row at its start",
                 HELPER_SHORT_LIVES_MAX);
     else
         err_set(e, ERR_NETWORK, 0,
                 "run it without network, or start the server with --allow-host or --network-file",
-                "boxes have no network here: nobody allowed any host");
+                "boxes have no network here: no host is allowed");
     return false;
 }
 

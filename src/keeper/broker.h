@@ -3,8 +3,8 @@
 // keeper_broker: the broker's process (broker/broker.h) as the keeper sees it: a helper that is
 // told of boxes and of files.
 //
-// While there is none, boxes with network are made and handed out all the same: what they ask waits
-// in their sockets, which the keeper has too, for the next broker.
+// While there is no broker, boxes with network are still made and handed out: their requests wait
+// in their sockets, of which the keeper has copies, for the next broker.
 
 #ifndef CONSTRICTOR_KEEPER_BROKER_H
 #define CONSTRICTOR_KEEPER_BROKER_H
@@ -18,17 +18,17 @@ struct keeper_broker {
     int network_file, audit_file;
 };
 
-// While there are rights: opens the files.  Does nothing when nobody has network.
+// Opens the files, while the keeper has its rights.  Does nothing when no box has network.
 int keeper_broker_open(struct keeper_broker *b, const struct keeper_plan *plan, struct stock *stock,
                        int epoll, struct err *e);
 
 // `facts` are the keeper's own; the files are filled in here.
 int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *facts, struct err *e);
 
-// Of which kind boxes are made ahead: of the one that calls get which do not say.
+// Which kind of box to make ahead: the kind that a request gets by default.
 enum box_kind keeper_broker_first_kind(const struct keeper_plan *plan);
 
-// Can an acquire be with network?  A broker that nobody has needed yet is missing from now on.
+// Can a box have network?  From the first call on the broker is needed, and so started.
 bool keeper_broker_serves(struct keeper_broker *b, struct err *e);
 
 // SIGHUP: `fd` is --network-file, opened again; borrowed.

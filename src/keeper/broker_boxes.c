@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// broker_boxes: what the broker is told of boxes with network: part of stock.h.  Runs in the
-// keeper.
+// broker_boxes: tells the broker of boxes with network: part of stock.h.  Runs in the keeper.
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -9,7 +8,7 @@
 
 enum { REMOVAL_DELAY_MS = 2000 };
 
-// The broker serves boxes that somebody uses: one that is parked or in the making says nothing.
+// The broker serves boxes that are in use: a parked box, or one in the making, sends nothing.
 void stock_broker_add(struct stock *s, struct box *b)
 {
     union wire_message m;
@@ -38,8 +37,8 @@ void stock_broker_remove_due(struct stock *s, int64_t now_ms)
     }
 }
 
-// Before it releases a box the gate asks the broker what it did; of one that ended by itself
-// afterwards.
+// The gate asks the broker for a report before it releases a box, but after the end of a box that
+// ended by itself: so the broker learns of that end later.
 void stock_broker_remove(struct stock *s, const struct box *b)
 {
     if (!b->told)

@@ -47,7 +47,7 @@ void caps_describe(const struct caps *caps, enum layer layer, char *ret, size_t 
 
 // ---- start --------------------------------------------------------------------------------------
 
-// A layer that may be missing is given up only where it is missing.
+// Gives up a layer only where it is missing.
 static void degrade(struct caps *caps, enum layer layer)
 {
     struct err ignored;
@@ -80,7 +80,7 @@ int caps_take_degraded(struct caps *caps, const struct config *config, struct er
     return 0;
 }
 
-// The kernel says which of the two it is: not built in, or not switched on.
+// The errno tells whether it is not built in or not switched on.
 static void no_landlock(struct caps *caps)
 {
     bool off = syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0 && errno == EOPNOTSUPP;
@@ -150,7 +150,7 @@ void caps_fit_uids(struct caps *caps, const char *const *paths, size_t count)
     }
 }
 
-// What keeps us from groups, and so what would give them.
+// Why the server cannot make groups, and how to change that.
 static const char *cgroup_fix(void)
 {
     char path[PATH_MAX], list[512] = "";

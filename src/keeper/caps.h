@@ -16,20 +16,20 @@
 
 // name, mandatory, may be degraded, what it stops
 #define LAYER_MAP(X)                                                                               \
-    X(user_ns, true, false, "root inside is nobody outside; no nested user namespace")             \
-    X(pid_ns, true, false, "sees, signals and leaves behind no process but its own")               \
-    X(mount_ns, true, false, "sees no file system but its own tree and scratch")                   \
+    X(user_ns, true, false, "root inside has no rights outside; no nested user namespace")         \
+    X(pid_ns, true, false, "sees and signals only its own processes; all die with it")             \
+    X(mount_ns, true, false, "sees only its own tree and scratch")                                 \
     X(ipc_ns, true, false, "shares no System V or POSIX object")                                   \
     X(uts_ns, true, false, "does not know the host's name")                                        \
     X(net_ns, true, false, "has no network, or one in which every address is the broker")          \
-    X(cgroup_ns, true, false, "does not see its place among cgroups")                              \
+    X(cgroup_ns, true, false, "does not see its path among cgroups")                               \
     X(root, true, false, "read-only tree without /home, /root, /var, /sys")                        \
-    X(proc, true, true, "private /proc with nothing but its own processes")                        \
+    X(proc, true, true, "private /proc with only its own processes")                               \
     X(capabilities, true, false, "all five capability sets empty, secure bits locked")             \
     X(no_new_privs, true, false, "setuid and file capabilities give nothing")                      \
     X(seccomp, true, true, "allowlist of system calls; foreign ABIs die")                          \
     X(fds, true, false, "no inherited descriptor")                                                 \
-    X(landlock, false, false, "second statement of what may be read, written, signalled")          \
+    X(landlock, false, false, "second, independent bound on files, network and signals")           \
     X(cgroup, false, false, "memory, processes and CPU time counted and bounded by the kernel")    \
     X(uid, false, false, "a host uid of its own for each box")
 
@@ -89,14 +89,14 @@ void caps_probe_network(struct caps_network *ret);
 // finds, if it finds one.
 void caps_explain(const struct config *config, struct err *e);
 
-// The same with what was found before.  False: no mandatory layer, nor the one that the error
-// names, is known to be missing.
+// The same with earlier findings.  False: neither a mandatory layer nor the one that the error
+// names is known to be missing.
 bool caps_blame(const struct caps *caps, struct err *e);
 
 // The layer that an error names ("layer 'proc': ..."), or LAYER_MAX.
 enum layer caps_layer_of(const struct err *e);
 
-// Parts of caps_open() that probe.c needs too.
+// Shared by caps.c and probe.c.
 void caps_set(struct caps *caps, enum layer layer, enum layer_state state, const char *text,
               const char *fix);
 bool caps_find_proc(struct caps *caps);

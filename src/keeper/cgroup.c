@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 
-// ---- finding our place --------------------------------------------------------------------------
+// ---- finding the keeper's group -----------------------------------------------------------------
 
 // Does a comma list hold the word?
 static bool has_word(const char *list, size_t len, const char *word)
@@ -215,9 +215,9 @@ void cgroup_close(struct cgroup_root *root)
 // ---- one group ----------------------------------------------------------------------------------
 //
 // Making and removing groups takes a tenth of a box's CPU time, most of it in the kernel's workers.
-// A group that its box left as it found it is therefore used again (the driver's clear() decides).
-// SECURITY: only after the box's init was reaped; and nothing of a group can be seen from inside,
-// where its namespace has the group as root and no cgroup file system is in the tree.
+// So a group that its box left unchanged is reused (the driver's clear() decides).
+// SECURITY: only after the box's init was reaped.  The inside of a box shows nothing of a group: it
+// is the root of the cgroup namespace, and the tree has no cgroup file system.
 
 static bool take_spare(struct cgroup_root *root, struct cgroup *ret)
 {
@@ -307,7 +307,7 @@ void cgroup_usage(struct cgroup *cg, struct wire_usage *ret)
     cg->root->driver->usage(cg, ret);
     if (ret->cpu_user_us != UINT64_MAX && ret->cpu_system_us != UINT64_MAX)
         subtract_base(cg, ret);
-    // The init is ours, not the code's.
+    // The init is not user code's.
     if (ret->peak_processes != UINT64_MAX && ret->peak_processes > 0)
         ret->peak_processes--;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cgroup: memory, processes and CPU time of a box, as the kernel counts them.  One vtable, three
-// drivers: v2, v1, and `watch`, which has no cgroups and sums what /proc says (rlimits bound what
+// drivers: v2, v1, and `watch`, which has no cgroups and sums figures of /proc (rlimits bound what
 // it cannot see in time).  Called by the keeper only.
 
 #ifndef CONSTRICTOR_KEEPER_CGROUP_H
@@ -19,7 +19,7 @@ enum { CGROUP_DIRS_MAX = 3, CGROUP_FILES_MAX = 11, CGROUP_SPARES_MAX = 32 };
 
 struct cgroup_driver;
 
-// A group whose box is gone and which nothing is left in, for the next box of the same limits.
+// An empty group whose box is gone, for the next box with the same limits.
 struct cgroup_spare {
     char name[24];
     uint64_t memory_bytes;
@@ -36,20 +36,20 @@ struct cgroup_root {
     char name[64];               // "constrictor.PID.STARTTIME"
     uid_t zygote_uid;            // host uid that puts boxes into groups (v2)
     int zygote_dir;              // v2: the group that zygotes are born in, or -1
-    int left;                    // v2: our group of before, if we moved out of it, or -1
-    uint32_t
-        look; // what the kernel does not count here and the sampler does: enum wire_sample_what
+    int left;                    // v2: the keeper's former group, if it moved out of it, or -1
+    uint32_t look; // enum wire_sample_what: what the sampler counts in place of the kernel
     unsigned spare_count;
     struct cgroup_spare spare[CGROUP_SPARES_MAX];
 };
 
 // One box's share.
 struct cgroup_time {
-    uint64_t high_us, lost_us; // most that was seen at once, and what has gone since with processes
-    unsigned falls;            // looks in a row that saw less
+    uint64_t high_us; // the highest sum seen
+    uint64_t lost_us; // what ended processes took with them since
+    unsigned falls;   // looks in a row that saw less
 };
 
-// `watch`: shared memory of the host that no process has in sight, see watch.c.
+// `watch`: shared memory of the host that no process shows, see watch.c.
 struct cgroup_shared {
     uint64_t host_bytes;      // the host's, when the sampler was asked
     uint64_t accounted_bytes; // what this box accounts for
@@ -64,7 +64,7 @@ struct cgroup {
     int file[CGROUP_FILES_MAX]; // v1: opened once for all boxes of a group; -1: none
     char name[24];
     struct wire_limits limits;
-    pid_t pid;                 // host pid of the box's init, 0: nobody asked yet
+    pid_t pid;                 // host pid of the box's init, 0: not known yet
     pid_t child;               // and of the interpreter; for `watch`
     int scratch;               // borrowed from the box, -1: none; for `watch`
     uint64_t cpu_base_user_us; // counted before the run began: making and parking the box
@@ -88,7 +88,8 @@ struct cgroup_driver {
     bool (*clear)(const struct cgroup *cg);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
     void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
-    // The box is handed out; the sampler is asked about it; it is gone.  For `watch`, may be NULL.
+    // Called when the box is handed out, the sampler is asked about it, it is gone.  For `watch`,
+    // may be NULL.
     void (*start)(struct cgroup *cg);
     void (*ask)(struct cgroup *cg, struct wire_sample *ask);
     void (*gone)(struct cgroup *cg);
@@ -115,9 +116,9 @@ void cgroup_close(struct cgroup_root *root);
 
 int cgroup_make(struct cgroup_root *root, struct cgroup *ret, uint64_t box,
                 const struct wire_limits *limits, struct err *e);
-// From now on what it uses counts.
+// Starts counting: usage from now on is the run's.
 void cgroup_begin(struct cgroup *cg);
-// It is handed out: code that is not ours runs in it.
+// The box is handed out: user code runs in it.
 void cgroup_start(struct cgroup *cg);
 void cgroup_usage(struct cgroup *cg, struct wire_usage *ret);
 // Opens the driver's meter_files, for reading only.  Returns how many, 0: not all of them are here.

@@ -28,7 +28,7 @@ enum { MEMORY, PIDS, CPUACCT, CONTROLLERS };
 
 static const char *const controllers[CONTROLLERS] = {"memory", "pids", "cpuacct"};
 
-// What is opened once for each group.  The first three are what boxes get in by.
+// Files that are opened once for each group.  Boxes enter by the first three.
 enum {
     IN_MEMORY,
     IN_PIDS,
@@ -82,7 +82,7 @@ static int cgroup1_open(struct cgroup_root *root, struct err *e)
         if (root->parent[i] < 0)
             return err_set(e, ERR_LAYER_MISSING, errno, NULL, "open '%s'", path);
         cgroup_sweep(root->parent[i]);
-        // Being root says nothing (a container may have it read-only): making a group does.
+        // Being root proves nothing (in a container it may be read-only): making a group does.
         root->dir[i] = cgroup_make_dir(root->parent[i], root->name);
         if (root->dir[i] < 0) {
             r = root->dir[i];
@@ -109,7 +109,7 @@ static int cgroup1_make(const struct cgroup_root *root, struct cgroup *cg, struc
     }
     if (r == 0) {
         r = file_write_u64_at(cg->dir[MEMORY], SOCKETS_LIMIT, l->memory_bytes / SOCKETS_SHARE);
-        r = r == -ENOENT ? 0 : r; // a kernel that charges them to nobody: the sampler counts
+        r = r == -ENOENT ? 0 : r; // a kernel that does not charge them: the sampler counts
     }
     if (r == 0)
         r = file_write_u64_at(cg->dir[PIDS], "pids.max", (uint64_t)l->processes + 1);
@@ -162,8 +162,8 @@ static bool is_near_limit(const struct cgroup *cg, uint64_t peak_bytes)
 
 static void cgroup1_usage(struct cgroup *cg, struct wire_usage *ret)
 {
-    // Every file costs some microseconds of a run's answer, so those that can only say "no" are
-    // left out: far below its limit a box has met none.
+    // Every file costs some microseconds of a run's answer, so skip those that can only say "no":
+    // far below its limit a box has not met it.
     cgroup1_cpu(cg, ret);
     (void)file_read_u64(cg->file[PEAK], &ret->peak_memory_bytes);
     if (is_near_limit(cg, ret->peak_memory_bytes))
@@ -180,8 +180,8 @@ static uint64_t cgroup1_socket_bytes(const struct cgroup *cg)
     return bytes;
 }
 
-// Counters that nobody can set back (pids.peak, pids.events, oom_kill) must be where they are in
-// every box; the others are set back, or counted from where they are.
+// Counters that cannot be reset (pids.peak, pids.events, oom_kill) must have the values of a fresh
+// box; the others are reset, or counted from their current value.
 static bool cgroup1_clear(const struct cgroup *cg)
 {
     uint64_t now = UINT64_MAX, processes = UINT64_MAX, peak = UINT64_MAX, residue = UINT64_MAX;

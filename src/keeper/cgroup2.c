@@ -4,7 +4,7 @@
 //
 // The kernel gives controllers only to groups whose parent holds no processes, and lets a process
 // into a group only if its maker may write the common ancestor.  So our group is made
-//   - inside our own group, after moving ourselves into a leaf of it, when nobody else is in there
+//   - inside our own group, after moving ourselves into a leaf of it, if no other process is there
 //     (a service with Delegate=yes), or
 //   - beside our own group, when that one is shared with other processes but the parent is
 //     delegated to us (a terminal inside a user's delegated slice), or
@@ -82,8 +82,9 @@ static int take_place(struct cgroup_root *root, int parent)
 }
 
 // The zygote clones with the uid of the box's slot, and that uid must be allowed to write both the
-// box's cgroup.procs and that of the common ancestor, our group.  SECURITY: for everybody else the
-// common ancestor lies further up, so the open mode gives nothing; boxes see no cgroup file system.
+// box's cgroup.procs and that of the common ancestor, our group.  SECURITY: for every other process
+// the common ancestor lies further up, so the open mode gives nothing; boxes see no cgroup file
+// system.
 static int open_to_slots(const struct cgroup_root *root, int dir)
 {
     if (root->zygote_uid == geteuid())
@@ -123,7 +124,7 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
         }
     }
     if (r == -EBUSY && move_to_leaf(own) == 0) {
-        root->left = dup(own); // to go back at the end, or nobody could start here again
+        root->left = dup(own); // to go back at the end: else no server could start here again
         r = take_place(root, dup(own));
     }
     if (r == -ENOENT)
@@ -132,8 +133,8 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
     if (r < 0)
         return err_set(e, ERR_LAYER_MISSING, -r, fix, "use '%s'", path);
 
-    // SECURITY: the kernel makes a connection in an interrupt, which belongs to nobody, and charges
-    // it and what it has received when it is accepted.  A box can have thousands for each listener
+    // SECURITY: the kernel makes a connection in an interrupt, which belongs to no process, and
+    // charges it and its data only when it is accepted.  A box can have thousands for each listener
     // that it never accepts.
     root->look = SAMPLE_SOCKETS;
     root->zygote_dir = cgroup_make_dir(root->dir[0], "zygote");

@@ -39,8 +39,8 @@ void denied_report(struct stock *s, struct box *b)
     d->omitted = 0;
 }
 
-// The first of a kind is told at once, before the answer: so the gate has heard of it when the
-// result of the run arrives, and asks for the rest.  The others are only counted: a loop costs no
+// The first of each kind is reported at once, before the answer: so the gate knows of it when the
+// result of the run arrives, and asks for the rest.  Others are only counted: a loop costs no
 // messages.
 static void note(struct stock *s, struct box *b, int32_t nr, uint32_t detail)
 {
@@ -48,7 +48,7 @@ static void note(struct stock *s, struct box *b, int32_t nr, uint32_t detail)
     if (!d)
         d = b->denied = calloc(1, sizeof *d);
     if (!d)
-        return; // denied all the same
+        return; // it is denied without a report
     for (uint32_t i = 0; i < d->count; i++)
         if (d->rows[i].nr == nr && d->rows[i].detail == detail) {
             d->rows[i].unsent++;
@@ -70,7 +70,7 @@ static void answer(struct stock *s, struct box *b)
 {
     union {
         struct seccomp_notif call;
-        char room[256];   // a later kernel may say more
+        char room[256];   // a later kernel may write more
     } in = {.room = {0}}; // the kernel wants it empty
     union {
         struct seccomp_notif_resp answer;
@@ -78,7 +78,7 @@ static void answer(struct stock *s, struct box *b)
     } out = {.room = {0}};
     uint64_t args[6];
     if (ioctl(b->listener, SECCOMP_IOCTL_NOTIF_RECV, &in) < 0)
-        return; // ENOENT: whoever called was killed
+        return; // ENOENT: the caller was killed
     for (int i = 0; i < 6; i++)
         args[i] = in.call.data.args[i];
     int nr = in.call.data.nr;
@@ -160,5 +160,5 @@ void denied_forget(struct stock *s, struct box *b)
 {
     if (b->rests)
         wake(s, b);
-    poller_close(&b->listener); // and epoll forgets it: nobody else has it
+    poller_close(&b->listener); // epoll forgets it: this was the last copy
 }

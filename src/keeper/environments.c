@@ -26,7 +26,7 @@ enum { DEPTH_MAX = 48, FOLDER_MODE = 0711, WHEELS_MODE = 0311, ROWS_MODE = 0700,
 static const char lock_name[] = "environments.lock", name[] = "environments";
 static const char fix[] = "choose another folder with --state, or remove it";
 
-// ---- who has it ---------------------------------------------------------------------------------
+// ---- the lock -----------------------------------------------------------------------------------
 
 // SECURITY: a gate wrote the second line, perhaps one that was taken over.
 static void read_holder(struct environments *env, int parent)
@@ -78,7 +78,7 @@ static int take_lock(struct environments *env, int parent, struct err *e)
                  env->holder_url);
         return -EWOULDBLOCK;
     }
-    // A description of its own: through it nobody can let go of our lock.
+    // A separate open file description: the lock cannot be released through it.
     env->note = openat(parent, lock_name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     int r = env->note < 0 ? -errno : write_pid(fd);
     if (r < 0)

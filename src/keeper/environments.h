@@ -4,11 +4,9 @@
 // unpacked wheels (porter/wheels.h).  The keeper opens it while it has its rights, and holds it
 // for life.
 //
-//   STATE/environments.lock    locked by the server that has it; its pid, and in a second line
-//   where it serves
+//   STATE/environments.lock    locked by the server that has it; its pid and its URL, a line each
 //   STATE/environments         mode 0711, the porter's uid
-//   STATE/environments/rows    mode 0700, the gate's uid and database; the gate gets nothing else
-//   of this folder
+//   STATE/environments/rows    mode 0700, the gate's uid and database; all that the gate gets
 //   STATE/environments/wheels  mode 0311; boxes see it as /opt/wheels
 
 #ifndef CONSTRICTOR_KEEPER_ENVIRONMENTS_H
@@ -25,10 +23,9 @@ enum { ENVIRONMENTS_URL_MAX = 256 };
 struct environments {
     int folder; // -1: there are none, see error
     int rows;   // for the gate's database (env/env_db.h)
-    int wheels; // open for reading since before it had its mode
+    int wheels; // opened before its mode forbade reading
     int lock;
-    int note;            // the lock's file once more, for the gate to write where it serves
-                         // (environments_write_note)
+    int note;            // the lock's file once more, for the gate's URL (environments_write_note)
     char path[PATH_MAX]; // of wheels, for the jail, which checks device and inode
     dev_t device;
     ino_t inode;
@@ -37,7 +34,7 @@ struct environments {
     char holder_url[ENVIRONMENTS_URL_MAX];
 };
 
-// `parent` is the state folder, open, whose path is `path`.  A failure is told in `error` as well.
+// `parent` is the state folder, open, whose path is `path`.  A failure is also in `error`.
 int environments_open(struct environments *env, int parent, const char *path,
                       const struct slots *slots, struct err *e);
 void environments_close(struct environments *env);

@@ -2,9 +2,8 @@
 //
 // helper: see helper.h.
 //
-// SECURITY: helpers read what strangers and boxes wrote, so the keeper does not read what they say:
-// one that writes to its socket is ended as one that was taken over.  The sampler alone answers,
-// with structs of numbers.
+// SECURITY: helpers parse hostile input, so the keeper does not read their messages: it kills a
+// helper that sends one, as compromised.  Only the sampler answers, with structs of numbers.
 
 #include "keeper/helper.h"
 
@@ -21,10 +20,10 @@
 #include "keeper/poller.h"
 
 enum {
-    SHORT_LIFE_MS = 1000,   // of one that never came to serve
-    QUEUED_MAX = 2 * SLOTS, // a new one may hear of every box at once
+    SHORT_LIFE_MS = 1000,   // of one that never served
+    QUEUED_MAX = 2 * SLOTS, // a new one may be told of every box at once
     LETTERS_PER_EVENT = 16,
-    END_WAIT_MS = 500, // for its last words, when the keeper ends
+    END_WAIT_MS = 500, // for its last work, when the keeper ends
 };
 
 void helper_init(struct helper *h)
@@ -38,7 +37,7 @@ static _Noreturn void child_main(const struct helper *h, const struct keeper_fac
 {
     (void)setsid(); // a terminal's Ctrl-C is for the gate
     (void)prctl(PR_SET_NAME, h->process, 0, 0, 0);
-    // It must not outlive its keeper; the check covers a keeper that is gone already.
+    // A helper must not outlive its keeper; the check covers a keeper that is gone already.
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != facts->keeper)
         _exit(70);
@@ -120,7 +119,7 @@ void helper_event(struct helper *h, uint32_t events)
     if (n < 0 && errno == EAGAIN)
         return;
     if (n > 0)
-        log_line(LOG_ERROR, "the %s sent what no %s sends", h->name, h->name);
+        log_line(LOG_ERROR, "protocol error from the %s", h->name);
     end(h);
 }
 
@@ -128,7 +127,7 @@ void helper_check(struct helper *h)
 {
     if (h->sock < 0 || h->queue->waiting <= QUEUED_MAX)
         return;
-    log_line(LOG_ERROR, "the %s does not read what it is told; it is started again", h->name);
+    log_line(LOG_ERROR, "the %s does not read its messages; restarting it", h->name);
     end(h);
 }
 
@@ -145,19 +144,19 @@ void helper_reap(struct helper *h)
     h->pid = 0;
     hang_up(h);
     if (WIFSIGNALED(status))
-        log_line(LOG_ERROR, "the %s was ended by signal %d; it is started again", h->name,
+        log_line(LOG_ERROR, "the %s was ended by signal %d; restarting it", h->name,
                  WTERMSIG(status));
     else
-        log_line(LOG_ERROR, "the %s ended with status %d; it is started again", h->name,
+        log_line(LOG_ERROR, "the %s ended with status %d; restarting it", h->name,
                  WEXITSTATUS(status));
-    // What breaks it at once would break it for ever; what breaks it now and then is survived.
+    // A helper that fails at its start would fail again and again; later failures are survived.
     h->short_lives = clock_ms() - h->since_ms < SHORT_LIFE_MS ? h->short_lives + 1 : 0;
     if (h->short_lives < HELPER_SHORT_LIVES_MAX)
         return;
-    log_line(LOG_ERROR, "the %s ended %d times in a row as soon as it began; giving up", h->name,
+    log_line(LOG_ERROR, "the %s ended %d times in a row at its start; giving up", h->name,
              HELPER_SHORT_LIVES_MAX);
     h->failed = true;
-    helper_link(h); // to nobody
+    helper_link(h); // tells the gate that there is none
 }
 
 void helper_link(struct helper *h)
@@ -179,7 +178,7 @@ void helper_close(struct helper *h)
 {
     if (!h->queue)
         return;
-    hang_up(h); // it sees that, does what it has to do, and ends
+    hang_up(h); // it sees that, finishes its work, and ends
     int64_t until_ms = clock_ms() + END_WAIT_MS;
     while (h->pid > 0 && waitpid(h->pid, NULL, WNOHANG) == 0) {
         if (clock_ms() >= until_ms)

@@ -24,33 +24,33 @@ struct helper {
     struct send_queue *queue;                                // to the helper
     enum wire_type link; // what the gate gets its end of a socket with; the helper gets NET_LINK
     int epoll;
-    // What it sends; NULL: one that sends anything is ended.
+    // Takes what it sends; NULL: a helper that sends anything is killed.
     void (*on_message)(struct helper *h, const union wire_message *m);
     void *argument; // of on_message
-    // How it goes.
+    // Its state.
     pid_t pid; // 0: there is none
     int sock;
     int64_t since_ms;
     unsigned short_lives;
-    bool failed; // it broke too often, or nobody wants one
-    bool asleep; // nobody has needed it yet: it is not started
+    bool failed; // it failed too often, or is not wanted
+    bool asleep; // not needed yet, so not started
 };
 
 // The queue has its tag already.
 void helper_init(struct helper *h);
 
-// `facts` are what it inherits.
+// It inherits `facts`.
 int helper_start(struct helper *h, const struct keeper_facts *facts, struct err *e);
 
 // Gate and helper get a new socket to each other; one of them is new.
 void helper_link(struct helper *h);
 
-// What the socket has to say: there is room, or it is gone.
+// An event of its socket: there is room, or it is gone.
 void helper_event(struct helper *h, uint32_t events);
-// After each round of events: ends one for which too much waits.
+// After each round of events: kills a helper that does not read its messages.
 void helper_check(struct helper *h);
 
-// A child has ended; perhaps it was this one.
+// A child has ended, perhaps this helper.
 void helper_reap(struct helper *h);
 // Should it be started?
 bool helper_is_missing(const struct helper *h);

@@ -42,12 +42,12 @@ static const char question[] =
     "say('gil', getattr(sys, '_is_gil_enabled', lambda: True)())\n"
     "roots = [sys.prefix, getattr(sys, 'base_prefix', sys.prefix), sys.exec_prefix,\n"
     "         getattr(sys, 'base_exec_prefix', sys.exec_prefix), os.path.dirname(os.__file__)]\n"
-    // Without `site` nobody has looked for the file that makes a virtual environment.
+    // Without `site` Python did not look for the file that makes a virtual environment.
     "exe = os.path.abspath(sys.executable)\n"
     "venv = [folder for folder in (os.path.dirname(exe), os.path.dirname(os.path.dirname(exe)))\n"
     "        if os.path.exists(os.path.join(folder, 'pyvenv.cfg'))]\n"
     "roots += venv\n"
-    // Its place makes a virtual environment's link what it is; any other link may lie anywhere.
+    // The link of a virtual environment must keep its path; any other link is resolved.
     "say('executable', exe if venv else os.path.realpath(exe))\n"
     "try:\n"
     "    for line in open('/proc/self/maps'):\n"
@@ -99,8 +99,8 @@ static bool is_volume(const char *path)
     return stat(path, &st) == 0 && stat("/mnt", &above) == 0 && st.st_dev != above.st_dev;
 }
 
-// SECURITY: a prefix that is a whole home folder, a disk, or holds the system, would put
-// everybody's files into every box.
+// SECURITY: a prefix that is a whole home folder, a disk or a system folder would show those files
+// to every box.
 static bool is_too_wide(const char *path)
 {
     static const char *const never[] = {"/",    "/home", "/root", "/etc", "/var",  "/tmp", "/opt",
@@ -211,7 +211,7 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
         }
     }
     if (!ours || ret->executable[0] != '/')
-        return err_set(e, ERR_INTERPRETER, 0, fix, "it does not answer as Python does");
+        return err_set(e, ERR_INTERPRETER, 0, fix, "it does not answer like a Python");
     return check_version(ret, name, e);
 }
 
@@ -267,7 +267,7 @@ static int run_question(const char *path, int stop, char *answer, struct err *e)
         return err_set(e, ERR_INTERPRETER, r, fix, "start interpreter '%s'", path);
 
     ssize_t n = read_answer(out, stop, answer, ANSWER_MAX);
-    (void)kill(pid, SIGKILL); // it has answered, or never will; how it ends tells us nothing
+    (void)kill(pid, SIGKILL); // it has answered, or never will; its exit status does not matter
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
@@ -311,8 +311,7 @@ static int ask_age(const char *path, struct err *e)
 static int find_in_path(const char *name, char *ret, struct err *e)
 {
     if (strchr(name, '/')) {
-        // Not realpath: a venv's python is a link, and the link's place is what makes it the
-        // venv's.
+        // Not realpath: a venv's python is a link, and its path makes it the venv's.
         char cwd[PATH_MAX];
         if (name[0] == '/')
             snprintf(ret, PATH_MAX, "%s", name);
@@ -355,8 +354,7 @@ static bool cache_path(const char *path, char *ret)
     char top[PATH_MAX], resolved[PATH_MAX];
     if (!is_elf(path) || stat(path, &st) < 0 || !realpath(path, resolved))
         return false;
-    // SECURITY: root's HOME may be somebody else's (sudo -E), with a link in the place of our
-    // folder.
+    // SECURITY: root's HOME may be another user's (sudo -E), with a link in place of our folder.
     int n = geteuid() == 0             ? snprintf(top, sizeof top, "/var/cache/constrictor")
             : cache && cache[0] == '/' ? snprintf(top, sizeof top, "%s/constrictor", cache)
             : home && home[0] == '/'   ? snprintf(top, sizeof top, "%s/.cache/constrictor", home)
@@ -372,7 +370,7 @@ static bool cache_path(const char *path, char *ret)
     return n > 0 && n < PATH_MAX;
 }
 
-// SECURITY: only a file of our own that nobody else may write counts.
+// SECURITY: trust only our own file that no other user may write.
 static bool cache_load(const char *file, struct interp *ret)
 {
     struct stat st;

@@ -43,11 +43,11 @@
 
 enum {
     REFILL_DELAY_MS = 2,
-    LOOK_DELAY_MS = 1000,  // at a zygote that is not warm, or not there
+    LOOK_DELAY_MS = 1000,  // to the next look at a zygote that is not warm or missing
     RETRY_FIRST_MS = 1000, // before a zygote that failed is tried again; doubles
     RETRY_LAST_MS = 30000, //
-    SHORT_LIFE_MS = 1000,  // of a gate that never came to serve ...
-    SHORT_LIVES_MAX = 100  // ... and how many of them in a row are one too many
+    SHORT_LIFE_MS = 1000,  // of a gate that never served ...
+    SHORT_LIVES_MAX = 100  // ... and after how many in a row the keeper gives up
 };
 enum { EVENTS = 64 };
 
@@ -98,7 +98,7 @@ static void set_timer(struct keeper *k, int ms)
 
 static void try_helpers(struct keeper *k);
 
-// ---- the gate's orders --------------------------------------------------------------------------
+// ---- requests of the gate -----------------------------------------------------------------------
 
 static void on_acquire(struct keeper *k, const struct wire_acquire *m)
 {
@@ -150,10 +150,10 @@ static void on_gate(struct keeper *k)
         if (r == -EAGAIN)
             return;
         if (r <= 0) {
-            bool gone = r == 0 || r == -ECONNRESET; // with or without messages that it did not open
+            bool gone = r == 0 || r == -ECONNRESET; // with or without messages that it did not read
             (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->gate_sock, NULL);
             if (!gone) {
-                log_line(LOG_ERROR, "the gate sent what no gate sends: %s", strerror(-r));
+                log_line(LOG_ERROR, "protocol error from the gate: %s", strerror(-r));
                 signal_gate(k, SIGKILL); // its end is seen as SIGCHLD
             }
             return;
@@ -200,15 +200,14 @@ static int watch_zygote(struct keeper *k, struct err *e)
 
 static int find_interp(struct keeper *k, struct err *e)
 {
-    // A script may take its time to start the interpreter; whoever wants to end need not wait for
-    // it.
+    // A script may take its time to start the interpreter; a signal does not wait for it.
     int r =
         k->has_interp ? 0 : interp_ask_until(k->plan->config->python, &k->interp, k->signals, e);
     k->has_interp = r == 0;
     return r;
 }
 
-// A zygote that is on its way.
+// Starts a zygote without waiting until it is warm.
 static int begin_zygote(struct keeper *k, struct err *e)
 {
     k->state = KEEPER_WARMING;
@@ -229,7 +228,7 @@ static void zygote_warm(struct keeper *k)
     stock_refill(&k->stock);
 }
 
-// Everybody who waits, and whoever comes, is told why; after a while it is tried again.
+// Waiting and later requests get the reason; the keeper tries again after a while.
 static void zygote_failed(struct keeper *k, struct err *e)
 {
     zygote_close(k);
@@ -256,7 +255,7 @@ static void zygote_try(struct keeper *k)
     if (r == 0)
         r = begin_zygote(k, &e);
     if (r == -ECANCELED)
-        k->state = KEEPER_WARMING; // a signal is more urgent; the timer comes back to it
+        k->state = KEEPER_WARMING; // a signal is more urgent; the timer tries again
     else if (r < 0)
         zygote_failed(k, &e);
 }
@@ -277,7 +276,7 @@ static void look_at_zygote(struct keeper *k)
 
 static void zygote_lost(struct keeper *k)
 {
-    log_line(LOG_ERROR, "the zygote ended; its boxes are gone, a new one is started");
+    log_line(LOG_ERROR, "the zygote ended and its boxes with it; starting a new one");
     zygote_close(k);
     stock_zygote_lost(&k->stock);
     zygote_try(k);
@@ -299,18 +298,18 @@ static void on_zygote(struct keeper *k)
     }
 }
 
-// About the box of its slot.  One message at a time: it has seldom two.
+// A message about the box of this slot.  One at a time: there are seldom two.
 static void on_stem(struct keeper *k, int slot, uint32_t events)
 {
     if (events & EPOLLHUP)
-        on_zygote(k); // what kept it from making the stem was said there before this one ended
+        on_zygote(k); // the zygote's socket has the reason why it could not make the stem
     (void)stock_hear(&k->stock, slot);
 }
 
 static void on_box(struct keeper *k, uint64_t id)
 {
     const struct box *b = stock_find(&k->stock, id);
-    if (b && b->pidfd < 0) { // SPAWNED, which brings it, was sent before the box could speak
+    if (b && b->pidfd < 0) { // SPAWNED, with the pidfd, was sent before the box could send
         on_zygote(k);
         (void)stock_hear(&k->stock, (int)(id % SLOTS));
     }
@@ -380,7 +379,7 @@ static void try_helpers(struct keeper *k)
 {
     struct err e;
     if (start_helpers(k, &e) < 0)
-        log_err(LOG_ERROR, &e); // the timer comes back to it
+        log_err(LOG_ERROR, &e); // the timer tries again
 }
 
 // ---- the clock ----------------------------------------------------------------------------------
@@ -391,7 +390,7 @@ static void on_timer(struct keeper *k)
     (void)!read(k->timer, &times, sizeof times); // only says that it fired
     k->timer_set = false;
     if (k->state == KEEPER_WARMING)
-        look_at_zygote(k); // it may have been too long
+        look_at_zygote(k); // it may have taken too long
     else if (k->state == KEEPER_FAILED && clock_ms() >= k->retry_at_ms)
         zygote_try(k);
     stock_refill(&k->stock);
@@ -401,10 +400,10 @@ static void on_timer(struct keeper *k)
     try_helpers(k);
 }
 
-// After each round of events: is there something to do later?
+// After each round of events: sets the timer for what is to be done later.
 static void plan_ahead(struct keeper *k)
 {
-    // A taken box is made again after a pause and not beside the run that took it.
+    // Replace a taken box after a pause, not beside the run that took it.
     if (k->state != KEEPER_READY)
         set_timer(k, LOOK_DELAY_MS);
     else if (stock_wants_boxes(&k->stock))
@@ -455,14 +454,14 @@ static int start_gate(struct keeper *k, struct err *e)
     return 0;
 }
 
-// What breaks it at once would break it for ever; what breaks it now and then is survived.
+// A gate that crashes at its start would crash again and again; later crashes are survived.
 static bool may_restart(struct keeper *k)
 {
     if (!k->plan->restart || k->stopping)
         return false;
     k->short_lives = clock_ms() - k->gate_since_ms < SHORT_LIFE_MS ? k->short_lives + 1 : 0;
     if (k->short_lives >= SHORT_LIVES_MAX) {
-        log_line(LOG_ERROR, "the gate crashed %d times in a row as soon as it began; giving up",
+        log_line(LOG_ERROR, "the gate crashed %d times in a row at its start; giving up",
                  SHORT_LIVES_MAX);
         return false;
     }
@@ -470,17 +469,16 @@ static bool may_restart(struct keeper *k)
     return true;
 }
 
-// The listening socket is still open here, so clients wait instead of being refused.  Their runs
-// are lost; sessions go on, because their boxes are kept and what is known of them is in the
-// ledger.
+// The listening socket is still open here, so clients wait and are not refused.  Their runs are
+// lost.  Sessions go on: their boxes are kept, and the ledger has the rest.
 static void gate_ended(struct keeper *k, int status)
 {
     struct err e;
     k->gate_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     k->gate_gone = true;
-    k->gate = 0; // the number is free for others
+    k->gate = 0; // the pid may be reused
     if (WIFEXITED(status))
-        return; // it wanted to
+        return; // it ended by itself
     if (!k->stopping)
         log_line(LOG_ERROR, "the gate was ended by signal %d", WTERMSIG(status));
     if (!may_restart(k))
@@ -494,8 +492,8 @@ static void gate_ended(struct keeper *k, int status)
         return;
     }
     k->gate_gone = false;
-    // SECURITY: it inherited the keys of the first start; one that was taken away since must not be
-    // good again.  The new gate waits for this.
+    // SECURITY: the new gate inherits the keys of the first start, and a key that was revoked since
+    // must not be valid again.  So send the files again; the new gate waits for them.
     if (k->plan->reload)
         announce_files(&k->stock, &k->broker, k->plan);
     stock_adopt(&k->stock);
@@ -512,16 +510,16 @@ static void on_child(struct keeper *k)
     try_helpers(k);
 }
 
-// The process that started this one is gone, for a server that is nobody else's.
+// Watches the process that started this one, for a server that must end with it.
 static int watch_parent(struct keeper *k, struct err *e)
 {
     pid_t parent = getppid();
     if (!k->plan->watch_parent || parent <= 1)
         return 0;
-    // Not PR_SET_PDEATHSIG: that is about the thread that forked, and programs start us from
-    // threads.
+    // Not PR_SET_PDEATHSIG: that is about the thread that forked, and programs start the server
+    // from threads.
     k->parent = (int)syscall(SYS_pidfd_open, parent, 0);
-    if (k->parent < 0 || getppid() != parent) // seen dying: then so be it
+    if (k->parent < 0 || getppid() != parent) // it died meanwhile
         return k->parent < 0 ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "the parent process is gone");
     return watch_fd(k, k->parent, TAG_PARENT) < 0 ? err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl")
                                                   : 0;
@@ -542,7 +540,7 @@ static void on_signal(struct keeper *k)
         case SIGCHLD: on_child(k); break;
         case SIGINT:
             k->stopping = true;
-            // A terminal sends Ctrl-C to the gate as well; anybody else knows this process only.
+            // A terminal sends Ctrl-C to the gate as well; another sender only knows this process.
             if (info.ssi_code != SI_KERNEL)
                 signal_gate(k, SIGINT);
             break;
@@ -552,7 +550,7 @@ static void on_signal(struct keeper *k)
                 break;
             } // the terminal is gone
             /* fallthrough */
-        default: k->stopping = true; signal_gate(k, SIGTERM); // it decides how to end
+        default: k->stopping = true; signal_gate(k, SIGTERM); // the gate decides how to end
         }
     }
 }
@@ -625,12 +623,12 @@ struct wire_limits keeper_limits(const struct config *c)
     };
 }
 
-// The zygote, up to the point that the plan wants before the gate.
+// Starts the zygote, as far as the plan wants it before the gate.
 static int start_zygote(struct keeper *k, struct err *e)
 {
     int r = find_interp(k, e);
     if (r == 0)
-        zygote_fit_uids(k->plan->config, &k->caps, &k->interp); // the gate has to know
+        zygote_fit_uids(k->plan->config, &k->caps, &k->interp); // the gate needs the result
     if (r < 0 || k->plan->start == KEEPER_JAIL_FIRST)
         return r < 0 ? r : begin_zygote(k, e);
     r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp,
@@ -638,13 +636,14 @@ static int start_zygote(struct keeper *k, struct err *e)
     if (r == 0)
         r = watch_zygote(k, e);
     if (r == 0)
-        zygote_warm(k); // its boxes are made while the gate starts
+        zygote_warm(k); // makes boxes while the gate starts
     if (k->plan->cold)
         stock_no_more(&k->stock); // there will be no second run
     return r;
 }
 
-// Before rights go.  Code runs without it as well: then its files have no links.
+// While the keeper has its rights.  Without a state folder code still runs, but its files have no
+// links.
 static void open_state(struct keeper *k)
 {
     struct err e;
@@ -682,9 +681,9 @@ static int start(struct keeper *k, struct err *e)
     if (r == 0)
         r = gate_first ? start_gate(k, e) : start_zygote(k, e);
     if (r == 0 && gate_first)
-        zygote_try(k); // the gate hears of it
+        zygote_try(k); // the gate gets a message
     if (r == 0)
-        r = start_helpers(k, e); // their end, too, would keep us from waiting for the interpreter
+        r = start_helpers(k, e); // last: the end of one interrupts waiting for the interpreter
     if (r == 0 && slots_may_give(&k->caps.slots))
         r = rights_drop(e);
     if (r == 0 && !gate_first)
@@ -695,7 +694,7 @@ static int start(struct keeper *k, struct err *e)
 int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
 {
     static struct keeper k; // large, and there is one
-    // Field by field: to write the zeroes that are there already would be half of a millisecond.
+    // Field by field: writing the rest, which is zero already, would take half a millisecond.
     k.plan = plan;
     k.gate_sock = k.epoll = k.timer = k.signals = k.parent = -1;
     k.folder.folder = k.folder.lock = k.folder.parent = -1;

@@ -93,7 +93,7 @@ static pid_t init_of(pid_t pid, unsigned *looks)
     return 0;
 }
 
-// Which box has the most, of those that were read so far.
+// Finds the box with the most locks among those read so far.
 static void find_most(struct wire_sampled *ret)
 {
     unsigned looks = 0;

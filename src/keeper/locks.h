@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// locks: how many file locks (fcntl, flock) a box has.  The kernel charges them to nobody, about
+// locks: how many file locks (fcntl, flock) a box has.  The kernel charges them to no box, about
 // 200 bytes each.
 //
 // SECURITY: reading /proc/locks keeps every process of the host from taking and giving back file

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lost_boxes: boxes whose maker has ended, which is the zygote or a stem: part of stock.h.  Runs in
-// the keeper.
+// lost_boxes: boxes whose zygote or stem has ended: part of stock.h.  Runs in the keeper.
 
 #include <signal.h>
 #include <unistd.h>
@@ -23,9 +22,9 @@ static void lose(struct stock *s, struct box *b, const struct err *e)
     stock_forget(s, b);
 }
 
-// Nobody will say how it ended.  Its init is killed, and reaped by the zygote; or, where nobody has
-// said that there is one, it ends when it finds its socket shut: then no code has run in it.  Until
-// that is seen, by the pidfd or by the end of the socket, its slot is taken.
+// The box's stem cannot report its end any more.  The keeper kills its init, and the zygote reaps
+// it.  If the init was not reported yet, it ends when it finds its socket closed; then no code has
+// run in it.  Until the pidfd or the socket shows its end, its slot stays taken.
 void stock_orphan(struct stock *s, struct box *b)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_ORPHAN, b->id)};
@@ -34,8 +33,8 @@ void stock_orphan(struct stock *s, struct box *b)
     if (b->state == BOX_MAKING) {
         err_set(&e, ERR_ZYGOTE, 0, "run it again; if it happens often, see the log",
                 "the process that makes boxes ended");
-        // Once is an accident, and whoever waits gets another.  If it goes on, nobody waits for
-        // ever.
+        // Once is an accident: make another box.  If it goes on, fail the requests, so that none
+        // waits for ever.
         if (b->ticket || ++s->kinds[b->kind].lost >= STOCK_LOST_MAX) {
             log_err(LOG_WARN, &e);
             stock_fail(s, b, &e);
@@ -50,7 +49,7 @@ void stock_orphan(struct stock *s, struct box *b)
         b->answered = true;
         stock_move(s, b, BOX_DYING);
     }
-    // Should that fail, which takes a kernel out of memory, nobody gets its slot again.
+    // If this fails, for want of kernel memory, the slot is not used again.
     (void)poller_ctl(s->epoll, EPOLL_CTL_ADD, b->pidfd < 0 ? b->control : b->pidfd, &ev);
 }
 
@@ -65,7 +64,7 @@ void stock_orphan_speaks(struct stock *s, uint64_t id)
         return;
     if (b->pidfd < 0 && fd_recv(b->control, frame, sizeof frame, fds, 2, &count) > 0) {
         for (size_t i = 0; i < count; i++)
-            (void)close(fds[i]); // it was ready, and will find that it is not wanted
+            (void)close(fds[i]); // it was ready, and will find its socket closed
         return;
     }
     stock_look(b, &usage);
@@ -73,7 +72,7 @@ void stock_orphan_speaks(struct stock *s, uint64_t id)
         stock_answer(s, b, &usage);
     struct stock_kind *kind = &s->kinds[b->kind];
     stock_forget(s, b);
-    kind->failing |= kind->lost >= STOCK_LOST_MAX; // until somebody asks again
+    kind->failing |= kind->lost >= STOCK_LOST_MAX; // until the next request
 }
 
 void stock_zygote_lost(struct stock *s)

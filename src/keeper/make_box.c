@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_box: the order for a new box, from its descriptors and groups to the message to its stem or
-// to the zygote, and what these say: part of stock.h.  Runs in the keeper.
+// make_box: asks for a new box, from its descriptors and groups to the message to its stem or to
+// the zygote, and reads their answers: part of stock.h.  Runs in the keeper.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #define MORE_FILES                                                                                 \
     "close sessions that are not needed, or raise the limit of open files (ulimit -n)"
 
-// What boxes in the making will bring, this one included: a pidfd, a scratch folder, a listener,
-// the broker's sockets.  A stem's socket is there before its box.
+// Descriptors that boxes in the making will add, this one included: a pidfd, a scratch folder, a
+// listener, the broker's sockets.  A stem's socket exists before its box.
 static int fds_to_come(const struct stock *s)
 {
     return STOCK_FDS_SPARE + 3 * (int)s->counts[BOX_MAKING] +
@@ -66,7 +66,7 @@ static int ask_zygote(struct stock *s, const struct box *b, int slot, union wire
     return r;
 }
 
-// To the slot's stem, or to the zygote.
+// Asks the slot's stem, or else the zygote.
 static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned groups, struct err *e)
 {
     union wire_message m;
@@ -86,14 +86,14 @@ static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned grou
     b->has_stem = !s->stemless && stem_may_make(m.spawn.flags);
     int stem = b->has_stem ? stems_wake(&s->stems, slot) : -1;
     int r = stem < 0 ? -EPIPE : wire_send(stem, WIRE_SPAWN, &m, fds, 1 + groups);
-    if (r == -EPIPE || r == -ECONNRESET) // there is none, or it has just died
+    if (r == -EPIPE || r == -ECONNRESET) // no stem, or it has just died
         r = ask_zygote(s, b, slot, &m, fds, 1 + groups);
     if (r == -EMFILE || r == -ENFILE)
         return err_set(e, ERR_BUSY, -r, MORE_FILES, "make a box");
     return r < 0 ? err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box") : 0;
 }
 
-// Descriptors and groups of a new box, and the order for it.
+// Makes the descriptors and groups of a new box, and asks for it.
 static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 {
     int sock[2] = {-1, -1};
@@ -108,7 +108,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
         return r;
     }
     b->control = sock[0];
-    // Before the order goes out: a failure after it would leave a box that nobody knows.
+    // Before the request goes out: a later failure would leave a box that the keeper does not know.
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(TAG_BOX, b->id)};
     if (poller_ctl(s->epoll, EPOLL_CTL_ADD, b->control, &ev) < 0) {
         r = err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
@@ -168,14 +168,14 @@ static bool has_something(int fd)
     return poll(&p, 1, 0) > 0;
 }
 
-// What its box was told last is all that is known about it.
+// A stem died: its box, which only the stem could report, is an orphan.
 static void stem_is_gone(struct stock *s, int slot)
 {
     struct box *b = s->by_slot[slot];
     stems_end(&s->stems, slot);
-    if (!b || !b->has_stem) // one with network does not come from it
+    if (!b || !b->has_stem) // a box with network has no stem
         return;
-    // The reason, if it gave one, waits on the box's control socket.
+    // The reason, if the box sent one, waits on its control socket.
     if (b->state == BOX_MAKING && has_something(b->control))
         stock_box_speaks(s, b->id);
     stock_orphan(s, b);
@@ -198,7 +198,7 @@ int stock_hear(struct stock *s, int slot)
         stem_is_gone(s, slot);
         return 0;
     }
-    // SECURITY: a stem speaks for its own box only.
+    // SECURITY: accept a stem's message about its own box only.
     const uint64_t box = m.h.type == WIRE_EXITED ? m.exited.box : m.spawned.box;
     if (slot != STOCK_NO_SLOT && box % SLOTS != (uint64_t)slot)
         m.h.type = 0;

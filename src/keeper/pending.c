@@ -16,8 +16,8 @@ bool pending_add(struct pending *p, const struct wire_acquire *m, struct err *e)
     return true;
 }
 
-// SECURITY: a gate that was taken over may give two orders one place in the hint; then it cannot
-// cancel one of its own.
+// SECURITY: a compromised gate may use two tickets with the same hint; then it cannot cancel one of
+// its own requests.
 bool pending_cancel(struct pending *p, uint64_t ticket)
 {
     unsigned i = p->at[ticket % STOCK_TICKETS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pending: acquires that came before there was a zygote to serve them.
+// pending: acquires that came before a zygote was warm.
 
 #ifndef CONSTRICTOR_KEEPER_PENDING_H
 #define CONSTRICTOR_KEEPER_PENDING_H
@@ -17,9 +17,9 @@ struct pending {
     uint16_t at[STOCK_TICKETS]; // by ticket: a hint where in `acquires`
 };
 
-// False, and `e` says so: there are too many.
+// False and `e`: there are too many.
 bool pending_add(struct pending *p, const struct wire_acquire *m, struct err *e);
-// False: it is not here.
+// False: it is not pending.
 bool pending_cancel(struct pending *p, uint64_t ticket);
 
 #endif

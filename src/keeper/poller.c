@@ -15,7 +15,8 @@ _Static_assert((int)EPOLLIN == POLLIN && (int)EPOLLOUT == POLLOUT && (int)EPOLLE
                    (int)EPOLLHUP == POLLHUP,
                "events of epoll are events of poll");
 
-// What epoll refused.  fds[0] is the epoll descriptor; fds[i + 1] and data[i] are of one row.
+// Descriptors that epoll refused.  fds[0] is the epoll descriptor; fds[i + 1] and data[i] are one
+// row.
 static struct {
     struct pollfd *fds;
     epoll_data_t *data;
@@ -82,7 +83,7 @@ static void offer_last(int epoll)
         refused.count--;
 }
 
-// From another row each time, and no more than half of the room: neither side starves the other.
+// From another row each time, and at most half of the room: neither side starves the other.
 static int take_refused(struct epoll_event *ret, int cap)
 {
     int n = 0;

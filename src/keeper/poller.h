@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// poller: the keeper's epoll, which goes on when the kernel has no watch left.
+// poller: the keeper's epoll, which still works when the kernel has no watch left.
 //
 // SECURITY: watches are counted per user (fs.epoll.max_user_watches).  Where boxes have the
-// keeper's uid they can take all of them, and EPOLL_CTL_ADD fails with ENOSPC.  Descriptors that
-// epoll refuses are kept here and waited for with poll(), until epoll takes them.  There is one
-// keeper in a process, and one such table.
+// keeper's uid they can take all of them, and EPOLL_CTL_ADD fails with ENOSPC.  The poller waits
+// with poll() for descriptors that epoll refuses, until epoll takes them.  There is one keeper in a
+// process, and one such table.
 
 #ifndef CONSTRICTOR_KEEPER_POLLER_H
 #define CONSTRICTOR_KEEPER_POLLER_H

@@ -16,13 +16,13 @@ struct keeper_porter {
     struct environments environments;
 };
 
-// While there are rights.  A folder that cannot be had is logged and no error: code runs without
-// packages.
+// Opens the folder, while the keeper has its rights.  A failure is logged and is no error: code
+// then runs without packages.
 void keeper_porter_open(struct keeper_porter *p, const struct keeper_plan *plan,
                         const struct state *state, const struct slots *slots, struct stock *stock,
                         int epoll);
 
-// For facts and for the jail: NULL when the plan wants none, or before it was opened.
+// For facts and for the jail: NULL when the plan has none, or before it was opened.
 const struct environments *keeper_porter_environments(const struct keeper_porter *p);
 
 int keeper_porter_start(struct keeper_porter *p, const struct keeper_facts *facts, struct err *e);

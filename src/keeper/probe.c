@@ -33,7 +33,7 @@ static bool sysctl_is(const char *path, char value)
     return file_read_at(AT_FDCWD, path, text, sizeof text) > 0 && text[0] == value;
 }
 
-// A filter that somebody else put around this process; container engines do.
+// A filter that another program put around this process; container engines do.
 static bool is_filtered(void)
 {
     return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
@@ -134,7 +134,7 @@ static int do_unshare(const void *flag)
     return unshare(*(const int *)flag);
 }
 
-// Maps the caller's own uid, as everybody may who may make a user namespace.
+// Maps the caller's own uid, which every process that may make a user namespace may do.
 static int do_map(const void *map)
 {
     int r = file_write_at(AT_FDCWD, "/proc/self/uid_map", map);

@@ -6,9 +6,8 @@
 // hold, so only the sampler calls this, never the keeper:
 //   smaps_rollup, maps   wait for mmap_lock of the process
 //   kcmp                 waits for exec_update_lock of both processes
-//   status, stat         take a reference to the memory of the process; when that turns out to be
-//   the last one, the
-//                        reader unmaps it all, and waits for i_mmap_rwsem of every file in it
+//   status, stat         take a reference to the memory of the process; if that is the last one,
+//                        the reader unmaps it all, and waits for i_mmap_rwsem of every file in it
 
 #ifndef CONSTRICTOR_KEEPER_PROCS_H
 #define CONSTRICTOR_KEEPER_PROCS_H

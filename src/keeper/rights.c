@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-// What the keeper goes on needing, and for what.
+// The capabilities that the keeper still needs, and for what.
 int rights_drop(struct err *e)
 {
     static const cap_value_t keep[] = {
@@ -21,7 +21,7 @@ int rights_drop(struct err *e)
         CAP_SYS_ADMIN,                // user namespaces where ordinary users may not make them
         CAP_SETPCAP,                  // a new gate empties its bounding set
     };
-    // An interpreter that is asked again is root's program, and gets what the bounding set has.
+    // An interpreter that is asked again runs as root, and gets what the bounding set has.
     for (int cap = 0; cap <= cap_max_bits(); cap++) {
         bool kept = false;
         for (size_t i = 0; i < ARRAY_LEN(keep); i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rights: what the keeper keeps of root's capabilities when everything stands.
+// rights: what the keeper keeps of root's capabilities after the start.
 
 #ifndef CONSTRICTOR_KEEPER_RIGHTS_H
 #define CONSTRICTOR_KEEPER_RIGHTS_H

@@ -2,8 +2,8 @@
 //
 // sampler: see sampler.h.  Runs in the keeper.
 //
-// SECURITY: the sampler reads only what the kernel writes, but it is not trusted: what it says ends
-// a box that is handed out, and does nothing else.
+// SECURITY: the sampler reads only what the kernel writes, but it is not trusted: its answers can
+// only end a box that is handed out.
 
 #include "keeper/sampler.h"
 
@@ -18,9 +18,9 @@
 #include "keeper/sampler_process.h"
 
 enum {
-    PATIENCE_MS = 250,     // before a look is thought to take its time; and between two looks at it
-    LAST_WORD_MS = 3000,   // after which it is ended itself
-    SLABS_FRESH_MS = 2000, // what was seen longer ago is from another time
+    PATIENCE_MS = 250,     // before a look counts as slow; and between two checks of it
+    LAST_WORD_MS = 3000,   // after which the sampler itself is killed
+    SLABS_FRESH_MS = 2000, // an older value is not compared with
     LOCKS_PAUSE_MS = 100,
 };
 
@@ -77,12 +77,12 @@ static void ask_about(struct sampler *s, struct box *b)
                               .pid = b->cg.pid,
                               .what = stock_looks_for(b)};
     if (b->cg.root->driver->ask)
-        b->cg.root->driver->ask(&b->cg, &ask); // first: what grows meanwhile is seen, not hidden
+        b->cg.root->driver->ask(&b->cg, &ask); // first, so that what grows meanwhile is seen
     look_at_scratch(b, &ask);
     send(s, &ask);
 }
 
-// SECURITY: without a sampler nobody counts; so nothing goes on uncounted.
+// SECURITY: without a sampler usage is not counted, so end the boxes that need it.
 static void end_uncounted(struct sampler *s)
 {
     for (struct box *b; (b = stock_next_look(s->stock));)
@@ -93,7 +93,7 @@ static void end_uncounted(struct sampler *s)
 bool sampler_ask(struct sampler *s)
 {
     if (s->helper.sock < 0)
-        s->asked = false; // the answer is gone with it
+        s->asked = false; // its answer is lost
     if (s->asked || (!s->wants_locks && !s->stock->looks))
         return false;
     if (s->helper.failed) {
@@ -123,8 +123,8 @@ static void on_locks(struct sampler *s, const struct wire_sampled *m)
     struct box *b = stock_find_init(s->stock, m->locks_pid);
     if (!b)
         return; // another program's container, or it is gone
-    log_line(LOG_WARN, "box %" PRIu64 " has %" PRIu64 " file locks, more than %d: it is ended",
-             b->id, m->locks, SAMPLER_LOCKS_MAX);
+    log_line(LOG_WARN, "box %" PRIu64 " has %" PRIu64 " file locks, more than %d: ending it", b->id,
+             m->locks, SAMPLER_LOCKS_MAX);
     stock_end(s->stock, b, END_MEMORY);
     s->wants_locks = true; // it may not be the only one
 }
@@ -133,7 +133,7 @@ static void on_message(struct helper *h, const union wire_message *m)
 {
     struct sampler *s = h->argument;
     if (!s->asked || m->h.type != WIRE_SAMPLED || m->sampled.box != s->box)
-        return; // late: what it was about is over
+        return; // late: its question is over
     s->asked = false;
     if (s->box == 0)
         on_locks(s, &m->sampled);
@@ -143,7 +143,7 @@ static void on_message(struct helper *h, const union wire_message *m)
 
 // ---- the clock ----------------------------------------------------------------------------------
 
-// About 20 us, and nothing that a box can hold up.
+// Takes about 20 us; no box can hold it up.
 static void look_at_slabs(struct sampler *s, int64_t now_ms)
 {
     uint64_t kb = 0;
@@ -163,7 +163,7 @@ static void give_up(struct sampler *s, int64_t now_ms)
     struct box *b = s->box ? stock_find(s->stock, s->box) : NULL;
     s->given_up = true;
     log_line(LOG_ERROR, "a look at box %" PRIu64 " takes %" PRId64 " ms (state %c)%s", s->box,
-             now_ms - s->asked_ms, s->stuck.state, b ? ": the box is ended" : "");
+             now_ms - s->asked_ms, s->stuck.state, b ? ": ending the box" : "");
     if (b && stock_is_handed_out(b))
         stock_end(s->stock, b, END_STALL);
 }

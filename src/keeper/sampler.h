@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sampler: the process that looks at boxes (keeper/sampler_process.h) as the keeper sees it: a
-// helper that is asked one question at a time and is given a second for it.  A sampler that waits
-// in the kernel for longer is held up by the box that it looks at: the keeper ends that box.  There
-// is no sampler before the first question.
+// helper that gets one question at a time and has a second to answer.  A sampler that waits in the
+// kernel for longer is held up by the box that it looks at: the keeper ends that box.  The sampler
+// starts with the first question.
 //
-// It also notices what the kernel charges to no box: when the kernel's own memory grows while boxes
-// are there, it asks who has many file locks.
+// The keeper also watches what the kernel charges to no box: when the kernel's own memory grows
+// while there are boxes, it asks which box has many file locks.
 
 #ifndef CONSTRICTOR_KEEPER_SAMPLER_H
 #define CONSTRICTOR_KEEPER_SAMPLER_H
@@ -24,7 +24,7 @@ struct sampler {
     struct helper helper;
     struct send_queue queue;
     struct stock *stock;
-    bool asked, given_up; // given_up: its box was ended, and it has still not answered
+    bool asked, given_up; // given_up: its box was ended, and it has not answered yet
     uint64_t box;         // what was asked about; 0: the locks of all
     int64_t asked_ms, looked_ms;
     struct stuck stuck;

@@ -3,10 +3,9 @@
 // sampler_process: see sampler_process.h.
 //
 // SECURITY: it has no capabilities, one descriptor, and a list of the system calls that it makes.
-// Where boxes have uids of their own and cgroups it has a uid of its own too, and reads of /proc
-// what everybody may read.  Without cgroups it keeps the keeper's uid, which owns the user
-// namespaces of the boxes and hence may read what their processes hold; it opens files for reading
-// only.
+// Where boxes have uids and cgroups of their own, it has its own uid too, and reads only the public
+// part of /proc.  Without cgroups it keeps the keeper's uid, which owns the user namespaces of the
+// boxes and so may read what their processes hold.  It opens files for reading only.
 
 #include "keeper/sampler_process.h"
 
@@ -67,7 +66,7 @@ static int answer(int sock, const struct wire_sample *ask)
 {
     union wire_message m;
     m.sampled = (struct wire_sampled){.box = ask->box};
-    // The quickest flood first; a box that is ended for it need not be counted.
+    // The quickest flood first; a box that will be ended for it need not be counted further.
     if (ask->what & (SAMPLE_SOCKETS | SAMPLE_UNIX))
         sockets_look(ask, &m.sampled);
     if (ask->what & SAMPLE_PROCESSES && m.sampled.socket_bytes <= ask->limit_bytes / 2)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sampler_process: the sampler's process.  It looks at boxes for the keeper, one at a time, and may
-// wait for a lock that a box holds: the keeper then ends the box, and this process too if need be.
+// wait for a lock that a box holds: the keeper then ends the box, and if necessary this process.
 // See keeper/sampler.h for the keeper's side.
 
 #ifndef CONSTRICTOR_KEEPER_SAMPLER_PROCESS_H

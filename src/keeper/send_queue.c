@@ -37,7 +37,7 @@ static void want_room(struct send_queue *q, bool on)
         (void)poller_ctl(q->epoll, EPOLL_CTL_MOD, q->sock, &ev);
 }
 
-// True: it has to wait.  Whoever is gone needs no message.
+// True: it must wait.  After another error the receiver is gone and needs no message.
 static bool is_full(int r)
 {
     return r == -EAGAIN || r == -ETOOMANYREFS; // too many descriptors are under way

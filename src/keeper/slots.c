@@ -52,7 +52,7 @@ static int open_lock(struct err *e)
     return fd < 0 ? err_set(e, ERR_SYSTEM, errno, NULL, "open '%s'", path) : fd;
 }
 
-// The holder's pid lies in the file, at a place that two ranges without overlap never share.
+// The holder's pid is in the file, at an offset that two ranges without overlap never share.
 static off_t note_at(uint64_t first)
 {
     return (off_t)(first / SLOTS * sizeof(pid_t));
@@ -81,7 +81,7 @@ static int no_range(int fd, uint32_t uid_base, int64_t held, struct err *e)
     char who[96] = "";
     if (held > 0) {
         (void)!pread(fd, &pid, sizeof pid, note_at((uint64_t)held));
-        snprintf(who, sizeof who, "; process %d has those from %lld on", pid, (long long)held);
+        snprintf(who, sizeof who, "; process %d uses those from %lld on", pid, (long long)held);
     }
     return err_set(
         e, ERR_LAYER_MISSING, 0,
@@ -122,7 +122,7 @@ int slots_open(struct slots *s, uint32_t uid_base, struct err *e)
         .lock_fd = -1, .uid_first = geteuid(), .gid_first = getegid(), .uid_count = 1};
     for (int slot = SLOT_BOXES; slot > 0; slot--)
         s->free[s->free_count++] = (uint16_t)slot;
-    // Asked for what is needed, not for being root.
+    // Check for the capabilities that are needed, not for root.
     if (has_capability(CAP_SETUID) && has_capability(CAP_SETGID))
         return lock_range(s, uid_base, e);
     if (geteuid() == 0)

@@ -4,9 +4,8 @@
 // gives an ordinary user (keeper/subids.h).
 //
 // Kernel limits that are counted per uid (pipe pages, pending signals, inotify watches) are shared
-// by all boxes with the same uid, so a uid of one's own is a boundary.  Several keepers on one
-// machine take different ranges: each locks the bytes of its uids in one file, so that any overlap
-// is seen.
+// by all boxes with the same uid, so a separate uid is a boundary.  Several keepers on one machine
+// take different ranges: each locks the bytes of its uids in one file, so that any overlap is seen.
 
 #ifndef CONSTRICTOR_KEEPER_SLOTS_H
 #define CONSTRICTOR_KEEPER_SLOTS_H

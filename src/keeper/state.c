@@ -40,7 +40,7 @@ int state_find(const struct config *c, bool root, const char *xdg, const char *h
         base = home, below = "/.local/state/constrictor";
     if (!base)
         return err_set(e, ERR_STATE_FOLDER, 0, "set HOME, or choose a folder with --state",
-                       "there is no place for the state folder: HOME is not set");
+                       "no path for the state folder: HOME is not set");
     int n = snprintf(ret, PATH_MAX, "%s%s", base, below);
     if (n < 0 || n >= PATH_MAX)
         return err_set(e, ERR_STATE_FOLDER, ENAMETOOLONG, fix, "state folder '%s%s'", base, below);
@@ -60,7 +60,7 @@ static int make_path(const char *path, struct err *e)
         if (had != '/' && had != '\0')
             continue;
         *p = '\0';
-        // A folder on the way may be somebody else's and read-only; that matters at the last one.
+        // A parent folder may belong to another user and be read-only; only the last one matters.
         int r = mkdir(part, 0700);
         if (r < 0 && errno != EEXIST && (had == '\0' || (errno != EACCES && errno != EROFS)))
             return err_set(e, ERR_STATE_FOLDER, errno, fix, "make state folder '%s'", part);
@@ -75,8 +75,8 @@ static int make_path(const char *path, struct err *e)
 static int open_parent(const char *path, int *ret, struct err *e)
 {
     struct stat st;
-    // SECURITY: not through a link: whoever may write next to it could lead us into another folder
-    // of ours, which we would then give to the gate.
+    // SECURITY: not through a link: a user who may write beside it could redirect the server to
+    // another folder of ours, which we would then give to the gate.
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         bool link =
@@ -93,7 +93,7 @@ static int open_parent(const char *path, int *ret, struct err *e)
         return err_set(e, ERR_STATE_FOLDER, 0, fix,
                        "state folder '%s' belongs to uid %u and this program runs as uid %u", path,
                        (unsigned)st.st_uid, (unsigned)geteuid());
-    // SECURITY: so could everybody else who may write there.
+    // SECURITY: so could any other user who may write there.
     if (st.st_mode & (S_IWGRP | S_IWOTH)) {
         int r = err_set(e, ERR_STATE_FOLDER, 0, NULL,
                         "state folder '%s' may be written by others (mode %03o)", path,
@@ -180,10 +180,10 @@ static int open_folder(int parent, unsigned number, const struct slots *slots, b
                        name);
     _cleanup_close_ int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_set(e, ERR_STATE_FOLDER, errno, "remove what is there in its place",
+        return err_set(e, ERR_STATE_FOLDER, errno, "remove what has its name",
                        "open folder '%s' in the state folder", name);
-    // SECURITY: with uids to hand out, the owner is the uid of some earlier gate: nobody else could
-    // make anything in a state folder that is ours.  Without them it can only be us.
+    // SECURITY: with uids to hand out, the owner is the uid of an earlier gate: no other process
+    // could make anything in a state folder that is ours.  Without them it can only be us.
     if (!slots_may_give(slots) && st.st_uid != geteuid())
         return err_set(e, ERR_STATE_FOLDER, 0, fix,
                        "folder '%s' in the state folder belongs to uid %u", name,
@@ -196,7 +196,7 @@ static int prepare_folder(int folder, const struct slots *slots, struct err *e)
     struct stat st;
     if (fstat(folder, &st) < 0)
         return err_set(e, ERR_STATE_FOLDER, errno, fix, "look at a folder in the state folder");
-    // SECURITY: artifacts are for whoever has their link, not for every user of the machine.
+    // SECURITY: artifacts are for callers with their link, not for every user of the machine.
     if ((st.st_mode & 0777) != 0700 && fchmod(folder, 0700) < 0)
         return err_set(e, ERR_STATE_FOLDER, errno, fix, "chmod a folder in the state folder");
     uid_t uid = slots_may_give(slots) ? (uid_t)slots->uid_first + SLOT_GATE : geteuid();
@@ -258,7 +258,7 @@ static void tidy_folder(struct tidy *t, int parent, unsigned number, const struc
     char name[32];
     _cleanup_close_ int lock = take_lock(parent, number, NULL);
     if (lock < 0)
-        return; // somebody is at home
+        return; // a server uses it
     _cleanup_close_ int folder = open_folder(parent, number, slots, false, NULL);
     if (folder < 0)
         return;

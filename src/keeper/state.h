@@ -5,8 +5,8 @@
 // nothing else of the file system.
 //
 // In the state folder are numbered folders, one for each server that runs at the same time.  A
-// server takes the first that nobody has, so that servers never share a catalogue and a server that
-// is started again finds what it had.
+// server takes the first free one, so that servers never share a catalogue and a restarted server
+// finds its files.
 
 #ifndef CONSTRICTOR_KEEPER_STATE_H
 #define CONSTRICTOR_KEEPER_STATE_H
@@ -25,9 +25,9 @@ enum {
 };
 
 // What the keeper knows of the names in such a folder; files/store.c makes them.  The time of a
-// finished file is the time of its end, so that whoever tidies up need not read a catalogue.
+// finished file is the time of its end, so that cleaning up needs no catalogue.
 #define STATE_FILE_PREFIX "a-"             // finished
-#define STATE_PIECE_PREFIX "tmp-"          // not finished: nobody was told of it
+#define STATE_PIECE_PREFIX "tmp-"          // not finished, never announced
 #define STATE_CATALOGUE_PREFIX "catalogue" // and -wal, -shm
 
 struct state {

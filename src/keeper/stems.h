@@ -2,9 +2,8 @@
 //
 // stems: the keeper's sockets to the stems of its slots (box/stem.h).
 //
-// A stem is made with the first box of its slot and outlives it.  Of those that have no box a few
-// stay, the ones that had one last: slots are given out in the same order, so they are the next
-// that are wanted.
+// A stem is made with the first box of its slot and outlives it.  Of the stems without a box a few
+// stay, those that had one last: slots are reused in the same order, so they are needed next.
 
 #ifndef CONSTRICTOR_KEEPER_STEMS_H
 #define CONSTRICTOR_KEEPER_STEMS_H

@@ -26,11 +26,11 @@
 #include "wire/frame.h"
 
 enum {
-    ORDERS_MAX = 4096, // waiting acquires; more are refused at once
-    MAKING_MAX = 64,   // boxes in the making at one time
+    REQUESTS_MAX = 4096, // waiting acquires; more are refused at once
+    MAKING_MAX = 64,     // boxes in the making at one time
 };
 
-// What goes with a message about a box that is kept here: see send_queue.h.
+// The descriptors for a queued message about a box: see send_queue.h.
 static int fds_of(void *argument, const union wire_message *m, int *ret_fds)
 {
     struct stock *s = argument;
@@ -89,7 +89,7 @@ void stock_no_more(struct stock *s)
 struct box *stock_find(struct stock *s, uint64_t id)
 {
     struct box *b = s->by_slot[id % SLOTS];
-    return b && b->id == id ? b : NULL; // a number of an earlier box in this slot is nobody
+    return b && b->id == id ? b : NULL; // else it is the number of an earlier box in this slot
 }
 
 static struct box_list *list_of(struct stock *s, const struct box *b)
@@ -155,7 +155,7 @@ void stock_forget(struct stock *s, struct box *b)
     stems_rest(&s->stems, slot);
     slots_give(&s->caps->slots, slot);
     for (int i = 0; i < KIND_MAX; i++)
-        s->kinds[i].failing = false; // something is free again: whoever waits gets another try
+        s->kinds[i].failing = false; // something is free again: try again for those that wait
     close_all(b);
     if (cgroup_destroy(&b->cg) < 0)
         TAILQ_INSERT_TAIL(&s->busy_groups, b,
@@ -183,7 +183,7 @@ void stock_refuse(struct stock *s, uint64_t ticket, const struct err *e)
 void stock_refuse_cancelled(struct stock *s, uint64_t ticket)
 {
     struct err e;
-    err_set(&e, ERR_BUSY, 0, NULL, "it was cancelled"); // read by nobody
+    err_set(&e, ERR_BUSY, 0, NULL, "it was cancelled"); // the gate drops it
     stock_refuse(s, ticket, &e);
 }
 
@@ -209,14 +209,14 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
         stock_unkeep(b);
 }
 
-// What a gate after this one would need.
+// What a later gate would need.
 void stock_unkeep(struct box *b)
 {
     b->terms.keep = false;
     fd_close(&b->control);
 }
 
-// ---- orders -------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 static void drop_request(struct stock *s, struct request *o)
 {
@@ -243,13 +243,13 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
            a->inodes == b->inodes && a->open_files == b->open_files; // readonly is the kind's
 }
 
-// Those that wait, and those that a box is being made for.
+// Requests that wait, and those that a box is being made for.
 static bool is_full(const struct stock *s, struct err *e)
 {
     uint32_t waiting = s->counts[BOX_MAKING];
     for (int i = 0; i < KIND_MAX; i++)
         waiting += s->kinds[i].request_count - s->kinds[i].making_for_stock;
-    if (waiting < ORDERS_MAX)
+    if (waiting < REQUESTS_MAX)
         return false;
     err_set(e, ERR_BUSY, 0, "send fewer runs at once", "%u runs wait for a box already", waiting);
     return true;
@@ -269,7 +269,7 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
             stock_refuse(s, m->ticket, &e);
         return;
     }
-    kind->target = s->target; // somebody wants it
+    kind->target = s->target; // it was requested
     if (b && TAILQ_EMPTY(&kind->requests)) {
         deliver(s, b, m->ticket, &terms, true);
         return;
@@ -290,7 +290,7 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
     stock_refill(s);
 }
 
-// For those that wait, or for the stock as well.
+// Makes boxes for waiting requests, or for the stock as well.
 static bool wants(const struct stock *s, enum box_kind i, bool ahead)
 {
     const struct stock_kind *kind = &s->kinds[i];
@@ -318,22 +318,21 @@ static void refill(struct stock *s, enum box_kind kind, bool ahead)
         if (stock_make(s, kind, &s->standard, 0, &nobodys, &e) < 0) {
             if (s->kinds[kind].making_for_stock == 0)
                 stock_refuse_requests(s, kind, &e); // nothing is on its way that could serve them
-            s->kinds[kind].failing = true;          // until the next order
+            s->kinds[kind].failing = true;          // until the next request
             return;
         }
 }
 
 void stock_refill(struct stock *s)
 {
-    for (int ahead = 0; ahead < 2;
-         ahead++) // one kind's stock does not come before the other's orders
+    for (int ahead = 0; ahead < 2; ahead++) // requests of all kinds come before any kind's stock
         for (int i = 0; i < KIND_MAX; i++)
             refill(s, (enum box_kind)i, ahead);
 }
 
 static void park(struct stock *s, struct box *b)
 {
-    cgroup_begin(&b->cg); // what making it cost is not the run's
+    cgroup_begin(&b->cg); // the cost of making it is not the run's
     s->kinds[b->kind].lost = 0;
     struct request *o = TAILQ_FIRST(&s->kinds[b->kind].requests);
     if (b->ticket) {
@@ -344,7 +343,7 @@ static void park(struct stock *s, struct box *b)
     } else {
         stock_move(s, b, BOX_PARKED);
     }
-    if (!s->stemless) // the end of a run of its own says what it used
+    if (!s->stemless) // a one-run keeper learns the usage from the end of its box
         stock_want_look(s, b);
 }
 
@@ -354,16 +353,16 @@ void stock_give_up(struct stock *s, struct box *b)
     (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
     b->answered = true;
     stock_move(s, b, BOX_DYING);
-    // Without a pidfd nobody has said yet that it is there: it ends when it finds its socket shut,
-    // or SPAWNED comes and ends it.
+    // Without a pidfd it was not reported yet: it ends when it finds its socket closed, or when
+    // SPAWNED arrives.
     if (b->pidfd >= 0)
         (void)sys_pidfd_send_signal(b->pidfd, SIGKILL);
     else
         (void)shutdown(b->control, SHUT_WR);
 }
 
-// SECURITY: a box in the making is work that goes on, so the gate gets its answer, and with it the
-// place for another order, when that is over.  A ticket that nobody waits with is answered already.
+// SECURITY: a box in the making is work that goes on, so the gate gets its answer, and may send
+// another request, only when that is over.  An unknown ticket was answered already.
 void stock_cancel(struct stock *s, uint64_t ticket)
 {
     struct request *o = s->by_ticket[ticket % STOCK_TICKETS].request;
@@ -377,7 +376,7 @@ void stock_cancel(struct stock *s, uint64_t ticket)
     }
 }
 
-// A box that did not come up.  Its order, or all of them, get the reason: fail closed, say why.
+// A box did not come up.  Its request, or all of them, fail with the reason.
 void stock_fail(struct stock *s, struct box *b, const struct err *e)
 {
     if (b->ticket)
@@ -386,7 +385,7 @@ void stock_fail(struct stock *s, struct box *b, const struct err *e)
         stock_refuse_requests(s, b->kind, e);
     log_err(LOG_DEBUG, e);
     stock_give_up(s, b);
-    s->kinds[b->kind].failing = true; // the next would fail too: wait until somebody asks
+    s->kinds[b->kind].failing = true; // the next would fail too: wait for a request
 }
 
 void stock_box_speaks(struct stock *s, uint64_t id)
@@ -408,8 +407,8 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     if (n == -EAGAIN)
         return;
     if (n == 0 && b->has_stem && b->pidfd < 0) {
-        // Of a box that its stem has not told of yet: either it will, and then of its end, or it
-        // has ended itself.
+        // The stem has not reported this box yet: it will, and then its end, or the stem itself has
+        // ended.
         (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
         return;
     }
@@ -480,7 +479,7 @@ void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size
         if (b->state != BOX_DYING)
             stock_fail(s, b, &e);
         enum box_kind kind = b->kind;
-        stems_end(&s->stems, (int)(b->id % SLOTS)); // whichever part of it failed
+        stems_end(&s->stems, (int)(b->id % SLOTS)); // in case the stem failed
         stock_forget(s, b);                         // there is no process
         s->kinds[kind].failing = true;
         return;
@@ -519,7 +518,7 @@ void stock_look(struct box *b, struct wire_usage *ret)
     }
 }
 
-// What runs before this one in the same box used is not this one's.
+// Subtracts what earlier runs in the same box used.
 void stock_subtract_earlier(const struct box *b, struct wire_usage *u)
 {
     if (u->cpu_user_us == UINT64_MAX)
@@ -551,7 +550,7 @@ void stock_release(struct stock *s, const struct wire_release *m)
     b->wait_reaped = m->wait_reaped;
     struct wire_usage usage;
     stock_look(b, &usage); // before the end: without cgroups there is nothing to see afterwards
-    // The answer first: the end of a box keeps a core busy for half a millisecond.
+    // Answer first: the end of a box keeps a core busy for half a millisecond.
     if (!b->wait_reaped)
         stock_answer(s, b, &usage);
     if (stock_is_handed_out(b)) {
@@ -574,7 +573,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     if (!b)
         return;
     if (b->state == BOX_MAKING) {
-        // The reason, if it gave one, waits on its control socket.
+        // Its reason, if it sent one, waits on its control socket.
         stock_box_speaks(s, b->id);
         b = stock_find(s, m->box);
         if (b && b->state == BOX_MAKING) {
@@ -591,7 +590,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
         struct wire_usage usage;
         stock_look(b, &usage);
         if (s->caps->cgroups.driver == &watch_driver) {
-            // The processes are gone from /proc; what they used is what their init waited for.
+            // The processes are gone from /proc; their usage is what their init waited for.
             if (usage.cpu_user_us < m->cpu_user_us)
                 usage.cpu_user_us = m->cpu_user_us;
             if (usage.cpu_system_us < m->cpu_system_us)
@@ -619,8 +618,8 @@ void stock_gate_lost(struct stock *s)
     for (int i = 0; i < KIND_MAX; i++)
         for (struct request *o; (o = TAILQ_FIRST(&s->kinds[i].requests));)
             drop_request(s, o);
-    // SECURITY: the next gate counts its tickets from the beginning, so no box with an old one may
-    // reach it: it could have wider limits than its run asked for.
+    // SECURITY: the next gate counts its tickets from 1 again, so it must not get a box with an old
+    // ticket: that box could have wider limits than the run asked for.
     for (struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]), *next; b; b = next) {
         next = TAILQ_NEXT(b, list);
         if (b->ticket)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stock: the boxes of a keeper, from the order to the last rmdir.
+// stock: the boxes of a keeper, from the request to the last rmdir.
 //
-//   MAKING   the zygote was asked for it; it goes through the recipe
-//   PARKED   every layer up, warm, waiting on its control socket
-//   LIVE     handed to the gate; a run goes on in it
-//   IDLE     handed to the gate and kept for a session, between two runs
+//   MAKING   the zygote or a stem was asked for it; it goes through the recipe
+//   PARKED   every layer is up; warm; waits on its control socket
+//   LIVE     the gate has it; a run goes on in it
+//   IDLE     the gate has it for a session, between two runs
 //   DYING    killed, not yet reaped
 //
 // Invariants:
@@ -16,9 +16,9 @@
 //   (4) a box with network is known to the broker from the moment when it is handed out until it is
 //       gone.
 //
-// Boxes are of four kinds, with and without network, with a scratch for writing or for reading
-// only: how they are shut in is settled when they are made.  Each kind has parked boxes, orders and
-// a target of its own; a kind that nobody asked for has none.
+// Boxes are of four kinds, with or without network, with a writable or a read-only scratch: their
+// walls are fixed when they are made.  Each kind has parked boxes, requests and a target of its
+// own; a kind that was never requested has none.
 
 #ifndef CONSTRICTOR_KEEPER_STOCK_H
 #define CONSTRICTOR_KEEPER_STOCK_H
@@ -35,11 +35,11 @@
 #include "wire/wire.h"
 
 enum {
-    STOCK_TICKETS = 8192, // places in the table of orders; a gate that behaves has no two in one
+    STOCK_TICKETS = 8192, // rows in the table of requests; a correct gate never has two in one
     STOCK_REMOVALS_MAX = 256,
     STOCK_NO_SLOT = -1,
-    STOCK_LOST_MAX = 3,   // boxes of a kind that are lost with their stems before somebody is told
-    STOCK_FDS_SPARE = 64, // descriptors besides those of boxes: without them all would end
+    STOCK_LOST_MAX = 3,   // boxes of a kind lost with their stems before the keeper reports it
+    STOCK_FDS_SPARE = 64, // descriptors besides those of boxes: without them the server would end
 };
 
 enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_IDLE, BOX_DYING, BOX_STATE_MAX };
@@ -47,10 +47,10 @@ enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_IDLE, BOX_DYING, BOX_STAT
 // Bits.  KIND_READONLY is also in the limits of such a box.
 enum box_kind { KIND_PLAIN, KIND_NETWORK = 1, KIND_READONLY = 2, KIND_READONLY_NETWORK, KIND_MAX };
 
-// What an ACQUIRE says besides the limits.
+// What an ACQUIRE asks for besides the limits.
 struct box_terms {
     uint64_t cpu_ms;
-    bool keep;         // for a session: outlives the gate, is interrupted before it is ended
+    bool keep;         // for a session: outlives the gate, is interrupted before it is killed
     uint32_t grace_ms; // from the one to the other
     bool wheel_files;       // it sees --find-links
 };
@@ -60,12 +60,11 @@ struct box {
     enum box_state state;
     enum box_kind kind;
     struct wire_limits limits;
-    uint64_t ticket; // MAKING: the order it is made for, 0: for the stock
+    uint64_t ticket; // MAKING: the request it is made for, 0: for the stock
     struct box_terms terms;
-    uint64_t cpu_user_us, cpu_system_us, process_hits; // up to the last MEASURE: of earlier runs
-    int64_t warned_ms; // when it was interrupted for its CPU time; 0: it was not
-    uint64_t
-        wait_cpu_ms; // it waits for its first run, and may use no more until then; 0: it does not
+    uint64_t cpu_user_us, cpu_system_us, process_hits; // of earlier runs, up to the last MEASURE
+    int64_t warned_ms;    // when it was interrupted for its CPU time; 0: never
+    uint64_t wait_cpu_ms; // may be used while it waits for its first run; 0: no such bound
     int control, scratch, pidfd;
     int listener; // of its filter, see keeper/denied.h; -1: there is none
     struct denied *denied;
@@ -73,16 +72,16 @@ struct box {
     uint32_t denied_answers; // in it
     bool rests;              // in `resting`
     TAILQ_ENTRY(box) rest;
-    int net[WIRE_NET_FDS]; // KIND_NETWORK, once it is made: for this broker and for the next
+    int net[WIRE_NET_FDS]; // KIND_NETWORK, once it is made: for this broker and later ones
     bool has_net, told;    // told: the broker knows it
-    bool released;         // the gate wanted its end
-    bool has_stem;         // which sees its end, and not the zygote
-    int64_t since_ms;      // MAKING: when the order went out
+    bool released;         // by the gate
+    bool has_stem;         // then the stem sees its end, not the zygote
+    int64_t since_ms;      // MAKING: when the request went out
     struct cgroup cg;
     enum wire_end end;
     bool reaped, answered, wait_reaped;
     bool wants_look; // by the sampler
-    bool cancelled;  // DYING: `ticket` is refused when it is gone
+    bool cancelled;  // DYING: refuse `ticket` when it is gone
     int status;
     TAILQ_ENTRY(box) list;
 };
@@ -97,11 +96,11 @@ struct request {
     TAILQ_ENTRY(request) list;
 };
 
-// What is there, and waited for, of one kind.
+// The boxes and requests of one kind.
 struct stock_kind {
     uint32_t target;        // how many to keep parked
-    bool failing;           // they do not come up: make none ahead until somebody asks again
-    unsigned lost;          // one after the other, with their stems, before they were ready
+    bool failing;           // they do not come up: make none ahead until the next request
+    unsigned lost;          // in a row, with their stems, before they were ready
     struct box_list parked; // the list of BOX_PARKED
     uint32_t parked_count;
     uint32_t making;           // MAKING
@@ -113,7 +112,7 @@ struct stock_kind {
 struct stock {
     struct caps *caps;
     struct wire_limits standard; // limits of the boxes that are made ahead
-    uint32_t target;             // of a kind that somebody asked for
+    uint32_t target;             // of a kind that was requested
     int zygote_sock, epoll;
     struct stems stems;
     bool stemless; // no box has a stem: there will be one or two, and a stem takes longer to make
@@ -124,14 +123,15 @@ struct stock {
     struct stock_kind kinds[KIND_MAX];
     int64_t idle_look_ms; // when idle boxes are looked at again
     uint32_t counts[BOX_STATE_MAX];
-    // By ticket: what waits for an answer, a box in the making or an order.
+    // By ticket: what waits for an answer, a box in the making or a request.
     struct {
         struct request *request;
         struct box *box;
     } by_ticket[STOCK_TICKETS];
     struct send_queue gate;
-    struct send_queue broker; // nobody: boxes have no network
-    // Boxes that ended by themselves: the gate may still ask the broker what they did.
+    struct send_queue broker; // without a socket: boxes have no network
+    // Boxes that ended by themselves, of which the broker is told later: the gate may still ask it
+    // for a report.
     struct {
         uint64_t box;
         int64_t due_ms;
@@ -140,11 +140,11 @@ struct stock {
     TAILQ_HEAD(, box) resting; // keeper/denied.c: boxes that made too many calls in this window
     int64_t denied_window;
     uint32_t denied_answers;
-    uint32_t looks, look_slot;     // boxes that want one, and the slot that had the last
+    uint32_t looks, look_slot;     // boxes that need one, and the slot that had the last
     TAILQ_HEAD(, box) busy_groups; // reaped, but a cgroup could not be removed yet
 };
 
-// Tags for epoll: who is the event for.
+// Tags for epoll: which object an event is about.
 enum stock_tag {
     TAG_GATE = 1,
     TAG_ZYGOTE,
@@ -165,11 +165,11 @@ static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
     return (uint64_t)tag << 56 | value;
 }
 
-// *s is zero.  `first` is the kind that is made before anybody asks.
+// *s is zero.  `first` is the kind that is made before the first request.
 void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *standard,
                 uint32_t target, enum box_kind first);
 void stock_set_epoll(struct stock *s, int epoll);
-// No more boxes ahead.
+// Makes no more boxes ahead.
 void stock_no_more(struct stock *s);
 
 // To the gate, now or when it can take it; borrows the descriptors.
@@ -185,7 +185,7 @@ void stock_release(struct stock *s, const struct wire_release *m);
 void stock_interrupt(struct stock *s, const struct wire_interrupt *m);
 void stock_measure(struct stock *s, const struct wire_measure *m);
 
-// Messages from the zygote, and a box's first words.
+// Messages from the zygote, and a box's first message.
 // Takes the descriptors: the pidfd and, with network, the sockets.
 void stock_spawned(struct stock *s, const struct wire_spawned *m, int *fds, size_t count);
 void stock_exited(struct stock *s, const struct wire_exited *m);
@@ -193,14 +193,14 @@ void stock_box_speaks(struct stock *s, uint64_t id);
 // One message of the stem of this slot, or of the zygote.  1: there was one, 0: there is none, -1:
 // the zygote is gone.
 int stock_hear(struct stock *s, int slot);
-// A box whose stem was lost has ended, or says something.
+// An event of a box whose stem was lost: it ended, or sent something.
 void stock_orphan_speaks(struct stock *s, uint64_t id);
 
 // Makes boxes until the target is met.
 void stock_refill(struct stock *s);
 bool stock_wants_boxes(const struct stock *s);
 
-// To a broker that is new: the boxes that it serves from here on.
+// Tells a new broker of all boxes that it serves.
 void stock_broker_add_all(struct stock *s);
 
 static inline bool stock_is_handed_out(const struct box *b)
@@ -211,11 +211,11 @@ static inline bool stock_is_handed_out(const struct box *b)
 // Between stock.c, make_box.c, lost_boxes.c, broker_boxes.c and tick.c.
 int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *limits,
                uint64_t ticket, const struct box_terms *terms, struct err *e);
-void stock_enlist(struct stock *s, struct box *b, enum box_state state); // it is in no list yet
+void stock_enlist(struct stock *s, struct box *b, enum box_state state); // for a box in no list yet
 void stock_forget(struct stock *s, struct box *b);
 struct box *stock_find(struct stock *s, uint64_t id);     // NULL: it is gone
-struct box *stock_find_init(struct stock *s, pid_t init); // of those that are handed out
-void stock_unkeep(struct box *b); // it ends with this gate, and without being asked first
+struct box *stock_find_init(struct stock *s, pid_t init); // among those that are handed out
+void stock_unkeep(struct box *b); // it ends with this gate, and is not interrupted first
 void stock_look(struct box *b, struct wire_usage *ret);
 void stock_subtract_earlier(const struct box *b, struct wire_usage *u);
 void stock_move(struct stock *s, struct box *b, enum box_state state);
@@ -230,21 +230,21 @@ void stock_broker_add(struct stock *s, struct box *b); // to the broker, before 
 void stock_broker_remove(struct stock *s, const struct box *b);
 void stock_broker_remove_due(struct stock *s, int64_t now_ms); // those that are due
 
-// Looks at the limits of live boxes; in how many milliseconds to look again, 0: not at all.
+// Checks the limits of live boxes; in how many milliseconds to check again, 0: never.
 void stock_tick(struct stock *s);
 int stock_tick_ms(const struct stock *s);
 
-// What the sampler is asked and answers (keeper/sampler.h): a box that the kernel does not count
-// waits for a look; the next in turn; what was seen.
+// Questions to the sampler and its answers (keeper/sampler.h): queues a box that the kernel does
+// not count; the next in turn; takes the answer.
 void stock_want_look(struct stock *s, struct box *b);
 uint32_t stock_looks_for(
     const struct box *b); // enum wire_sample_what; only a box with network has TCP and UDP
-struct box *stock_next_look(struct stock *s); // NULL: none wants one
+struct box *stock_next_look(struct stock *s); // NULL: none is queued
 void stock_sampled(struct stock *s, const struct wire_sampled *m);
 
-// The gate is gone: what it had asked for and what it had been given ends, but for what is kept.
+// The gate is gone: ends its requests and boxes, except those that are kept.
 void stock_gate_lost(struct stock *s);
-// Tells the next one of the boxes that were kept.
+// Tells the next gate of the boxes that were kept.
 void stock_adopt(struct stock *s);
 
 // The zygote is gone and its boxes with it.

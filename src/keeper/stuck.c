@@ -21,7 +21,7 @@ static uint64_t cpu_ns(pid_t pid)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-// 'R' when it cannot be told: then it is not stuck.
+// 'R' when the state is unknown: then it is not stuck.
 static char state_of(pid_t pid)
 {
     char path[64], text[1024];

@@ -2,8 +2,8 @@
 //
 // stuck: does a process of the server wait in the kernel without moving?
 //
-// One that is busy, or that has no CPU for its turn on a busy machine, is not stuck: it is
-// runnable, or its clock moves.
+// A busy process, or one without a CPU on a busy machine, is not stuck: it is runnable, or its
+// clock moves.
 
 #ifndef CONSTRICTOR_KEEPER_STUCK_H
 #define CONSTRICTOR_KEEPER_STUCK_H
@@ -17,7 +17,7 @@ struct stuck {
     char state;       // as in /proc/PID/stat
 };
 
-// How long it has not moved, as far as the looks so far tell; 0: it has.
+// How long the process has not moved, by the looks so far; 0: it has moved.
 int64_t stuck_ms(struct stuck *s, pid_t pid, int64_t now_ms);
 
 #endif

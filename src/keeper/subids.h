@@ -19,8 +19,8 @@ struct subids {
     uint64_t count;                // of the shorter of both
 };
 
-// The caller's ranges, if they have at least `least` ids and both programs are there and work: that
-// is tried.  False: `why` is the reason and `fix` what to do.
+// The caller's ranges, if they have at least `least` ids and both programs exist and work, which is
+// tried.  False: `why` is the reason and `fix` what to do.
 bool subids_find(struct subids *ret, uint64_t least, char *why, char *fix, size_t cap);
 
 // The longest range that `file` gives to this user, by name or by number; returns its length.

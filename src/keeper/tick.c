@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tick: the keeper looks at what its boxes use, again and again, and when it is asked: part of
-// stock.h.
+// tick: the keeper checks what its boxes use, periodically and on request: part of stock.h.
 
 #include <errno.h>
 #include <signal.h>
@@ -13,8 +12,8 @@
 #include "keeper/stock.h"
 
 enum {
-    PROCESS_HITS_KILL = 256, // refused forks after which it is a fork bomb and not an accident
-    TICK_MS = 20,            // how often limits are looked at
+    PROCESS_HITS_KILL = 256, // refused forks that make it a fork bomb
+    TICK_MS = 20,            // how often limits are checked
     TICK_WATCH_MS = 5,       // without cgroups: how often memory is summed
     TICK_MS_MAX = 250,
     TICK_IDLE_MS =
@@ -25,8 +24,7 @@ enum {
     MAKING_DEADLINE_MS = 30000,
 };
 
-// Code in a session may stop by itself and keep what it has; an idle one has nothing that could
-// stop.
+// Code in a session gets a chance to stop and keep its state; an idle session has nothing to stop.
 static void cpu_is_over(struct stock *s, struct box *b)
 {
     int64_t now_ms = clock_ms();
@@ -44,9 +42,9 @@ static uint64_t cpu_limit_ms(const struct box *b)
     return b->wait_cpu_ms ? b->wait_cpu_ms : b->terms.cpu_ms;
 }
 
-// SECURITY: a package that was imported ahead could burn a core for as long as its box waits.
-// Without a cgroup the time of a child that nobody waits for is lost, so such a box may have no
-// child at all (`strays`).
+// SECURITY: a package that was imported ahead could burn a core while its box waits.  Without a
+// cgroup the time of a child that is not waited for is lost, so such a box may have no child at all
+// (`strays`).
 static bool has_too_many_sockets(const struct box *b)
 {
     const struct cgroup_driver *driver = b->cg.root->driver;
@@ -122,8 +120,8 @@ static void check(struct stock *s, struct box *b)
         stock_want_look(s, b);
 }
 
-// Threads that go on between two runs are bounded too, but a thousand sessions that do nothing must
-// cost nothing: a few at a time, in turn.
+// Threads that go on between two runs are bounded too, but a thousand idle sessions must cost
+// nothing: so check a few at a time, in turn.
 static void check_idle(struct stock *s)
 {
     for (unsigned n = s->counts[BOX_IDLE] < IDLE_LOOKS ? s->counts[BOX_IDLE] : IDLE_LOOKS; n; n--) {
@@ -133,7 +131,7 @@ static void check_idle(struct stock *s)
     }
 }
 
-// A box that is not ready after so long never will be.  The list is in order of age.
+// A box that is not ready after so long never will be.  The list is sorted by age.
 static void check_making(struct stock *s)
 {
     struct box *b = TAILQ_FIRST(&s->lists[BOX_MAKING]);
@@ -164,7 +162,7 @@ int stock_tick_ms(const struct stock *s)
         return !TAILQ_EMPTY(&s->resting)                               ? DENIED_WINDOW_MS
                : TAILQ_EMPTY(&s->lists[BOX_IDLE]) && !s->removal_count ? 0
                                                                        : TICK_IDLE_MS;
-    // With many boxes a look costs more, so there are fewer.
+    // With many boxes a check costs more, so check less often.
     int ms = (s->caps->cgroups.driver == &watch_driver ? TICK_WATCH_MS : TICK_MS) +
              (int)s->counts[BOX_LIVE] / 4;
     return ms < TICK_MS_MAX ? ms : TICK_MS_MAX;
@@ -191,7 +189,7 @@ void stock_measure(struct stock *s, const struct wire_measure *m)
     struct box *b = stock_find(s, m->box);
     union wire_message reply;
     if (!b || !b->terms.keep || (b->state != BOX_LIVE && b->state != BOX_IDLE))
-        return; // it is gone, and its ENDED is on the way
+        return; // the box is gone, and its ENDED is on the way
     struct wire_usage all;
     if (m->how == MEASURE_TAKEN) {
         b->wait_cpu_ms = 0;
@@ -203,7 +201,7 @@ void stock_measure(struct stock *s, const struct wire_measure *m)
     stock_subtract_earlier(b, &reply.measured.usage);
     bool waits_already = m->how == MEASURE_WAIT && b->wait_cpu_ms;
     b->wait_cpu_ms = m->how == MEASURE_WAIT ? m->cpu_ms : 0;
-    if (all.cpu_user_us != UINT64_MAX && !waits_already) { // from here on it is the next run's
+    if (all.cpu_user_us != UINT64_MAX && !waits_already) { // from here on usage is the next run's
         b->cpu_user_us = all.cpu_user_us;
         b->cpu_system_us = all.cpu_system_us;
         b->process_hits = all.process_hits;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// watch: the driver for hosts that give us no cgroups: an ordinary user without delegation.
+// watch: the driver for hosts without cgroups for the server: an ordinary user without delegation.
 //
 // rlimits bound what one process can do (address space, number of processes per user namespace,
 // size of files); the sampler sums over the processes of a box what /proc says (keeper/procs.h),
-// and the keeper ends the box when the sum is above the limit.  The sampler sees what is there when
-// it looks, every few milliseconds while a run is active; doctor says so.
+// and the keeper ends the box when the sum is above the limit.  The sampler sees only what exists
+// when it looks, every few milliseconds while a run is active; doctor says so.
 //
-// SECURITY: the keeper itself reads only clocks, which no box can hold up.  What a run used is
-// known without waiting: the last sample, and the clocks of the init and of the interpreter, which
-// are exact.
+// SECURITY: the keeper itself reads only clocks, which no box can hold up.  So the usage of a run
+// is known without waiting: the last sample, and the exact clocks of the init and of the
+// interpreter.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,9 +80,9 @@ static void add_clocks(pid_t pid, uint64_t *user_us, uint64_t *system_us)
 
 // ---- usage --------------------------------------------------------------------------------------
 
-// SECURITY: the time of a child that nobody waits for is gone with it.  So what has been seen is
-// kept when the sum falls and stays down; once is not enough, since a child may be waited for while
-// its parent is looked at.
+// SECURITY: the time of a child that is not waited for is lost with it.  So keep what was seen when
+// the sum falls and stays down; one look is not enough, since a child may be waited for while its
+// parent is looked at.
 static void count_time(struct cgroup_time *t, uint64_t now_us)
 {
     if (now_us >= t->high_us) {
@@ -102,12 +102,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 // ---- shared memory without a name ---------------------------------------------------------------
 
-// Shared memory without a name (MAP_SHARED and MAP_ANONYMOUS) is as large as it was made for as
-// long as any page of it is mapped, and what is in no page table shows in no figure of any process.
-// SECURITY: but the host's sum shows it.  What that grows by while a box is at work, and no box
-// accounts for, counts as this box's where it has such memory.  Others of the host may fill a tmpfs
-// meanwhile: then a box may be ended too early that has such memory itself and is at work just
-// then.
+// Shared memory without a name (MAP_SHARED and MAP_ANONYMOUS) keeps its size as long as any page of
+// it is mapped, and pages in no page table show in no figure of any process.
+// SECURITY: but the host's sum shows it.  Growth of that sum while a box works, for which no box
+// accounts, counts as this box's if it has such memory.  Other programs may fill a tmpfs meanwhile:
+// then a box that has such memory and works just then may be ended too early.
 static uint64_t accounted_bytes; // shared memory and scratch of all boxes
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -115,7 +114,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-// About 20 us, and nothing that a box can hold up.
+// Takes about 20 us; no box can hold it up.
 static uint64_t host_shared_bytes(void)
 {
     uint64_t kb = 0;
@@ -145,7 +144,7 @@ static void look_for_nameless(struct cgroup_shared *s, const struct wire_sampled
     if (hidden < s->floor_bytes)
         s->floor_bytes = hidden;
     else if (m->ran_ns == s->ran_ns)
-        s->floor_bytes += less(hidden, s->hidden_bytes); // the box did nothing meanwhile
+        s->floor_bytes += less(hidden, s->hidden_bytes); // the box was idle meanwhile
     s->ran_ns = m->ran_ns;
     s->hidden_bytes = hidden;
 }
@@ -163,7 +162,7 @@ static void watch_sampled(struct cgroup *cg, const struct wire_sampled *m)
 {
     uint64_t sockets = m->socket_bytes > cg->limits.memory_bytes / 2 ? m->socket_bytes : 0;
     uint64_t memory = m->memory_bytes;
-    if (m->threads) // else sockets were too many, and nothing more was looked at
+    if (m->threads) // else there were too many sockets, and the look ended there
         look_for_nameless(&cg->shared, m);
     if (m->nameless)
         memory += less(cg->shared.hidden_bytes, cg->shared.floor_bytes);
@@ -171,8 +170,7 @@ static void watch_sampled(struct cgroup *cg, const struct wire_sampled *m)
     cg->peak_processes = larger(cg->peak_processes, m->threads);
     cg->strays = m->alive > 2 ? m->alive - 2 : 0;
     if (m->threads > cg->limits.processes)
-        cg->process_hits =
-            1; // at the limit, which is allowed; whether a fork was refused is not seen
+        cg->process_hits = 1; // at the limit, which is allowed; a refused fork is not visible
     cg->memory_hits = memory > cg->limits.memory_bytes;
     count_time(&cg->user, m->cpu_user_us);
     count_time(&cg->system, m->cpu_system_us);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// watchdog: the keeper notices a gate that does not move.
+// watchdog: finds a gate that is stuck.
 //
-// The gate counts the turns of its loop in shared memory (wire/pulse.h), where it also writes down
-// which box it is working
-// on.  A gate that has not moved for a quarter of a second is nudged, which wakes it if it sleeps.
-// One that does not move for a second after that, and does not use a CPU or wait for one, is stuck
-// in the kernel: it is logged, and the box that it names is ended, which frees what the box holds.
+// The gate counts the turns of its loop in shared memory (wire/pulse.h), where it also writes which
+// box it works on.  After a quarter of a second without a turn the keeper nudges the gate, which
+// wakes it if it sleeps.  A gate that does not move for a second after that, and neither uses a CPU
+// nor waits for one, is stuck in the kernel: the keeper logs this and ends the box that the gate
+// names, which frees what the box holds.
 //
-// SECURITY: the gate is not trusted.  What it writes can end a box that is handed out to it, which
-// it can ask for anyway.
+// SECURITY: the gate is not trusted.  What it writes can only end a box that is handed out to it,
+// which it can ask for anyway.
 
 #ifndef CONSTRICTOR_KEEPER_WATCHDOG_H
 #define CONSTRICTOR_KEEPER_WATCHDOG_H

@@ -64,8 +64,8 @@ void zygote_fit_uids(const struct config *config, struct caps *caps, const struc
     caps_fit_uids(caps, paths, count);
 }
 
-// A kernel that has no IPv6 looks for its module whenever somebody asks, so boxes may not ask
-// there.
+// A kernel without IPv6 tries to load its module at each such socket() call, so boxes may not make
+// it there.
 static bool lacks_ipv6(void)
 {
     _cleanup_close_ int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -131,13 +131,13 @@ static char *const environment[] = {
     // Arenas reserve 64 MiB of address space for each thread, which RLIMIT_AS would count.
     (char *)"MALLOC_ARENA_MAX=2",
     (char *)"MPLBACKEND=Agg",
-    // What libraries keep for themselves is not among the files that code left.
+    // Caches of libraries are not among the files that code made.
     (char *)"MPLCONFIGDIR=/tmp/.matplotlib",
     (char *)"XDG_CACHE_HOME=/tmp/.cache",
     NULL,
 };
 
-// Keeps the last of what it says.
+// Keeps the end of its stderr.
 bool zygote_hear(struct zygote *z)
 {
     char buf[1024], *tail = z->tail;
@@ -252,7 +252,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     ret->pid = child.pid;
     ret->pidfd = child.pidfd;
     ret->deadline_ms = clock_ms() + READY_TIMEOUT_MS;
-    return 0; // the far ends are closed here, or the end of the zygote would not be seen
+    return 0; // the far ends are closed here, so that the end of the zygote shows
 }
 
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
@@ -277,8 +277,8 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
 void zygote_stop(struct zygote *z)
 {
     if (z->pidfd >= 0) {
-        // It is pid 1 of its namespace: the kernel ends everything in it, boxes included, and the
-        // wait returns when the last of them is gone.
+        // It is pid 1 of its namespace: the kernel kills all of its processes, boxes included, and
+        // the wait returns when the last is gone.
         (void)sys_pidfd_send_signal(z->pidfd, SIGKILL);
         while (waitpid(z->pid, NULL, 0) < 0 && errno == EINTR)
             ;

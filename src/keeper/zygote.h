@@ -29,21 +29,21 @@ struct zygote {
     uint32_t report_length;
     char report[WIRE_REPORT_MAX + 1]; // JSON from zygote.py, for results and doctor
     int64_t deadline_ms;              // to be warm
-    char tail[ZYGOTE_TAIL + 1];       // the last of what it said while it was not
+    char tail[ZYGOTE_TAIL + 1];       // the end of its stderr while it was not warm
 };
 
-// Starts a zygote: its jail stands and the interpreter is on its way.  `cold`: import no more than
-// one plain run needs, for `constrictor run`, where starting is what the user waits for.
-// `environments` may be NULL.
+// Starts a zygote: its jail is built and the interpreter starts.  `cold`: import no more than one
+// plain run needs, for `constrictor run`, whose user waits for the start.  `environments` may be
+// NULL.
 int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
                  const struct interp *interp, const struct environments *environments, bool cold,
                  struct err *e);
 
-// Takes what came from a zygote that was begun, without waiting.  1: it is warm, 0: not yet,
-// negative: it never will be, and the caller stops it.
+// Reads messages of a zygote that was begun, without waiting.  1: it is warm, 0: not yet, negative:
+// it failed, and the caller stops it.
 int zygote_look(struct zygote *z, struct err *e);
 
-// Reads what it says on stderr while it is not warm.  False: it has closed it.
+// Reads its stderr while it is not warm.  False: it has closed it.
 bool zygote_hear(struct zygote *z);
 
 // A box with a uid of its own reads the tree as any other user of the machine.  Where that is not
@@ -55,10 +55,10 @@ int zygote_start(struct zygote *ret, const struct config *config, const struct c
                  const struct interp *interp, const struct environments *environments, bool cold,
                  struct err *e);
 
-// Ends it and, with it, every box it made.
+// Ends it and every box that it made.
 void zygote_stop(struct zygote *z);
 
-// Which table answers for what a box may not, with network or without; known once a zygote was
+// Which table gives the errno of a denied call, with network or without; known once a zygote was
 // begun.
 enum filter_kind zygote_last_filter(bool network);
 

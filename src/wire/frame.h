@@ -57,7 +57,7 @@ enum frame_kind {
     FRAME_KIND_MAX
 };
 
-// As in wire.h: no byte that nobody wrote.
+// As in wire.h: no uninitialised padding.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
@@ -84,8 +84,8 @@ struct frame_failed {
 };
 
 // SECURITY: a file travels as bytes, never as a descriptor.  Code in the box can hold a lock of the
-// file for as long as it likes, and whoever reads or writes the file waits for that lock: so only
-// the box itself does.
+// file for as long as it likes, and a reader or writer waits for that lock: so only the box itself
+// reads and writes its files.
 //
 // A file is replaced in steps, so that no reader sees half of it: CREATE makes a file with a
 // temporary name in the same folder and writes the first bytes, WRITE adds bytes, COMMIT gives the
@@ -150,7 +150,7 @@ struct frame_reader {
     uint32_t total;
     uint32_t have;
     bool broken; // there was an error
-    bool resync; // somebody else read the beginning: what belongs to it is passed over
+    bool resync; // another reader had the beginning: the rest of that frame is skipped
 };
 
 // Feeds one datagram.  Returns 1 when a frame is complete (kind, data, total are valid until the

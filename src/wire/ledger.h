@@ -4,8 +4,8 @@
 // that the keeper maps before it forks the first gate and shares with every gate after it; the
 // keeper itself never reads it.  Writing costs no system call.
 //
-// SECURITY: a gate that was taken over may leave anything here.  Whoever reads it checks lengths,
-// terminates strings, and takes an entry only for a box that the keeper says is there.
+// SECURITY: a compromised gate may leave anything here.  The next gate checks lengths, terminates
+// strings, and takes an entry only for a box that the keeper says exists.
 
 #ifndef CONSTRICTOR_WIRE_LEDGER_H
 #define CONSTRICTOR_WIRE_LEDGER_H

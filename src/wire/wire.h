@@ -73,8 +73,8 @@ enum wire_type {
     WIRE_TYPE_MAX
 };
 
-// SECURITY: what a compiler puts between two members travels as well, and would be whatever lay
-// there before.  So there is nothing: here it does not compile.
+// SECURITY: padding between two members would travel as well, with whatever the memory held before.
+// So these structs have none: padding does not compile here.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
@@ -85,7 +85,7 @@ struct wire_header {
 };
 
 // The limits that are built into a box when it is made.  Wall time, CPU time and output are watched
-// from outside and so are not here: a parked box fits any of them.
+// from outside: a parked box fits any of them.
 struct wire_limits {
     uint64_t memory_bytes;
     uint64_t scratch_bytes;
@@ -93,26 +93,25 @@ struct wire_limits {
     uint32_t processes;
     uint32_t inodes;
     uint32_t open_files;
-    uint32_t readonly; // 1: code cannot write to scratch; only files that are brought before it are
-                       // there
+    uint32_t readonly; // 1: code cannot write to scratch, which has only the files of the request
 };
 
-// Why a box was ended.  The first that is set wins; END_OWN means that nobody ended it.
+// Why a box ended.  The first reason that is set wins; END_OWN: no process of the server ended it.
 enum wire_end {
     END_OWN,       // its processes ended by themselves
     END_DONE,      // the gate has the result
     END_WALL,      // gate: wall time is over
     END_OUTPUT,    // gate: too much output
     END_CANCELLED, // gate: the caller went away or asked for it
-    END_PROTOCOL,  // gate: the box sent what no box sends
+    END_PROTOCOL,  // gate: the box broke the protocol
     END_CPU,       // keeper: CPU time is over
     END_MEMORY,    // keeper: memory limit
     END_PROCESSES, // keeper: process limit, again and again
-    END_STALL,     // keeper: a process of the server waited for it for too long
+    END_STALL,     // keeper: it held up a process of the server for too long
     END_MAX
 };
 
-// Usage as the kernel counted it; what could not be measured is UINT64_MAX.
+// Usage as the kernel counted it; UINT64_MAX: not measured.
 struct wire_usage {
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
@@ -128,15 +127,15 @@ struct wire_acquire {
     struct wire_header h;
     uint64_t ticket; // chosen by the gate, comes back in BOX; not 0
     uint64_t cpu_ms; // CPU time limit of the run
-    uint32_t keep; // 1: for a session: it outlives the gate, and is interrupted before it is ended
-    uint32_t grace_ms; // with keep: how long after the interruption
-    uint32_t network;  // 1: a box with sockets to the broker
-    uint32_t wheel_files;   // 1: for the installer, which has --find-links; it is made to order
+    uint32_t keep; // 1: for a session: it outlives the gate, and is interrupted before it is killed
+    uint32_t grace_ms;    // with keep: how long after the interruption
+    uint32_t network;     // 1: a box with sockets to the broker
+    uint32_t wheel_files; // 1: for the installer, which sees --find-links; made on request
     struct wire_limits limits;
 };
 
-// Nobody wants the box of this ACQUIRE any more.  BOX comes all the same, once: a refusal as soon
-// as nothing is left of the work for it, or the box, if that was on its way already.
+// The gate does not want the box of this ACQUIRE any more.  BOX still comes, once: a refusal when
+// nothing is left of the work for it, or the box, if that was on its way already.
 struct wire_cancel {
     struct wire_header h;
     uint64_t ticket;
@@ -146,7 +145,7 @@ struct wire_release {
     struct wire_header h;
     uint64_t box;
     uint32_t end;         // enum wire_end
-    uint32_t wait_reaped; // 1: answer when the last process is gone, not when it is doomed
+    uint32_t wait_reaped; // 1: answer when the last process is gone, not already when it is killed
 };
 
 struct wire_interrupt {
@@ -158,16 +157,15 @@ struct wire_status {
     struct wire_header h;
 };
 
-// A run in a kept box is over, or is about to begin: what was used since the last time, and how
-// much CPU time there is from here on.
+// A run in a kept box has ended or is about to begin: reports the usage since the last time, and
+// sets the CPU time from here on.
 enum wire_measure_how {
     MEASURE_KEPT, // cpu_ms: a run begins, 0: it is over
-    MEASURE_ONCE, // a run begins, and the box is not kept from here on: as if it were fresh, to its
-                  // end
-    // No run, and the box must do nothing while it waits for one: cpu_ms is all that it may use
-    // until then. Sent again it asks for the figures anew, and gives no more time.
+    MEASURE_ONCE, // a run begins, and the box is not kept any more: as if it were fresh, to its end
+    // No run: the box waits for one, and may use cpu_ms until then.  Sent again it asks for the
+    // figures anew and gives no more time.
     MEASURE_WAIT,
-    MEASURE_TAKEN, // it belongs to a session from here on, which may keep threads; no answer
+    MEASURE_TAKEN, // a session owns it from here on, and may keep threads; no answer
 };
 struct wire_measure {
     struct wire_header h;
@@ -185,8 +183,8 @@ struct wire_measured {
     struct wire_usage usage; // CPU time since the last MEASURE; the rest of the box's whole life
 };
 
-// To a gate that replaces another: a kept box that is still there, with its descriptors.  The last
-// of them has box 0 and no descriptors.
+// To a gate that replaces another: a kept box that still exists, with its descriptors.  The last
+// message has box 0 and no descriptors.
 struct wire_adopt {
     struct wire_header h;
     uint64_t box;
@@ -200,17 +198,16 @@ struct wire_box {
     uint64_t ticket;
     uint64_t box; // 0: refused, see the error
     uint32_t error_code;
-    uint32_t parked; // 1: it was waiting; 0: made to order
-    uint32_t
-        meter_fds; // of a kept box: how many descriptors for run/meter.h follow the control socket
-    uint32_t told; // 1: there will be a DENIED for what policy.def wants told
+    uint32_t parked;    // 1: it was ready before; 0: made on request
+    uint32_t meter_fds; // of a kept box: descriptors for run/meter.h after the control socket
+    uint32_t told;      // 1: a DENIED reports what policy.def marks with TELL
     char error[WIRE_TEXT_MAX];
     char hint[WIRE_TEXT_MAX];
 };
 
-// What code in a box tried and was denied: the call and which of its kind (box/denial.h), and how
-// often since the last time.  All of it is there before the ENDED or MEASURED of its run.
-enum { WIRE_DENIED_OMITTED = -1 }; // in place of a number: calls that no row was left for
+// A system call that code in a box was denied: the call, its detail (box/denial.h), and how often
+// since the last message.  All of them come before the ENDED or MEASURED of the run.
+enum { WIRE_DENIED_OMITTED = -1 }; // in place of a number: calls for which no row was left
 struct wire_denied {
     struct wire_header h;
     uint64_t box;
@@ -274,14 +271,14 @@ struct wire_exited {
     uint64_t max_rss_bytes;
 };
 
-// A gate that was started before the keeper knew: which interpreter it is.
+// To a gate that started first: which interpreter the keeper found.
 struct wire_interpreter {
     struct wire_header h;
     char executable[WIRE_PATH_MAX];
     char version[WIRE_VERSION_MAX];
 };
 
-// There are no boxes, and why.  A ZYGOTE_READY takes it back.
+// There are no boxes, and why.  A later ZYGOTE_READY revokes this.
 struct wire_failed {
     struct wire_header h;
     uint32_t error_code; // enum err_code
@@ -290,28 +287,28 @@ struct wire_failed {
     char hint[WIRE_TEXT_MAX];
 };
 
-// Files that only the keeper may open, opened again; bit i of `present`: the i-th one is there, and
-// its descriptor comes with the message, in order.
+// Files that only the keeper may open, opened again.  Bit i of `present`: file i exists, and its
+// descriptor comes with the message, in order.
 struct wire_files {
     struct wire_header h;
     uint32_t present;
     uint32_t reserved;
 };
 
-// A box with network, and its sockets; it is gone.
+// NET_BOX: a box with network, and its sockets.  NET_GONE: that box is gone.
 struct wire_net_box {
     struct wire_header h;
     uint64_t box;
 };
 
-// A socket between gate and broker, or porter; both get one end whenever one of them is new.
-// Without a descriptor: there is none, for the moment.
+// A socket between the gate and the broker, or the porter.  Both get an end whenever one of them is
+// new.  Without a descriptor: the other process is not there now.
 struct wire_net_link {
     struct wire_header h;
 };
 
-// A look at one box, or at the locks of the whole host (box 0), that the keeper cannot take itself:
-// the kernel may make the one who looks wait for a lock that a box holds.  Bits of `what`:
+// A look at one box, or at the file locks of the whole host (box 0). The keeper does not look
+// itself, because the kernel may make the reader wait for a lock that a box holds.  Bits of `what`:
 enum wire_sample_what {
     SAMPLE_PROCESSES = 1, // what its processes hold and use
     SAMPLE_SOCKETS = 2,   // what the kernel may hold for its TCP and UDP sockets
@@ -325,7 +322,7 @@ struct wire_sample {
     uint64_t scratch_bytes;     // in use
     uint64_t scratch_names;     // files, folders and links in it
     uint64_t unexplained_bytes; // shared memory of the host that may be this box's, see watch.c
-    uint64_t locks_max;         // more are too many: the look is over when somebody has them
+    uint64_t locks_max;         // more are too many: the look ends at the first box that has them
     int32_t pid;                // host pid of the box's init
     uint32_t what;
 };
@@ -342,11 +339,11 @@ struct wire_sampled {
     uint64_t cpu_system_us;
     uint64_t threads;
     uint64_t locks;
-    int32_t locks_pid; // host pid of the init; 0: nobody has any
+    int32_t locks_pid; // host pid of the init; 0: no box has any
     uint32_t alive;    // processes
 };
 
-// To a gate that has not moved for a while: it wakes, and that is all.
+// To a gate that has not moved for a while: wakes it, and asks for nothing.
 struct wire_nudge {
     struct wire_header h;
 };

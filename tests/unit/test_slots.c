@@ -92,7 +92,7 @@ static void an_error_names_who_has_the_range(void **state)
     const uint32_t last = UINT32_MAX - SLOTS - 8; // there is room for one
     assert_int_equal(slots_open(&a, last, &e), 0);
     if (slots_have_uids(&a)) {
-        snprintf(who, sizeof who, "process %d has those from %u on", getpid(), last);
+        snprintf(who, sizeof who, "process %d uses those from %u on", getpid(), last);
         assert_true(slots_open(&b, last + 5, &e) < 0);
         assert_non_null(strstr(e.message, who));
         slots_close(&b);
