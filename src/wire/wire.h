@@ -15,8 +15,8 @@
 //   keeper -> zygote  SPAWN (+ control, cgroup descriptors, and a socket for the slot's new stem)
 //   keeper -> stem    SPAWN (+ control, cgroup descriptors)
 //   stem -> keeper    SPAWNED (+ pidfd)  EXITED
-//   zygote -> keeper  ZYGOTE_READY  SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with
-//   network)  EXITED
+//   zygote -> keeper  ZYGOTE_READY  EXITED
+//                     SPAWNED (+ pidfd, and WIRE_NET_FDS sockets of a box with network)
 //   keeper -> broker  NET_BOX (+ those sockets)  NET_GONE  NET_LINK (+ a socket to the gate)  FILES
 //   keeper -> porter  NET_LINK (+ a socket to the gate)
 //   keeper -> sampler SAMPLE
