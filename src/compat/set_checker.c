@@ -3,7 +3,7 @@
 // set_checker: the tool set 'checker': check_syntax and test_code, with the answers of reference
 // server C.  See sets.h. Called by tools.c in the gate.
 // test_code is one run: it checks the syntax, then the list of forbidden names (the scan 'checker'
-// of python/policy.py), then runs the code in a box that never has network.
+// of python/check/policy.py), then runs the code in a box that never has network.
 
 #include <stdio.h>
 #include <stdlib.h>

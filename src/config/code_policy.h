@@ -47,7 +47,7 @@ bool code_policy_has_network(const struct config *c, const json_t *policy);
 // asks for more than the configuration allows, or is malformed.
 int code_policy_make(const struct config *c, const char *mode, const json_t *imports, bool network,
                      bool always, json_t **ret, struct err *e);
-// Adds a list of modules and functions that the code must not use: SCANS of python/policy.py.
+// Adds a list of modules and functions that the code must not use: SCANS of python/check/policy.py.
 int code_policy_scan(json_t *policy, const char *scan, struct err *e);
 
 #endif

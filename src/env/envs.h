@@ -3,7 +3,7 @@
 // envs: environments of packages: which there are, what is in them, and the jobs that change them.
 // Runs in the gate; rows are in a SQLite database in the environments folder (keeper/state.h),
 // wheels beside it are written by the porter (porter/porter.h) after a box resolved and unpacked
-// them (python/installer.py).
+// them (python/install/installer.py).
 //
 // Invariants:
 //   (1) an environment's row names only wheels that are complete under their final names.

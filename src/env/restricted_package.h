@@ -4,7 +4,7 @@
 // RestrictedPython.  Where the server's interpreter lacks it, it is installed once, as any package
 // is (envs.h), into an environment of the server's own that nobody sees in a list, and every box
 // that needs it is told its folder beside the environment of the caller (exec_meta.c, check.c;
-// python/restricted.py).  Runs in the gate, on its event loop.
+// python/check/restricted.py).  Runs in the gate, on its event loop.
 //
 // Invariants:
 //   (1) nothing runs under 'restricted', and nothing is checked for it, before it is known where it

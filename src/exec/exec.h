@@ -83,7 +83,7 @@ struct exec_request {
     bool cut_output; // more output than that is left out, and the run goes on
     bool wait_reaped;
     // Of the gate's own runs only (env_job.c).
-    json_t *install;         // a request to python/installer.py in place of code; taken
+    json_t *install;         // a request to python/install/installer.py in place of code; taken
     const char *network_key; // whose rules hold for the network; NULL: the owner's
     bool plain;              // no policy, no packages, no metadata in the code
     unsigned files_max;      // 0: EXEC_FILES_MAX

@@ -70,7 +70,7 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
     const struct exec_request *q = &x->request;
     bool plain = !q->install && !q->variables && !m->policy && !m->wheels && !q->named_result;
     if (plain && is_nameless(q))
-        return strdup(""); // most runs: see python/plain.h
+        return strdup(""); // most runs: see python/ext/plain.h
     if (plain)
         return source_meta(q->filename ? q->filename : NAMELESS,
                            q->argv ? json_incref(q->argv) : json_array());
