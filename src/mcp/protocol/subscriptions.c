@@ -298,10 +298,9 @@ void mcp_list_changed(struct mcp *m, enum mcp_list list, const char *owner)
 
 void mcp_resource_updated(struct mcp *m, const char *uri, const char *owner)
 {
-    json_t *params = json_pack("{s:s}", "uri", uri);
+    json_auto_t *params = json_pack("{s:s}", "uri", uri);
     if (params)
         publish(m, TOPIC_RESOURCE, uri, owner, "notifications/resources/updated", params);
-    json_decref(params);
 }
 
 void mcp_task_updated(struct mcp *m, const char *owner, const char *task_id, json_t *task)

@@ -352,12 +352,6 @@ static void drop_titles(json_t *row)
         (void)json_object_del(argument, "title");
 }
 
-static void merge(json_t *all, json_t *more)
-{
-    (void)json_array_extend(all, more);
-    json_decref(more);
-}
-
 static json_t *all_rows(const struct mcp_call *c)
 {
     json_t *rows = json_array();
@@ -367,7 +361,7 @@ static json_t *all_rows(const struct mcp_call *c)
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
         if (set->prompts)
-            merge(rows, set->prompts(c));
+            tool_set_append(rows, set->prompts(c));
     return rows;
 }
 

@@ -214,12 +214,6 @@ static void answer_page(struct mcp_call *c, const char *name, const char *key, j
     mcp_answer(c, result);
 }
 
-static void merge(json_t *all, json_t *more)
-{
-    (void)json_array_extend(all, more);
-    json_decref(more);
-}
-
 void mcp_handle_resources_list(struct mcp_call *c)
 {
     json_t *all = json_array();
@@ -228,8 +222,8 @@ void mcp_handle_resources_list(struct mcp_call *c)
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
         if (set->resources)
-            merge(all, set->resources(c));
-    merge(all, file_resources_list(c));
+            tool_set_append(all, set->resources(c));
+    tool_set_append(all, file_resources_list(c));
     answer_page(c, "resources", "resources", all, true);
 }
 
@@ -250,7 +244,7 @@ void mcp_handle_templates_list(struct mcp_call *c)
         (void)json_array_append_new(all, mcp_resource_template(c, &templates[i]));
     for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
         if (set->templates)
-            merge(all, set->templates(c));
+            tool_set_append(all, set->templates(c));
     answer_page(c, "templates", "resourceTemplates", all, false);
 }
 

@@ -157,9 +157,8 @@ static void on_done(struct env_job *j, const json_t *status, void *argument)
         o->last = json_deep_copy(status);
         return;
     }
-    json_t *copy = json_deep_copy(status); // the callback may free it
+    json_auto_t *copy = json_deep_copy(status); // the callback may free it
     answer_install(o, copy);
-    json_decref(copy);
     install_free(o);
 }
 
@@ -325,7 +324,7 @@ static int constraints_of(struct mcp_call *c, json_t *arguments, json_t **ret)
 static void install(struct mcp_call *c, json_t *arguments, const char *name, json_t *requirements,
                     const char *lead)
 {
-    json_t *constraints;
+    json_auto_t *constraints = NULL;
     if (constraints_of(c, arguments, &constraints) < 0)
         return;
     struct env_job_plan request = {
@@ -339,19 +338,16 @@ static void install(struct mcp_call *c, json_t *arguments, const char *name, jso
         .source_builds = json_is_true(json_object_get(arguments, "source_builds")),
     };
     start_install(c, arguments, &request, lead);
-    json_decref(constraints);
 }
 
 static void install_package(struct mcp_call *c, json_t *arguments)
 {
     const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
-    json_t *requirements = name ? tool_env_requirements(c, arguments) : NULL;
+    json_auto_t *requirements = name ? tool_env_requirements(c, arguments) : NULL;
     if (!requirements)
         return;
-    json_t *own = json_incref(arguments); // owns `name`; the call frees its own
+    json_auto_t *own = json_incref(arguments); // owns `name`; the call frees its own
     install(c, arguments, name, requirements, "");
-    json_decref(own);
-    json_decref(requirements);
 }
 
 // ---- create_python_env --------------------------------------------------------------------------
@@ -404,7 +400,8 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
     struct err e;
     char name[ENV_NAME_MAX + 1], lead[256];
     const char *python;
-    json_t *requirements = NULL, *packages = json_object_get(arguments, "packages");
+    json_auto_t *requirements = NULL, *constraints = NULL;
+    json_t *packages = json_object_get(arguments, "packages");
     if (!tool_env_has_gate(c) || !read_new(c, arguments, name, &python))
         return;
     if (packages && !(requirements = envs_requirements(packages, &e))) {
@@ -417,7 +414,6 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
         tool_error(c, err_code_name(ERR_BAD_VALUE), "give one of them, as text",
                    requirements ? "arguments 'packages' and 'lock' exclude each other"
                                 : "argument 'lock' has a NUL character");
-        json_decref(requirements);
         return;
     }
     json_t *modules = json_object_get(arguments, "preload");
@@ -425,18 +421,13 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
     if (modules && !preload) {
         (void)err_wrap(&e, "argument 'preload'");
         tool_env_refuse(c, &e);
-        json_decref(requirements);
         return;
     }
-    json_t *constraints; // checked before the environment is made
-    if (constraints_of(c, arguments, &constraints) < 0) {
-        json_decref(requirements);
+    // Check before the environment is made.
+    if (constraints_of(c, arguments, &constraints) < 0)
         return;
-    }
-    json_decref(constraints);
     if (create(c, name, python, preload, &e) < 0) {
         tool_env_refuse(c, &e);
-        json_decref(requirements);
         return;
     }
     size_t n = (size_t)snprintf(
@@ -458,7 +449,6 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
             (void)json_object_set_new(status, "container_id", json_string(name));
         tool_env_answer(c, status, strdup(lead), false);
     }
-    json_decref(requirements);
 }
 
 // ---- uninstall_package --------------------------------------------------------------------------
@@ -466,14 +456,12 @@ static void create_python_env(struct mcp_call *c, json_t *arguments)
 static void uninstall_package(struct mcp_call *c, json_t *arguments)
 {
     const char *name = tool_env_has_gate(c) ? tool_env_name(c, arguments) : NULL;
-    json_t *names = name ? tool_env_requirements(c, arguments) : NULL;
+    json_auto_t *names = name ? tool_env_requirements(c, arguments) : NULL;
     if (!names)
         return;
-    json_t *own = json_incref(arguments);
+    json_auto_t *own = json_incref(arguments);
     struct env_job_plan request = {.change = ENV_UNINSTALL, .name = name, .requirements = names};
     start_install(c, arguments, &request, "");
-    json_decref(own);
-    json_decref(names);
 }
 
 // ---- reset_sandbox ------------------------------------------------------------------------------
@@ -506,10 +494,9 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
         return;
     if (json_is_true(json_object_get(arguments, "sessions")))
         snprintf(lead, sizeof lead, "closed sessions: %u\n", close_sessions(c));
-    json_t *own = json_incref(arguments);
+    json_auto_t *own = json_incref(arguments);
     struct env_job_plan request = {.change = ENV_RESET, .name = name};
     start_install(c, arguments, &request, lead);
-    json_decref(own);
 }
 
 // ---- schemas ------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ static json_t *types_of(json_t *schema)
 
 static int widen_type(json_t *mine, json_t *other)
 {
-    json_t *types = types_of(mine), *more = types_of(other), *item;
+    json_auto_t *types = types_of(mine), *more = types_of(other);
+    json_t *item;
     size_t i;
     int failed = !types || !more;
     json_array_foreach (more, i, item) {
@@ -42,14 +43,12 @@ static int widen_type(json_t *mine, json_t *other)
         if (!covered && !has_text(types, name))
             failed |= json_array_append(types, item);
     }
-    json_decref(more);
     // "number" says "integer" too, whichever came first.
     for (i = json_array_size(types); i-- > 0 && has_text(types, "number");)
         if (strcmp(json_string_value(json_array_get(types, i)), "integer") == 0)
             failed |= json_array_remove(types, i);
     failed |= json_object_set(mine, "type",
                               json_array_size(types) == 1 ? json_array_get(types, 0) : types);
-    json_decref(types);
     return failed ? -1 : 0;
 }
 

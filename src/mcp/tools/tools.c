@@ -57,6 +57,12 @@ void tool_set_register(struct tool_set *set)
     *last = set;
 }
 
+void tool_set_append(json_t *list, json_t *rows)
+{
+    (void)json_array_extend(list, rows);
+    json_decref(rows);
+}
+
 // ---- start and end ------------------------------------------------------------------------------
 
 static bool is_wanted(const struct mcp *m, const struct tool_set *set)

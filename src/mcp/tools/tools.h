@@ -80,6 +80,8 @@ json_t *mcp_tool_sets(const struct mcp *m);
 bool mcp_tool_set_is_on(const struct mcp *m, const char *name);
 // The sets that are switched on, by number; NULL after the last.
 const struct tool_set *mcp_tool_set(const struct mcp *m, size_t i);
+// Appends rows of a set (array or NULL, taken) to a list.
+void tool_set_append(json_t *list, json_t *rows);
 struct tool_runs *mcp_tool_runs(const struct mcp *m); // the runs that tools started: tool_run.h
 
 // ---- for the handlers of tools -----------------------------------------------------------------
