@@ -25,43 +25,60 @@
 
 // Arguments that several tools take.
 #define SESSION_ARGUMENT(text)                                                                     \
-    "\"session\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"" text "\"}"
+    "\"session\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": " \
+        "\"" text "\"}"
 
 #define FILES_ARGUMENT                                                                             \
-    "\"files\": {\"type\": \"array\", \"maxItems\": 100, \"items\": {\"type\": \"object\", \"properties\": {" \
-    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Path below " \
+    "\"files\": {\"type\": \"array\", \"maxItems\": 100, \"items\": {\"type\": \"object\", " \
+        "\"properties\": {" \
+    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": " \
+        "\"Path below " \
         "/mnt/data, such as data/sales.csv.\"}, "                                                  \
     "\"text\": {\"type\": \"string\", \"description\": \"Contents as text.\"}, "               \
-    "\"base64\": {\"type\": \"string\", \"description\": \"Contents as base64, instead of text.\"}" \
-    "}, \"required\": [\"path\"], \"additionalProperties\": false}, \"description\": \"Files to write to " \
+    "\"base64\": {\"type\": \"string\", \"description\": \"Contents as base64, instead of " \
+        "text.\"}" \
+    "}, \"required\": [\"path\"], \"additionalProperties\": false}, \"description\": \"Files to " \
+        "write to " \
     "/mnt/data first.\"}"
 
 #define VARIABLES_ARGUMENT                                                                         \
-    "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and JSON values.\"}"
+    "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and " \
+        "JSON values.\"}"
 
 // Several types in one "type": clients drop all tools if one argument has no "type".
 #define NETWORK_ARGUMENT(text)                                                                     \
-    "\"network\": {\"type\": [\"array\", \"string\", \"object\"], \"maxItems\": 256, \"items\": {\"type\": " \
-    "[\"string\", \"object\"]}, \"properties\": {\"allow\": " TYPE("array") ", \"deny\": " TYPE("array") \
+    "\"network\": {\"type\": [\"array\", \"string\", \"object\"], \"maxItems\": 256, \"items\": " \
+        "{\"type\": " \
+    "[\"string\", \"object\"]}, \"properties\": {\"allow\": " TYPE("array") ", \"deny\": " \
+        TYPE("array") \
     "}, \"description\": \"" text " \\\"off\\\", or a " \
-    "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or {\\\"allow\\\": [...], " \
+    "list of hosts such as [\\\"api.example.org:443\\\", \\\"*.example.org\\\"], or " \
+        "{\\\"allow\\\": [...], " \
     "\\\"deny\\\": [...]}; never more than the key allows, which is the default.\"}"
 
 #define ENVIRONMENT_ARGUMENT(text)                                                                 \
-    "\"environment\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"" text "\"}"
+    "\"environment\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, " \
+        "\"description\": \"" text "\"}"
 
 #define REQUIREMENTS(text)                                                                         \
-    "{\"type\": [\"array\", \"string\"], \"minLength\": 1, \"maxLength\": 20000, \"minItems\": 1, \"maxItems\": " \
-    "100, \"items\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1000}, \"description\": \"" text "\"}"
+    "{\"type\": [\"array\", \"string\"], \"minLength\": 1, \"maxLength\": 20000, \"minItems\": " \
+        "1, \"maxItems\": " \
+    "100, \"items\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1000}, " \
+        "\"description\": \"" text "\"}"
 #define PACKAGES_ARGUMENT(text) "\"packages\": " REQUIREMENTS(text)
 
 #define POLICY_ARGUMENTS                                                                           \
-    "\"policy\": {\"type\": \"string\", \"enum\": [\"open\", \"guarded\", \"restricted\"], \"description\": " \
-        "\"Import policy: open allows all, guarded refuses imports that no tier allows, restricted also refuses " \
-        "what leads out of ordinary code (RestrictedPython). Never wider than the server's, which is the " \
+    "\"policy\": {\"type\": \"string\", \"enum\": [\"open\", \"guarded\", \"restricted\"], " \
+        "\"description\": " \
+        "\"Import policy: open allows all, guarded refuses imports that no tier allows, " \
+            "restricted also refuses " \
+        "what leads out of ordinary code (RestrictedPython). Never wider than the server's, " \
+            "which is the " \
         "default. Advice on top of the sandbox, not its wall.\"}, " \
-    "\"allowed_imports\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": \"string\", " \
-        "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules to allow, such as " \
+    "\"allowed_imports\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": " \
+        "\"string\", " \
+        "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules to allow, " \
+            "such as " \
         "[\\\"math\\\", \\\"json\\\"]; never more than the server's policy allows.\"}"
 
 // What several tools give.
@@ -84,7 +101,8 @@
            FIELD("host", NULLABLE(STRING)) ", " FIELD("address", NULLABLE(STRING)) ", "            \
            FIELD("port", NULLABLE(INTEGER)) ", " FIELD("rule", NULLABLE(STRING)) ", "              \
            FIELD("reason", STRING) ", " FIELD("line", INTEGER) ", "                                \
-           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", \"restricted\", \"seccomp\"]}") ", " \
+           FIELD("layer", "{\"type\": \"string\", \"enum\": [\"broker\", \"box\", \"python\", " \
+               "\"restricted\", \"seccomp\"]}") ", " \
            FIELD("hint", STRING) ", " FIELD("count", INTEGER))
 
 #define NETWORK_USAGE                                                                              \
@@ -98,19 +116,22 @@
 
 #define FILE_FIELDS                                                                                \
     FIELD("path", STRING) ", " FIELD("size", INTEGER) ", " FIELD("mime_type", STRING) ", "         \
-    FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING)) ", "                         \
-    FIELD("error", OBJECT("\"code\", \"message\"", FIELD("code", STRING) ", " FIELD("message", STRING) ", " FIELD("hint", STRING)))
+    FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING)) ", " \
+    FIELD("error", OBJECT("\"code\", \"message\"", FIELD("code", STRING) ", " FIELD("message", \
+        STRING) ", " FIELD("hint", STRING)))
 
 #define VARIABLE                                                                                   \
     OBJECT("\"name\", \"change\"",                                                                 \
            FIELD("name", STRING) ", "                                                              \
-           FIELD("change", "{\"type\": \"string\", \"enum\": [\"added\", \"changed\", \"removed\"]}") ", " \
+           FIELD("change", "{\"type\": \"string\", \"enum\": [\"added\", \"changed\", " \
+               "\"removed\"]}") ", " \
            FIELD("type", NULLABLE(STRING)) ", " FIELD("shape", NULLABLE(LIST(INTEGER))) ", "       \
            FIELD("length", NULLABLE(INTEGER)) ", " FIELD("text", NULLABLE(STRING)))
 
 #define CHECKPOINT                                                                                 \
     OBJECT("\"state\"",                                                                            \
-           FIELD("state", "{\"type\": \"string\", \"enum\": [\"made\", \"unavailable\", \"restored\"]}") ", " \
+           FIELD("state", "{\"type\": \"string\", \"enum\": [\"made\", \"unavailable\", " \
+               "\"restored\"]}") ", " \
            FIELD("reason", NULLABLE(STRING)) ", " FIELD("name", NULLABLE(STRING)) ", "             \
            FIELD("kept", INTEGER) ", " FIELD("available", INTEGER))
 

@@ -25,21 +25,25 @@ static const char validate_input[] =
     "{\"type\": \"object\", \"properties\": {"
     "\"code\": {\"type\": \"string\", \"description\": \"Python source to check.\"}, "
     POLICY_ARGUMENTS ", "
-    "\"lint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also ask ruff, where it is "
+    "\"lint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also ask ruff, "
+        "where it is "
         "installed.\"}"
     "}, \"required\": [\"code\"], \"additionalProperties\": false}";
 
-#define PLACED(...) FIELD("line", NULLABLE(INTEGER)) ", " FIELD("column", NULLABLE(INTEGER)) ", " __VA_ARGS__
+#define PLACED(...) FIELD("line", NULLABLE(INTEGER)) ", " FIELD("column", NULLABLE(INTEGER)) ", " \
+    __VA_ARGS__
 
 static const char validate_output[] =
-    OBJECT("\"valid\", \"error\", \"violations\", \"analysis\", \"recommendations\", \"policy\", \"python\"",
+    OBJECT("\"valid\", \"error\", \"violations\", \"analysis\", \"recommendations\", \"policy\", "
+        "\"python\"",
         FIELD("valid", BOOLEAN) ", "
         FIELD("error", NULLABLE(OBJECT("\"type\", \"message\"",
             FIELD("type", STRING) ", " FIELD("message", STRING) ", "
             FIELD("line", NULLABLE(INTEGER)) ", " FIELD("offset", NULLABLE(INTEGER)) ", "
             FIELD("end_offset", NULLABLE(INTEGER)) ", " FIELD("text", NULLABLE(STRING)) ", "
             FIELD("caret", NULLABLE(STRING)) ", " FIELD("context", NULLABLE(STRING)) ", "
-            FIELD("lines", LIST(OBJECT("\"line\", \"text\"", FIELD("line", INTEGER) ", " FIELD("text", STRING)))) ", "
+            FIELD("lines", LIST(OBJECT("\"line\", \"text\"", FIELD("line", INTEGER) ", "
+                FIELD("text", STRING)))) ", "
             FIELD("hint", STRING)))) ", "
         FIELD("violations", LIST(VIOLATION)) ", "
         FIELD("analysis", OBJECT("\"complete\", \"line_count\", \"character_count\"",
@@ -60,11 +64,13 @@ static const char validate_output[] =
         FIELD("recommendations", LIST(OBJECT("\"rule\", \"message\"",
             PLACED(FIELD("rule", STRING) ", " FIELD("message", STRING))))) ", "
         FIELD("policy", OBJECT("\"mode\"",
-            FIELD("mode", STRING) ", " FIELD("advice", STRING) ", " FIELD("tiers", LIST(STRING)) ", "
+            FIELD("mode", STRING) ", " FIELD("advice", STRING) ", " FIELD("tiers", LIST(STRING))
+                ", "
             FIELD("allowed_imports", LIST(STRING)))) ", "
         FIELD("python", STRING) ", "
         FIELD("lint", "{\"anyOf\": [" LIST(OBJECT("\"code\", \"message\"",
-            PLACED(FIELD("code", STRING) ", " FIELD("message", STRING)))) ", " TYPE("object") "]}"));
+            PLACED(FIELD("code", STRING) ", " FIELD("message", STRING)))) ", " TYPE("object")
+                "]}"));
 
 // clang-format on
 

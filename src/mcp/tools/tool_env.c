@@ -504,32 +504,43 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
 // clang-format off
 
 #define MORE_ARGUMENTS                                                                             \
-    "\"constraints\": " REQUIREMENTS("Limits on versions, such as \\\"numpy<2\\\"; they install nothing.") ", " \
-    "\"source_builds\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Build packages without a " \
+    "\"constraints\": " REQUIREMENTS("Limits on versions, such as \\\"numpy<2\\\"; they install " \
+        "nothing.") ", " \
+    "\"source_builds\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Build " \
+        "packages without a " \
         "wheel, in a sandbox, if the server allows it.\"}"
 
 static const char install_input[] = INPUT("",
-    PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\", or a list. Names, versions, extras and "
+    PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\", or a list. Names, "
+        "versions, extras and "
         "markers; no pip options.") ", "
     "\"package_names\": " REQUIREMENTS("Another name of packages.") ", "
-    ENVIRONMENT_ARGUMENT("Environment from create_python_env. Default: your base, used by runs and sessions "
+    ENVIRONMENT_ARGUMENT("Environment from create_python_env. Default: your base, used by runs "
+        "and sessions "
         "without an environment.") ", "
-    "\"upgrade\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also upgrade packages that are "
+    "\"upgrade\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also upgrade "
+        "packages that are "
         "installed.\"}, "
     MORE_ARGUMENTS ", "
     WAIT_ARGUMENT("30", "Seconds to wait for the end; then it continues in the background."));
 
 static const char create_input[] = INPUT("",
-    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"Letters, digits, "
+    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": "
+        "\"Letters, digits, "
         "'-', '_' and '.'; generated if left out.\"}, "
-    "\"python\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 32, \"description\": \"Python version, "
+    "\"python\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 32, \"description\": "
+        "\"Python version, "
         "such as \\\"3.12\\\"; must be the server's, the default.\"}, "
     PACKAGES_ARGUMENT("Packages to install: \\\"pandas matplotlib>=3\\\", or a list.") ", "
-    "\"lock\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 262144, \"description\": \"Text of a "
-        "pylock.toml, or of a requirements file with a --hash for each package, to install exactly, instead of "
+    "\"lock\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 262144, \"description\": "
+        "\"Text of a "
+        "pylock.toml, or of a requirements file with a --hash for each package, to install "
+            "exactly, instead of "
         "packages.\"}, "
-    "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, \"description\": \"Modules "
-        "that sandboxes import in advance, such as [\\\"pandas\\\"]; frequent imports are learned anyway.\"}, "
+    "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, "
+        "\"description\": \"Modules "
+        "that sandboxes import in advance, such as [\\\"pandas\\\"]; frequent imports are learned "
+            "anyway.\"}, "
     MORE_ARGUMENTS ", "
     WAIT_ARGUMENT("30", "Seconds to wait for the end."));
 
@@ -541,7 +552,8 @@ static const char uninstall_input[] = INPUT("",
 
 static const char reset_input[] = INPUT("",
     ENVIRONMENT_ARGUMENT("Environment; default base.") ", "
-    "\"sessions\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also close all your open "
+    "\"sessions\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Also close all "
+        "your open "
         "sessions; variables and files are gone.\"}, "
     WAIT_ARGUMENT("30", "Seconds to wait for a current install."));
 
@@ -550,8 +562,10 @@ const char tool_env_status_output[] =
     OBJECT("\"environment\", \"state\", \"progress\", \"elapsed_seconds\"",
         FIELD("job", NULLABLE(STRING)) ", "
         FIELD("environment", STRING) ", "
-        FIELD("state", "{\"type\": \"string\", \"enum\": [\"queued\", \"resolving\", \"downloading\", \"unpacking\", "
-              "\"compiling\", \"storing\", \"ready\", \"failed\", \"cancelled\", \"not_found\"]}") ", "
+        FIELD("state", "{\"type\": \"string\", \"enum\": [\"queued\", \"resolving\", "
+            "\"downloading\", \"unpacking\", "
+              "\"compiling\", \"storing\", \"ready\", \"failed\", \"cancelled\", "
+                  "\"not_found\"]}") ", "
         FIELD("progress", NUMBER) ", "
         FIELD("elapsed_seconds", NUMBER) ", "
         FIELD("log", LIST(STRING)) ", "
@@ -563,7 +577,8 @@ const char tool_env_status_output[] =
         FIELD("installed_version", NULLABLE(STRING)) ", "
         FIELD("error", NULLABLE(OBJECT("\"code\", \"message\"",
             FIELD("code", STRING) ", " FIELD("message", STRING) ", "
-            FIELD("requirement", NULLABLE(STRING)) ", " FIELD("resolver_says", NULLABLE(STRING)) ", "
+            FIELD("requirement", NULLABLE(STRING)) ", " FIELD("resolver_says", NULLABLE(STRING))
+                ", "
             FIELD("hint", NULLABLE(STRING))))));
 
 // clang-format on

@@ -46,10 +46,12 @@ extern const char tool_env_status_output[];
     "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "], "          \
     "\"additionalProperties\": false}"
 #define WAIT_ARGUMENT(fallback, text)                                                              \
-    "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": " fallback ", " \
+    "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": " fallback \
+        ", " \
     "\"description\": \"" text "\"}"
 #define PACKAGE                                                                                    \
-    OBJECT("\"name\"", FIELD("name", STRING) ", " FIELD("version", NULLABLE(STRING)) ", " FIELD("base", BOOLEAN))
+    OBJECT("\"name\"", FIELD("name", STRING) ", " FIELD("version", NULLABLE(STRING)) ", " \
+        FIELD("base", BOOLEAN))
 
 // clang-format on
 

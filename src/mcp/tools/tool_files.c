@@ -544,24 +544,29 @@ static void delete_file(struct mcp_call *c, json_t *arguments)
 #define INPUT(required, fields)                                                                    \
     "{\"type\": \"object\", \"properties\": {" fields "}, \"required\": [" required "], "          \
     "\"additionalProperties\": false}"
-#define PLACE SESSION_ARGUMENT("Handle or name of the session, or execution_id of a run without one.")
+#define PLACE SESSION_ARGUMENT("Handle or name of the session, or execution_id of a run without " \
+    "one.")
 #define PATH                                                                                       \
-    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": \"Below " \
+    "\"path\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 1024, \"description\": " \
+        "\"Below " \
     "/mnt/data, such as report.csv or /mnt/data/plots/a.png.\"}"
 
 static const char list_input[] = INPUT("\"session\"", PLACE);
 
 static const char read_input[] = INPUT("\"session\", \"path\"",
     PLACE ", " PATH ", "
-    "\"offset\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1125899906842624, \"description\": "
+    "\"offset\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1125899906842624, "
+        "\"description\": "
         "\"First byte; default 0.\"}, "
-    "\"length\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 4194304, \"description\": \"Maximum "
+    "\"length\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 4194304, \"description\": "
+        "\"Maximum "
         "bytes; default as many as fit the answer.\"}");
 
 static const char write_input[] = INPUT("\"session\", \"path\"",
     SESSION_ARGUMENT("Handle or name of the session; a new name opens one.") ", " PATH ", "
     "\"text\": {\"type\": \"string\", \"description\": \"Contents as text.\"}, "
-    "\"base64\": {\"type\": \"string\", \"description\": \"Contents as base64, instead of text.\"}");
+    "\"base64\": {\"type\": \"string\", \"description\": \"Contents as base64, instead of "
+        "text.\"}");
 
 static const char delete_input[] = INPUT("\"session\", \"path\"", PLACE ", " PATH);
 
@@ -572,7 +577,8 @@ static const char list_output[] = OBJECT("\"session\", \"state\", \"files\"",
     FIELD("files", LIST(OBJECT("\"path\", \"size\", \"mime_type\"", ENTRY))) ", "
     FIELD("files_omitted", INTEGER) ", " FIELD("other_entries", INTEGER));
 
-static const char read_output[] = OBJECT("\"path\", \"size\", \"mime_type\", \"encoding\", \"offset\", \"length\"",
+static const char read_output[] = OBJECT("\"path\", \"size\", \"mime_type\", \"encoding\", "
+    "\"offset\", \"length\"",
     ENTRY ", "
     FIELD("encoding", "{\"type\": \"string\", \"enum\": [\"utf-8\", \"base64\", \"image\"]}") ", "
     FIELD("text", STRING) ", " FIELD("base64", STRING) ", "

@@ -29,7 +29,8 @@ static const char info_output[] =
     OBJECT("\"version\", \"state\", \"uptime_seconds\", \"network\", \"limits\", \"isolation\", "
            "\"tool_sets\"",
         FIELD("version", STRING) ", "
-        FIELD("state", "{\"type\": \"string\", \"enum\": [\"warming\", \"ready\", \"failed\"]}") ", "
+        FIELD("state", "{\"type\": \"string\", \"enum\": [\"warming\", \"ready\", \"failed\"]}")
+            ", "
         FIELD("problem", NULLABLE(STRING)) ", "
         FIELD("uptime_seconds", NUMBER) ", "
         FIELD("python", PYTHON) ", "

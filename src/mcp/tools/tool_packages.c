@@ -319,18 +319,22 @@ static void list_installed_packages(struct mcp_call *c, json_t *arguments)
 // clang-format off
 
 static const char status_input[] = INPUT("",
-    "\"job\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"Job from "
+    "\"job\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 64, \"description\": \"Job "
+        "from "
         "install_package, create_python_env or reset_sandbox.\"}, "
-    "\"package\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, \"description\": \"Name of a "
+    "\"package\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, \"description\": "
+        "\"Name of a "
         "package, instead of the job.\"}, "
-    "\"package_name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, \"description\": \"Another name "
+    "\"package_name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 200, "
+        "\"description\": \"Another name "
         "of package.\"}, "
     ENVIRONMENT_ARGUMENT("Where to look for the package; default base.") ", "
     WAIT_ARGUMENT("0", "Seconds to wait for the end."));
 
 static const char list_input[] = INPUT("",
     ENVIRONMENT_ARGUMENT("Environment; default base.") ", "
-    "\"lock\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Return the lock as text: a "
+    "\"lock\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Return the lock as "
+        "text: a "
         "requirements file with hashes, for the lock of create_python_env.\"}");
 
 static const char list_output[] =

@@ -14,7 +14,8 @@
 
 static const char check_input[] =
     "{\"type\": \"object\", \"properties\": {"
-    "\"execution_id\": {\"type\": \"string\", \"maxLength\": 64, \"description\": \"The execution_id that "
+    "\"execution_id\": {\"type\": \"string\", \"maxLength\": 64, \"description\": \"The "
+        "execution_id that "
         "execute_python returned with background=true.\"}, "
     "\"wait\": {\"type\": \"number\", \"minimum\": 0, \"maximum\": 50, \"default\": 0, "
         "\"description\": \"Seconds to wait for the end of the run.\"}"
@@ -56,7 +57,8 @@ const char tool_run_schema[] =
         FIELD("success", BOOLEAN) ", "
         FIELD("exit_code", NULLABLE(INTEGER)) ", "
         FIELD("signal", NULLABLE(INTEGER)) ", "
-        FIELD("phase", "{\"type\": \"string\", \"enum\": [\"execution\", \"syntax_check\", \"security_check\"]}") ", "
+        FIELD("phase", "{\"type\": \"string\", \"enum\": [\"execution\", \"syntax_check\", "
+            "\"security_check\"]}") ", "
         FIELD("stdout", STRING) ", "
         FIELD("stderr", STRING) ", "
         FIELD("result", NULLABLE(STRING)) ", "
@@ -71,7 +73,8 @@ const char tool_run_schema[] =
         FIELD("variables_omitted", INTEGER) ", "
         FIELD("session", NULLABLE(STRING)) ", "
         FIELD("session_name", NULLABLE(STRING)) ", "
-        FIELD("session_state", "{\"type\": \"string\", \"enum\": [\"open\", \"new\", \"lost\"]}") ", "
+        FIELD("session_state", "{\"type\": \"string\", \"enum\": [\"open\", \"new\", \"lost\"]}")
+            ", "
         FIELD("execution_count", INTEGER) ", "
         FIELD("checkpoint", CHECKPOINT) ", "
         FIELD("fork", STRING) ", "

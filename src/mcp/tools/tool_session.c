@@ -470,23 +470,31 @@ static void fork_session(struct mcp_call *c, json_t *arguments)
     "\"additionalProperties\": false}"
 #define SESSION SESSION_ARGUMENT("Handle or name of the session.")
 #define NAME_ARGUMENT(text)                                                                        \
-    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"" text "\"}"
+    "\"name\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"" \
+        text "\"}"
 
 static const char open_input[] = INPUT("",
     NAME_ARGUMENT("Any name, unique among your open sessions.") ", "
-    ENVIRONMENT_ARGUMENT("Environment from create_python_env; default base. Packages installed later can be "
+    ENVIRONMENT_ARGUMENT("Environment from create_python_env; default base. Packages installed "
+        "later can be "
         "imported at once.") ", "
-    PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\" or a list, instead of environment: an "
+    PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\" or a list, instead of "
+        "environment: an "
         "environment with exactly these is made once and found again later.") ", "
-    "\"idle_timeout\": {\"type\": \"number\", \"minimum\": 1, \"description\": \"Seconds without a run after "
+    "\"idle_timeout\": {\"type\": \"number\", \"minimum\": 1, \"description\": \"Seconds without "
+        "a run after "
         "which it ends.\"}, "
-    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default wall time limit of a run, "
+    "\"timeout\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default wall time "
+        "limit of a run, "
         "in seconds.\"}, "
-    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory limit in MiB, including "
+    "\"memory_mb\": {\"type\": \"integer\", \"minimum\": 16, \"description\": \"Memory limit in "
+        "MiB, including "
         "files in /mnt/data.\"}, "
-    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default CPU time limit of a "
+    "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default CPU "
+        "time limit of a "
         "run, in seconds.\"}, "
-    "\"checkpoint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Make a checkpoint "
+    "\"checkpoint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Make a "
+        "checkpoint "
         "before every run, for undo_session.\"}, "
     FILES_ARGUMENT ", " VARIABLES_ARGUMENT ", "
     NETWORK_ARGUMENT("Hosts its code may reach, for its whole life:"));
@@ -496,9 +504,11 @@ static const char one_input[] = INPUT("\"session\"", SESSION);
 
 static const char undo_input[] = INPUT("\"session\"",
     SESSION ", "
-    "\"steps\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 64, \"description\": \"How many runs to "
+    "\"steps\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 64, \"description\": \"How "
+        "many runs to "
         "undo; default 1.\"}, "
-    "\"checkpoint\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, \"description\": \"Restore "
+    "\"checkpoint\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 128, "
+        "\"description\": \"Restore "
         "this named checkpoint instead.\"}");
 
 static const char checkpoint_input[] = INPUT("\"session\"",
@@ -509,7 +519,8 @@ static const char fork_input[] = INPUT("\"session\"",
 
 #define OPEN_FIELDS                                                                                \
     FIELD("session", STRING) ", " FIELD("name", NULLABLE(STRING)) ", "                             \
-    FIELD("state", STRING) ", " FIELD("execution_count", INTEGER) ", " FIELD("waiting", INTEGER) ", " \
+    FIELD("state", STRING) ", " FIELD("execution_count", INTEGER) ", " FIELD("waiting", \
+        INTEGER) ", " \
     FIELD("created_at", NULLABLE(STRING)) ", " FIELD("last_used_at", NULLABLE(STRING)) ", "        \
     FIELD("expires_in_seconds", NULLABLE(NUMBER)) ", " FIELD("checkpoint", BOOLEAN) ", "           \
     FIELD("limits", MAP(NUMBER)) ", " FIELD("network", NETWORK) ", "                               \
