@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// places: see places.h.  Called by run.c in the gate.
+// admission: see admission.h.  Called by run.c in the gate.
 
 #include "run/admission.h"
 
@@ -17,7 +17,7 @@ struct admitted {
     LIST_ENTRY(admitted) list;
 };
 
-// The places that only owners below their share get.
+// How many of --runs only owners below their share get.
 static unsigned last_quarter(const struct gate *g)
 {
     if (g->owners < 2 || g->runs_max < 2)
@@ -58,8 +58,8 @@ int admission_check(const struct gate *g, const char *owner, struct err *e)
         return 0;
     return err_set(e, ERR_BUSY, 0,
                    "wait for one of your runs, or cancel one; the operator can raise --runs",
-                   "your key has used up its share: %u of its runs are going on, and the places "
-                   "that are left are kept for other keys",
+                   "your key has used up its share: %u of its runs are going on, and the rest of "
+                   "--runs is reserved for other keys",
                    count);
 }
 

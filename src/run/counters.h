@@ -21,7 +21,7 @@ extern const double counters_bounds_s[COUNTERS_BUCKETS - 1];
 
 struct counters {
     uint64_t verdicts[COUNTERS_VERDICTS]; // runs by how they ended
-    uint64_t refused;                     // requests to run that had no run
+    uint64_t refused;                     // requests whose run never began
     uint64_t buckets[COUNTERS_BUCKETS];   // runs by the time from the box to the end
     uint64_t run_us, queue_us, cpu_us, output_bytes;
     uint64_t answers[COUNTERS_CLASSES]; // HTTP

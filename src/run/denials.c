@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refusals: see refusals.h.  Runs in the gate.
+// denials: see denials.h.  Runs in the gate.
 
 #include "run/denials.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refusals: system calls that code in a box tried and was denied, as the keeper tells of them
-// (WIRE_DENIED), added up for one run.  A box that is held has them (live.h); a run takes them with
-// it when it is done.
+// denials: system calls that code in a box tried and was denied, as the keeper reports them
+// (WIRE_DENIED), added up for one run.  They are collected with the box (live.h); a run takes them
+// when it is done.
 
 #ifndef CONSTRICTOR_RUN_DENIALS_H
 #define CONSTRICTOR_RUN_DENIALS_H
@@ -12,11 +12,11 @@
 
 #include "wire/wire.h"
 
-enum { DENIALS_MAX = 32 }; // different ones of a run
+enum { DENIALS_MAX = 32 }; // different calls of a run
 
 struct denials {
     unsigned count;
-    uint64_t omitted; // calls for which there was no row
+    uint64_t omitted; // calls that found no free row
     struct {
         int32_t nr;
         uint32_t detail;
@@ -24,7 +24,8 @@ struct denials {
     } rows[DENIALS_MAX];
 };
 
-// Adds it; `*all` is made with the first.  Without memory it is lost: it was denied all the same.
+// Adds one; the first allocates `*all`.  When memory is out the note is lost: the call was denied
+// all the same.
 void denials_note(struct denials **all, const struct wire_denied *m);
 
 // As events of the layer "seccomp", for events.c: new, or NULL.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // display: see display.h.  SECURITY: everything here was written by the code in the box.  A picture
-// is passed on only if its base64 is exact and its bytes begin as a picture of that type does:
-// whoever shows it decodes it with rights of its own.
+// is passed on only if its base64 is exact and its bytes begin as a picture of that type does: the
+// client decodes it with the client's rights.
 
 #include "run/display.h"
 
@@ -127,7 +127,7 @@ static bool is_mime(const char *text)
     return subtype > 0 && kind + 1 + subtype == length;
 }
 
-// Whoever gets it will take it apart.
+// The client will parse it.
 static bool is_chart(json_t *value)
 {
     json_t *item = json_pack("{s:O}", DISPLAY_CHART, value), *chart = display_chart(item);
@@ -137,31 +137,31 @@ static bool is_chart(json_t *value)
     return right;
 }
 
-// True when the pair may be passed on; takes its bytes from `room`.
-static bool is_fit(const char *mime_type, json_t *value, size_t *room)
+// May the pair be passed on?  Then its bytes are taken off `left`.
+static bool is_fit(const char *mime_type, json_t *value, size_t *left)
 {
     struct picture ignored;
     size_t length = json_string_length(value);
-    if (!json_is_string(value) || !is_mime(mime_type) || length > *room)
+    if (!json_is_string(value) || !is_mime(mime_type) || length > *left)
         return false;
     if ((strcmp(mime_type, png) == 0 || strcmp(mime_type, jpeg) == 0) &&
         !measure(mime_type, value, &ignored))
         return false;
     if (strcmp(mime_type, DISPLAY_CHART) == 0 && !is_chart(value))
         return false;
-    *room -= length;
+    *left -= length;
     return true;
 }
 
-// The pairs that are right, perhaps none.  NULL: memory is out.
-static json_t *take_item(json_t *item, size_t *room)
+// The valid pairs, perhaps none.  NULL: memory is out.
+static json_t *take_item(json_t *item, size_t *left)
 {
     json_t *taken = json_object(), *value;
     const char *mime_type;
     int failed = !taken;
     if (json_object_size(item) <= DISPLAY_TYPES_MAX)
         json_object_foreach (item, mime_type, value)
-            if (is_fit(mime_type, value, room))
+            if (is_fit(mime_type, value, left))
                 failed |= json_object_set(taken, mime_type, value);
     if (failed) {
         json_decref(taken);
@@ -170,24 +170,24 @@ static json_t *take_item(json_t *item, size_t *room)
     return taken;
 }
 
-// Original of an item that was taken.  `places` says where items are now, -1: nowhere.
-static int take_original(json_t *list, json_t *original, const int *places, size_t *room)
+// The original of an item that was taken.  `positions`: where each item is now; -1: dropped.
+static int take_original(json_t *list, json_t *original, const int *positions, size_t *left)
 {
     json_t *index = json_object_get(original, original_of);
     json_int_t at = json_integer_value(index);
     struct picture p;
-    if (!json_is_integer(index) || at < 0 || at >= DISPLAY_ITEMS_MAX || places[at] < 0 ||
+    if (!json_is_integer(index) || at < 0 || at >= DISPLAY_ITEMS_MAX || positions[at] < 0 ||
         !display_picture(original, &p))
         return 0;
     json_t *value = json_object_get(original, p.mime_type);
-    if (json_string_length(value) > *room)
+    if (json_string_length(value) > *left)
         return 0;
-    *room -= json_string_length(value);
+    *left -= json_string_length(value);
     return json_array_append_new(
-        list, json_pack("{s:i, s:O}", original_of, places[at], p.mime_type, value));
+        list, json_pack("{s:i, s:O}", original_of, positions[at], p.mime_type, value));
 }
 
-static int take_originals(json_t *object, json_t *report, const int *places, size_t *room)
+static int take_originals(json_t *object, json_t *report, const int *positions, size_t *left)
 {
     json_t *given = json_object_get(report, "display_originals"), *original;
     if (json_array_size(given) == 0)
@@ -198,7 +198,7 @@ static int take_originals(json_t *object, json_t *report, const int *places, siz
     json_array_foreach (given, i, original) {
         if (i >= DISPLAY_ITEMS_MAX)
             break;
-        failed |= take_original(list, original, places, room);
+        failed |= take_original(list, original, positions, left);
     }
     if (failed || json_array_size(list) == 0) {
         json_decref(list);
@@ -208,26 +208,26 @@ static int take_originals(json_t *object, json_t *report, const int *places, siz
 }
 
 // Where the value of the last expression is now.
-static int take_value(json_t *object, json_t *report, const int *places)
+static int take_value(json_t *object, json_t *report, const int *positions)
 {
     json_t *value = json_object_get(report, "display_value");
     json_int_t at = json_integer_value(value);
-    if (!json_is_integer(value) || at < 0 || at >= DISPLAY_ITEMS_MAX || places[at] < 0)
+    if (!json_is_integer(value) || at < 0 || at >= DISPLAY_ITEMS_MAX || positions[at] < 0)
         return 0;
-    return json_object_set_new(object, "display_value", json_integer(places[at]));
+    return json_object_set_new(object, "display_value", json_integer(positions[at]));
 }
 
 int display_take(json_t *object, json_t *report)
 {
     json_t *given = json_object_get(report, "display"), *item, *list = json_array();
     json_int_t omitted = json_integer_value(json_object_get(report, "display_omitted"));
-    size_t i, room = DISPLAY_BYTES_MAX;
-    int places[DISPLAY_ITEMS_MAX], failed = json_object_set_new(object, "display", list);
+    size_t i, left = DISPLAY_BYTES_MAX;
+    int positions[DISPLAY_ITEMS_MAX], failed = json_object_set_new(object, "display", list);
     if (omitted < 0 || omitted > INT32_MAX)
         omitted = 0;
-    memset(places, -1, sizeof places);
+    memset(positions, -1, sizeof positions);
     json_array_foreach (given, i, item) {
-        json_t *taken = i < DISPLAY_ITEMS_MAX ? take_item(item, &room) : NULL;
+        json_t *taken = i < DISPLAY_ITEMS_MAX ? take_item(item, &left) : NULL;
         failed |= i < DISPLAY_ITEMS_MAX && !taken;
         if (json_object_size(taken) == 0) {
             json_decref(taken);
@@ -238,11 +238,11 @@ int display_take(json_t *object, json_t *report)
             json_decref(taken);
             return -1;
         }
-        places[i] = (int)json_array_size(list);
+        positions[i] = (int)json_array_size(list);
         failed |= json_array_append_new(list, taken);
     }
-    failed |= take_originals(object, report, places, &room);
-    failed |= take_value(object, report, places);
+    failed |= take_originals(object, report, positions, &left);
+    failed |= take_value(object, report, positions);
     if (omitted)
         failed |= json_object_set_new(object, "display_omitted", json_integer(omitted));
     return failed ? -1 : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // display: what a run has shown, as bundles from MIME type to text; pictures are base64.  Called by
-// result.c in the gate, for what a hostile box sent, and by whoever presents a result.
+// result.c in the gate, on what a hostile box sent, and by the interfaces that present a result.
 
 #ifndef CONSTRICTOR_RUN_DISPLAY_H
 #define CONSTRICTOR_RUN_DISPLAY_H
@@ -30,7 +30,7 @@ struct picture {
     size_t size; // bytes, decoded
 };
 
-// Takes over what is right of the report's display, display_originals, display_omitted and
+// Copies the valid parts of the report's display, display_originals, display_omitted and
 // display_value (the number of the item that is the value of the last expression); an object always
 // has "display".  0, or -1 when memory is out.
 int display_take(json_t *object, json_t *report);

@@ -12,9 +12,10 @@
 #include "net/rules.h"
 #include "run/network.h"
 
-enum { TEXT_MAX = 512, LOOK_MAX = 1024 }; // entries of a foreign list that are looked at
+enum { TEXT_MAX = 512, LOOK_MAX = 1024 }; // LOOK_MAX: entries read of a list
 
-static const char no_report[] = "the broker did not say in time what this run did in the network";
+static const char no_report[] =
+    "the broker did not report in time what this run did in the network";
 
 // ---- one event ----------------------------------------------------------------------------------
 
@@ -33,12 +34,12 @@ static const struct text_field {
     {"hint", TEXT_MAX - 8, false},
 };
 
-// Foreign text, cut and cleaned: new.
+// A copy of untrusted text, cut and cleaned; new.
 static json_t *clip(json_t *value, size_t max)
 {
     char text[TEXT_MAX];
-    size_t room = max < sizeof text ? max + 1 : sizeof text;
-    snprintf(text, room, "%s", json_string_value(value));
+    size_t cap = max < sizeof text ? max + 1 : sizeof text;
+    snprintf(text, cap, "%s", json_string_value(value));
     text_sanitize(text);
     return json_string(text);
 }
@@ -51,7 +52,7 @@ static int take_count(json_t *to, json_t *from, const char *name, json_int_t max
     return fits ? json_object_set(to, name, value) : 0;
 }
 
-// Whose word it is.  A box may name a part of its own side, and nobody else's.
+// The layer that reports the event.  A box may only name a layer inside of it.
 static const char *layer_of(json_t *event, bool box)
 {
     static const char *const own[] = {"python", "restricted"};
@@ -66,7 +67,7 @@ static const char *layer_of(json_t *event, bool box)
     return "box";
 }
 
-// New; NULL: it is no event, or memory is out.
+// New; NULL: not an event, or memory is out.
 static json_t *take_event(json_t *from, bool box)
 {
     json_t *o = json_is_object(from) ? json_object() : NULL;
@@ -82,7 +83,7 @@ static json_t *take_event(json_t *from, bool box)
         failed = json_object_set_new(o, "layer", json_string(layer_of(from, box))) |
                  take_count(o, from, "line", INT32_MAX) | take_count(o, from, "port", UINT16_MAX) |
                  take_count(o, from, "count", INT64_MAX);
-    // Who reads events of the network finds the same members in each of them.
+    // Every network event has the same members.
     static const char *const of_network[] = {"host", "address", "port", "rule"};
     const char *kind = json_string_value(json_object_get(o, "kind"));
     for (size_t i = 0; i < ARRAY_LEN(of_network) && !failed && kind && strcmp(kind, "network") == 0;
@@ -204,8 +205,8 @@ void events_describe(json_t *event, char *buf, size_t cap)
     text_sanitize(buf); // a cut may have left half a character
 }
 
-// What an error is about, the surer sign first: it has the very words of the refusal; it names what
-// could not be reached; its traceback does.
+// Signs that an error is about an event, the surest first: the error repeats the hint; it names the
+// target; its traceback does.
 static bool is_about(json_t *error, json_t *event, unsigned sign)
 {
     static const struct {
@@ -244,8 +245,8 @@ static int add_usage(json_t *object, const struct network_run *u)
     return failed;
 }
 
-// What "no events" means: which kinds there would have been had there been any.  Files are in no
-// list: the kernel refuses them by errno and tells nobody.
+// The kinds of events that this run could report, so that an empty list has a meaning.  Files are
+// not among them: the kernel denies access by errno and reports nothing.
 static json_t *observed(const struct run *r)
 {
     json_t *list = json_array();
@@ -262,7 +263,7 @@ int events_add(json_t *object, const struct run *r)
 {
     const struct network_run *u = r->request.network;
     json_t *events = json_array();
-    // The broker's and the kernel's first: they know, and the code only says.
+    // Events of the broker and the kernel first: they are facts, the code's are claims.
     uint64_t omitted =
         u ? network_run_omitted(u) + events_take(events, network_run_events(u), false) : 0;
     if (r->denials) {

@@ -24,7 +24,7 @@
 #include "wire/pulse.h"
 #include "json/dump.h"
 
-// Keeps the link and the descriptors of the plan.
+// Gives up every privilege; keeps the link and the descriptors of the plan.
 static int seal(struct keeper_facts *facts, int *sock, struct err *e)
 {
     struct seal_plan p = facts_seal_plan(facts, "gate", SLOT_GATE);
@@ -59,7 +59,7 @@ static void on_files(struct gate *g, uint32_t present, const int *from, size_t c
         fds[i] = present & 1U << i && n < count ? from[n++] : -1;
     struct err e;
     if (network_reload(g, fds[WIRE_FILES_MAX - 1], &e) < 0)
-        log_err(LOG_ERROR, &e); // what was in force stays
+        log_err(LOG_ERROR, &e); // the old files stay in force
     if (g->on_files)
         g->on_files(g, fds, g->argument);
 }
@@ -119,7 +119,7 @@ static void on_news(const union wire_message *m, const int *fds, size_t count, v
     }
 }
 
-static void on_room(void *argument)
+static void on_settled(void *argument)
 {
     run_send_deferred(argument);
 }
@@ -145,19 +145,19 @@ int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struc
         return r;
     g->base = loop_new(!slots_have_uids(&facts->caps->slots));
     if (g->base)
-        (void)event_base_priority_init(g->base, 2); // link.c: the keeper first
+        (void)event_base_priority_init(g->base, 2); // link.c: the keeper's messages first
     if (!g->base)
         return err_set(e, ERR_SYSTEM, errno, NULL, "make the gate's event loop");
     g->own.network_file = -1;
     r = link_open(&g->link, g->base, sock, e);
     g->link.on_news = on_news;
     g->link.news_argument = g;
-    g->link.on_room = on_room;
-    g->link.room_argument = g;
+    g->link.on_settled = on_settled;
+    g->link.settled_argument = g;
     return r;
 }
 
-// Lets a sibling thread of the same core have it for some hundred nanoseconds.
+// Gives the core to a sibling thread for some hundred nanoseconds.
 static void relax(void)
 {
     for (int i = 0; i < 8; i++)
@@ -168,13 +168,12 @@ static void relax(void)
 #endif
 }
 
-// A short run is over before a sleeping CPU has woken up, which takes 30-50 us in a virtual
-// machine, at every hand-over.  So with one run in the air the gate looks again for a moment before
-// it sleeps: that keeps this CPU awake, and leaves the other processes of the run to hand over on
-// one of theirs. With more runs there is always something to do, and looking would only take time
-// from them. A check takes longer than that moment, and looking would take time from it where both
-// have one CPU: a quarter of it. When the last one has ended, whoever waited for it may come with
-// the next: that is looked for as well, half as long, and not again before a run was there.
+// Waking a sleeping CPU takes 30-50 us in a virtual machine, longer than a short run, at every
+// hand-over.  So while one run is going on the gate polls for a moment before it sleeps: that keeps
+// this CPU awake, and the other processes of the run hand over on another one.  With more runs
+// there is always work, and polling would take time from them.  A check takes longer than that
+// moment, and on a single CPU polling would slow it by a quarter.  When the last run has ended, its
+// client may send the next one: the gate polls for that half as long, and only once.
 void gate_dispatch(struct gate *g)
 {
     enum { LOOK_US = 200, AGAIN_US = 100 };
@@ -195,7 +194,7 @@ void gate_dispatch(struct gate *g)
         } else if (moved) {
             asleep_after_us = clock_us() + AGAIN_US;
         } else if (look) {
-            (void)sched_yield(); // whoever shares this CPU may be the one that we wait for
+            (void)sched_yield(); // the gate may wait for a process on this CPU
             relax();
         }
     }

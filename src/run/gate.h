@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gate: the process that talks to clients.  It parses everything hostile, so it gives up every
-// privilege first: no uid of anybody, no capabilities, no way to start a program.
+// gate: the process that talks to clients.  It parses everything hostile, so it first gives up
+// every privilege: it has no user's uid, no capabilities, no way to start a program.
 //
-// A gate that was started early learns the rest of its facts from the keeper, while it serves
-// already.
+// A gate that was started early serves at once and learns the rest of its facts from the keeper.
 
 #ifndef CONSTRICTOR_RUN_GATE_H
 #define CONSTRICTOR_RUN_GATE_H
@@ -27,9 +26,9 @@ TAILQ_HEAD(run_list, run);
 
 enum { GATE_PARTS_MAX = 8 };
 
-// What a room above this one has in a gate.  Each may be NULL.
+// Hooks of a room above this one.  Each may be NULL.
 struct gate_part {
-    void (*on_state)(struct gate *g);                 // there are boxes now, or why there are none
+    void (*on_state)(struct gate *g);                 // facts->state has changed
     void (*on_porter_link)(struct gate *g, int sock); // takes the socket; -1: the porter is gone
     void (*close)(struct gate *g); // from gate_leave(), in the order of attaching
 };
@@ -37,47 +36,48 @@ LIST_HEAD(admitted_list, admitted);
 
 struct gate {
     struct event_base *base;
-    const struct keeper_facts *facts; // `own`, which follows what the keeper says
+    const struct keeper_facts *facts; // `own`, which the keeper's messages update
     struct link link;
     unsigned running;  // runs whose answer is awaited
     unsigned begun;    // runs that were ever begun
-    unsigned runs_max; // places.h: more are refused; 0: no bound but the link's
-    unsigned admitted; // of them that were admitted
+    unsigned runs_max; // admission.h: more are refused; 0: only the link's bound
+    unsigned admitted; // runs that were admitted
     unsigned owners;   // keys that the door lets in; 0: there is no key
     struct admitted_list holders;
-    struct run_list deferred; // runs that wait until the keeper is rid of what was cancelled
+    struct run_list deferred; // runs that wait until the keeper has ended cancelled ones
     unsigned deferred_count;  // counted in `running` as well
     struct keeper_facts own;
     struct interp *interp;                 // owned, when it came later
     struct sessions *sessions;             // NULL: this gate has none
     const struct session_ops *session_ops; // run.h; with `sessions`
-    struct network *network;               // NULL: nobody has any
+    struct network *network;               // NULL: no key has network
     struct envs *envs;                     // envs.h; NULL: there is only base
     struct warm_boxes *warm_boxes; // env/warm_boxes.h; NULL: no box has anything imported ahead
     // With `warm_boxes`: one that fits, or NULL.
     struct live_box *(*take_warm_box)(struct gate *g, const struct warm_box_ask *ask);
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
-    unsigned checking;               // sources that are looked at now
+    unsigned checking;               // sources that are being checked
     json_t *isolation, *environment; // result.c: the same for every run; NULL: to be made
     struct store *store;             // NULL: artifacts are not kept
     const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
-    struct restricted_package *restricted_package; // NULL: nobody needed it yet
+    struct restricted_package *restricted_package; // NULL: not needed yet
     struct counters counters;
     const struct gate_part *parts[GATE_PARTS_MAX];
     struct err error;
     char report[WIRE_REPORT_MAX + 1];
     // There are boxes now, or why there are none; facts->state says which.  May be NULL.
     void (*on_state)(struct gate *g, void *argument);
-    // The files of the plan were opened again; -1: it is not there.  Borrowed.  May be NULL.
+    // The keeper has opened the files of the plan again; -1: a missing one.  Borrowed.  May be
+    // NULL.
     void (*on_files)(struct gate *g, const int fds[WIRE_FILES_MAX], void *argument);
     void *argument;
 };
 
-// Gives up what the keeper left but the descriptors of the plan, makes the event loop and the link
-// to the keeper.  Takes `sock`.
+// Gives up everything but the descriptors of the plan, then makes the event loop and the link to
+// the keeper.  Takes `sock`.
 int gate_enter(struct gate *g, int sock, const struct keeper_facts *facts, struct err *e);
 void gate_leave(struct gate *g);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // link: see link.h.  Both tables are indexed by the low part of a number and checked against the
-// whole of it, so that an answer for a run that is gone finds nobody.
+// whole of it, so that an answer for a run that is gone is dropped.
 
 #include "run/link.h"
 
@@ -28,8 +28,8 @@ static void lost(struct link *l)
 static void settle(struct link *l)
 {
     l->unwanted--;
-    if (l->on_room)
-        l->on_room(l->room_argument);
+    if (l->on_settled)
+        l->on_settled(l->settled_argument);
 }
 
 void link_give_back(struct link *l, uint64_t box)
@@ -58,7 +58,7 @@ void link_let_go(struct link *l, uint64_t box)
         l->by_box[i].live = NULL;
 }
 
-// Takes the ticket out of the table; NULL: nobody waits for it, or it is none.
+// Takes the ticket out of the table.  NULL: no request waits for it, or it is unknown.
 static struct link_request *take_ticket(struct link *l, uint64_t ticket, bool *ret_unwanted)
 {
     size_t i = ticket % LINK_RUNS_MAX;
@@ -87,9 +87,9 @@ static void on_box(struct link *l, const struct wire_box *m, const int *fds, siz
     for (size_t k = 0; k < count; k++)
         (void)close(fds[k]);
     if (m->box)
-        link_give_back(l, m->box); // whoever wanted it went away while it was made
+        link_give_back(l, m->box); // cancelled while the keeper made it
     if (unwanted)
-        settle(l); // now its box counts, if it is one
+        settle(l); // from here on its box counts, if there is one
 }
 
 static struct live_box *find_live(const struct link *l, uint64_t box)
@@ -175,7 +175,7 @@ static void on_readable(evutil_socket_t sock, short what, void *argument)
                            m.h.type == WIRE_NET_LINK || m.h.type == WIRE_PORTER_LINK))
             l->on_news(&m, fds, count, l->news_argument);
         for (size_t k = 0; k < count; k++)
-            (void)close(fds[k]); // nothing else keeps any
+            (void)close(fds[k]); // no other message hands descriptors over
         if (m.h.type == WIRE_ENDED)
             on_ended(l, &m.ended);
         else if (m.h.type == WIRE_MEASURED)
@@ -199,8 +199,8 @@ int link_open(struct link *l, struct event_base *base, int sock, struct err *e)
         l->free[l->free_count++] = (uint16_t)i;
     (void)fd_set_nonblock(sock, true);
     l->event = event_new(base, sock, EV_READ | EV_PERSIST, on_readable, l);
-    // Before what boxes say: the keeper told of a call that was denied before the box could go on,
-    // and the run whose result is there must not be over without it.
+    // Before the sockets of boxes: the keeper reports a denied call before the box goes on, and a
+    // run must not be done without it.
     if (l->event)
         (void)event_priority_set(l->event, 0);
     if (!l->event || event_add(l->event, NULL) < 0)

@@ -15,11 +15,11 @@
 
 struct live_box;
 
-// Somebody who asked for a box: part of a run or of a session that is opened.
+// A request for a box: part of a run or of a session that is being opened.
 struct link_request {
-    uint64_t ticket; // 0: nothing is asked for
-    // The answer: the descriptors of control, stdout, stderr, and those of the meter, all of them
-    // taken; NULL: refused, see m.
+    uint64_t ticket; // 0: not sent
+    // The answer: the descriptors of the control socket and of the meter, all of them taken; NULL:
+    // refused, see `m`.
     void (*on_box)(struct link_request *o, const struct wire_box *m, const int *fds);
 };
 
@@ -33,8 +33,7 @@ struct link {
     uint64_t generation;
     uint32_t free_count;
     uint16_t free[LINK_RUNS_MAX];
-    // A place is taken until the keeper has answered: `request` is NULL when nobody waits for it
-    // any more.
+    // A row is taken until the keeper has answered; `request` is NULL once it was cancelled.
     struct {
         uint64_t ticket; // 0: free
         struct link_request *request;
@@ -42,12 +41,12 @@ struct link {
     struct {
         uint64_t box;
         struct live_box *live;
-        bool unwanted; // it came for nobody and is on its way out
-        bool told;     // as BOX said
+        bool unwanted; // no request wants it, and the keeper ends it
+        bool told;     // the keeper reports denied calls, as BOX said
     } by_box[LINK_BOX_SLOTS];
-    unsigned unwanted; // requests and boxes that cost the keeper something, and nobody waits for
-    void (*on_room)(void *argument); // there is one less of them
-    void *room_argument;
+    unsigned unwanted; // cancelled requests and unwanted boxes that still cost the keeper work
+    void (*on_settled)(void *argument); // `unwanted` went down
+    void *settled_argument;
     void (*on_status)(const struct wire_status_reply *m, void *argument);
     void *status_argument;
     // INTERPRETER, ZYGOTE_READY, FAILED, FILES, NET_LINK and PORTER_LINK; the descriptors are
@@ -66,22 +65,21 @@ void link_close(struct link *l);
 
 // Asks for a box; the answer comes as on_box.  `m` has the limits filled in.
 int link_acquire(struct link *l, struct link_request *o, struct wire_acquire *m, struct err *e);
-// Nobody waits for it any more.  What was asked for is cancelled, and counts as unwanted until the
-// keeper is rid of it.
+// Cancels a request.  It counts as unwanted until the keeper has ended it.
 void link_cancel(struct link *l, struct link_request *o);
 
-// From now on news of the box go to this one; and to nobody any more.
+// From now on messages about the box go to `b`; after link_let_go() they are dropped.
 void link_hold(struct link *l, struct live_box *b);
 void link_let_go(struct link *l, uint64_t box);
-// A box that nobody can use: ends it.
+// Ends a box that no run or session can use.
 void link_give_back(struct link *l, uint64_t box);
 
 int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reaped);
 int link_interrupt(struct link *l, uint64_t box);
 int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms); // see wire.h
-// A box that was kept is one for a single run from here on.
+// A kept box becomes one for a single run.
 int link_measure_once(struct link *l, uint64_t box, uint64_t cpu_ms);
-// It waits for somebody, and must do nothing meanwhile; and it has somebody.
+// The box is idle and not assigned; link_measure_taken(): it is assigned to a run or session.
 int link_measure_wait(struct link *l, uint64_t box, uint64_t cpu_ms);
 int link_measure_taken(struct link *l, uint64_t box);
 int link_status(struct link *l);

@@ -5,8 +5,8 @@
 // Invariants:
 //   (1) datagrams of two frames are never mixed: only the first of `frames` is being sent, and the
 //       others wait until its last byte is out.
-//   (2) any callback may free the box; whoever called one looks at its guard before it touches the
-//       box.
+//   (2) any callback may free the box; the code that called it checks its guard before it touches
+//       the box.
 //   (3) once `silent`, nothing is read and nothing is sent: the box's end comes from the keeper.
 
 #include "run/live.h"
@@ -25,7 +25,7 @@ enum {
     READS_PER_EVENT = 16, // so that one flood does not starve the others
     READS_AT_END = 1024,  // more than a socket holds, however small they are
     PIECES_MAX = 4,       // as frame_send()
-    FRAMES_MAX = 256,     // that wait; more than the operations of a box that behaves
+    FRAMES_MAX = 256,     // frames that wait; an honest box needs fewer
     SMALL_MAX = 16,
 };
 
@@ -35,14 +35,13 @@ struct live_frame {
     bool borrowed;
     size_t offset, count;
     struct frame_piece pieces[PIECES_MAX];
-    char small[PIECES_MAX][SMALL_MAX]; // of a borrowed one: heads, which stand on somebody's stack
+    char small[PIECES_MAX][SMALL_MAX]; // borrowed: heads on the sender's stack
     char copy[];
 };
 
 // ---- the watchdog -------------------------------------------------------------------------------
 
-// The keeper is to know which box we are at, before anything of it is touched: one that holds us up
-// is ended.
+// Tells the keeper which box the gate works on: the keeper ends a box that stalls the gate.
 static struct pulse *pulse_of(const struct live_box *b)
 {
     return b->gate && b->gate->facts ? b->gate->facts->pulse : NULL;
@@ -86,7 +85,7 @@ static void fail_file_operations(struct live_box *b)
         b->files->fail_all(b);
 }
 
-// Nothing will be answered any more.  False: the box was freed meanwhile.
+// Stops reading and sending; pending file operations fail.  False: the box was freed meanwhile.
 static bool fall_silent(struct live_box *b)
 {
     struct live_guard g;
@@ -107,7 +106,7 @@ static void give_up(struct live_box *b)
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// Returns 0, or -EBADMSG for what no box says.  The box may be gone afterwards.
+// Returns 0, or -EBADMSG for a frame that no honest box sends.  The box may be gone afterwards.
 static int take_frame(struct live_box *b)
 {
     const struct frame_reader *r = &b->reader;
@@ -119,7 +118,7 @@ static int take_frame(struct live_box *b)
             u->on_result(b, r->data, r->total, r->flags);
         return 0;
     case FRAME_OUTPUT:
-        // SECURITY: an empty one counts for no limit, and could come for ever.
+        // SECURITY: an empty frame counts toward no limit, so a box could send them for ever.
         if (r->flags >= LIVE_STREAMS || !r->total || !u || !u->on_output)
             return -EBADMSG;
         u->on_output(b, (enum live_stream)r->flags, r->data, r->total);
@@ -135,7 +134,7 @@ static int take_frame(struct live_box *b)
     case FRAME_READY:
     case FRAME_FAILED:
     case FRAME_FILE:
-    case FRAME_FILED: // is_filed(), or it is none
+    case FRAME_FILED: // valid ones went to take_filed()
     case FRAME_KIND_MAX: return -EBADMSG;
     }
     return -EBADMSG;
@@ -152,7 +151,7 @@ static bool is_filed(const char *datagram, size_t length)
            h.total == length - sizeof h;
 }
 
-// An answer to a gate that crashed may come before this one has asked anything.
+// An answer meant for a gate that crashed may come before this gate has asked anything.
 static int take_filed(struct live_box *b, const char *data, size_t length)
 {
     if (b->files)
@@ -160,12 +159,12 @@ static int take_filed(struct live_box *b, const char *data, size_t length)
     return length < sizeof(struct frame_filed) ? -EBADMSG : 0;
 }
 
-// One datagram.  True: there may be more, and the box is still there.  `ret_answered` is set when
-// it was the end of a result.
+// Reads one datagram.  True: there may be more, and the box is still there.  `ret_answered` is set
+// when the datagram completed a result.
 static bool read_datagram(struct live_box *b, bool *ret_answered)
 {
     static char datagram[sizeof(struct frame_header) + FRAME_CHUNK]; // one thread, used at once
-    // SECURITY: a box cannot leave descriptors with us: all are closed, and are an error.
+    // SECURITY: a box cannot pass descriptors to the gate: fd_recv() closes them and fails.
     ssize_t n = fd_recv(b->control, datagram, sizeof datagram, NULL, 0, NULL);
     if (n == -EAGAIN)
         return false;
@@ -191,7 +190,7 @@ static bool read_datagram(struct live_box *b, bool *ret_answered)
     if (r < 0)
         give_up(b);
     else if (b->reader.total > FRAME_CHUNK && b->reader.have == b->reader.total)
-        frame_reader_done(&b->reader); // a thousand sessions do not keep their last picture each
+        frame_reader_done(&b->reader); // do not keep a large result in each idle session
     return r == 0;
 }
 
@@ -213,7 +212,7 @@ static void on_control(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd;
     (void)what;
-    // Behind an answer there is hardly ever anything, and what there is makes an event of its own.
+    // Data rarely follows an answer; if it does, it raises another event.
     read_datagrams(argument, READS_PER_EVENT, false);
 }
 
@@ -224,8 +223,8 @@ void live_read(struct live_box *b)
 
 // ---- listening ----------------------------------------------------------------------------------
 
-// What the one before had lent us may be gone with it.  Half a frame that is out already does no
-// harm: the box begins anew with the next one.
+// Borrowed bytes may be gone with the owner that lent them.  A half-sent frame is harmless: the box
+// starts anew at the next one.
 static void drop_borrowed(struct live_box *b)
 {
     for (struct live_frame *f = TAILQ_FIRST(&b->frames), *next; f; f = next) {
@@ -295,7 +294,7 @@ static void on_writable(evutil_socket_t fd, short what, void *argument)
         return;
     (void)event_del(b->write_event);
     if (n < 0)
-        drop_frames(b); // it is gone, and its end is on the way
+        drop_frames(b); // the box is gone; ENDED follows
 }
 
 static struct live_frame *make_frame(enum frame_kind kind, const struct frame_piece *pieces,
@@ -330,12 +329,12 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
         return 0;
     bool first = TAILQ_EMPTY(&b->frames);
     size_t offset = 0;
-    // What goes out at once need not be copied.
+    // A frame that is sent at once need not be copied.
     if (first && copy && count <= PIECES_MAX &&
         send_pieces(b, kind, pieces, count, &offset) != -EAGAIN)
-        return 0; // or it is gone, and its end is on the way
-    // SECURITY: a box that answers and does not read would have us keep a question for each of its
-    // answers.
+        return 0; // sent, or the box is gone and ENDED follows
+    // SECURITY: a box that answers but does not read would make the gate queue one question for
+    // each answer.
     struct live_frame *f =
         b->frame_count < FRAMES_MAX ? make_frame(kind, pieces, count, copy) : NULL;
     if (!f)
@@ -344,7 +343,7 @@ int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece
     TAILQ_INSERT_TAIL(&b->frames, f, list);
     b->frame_count++;
     if (!first)
-        return 0; // on_writable() comes to it
+        return 0; // on_writable() sends it
     struct live_guard g;
     live_guard_begin(&g, b);
     int n = send_frames(b);
@@ -379,11 +378,11 @@ struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits 
                            .limits = *limits,
                            .kept = kept,
                            .control = control,
-                           // A kept box may come from another gate, which was killed while it read.
+                           // A kept box may come from a gate that was killed in mid-frame.
                            .reader = {.max = FRAME_RESULT_MAX, .resync = kept}};
     TAILQ_INIT(&b->frames);
     TAILQ_INIT(&b->ops);
-    // And that gate may have asked things: their answers must not look like answers to us.
+    // That gate may have asked questions: their answers must not match tags of this gate.
     if (kept && getrandom(&b->next_tag, sizeof b->next_tag, GRND_NONBLOCK) < 0)
         b->next_tag = (uint32_t)id;
     fd_refuse_rights(b->control);

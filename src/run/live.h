@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// live: a box that the gate holds: its control socket, and who listens to it.  A run
-// has one for itself; a session keeps one and lends it to its runs.
+// live: a box that the gate uses: its control socket and its listener.  A run has one for itself; a
+// session keeps one and lends it to its runs.
 //
 // SECURITY: everything that comes out of a box is hostile.  Frames are bounded by wire/frame.c;
 // descriptors are refused.
@@ -27,22 +27,21 @@ struct scratch_op;
 
 enum live_stream { LIVE_STDOUT, LIVE_STDERR, LIVE_STREAMS };
 
-// Who listens.  Each may be NULL; each may end by handing the box to somebody else or freeing it.
+// The listener.  Each callback may be NULL; each may hand the box to another listener or free it.
 struct live_user {
     void (*on_result)(struct live_box *b, const char *data, size_t length, unsigned flags);
     void (*on_exit)(struct live_box *b, int status); // the user process is gone; ENDED follows
     void (*on_output)(struct live_box *b, enum live_stream stream, const char *data, size_t length);
     void (*on_sent)(struct live_box *b); // a borrowed frame went out, maybe from within live_send()
-    void (*on_garbage)(
-        struct live_box *b);              // it said what no box says, and will not be read any more
-    void (*on_quiet)(struct live_box *b); // the last operation in its files is over
+    void (*on_garbage)(struct live_box *b); // protocol error; the box is not read any more
+    void (*on_quiet)(struct live_box *b);   // the last operation in its files is over
     void (*on_measured)(struct live_box *b, const struct wire_measured *m);
     void (*on_ended)(struct live_box *b, const struct wire_ended *m); // it is gone
 };
 
-// Who asks the box's init about files (files/scratch.h).
+// Callbacks of files/scratch.h, which asks the box's init about files.
 struct live_files {
-    // A FILED frame came.  -EBADMSG: no box says that.
+    // A FILED frame came.  -EBADMSG: protocol error.
     int (*on_filed)(struct live_box *b, const char *data, size_t length);
     void (*fail_all)(struct live_box *b); // the box is gone
 };
@@ -53,7 +52,7 @@ struct live_box {
     struct wire_limits limits;
     bool kept;
     bool direct;  // no code will ever run in it: FRAME_DIRECT
-    bool discard; // what waits in its output pipes is not the next run's: FRAME_DISCARD
+    bool discard; // output in its pipes is not the next run's: FRAME_DISCARD
     int control;
     struct event *control_event, *write_event;
     struct frame_reader reader;
@@ -67,16 +66,16 @@ struct live_box {
     uint32_t next_tag;
     unsigned writes;         // scratch.c: writes and deletes that were done
     struct meter meter;      // of a kept box, if there is one
-    bool late;               // the keeper's next measure was asked for by the owner before
-    bool told;               // what is denied in it is told of
+    bool late;               // the next MEASURED answers the previous owner
+    bool told;               // the keeper reports calls denied in it
     struct denials *denials; // since the last run was done; NULL: none
     bool has_ended;
-    bool silent; // it is gone, or said what no box says: nothing is read or sent any more
+    bool silent; // it is gone or broke the protocol: nothing is read or sent
     bool *freed; // see struct live_guard
 };
 
-// Any callback may free the box.  One of these for each place on the stack that calls somebody and
-// goes on with the box; the inner ones tell the outer.
+// Any callback may free the box.  A function that calls one and goes on with the box has a guard on
+// its stack; an inner guard tells the outer one.
 struct live_guard {
     struct live_box *box;
     bool freed, *outer;
@@ -87,17 +86,16 @@ bool live_guard_end(struct live_guard *g); // true: the box is still there
 // Takes the descriptor.  NULL: no memory, and it is closed.
 struct live_box *live_new(struct gate *g, uint64_t id, const struct wire_limits *limits, bool kept,
                           int control);
-// Closes our ends and fails the operations that are awaited; the box itself is the keeper's.
+// Closes the gate's descriptors and fails pending operations; the box itself belongs to the keeper.
 void live_free(struct live_box *b);
 
-// A frame that another owner had lent, and that is not out yet, is dropped.  Between two runs the
-// box's init keeps output back; a box that sends some to a user without on_output breaks the
+// Sets the listener.  Drops unsent frames that the previous owner lent.  Between two runs the box's
+// init holds output back; a box that sends output to a listener without on_output breaks the
 // protocol.
 void live_listen(struct live_box *b, const struct live_user *user, void *owner);
 
 // Sends a frame made of pieces (at most 4) whose bytes are borrowed until on_sent, or copied
-// (`copy`). 0, or -ENOMEM.  To a box that is gone: 0, and nothing happens, for its end is on the
-// way.
+// (`copy`). 0, or -ENOMEM.  To a box that is gone: 0, nothing is sent, and ENDED follows.
 int live_send(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,
               size_t count, bool copy);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// meter: see meter.h.  The order of the files is keeper/cgroup1.c's and cgroup2.c's meter_files.
+// meter: see meter.h.  The files come in the order of meter_files in keeper/cgroup1.c and
+// cgroup2.c.
 
 #include "run/meter.h"
 
@@ -13,7 +14,7 @@
 
 enum { SLACK_BYTES = 16 << 20, TEXT_MAX = 1024 }; // the kernel charges memory in batches
 
-// A number behind a word, in text that the kernel wrote.
+// The number after `key`, in text that the kernel wrote.
 static bool find_number(const char *text, const char *key, uint64_t *ret)
 {
     const char *at = strstr(text, key);

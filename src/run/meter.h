@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // meter: what a box used, read by the gate itself from files of the box's cgroup that the keeper
-// opened for it.  Asking the keeper costs a run in a session two changes of process, which is more
-// than a short run itself; the kernel's numbers are the same.  Whatever is near a limit is still
-// the keeper's to judge.
+// opened for it.  Asking the keeper costs a run in a session two process switches, more than a
+// short run itself; the kernel's numbers are the same.  Near a limit the keeper still decides.
 
 #ifndef CONSTRICTOR_RUN_METER_H
 #define CONSTRICTOR_RUN_METER_H
@@ -21,7 +20,7 @@ struct meter {
     int fd[WIRE_METER_FDS];
     uint64_t cpu_user_us, cpu_system_us; // when the last run was over
     uint64_t unseen_us;                  // CPU time of runs that the keeper was not asked about
-    uint64_t most_bytes; // of memory that the box ever had, as of the last run; 0: not known
+    uint64_t most_bytes;                 // peak memory of the box as of the last run; 0: unknown
 };
 
 // Takes the descriptors; what a run uses counts from now on.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// network: see network.h: the policy, and what callers ask for.  What goes to the broker is
-// network_run.c's. Runs in the gate.
+// network: see network.h: the policy, and what callers ask for.  network_run.c talks to the broker.
+// Runs in the gate.
 
 #include "run/network.h"
 
@@ -34,8 +34,8 @@ int network_open(struct gate *g, struct err *e)
         free(n);
         return -1;
     }
-    // The file was broken after the start, and then a gate crashed: what runs goes on, without
-    // network for what is new until the file is mended.
+    // The file became invalid after the start, and then a gate crashed: sessions go on, and new
+    // runs have no network until the operator corrects the file.
     if (!n->policy && e)
         log_err(LOG_ERROR, e);
     g->network = n;
@@ -112,7 +112,7 @@ void network_describe(const struct gate *g, const char *key, const json_t *set,
     text_sanitize(buf); // a cut may have left half a character
 }
 
-// The first of a list, and how many more there are.
+// The first rules of a list, and how many more there are.
 static int show_list(json_t *o, json_t *rules, const char *name, const char *more)
 {
     json_t *all = json_object_get(rules, name), *some = json_array();
@@ -148,13 +148,12 @@ static int refuse(const struct gate *g, const char *key, struct err *e)
     char allowed[NETWORK_TEXT_MAX];
     network_describe(g, key, NULL, allowed);
     if (!g->network || !net_is_on(g->network->config))
-        err_hint(e,
-                 "leave 'network' out; whoever runs the server can allow hosts with --allow-host "
-                 "or --network-file");
+        err_hint(e, "leave 'network' out; the operator can allow hosts with --allow-host "
+                    "or --network-file");
     else if (allowed[0])
         err_hint(e, "ask for some of what this key may reach: %.300s", allowed);
     else
-        err_hint(e, "leave 'network' out; whoever runs the server can allow hosts for this key in "
+        err_hint(e, "leave 'network' out; the operator can allow hosts for this key in "
                     "--network-file");
     e->code = ERR_NETWORK_NOT_ALLOWED;
     return -1;
@@ -184,7 +183,7 @@ int network_parse(const struct gate *g, const char *key, const json_t *value, js
         text_sanitize(e->message);
         return -1;
     }
-    // Who writes only what to deny means the rest to be allowed, and would get nothing at all.
+    // A caller that writes only "deny" expects the rest to be allowed, and would get nothing.
     if (wanted.deny_count && !json_object_get(value, "allow")) {
         net_rules_done(&wanted);
         (void)err_set(e, ERR_BAD_VALUE, 0, NULL, "there is a 'deny' list and no 'allow' list");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// network_kit: what network.c and network_run.c share.  Nobody else includes it.
+// network_internal: what network.c and network_run.c share.  No other file includes it.
 
 #ifndef CONSTRICTOR_RUN_NETWORK_INTERNAL_H
 #define CONSTRICTOR_RUN_NETWORK_INTERNAL_H
@@ -19,7 +19,7 @@ struct slot {
     uint64_t box; // 0: free
     char *grant;  // as it was sent
     struct network_run *waiting;
-    unsigned late; // reports that nobody wants
+    unsigned late; // reports to drop: their run has stopped waiting
     bool gone;
 };
 
@@ -37,6 +37,6 @@ struct network {
     char buffer[BROKER_DATAGRAM];
 };
 
-void network_unlink(struct network *n); // forgets the broker; those who wait for it are told
+void network_unlink(struct network *n); // forgets the broker, wakes the runs that wait
 
 #endif

@@ -4,12 +4,10 @@
 // gate, on its event loop.
 //
 // Invariants:
-//   (1) a grant that was sent is kept, by its box, until the box is gone: a broker that is new gets
-//       all of them again.
-//   (2) at most one run waits for a report of a box.  Answers to questions that nobody waits for
-//       any more are counted (late), so that the report of one run is never taken for that of the
-//       next.
-//   (3) nobody waits longer than NETWORK_WAIT_MS for the broker, and nobody at all when it is gone.
+//   (1) a grant is remembered until its box is gone: a new broker gets all of them again.
+//   (2) at most one run waits for a report of a box.  Reports that come too late are counted
+//       (`late`), so that a run never takes the report of another.
+//   (3) a run waits for the broker at most NETWORK_WAIT_MS, and not at all once the broker is gone.
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +62,7 @@ static void stop_waiting(struct network_run *u)
     timer_stop(&u->timer);
 }
 
-// It came, or it will not.
+// What the run waited for came, or will not come.
 static void wake(struct network_run *u)
 {
     void (*then)(void *) = u->then;
@@ -122,7 +120,7 @@ static bool wait_for(struct network_run *u, enum wait wait, void (*then)(void *)
     return true;
 }
 
-// Those that wait for the same; each may free itself and others.
+// Wakes every run that waits for `wait`; each may free itself and others.
 static void wake_all(struct network *n, enum wait wait)
 {
     for (struct network_run *u = TAILQ_FIRST(&n->waiting); u;) {
@@ -344,7 +342,7 @@ void network_run_free(struct network_run *u)
     free(u);
 }
 
-// The place of a box; whoever was there before is gone, or its box is.
+// The slot of a box.  The box that had it before is gone.
 static struct slot *take_slot(struct network *n, uint64_t box)
 {
     struct slot *s = &n->slots[box % LINK_BOX_SLOTS];

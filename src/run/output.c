@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// output: what a run prints, up to its limit, and what it says of itself.  Part of run.h.  The
+// output: what a run prints, up to its limit, and the result that it reports.  Part of run.h.  The
 // bytes come as OUTPUT frames from the box's init (live.h).
 
 #include "run/run.h"
@@ -8,8 +8,8 @@
 
 enum {
     RESULT_VALUES_MAX = 200000,
-    CUT_FACTOR = 64, // SECURITY: reading what nobody gets costs time; code that prints more is
-                     // ended after all
+    // SECURITY: reading output that is dropped costs time; code that prints more is ended.
+    CUT_FACTOR = 64,
 };
 
 static void stop(struct run *r)
@@ -29,7 +29,7 @@ static void too_much(struct run *r)
         stop(r);
 }
 
-// What comes after too much output, until the code stops.
+// Drops output beyond the limit until the code stops.
 static void discard(struct run *r)
 {
     uint64_t total = r->output_total[RUN_STDOUT] + r->output_total[RUN_STDERR];
@@ -45,11 +45,11 @@ void run_on_output(struct live_box *b, enum live_stream stream, const char *data
         discard(r);
         return;
     }
-    uint64_t room = r->request.output_bytes - r->output_kept;
-    size_t kept = length < room ? length : (size_t)room;
-    // Without memory for it, it must not look complete either.
-    bool whole = evbuffer_add(r->output[stream], data, kept) == 0 && kept == length;
-    r->output_kept += kept;
+    uint64_t left = r->request.output_bytes - r->output_stored;
+    size_t stored = length < left ? length : (size_t)left;
+    // Without memory the output is cut, and must not look complete.
+    bool whole = evbuffer_add(r->output[stream], data, stored) == 0 && stored == length;
+    r->output_stored += stored;
     if (!whole)
         too_much(r);
     if (r->request.on_output &&

@@ -2,7 +2,7 @@
 //
 // result: see result.h.
 //
-// Who is believed about what:
+// Which source is trusted for what:
 //   the keeper    why the box ended, usage, whether a limit was met
 //   the gate      wall time, amount of output
 //   the code      its value, its error, its exit code: about itself only
@@ -71,7 +71,7 @@ static bool is_watched(const struct run *r)
     return r->gate->facts->caps->cgroups.driver == &watch_driver;
 }
 
-// Without cgroups nobody counts refused forks; the exception is all there is.
+// Without cgroups the kernel does not count refused forks; the exception is the only sign.
 static bool process_limit_was_met(const struct run *r, const char *type)
 {
     const char *message =
@@ -100,7 +100,7 @@ static void judge_failure(const struct run *r, struct result *res)
         res->verdict = VERDICT_DISK_FULL;
         res->limit = inodes ? LIMIT_INODES : LIMIT_SCRATCH;
     } else if (error_errno(r) == ENOSPC) {
-        res->limit = LIMIT_SCRATCH; // it says so, but there is room: worth a hint, not a verdict
+        res->limit = LIMIT_SCRATCH; // the code says so, but scratch is not full: a hint, no verdict
     } else if ((u->process_hits && !is_watched(r)) || process_limit_was_met(r, type)) {
         res->verdict = VERDICT_TOO_MANY_PROCESSES;
         res->limit = LIMIT_PROCESSES;
@@ -112,7 +112,7 @@ static void judge_failure(const struct run *r, struct result *res)
 static void judge_exit(const struct run *r, struct result *res)
 {
     if (!r->has_exit) {
-        // Nobody said how the user process ended: its init was killed from outside.
+        // No EXIT frame came: the box's init was killed from outside.
         res->verdict = VERDICT_LOST;
         return;
     }
@@ -142,16 +142,16 @@ static void judge_result(const struct run *r, struct result *res)
     res->verdict = VERDICT_OK;
     bool failed = json_is_object(json_object_get(r->result, "error"));
     if (failed && !res->exit_code)
-        res->exit_code = 1; // no run of ours says both
+        res->exit_code = 1; // the runner never reports an error with exit code 0
     if (refused) {
-        res->phase = "security_check"; // by its policy, before anything of it ran
+        res->phase = "security_check"; // refused by policy before any of it ran
         res->verdict = VERDICT_DENIED;
     } else if (res->exit_code) {
         judge_failure(r, res);
     }
 }
 
-// Time was up; was it because a limit kept the code from getting anywhere?
+// Time was up; a limit that the code met before may be the reason.
 static void judge_timeout(const struct run *r, struct result *res, enum verdict verdict,
                           enum limit limit)
 {
@@ -195,8 +195,8 @@ static void set_hint(const struct run *r, struct result *res)
                      "the code used a system call interface that boxes do not have");
         else if (res->verdict == VERDICT_LOST && r->ended.end == END_STALL)
             snprintf(res->hint, sizeof res->hint,
-                     "the box held up the server and was ended; use fewer processes and threads "
-                     "at once, and smaller mappings of memory");
+                     "the box was ended because it stalled the server; use fewer processes and "
+                     "threads at once, and smaller mappings of memory");
         else if (res->verdict == VERDICT_LOST)
             snprintf(res->hint, sizeof res->hint, "the box was ended from outside; run it again");
         else if (res->signal)
@@ -222,8 +222,7 @@ static void set_hint(const struct run *r, struct result *res)
         snprintf(
             res->hint, sizeof res->hint,
             "needed more than %s of memory (files in scratch, file locks and buffers of sockets "
-            "count too); work in smaller pieces, "
-            "or allow more",
+            "count too); work in smaller pieces, or allow more",
             value);
         return;
     case LIMIT_PROCESSES:
@@ -265,12 +264,12 @@ void result_judge(const struct run *r, struct result *res)
     *res = (struct result){.phase = "execution"};
     enum wire_end end = r->has_ended ? (enum wire_end)r->ended.end : r->end;
     if (r->end == END_OUTPUT && (end == END_DONE || end == END_OWN))
-        end = END_OUTPUT; // seen when the box was on its way out
+        end = END_OUTPUT; // noticed after the box was released
     if (r->ended.usage.memory_hits)
-        end = END_MEMORY; // whatever else was noticed first
+        end = END_MEMORY; // even if another limit was noticed first
     switch (end) {
     case END_OWN:
-        // A run that answered may be gone before it was told to go.
+        // The box of a run that answered may exit before the gate releases it.
         if (r->result)
             judge_result(r, res);
         else
@@ -324,7 +323,7 @@ static json_t *count(uint64_t n)
     return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
-// It may be kept: then half of it would be half for ever.
+// All or nothing: the object may be cached, and a partial one would stay partial.
 static json_t *whole_or_null(json_t *o, int failed)
 {
     if (!failed)
@@ -425,22 +424,22 @@ json_t *result_environment(const struct keeper_facts *facts)
 
 enum { VALUE_DEPTH_MAX = 64 }; // the runner sends no more than 32
 
-// SECURITY: how much is printed grows with depth times items, so depth is bounded before anything
-// is.
-bool result_is_shallow(json_t *value, int room)
+// SECURITY: the length of the text grows with depth times items, so depth is bounded before
+// anything is printed.
+bool result_is_shallow(json_t *value, int depth)
 {
     size_t i;
     const char *key;
     json_t *item;
     if (!json_is_array(value) && !json_is_object(value))
         return true;
-    if (room == 0)
+    if (depth == 0)
         return false;
     json_array_foreach (value, i, item)
-        if (!result_is_shallow(item, room - 1))
+        if (!result_is_shallow(item, depth - 1))
             return false;
     json_object_foreach (value, key, item)
-        if (!result_is_shallow(item, room - 1))
+        if (!result_is_shallow(item, depth - 1))
             return false;
     return true;
 }
@@ -463,7 +462,7 @@ static json_t *take_error(json_t *error)
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         json_t *value = json_object_get(error, fields[i].name);
         bool fits = value && json_typeof(value) == fields[i].type && result_is_shallow(value, 3);
-        // Whoever reads an error may count on its words.
+        // Clients rely on these members.
         json_t *instead = !fields[i].needed              ? json_null()
                           : fields[i].type == JSON_ARRAY ? json_array()
                                                          : json_string("unknown");
@@ -545,7 +544,7 @@ static int take_state(json_t *object, json_t *report)
     return failed;
 }
 
-// What its policy refused, of a run whose code was not begun.
+// What the policy refused in code that did not run.
 static int take_violations(json_t *object, json_t *report)
 {
     static const struct field fields[] = {{"kind", JSON_STRING},   {"target", JSON_STRING},
@@ -579,8 +578,7 @@ static int take_over(json_t *object, const struct run *r)
     return failed | take_state(object, r->result) | display_take(object, r->result);
 }
 
-// What every result has and no run changes: a third of the work on a short one, if it were made
-// each time.
+// The same in every result, so made once: making it takes a third of the time of a short run.
 static json_t *shared_isolation(struct gate *g)
 {
     if (!g->isolation) {
@@ -599,7 +597,7 @@ static json_t *shared_environment(struct gate *g)
     return json_incref(g->environment);
 }
 
-// Not json_pack(), which reads a format and checks each name: this is every run's.
+// Not json_pack(), which reads a format and checks each name: every run comes through here.
 static json_t *verdict_json(const struct run *r, const struct result *res, const char *id)
 {
     json_t *o = json_object();

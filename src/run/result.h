@@ -71,7 +71,7 @@ json_t *result_environment(const struct keeper_facts *facts);
 // The whole object.  NULL when memory is out.
 json_t *result_json(const struct run *r, const struct result *result, const char *id);
 
-// Is nothing in it deeper than `room`?
-bool result_is_shallow(json_t *value, int room);
+// Is nothing in it nested deeper than `depth`?
+bool result_is_shallow(json_t *value, int depth);
 
 #endif

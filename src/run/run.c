@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // run: see run.h.  Everything read here from a box is hostile: lengths are bounded by frame.c and
-// by the output limit, and nothing that it says decides about verdict or usage.
+// by the output limit, and nothing that the box says decides about verdict or usage.
 
 #include "run/run.h"
 
@@ -20,8 +20,8 @@
 enum {
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
     PREPARE_MS = 60000,     // for the caller, before and after the code
-    SHORT_MS = 5,           // a run in a session that is shorter is not the keeper's business
-    EARLY_MS = 50,          // after its code was sent, a run may not listen for an interruption yet
+    SHORT_MS = 5,           // the keeper is not told of a shorter run in a session
+    EARLY_MS = 50,          // so soon after it was sent, code may not handle an interruption
     MEASURE_MS = 5000,      // for the keeper
 };
 
@@ -43,7 +43,7 @@ static bool set_timer(struct run *r, uint64_t ms, void (*call)(void *argument))
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// What was denied in it is this run's, also what threads of earlier runs tried meanwhile.
+// Denied calls count for this run, also those of threads that earlier runs left.
 static void take_denials(struct run *r)
 {
     if (!r->box || r->denials)
@@ -58,7 +58,7 @@ static void drop_box(struct run *r)
     take_denials(r);
     r->box = NULL;
     if (!b || r->request.session)
-        return; // the session's
+        return; // the session owns the box
     network_forget(r->gate, b->id);
     link_let_go(&r->gate->link, b->id);
     live_free(b);
@@ -69,7 +69,7 @@ static void settled(void *argument)
     struct run *r = argument;
     r->state = RUN_DONE;
     r->gate->running--;
-    admission_return(r->gate, &r->place);
+    admission_return(r->gate, &r->admitted);
     r->request.on_done(r); // may free r
 }
 
@@ -112,8 +112,8 @@ static void on_grace(void *argument)
     release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
 }
 
-// One that comes with the code may be there before the code listens, which then would lose the
-// session for nothing.  Later ones are not said twice: the code may be busy with what it does about
+// Repeats an early interruption: the first may have come before the code handled it, and the
+// session would be lost for nothing.  Later ones are not repeated: the code may be busy handling
 // the first.
 static void on_early(void *argument)
 {
@@ -124,15 +124,15 @@ static void on_early(void *argument)
         release(r, r->soft);
 }
 
-// A limit is met, or nobody wants it any more.  Code in a session may keep what it has.
+// Stops the code: a limit is met, or the run is cancelled.  A session may keep its state.
 void run_stop(struct run *r, enum wire_end end)
 {
     if (!r->request.session || r->state == RUN_SENDING) {
-        release(r, end); // half a frame in the socket: there is no other way
+        release(r, end); // half a frame is in the socket: only ending the box is left
         return;
     }
     if (r->state != RUN_RUNNING || r->soft != END_OWN)
-        return; // it answers already, or was told already
+        return; // it has answered, or was interrupted already
     watch(r);
     r->soft = end;
     (void)link_interrupt(&r->gate->link, r->box->id);
@@ -163,7 +163,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     r->result = run_parse_result(data, length);
     r->flags = flags;
     if (r->state >= RUN_ENDING)
-        return; // it ends already, and this is only what it had to say
+        return; // the run ends already; the result is only noted
     if (!r->result) {
         release(r, END_PROTOCOL);
         return;
@@ -179,7 +179,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     run_let_go(r);
 }
 
-static void finish_kept(struct run *r, enum wire_end end)
+static void finish_lasting(struct run *r, enum wire_end end)
 {
     r->end = end;
     r->ended.box = r->box->id;
@@ -189,8 +189,8 @@ static void finish_kept(struct run *r, enum wire_end end)
     done(r);
 }
 
-// It went well, quickly, and far from every limit: then all there is to know can be read here.  Not
-// too often in a row: the keeper bounds the CPU time of a session that it believes to be idle.
+// A quick success far from every limit: the gate reads its usage itself.  Not too often in a row:
+// the keeper bounds the CPU time of a session that it believes to be idle.
 static bool is_short(struct run *r)
 {
     struct meter *m = &r->box->meter;
@@ -219,15 +219,16 @@ void run_let_go(struct run *r)
         release(r, END_DONE);
         return;
     }
-    // The session is there as long as the run has its turn; so it is kept until all is known.
+    // The session exists as long as the run has its turn, so the run keeps it until the report is
+    // here.
     if (network_await(r->request.network, on_report, r))
         return;
     if (is_short(r)) {
-        finish_kept(r, END_DONE);
+        finish_lasting(r, END_DONE);
         return;
     }
     r->state = RUN_MEASURING;
-    // A box that hangs up is dead, and its ENDED on the way: the session must not look alive.
+    // A box that hung up is dead and ENDED follows: the session must not look alive.
     bool is_dead = r->box->silent;
     if ((!is_dead && link_measure(&r->gate->link, r->box->id, 0) < 0) ||
         !set_timer(r, MEASURE_MS, on_overdue))
@@ -244,7 +245,7 @@ static void on_measured(struct live_box *b, const struct wire_measured *m)
                         : r->end == END_OUTPUT ? END_OUTPUT
                         : m->end == END_CPU    ? END_CPU
                                                : END_DONE;
-    // The meter has what was used since the run before; the keeper only what it was told of.
+    // The meter counts everything since the previous run; the keeper only the runs it was told of.
     struct wire_usage own = r->ended.usage, usage = m->usage;
     if (!r->metered && b->meter.count)
         (void)meter_read(&b->meter, &b->limits, &own);
@@ -254,7 +255,7 @@ static void on_measured(struct live_box *b, const struct wire_measured *m)
     }
     b->meter.unseen_us = 0;
     r->ended.usage = usage;
-    finish_kept(r, end);
+    finish_lasting(r, end);
 }
 
 static void on_exit_frame(struct live_box *b, int status)
@@ -299,7 +300,7 @@ static void on_wall(void *argument)
     run_stop(argument, END_WALL);
 }
 
-// Most runs in a session are over before their CPU time could be; those that are not are told of.
+// Tells the keeper of a run that outlasts SHORT_MS; most runs in a session do not.
 static void on_not_short(void *argument)
 {
     struct run *r = argument;
@@ -328,7 +329,7 @@ void run_go(struct run *r)
         watch(r);
 }
 
-// Nothing of it is in the session's box yet.
+// Cancels a run that has sent nothing to the session's box yet.
 static void give_up(struct run *r)
 {
     leave_queue(r);
@@ -341,7 +342,7 @@ static void on_given_up(void *argument)
     give_up(argument);
 }
 
-// The caller does what it wants to do first.
+// Lets the caller use the box before the code is sent.
 static void prepare(struct run *r)
 {
     r->entering = true;
@@ -380,7 +381,7 @@ static void on_selected(struct run *r, const char *data, size_t length)
         session_of(r)->arrived(r->request.session);
         prepare(r);
     } else {
-        run_go(r); // and says itself what is wrong
+        run_go(r); // its result then says what is wrong
     }
 }
 
@@ -391,7 +392,7 @@ static void on_granted(void *argument)
         prepare(r);
 }
 
-// The box is here.
+// The run has its box.
 static void begin(struct run *r, struct live_box *b)
 {
     r->box = b;
@@ -400,7 +401,7 @@ static void begin(struct run *r, struct live_box *b)
     timer_stop(&r->timer);
     live_listen(b, &run_user, r);
     if (r->request.network && network_enter(r->request.network, b->id, on_granted, r))
-        return; // its code must not be there before its rules are
+        return; // the broker must have the rules before the code is sent
     prepare(r);
 }
 
@@ -449,7 +450,7 @@ static void fail_soon(void *argument)
     done(argument);
 }
 
-static void hold(struct run *r)
+static void defer(struct run *r)
 {
     struct gate *g = r->gate;
     if (!g->deferred_count)
@@ -459,7 +460,7 @@ static void hold(struct run *r)
     r->deferred = true;
 }
 
-static void unhold(struct run *r)
+static void undefer(struct run *r)
 {
     if (!r->deferred)
         return;
@@ -468,26 +469,26 @@ static void unhold(struct run *r)
     r->deferred = false;
 }
 
-// Nobody wants it any more, wherever it waits.
+// Takes a run out of whatever it waits for.
 static void leave_queue(struct run *r)
 {
-    unhold(r);
+    undefer(r);
     link_cancel(&r->gate->link, &r->box_request);
     if (r->request.session && r->has_turn)
         session_of(r)->part(r->request.session, r);
     r->has_turn = false;
 }
 
-// SECURITY: a run that is cancelled while it waits is over for its caller at once, but not for the
-// keeper, who may be making a box for it.  That counts like a run, or calls that are cancelled as
-// soon as they are sent would have no bound.  Who comes meanwhile waits here, where cancelling
-// costs nothing.
-static bool has_room(const struct gate *g, unsigned more)
+// SECURITY: a run that is cancelled while it waits is over for its caller at once, but the keeper
+// may still be making a box for it.  That counts like a run; else calls that are cancelled as soon
+// as they are sent would have no bound.  Later runs are deferred here, where cancelling costs
+// nothing.
+static bool may_ask(const struct gate *g, unsigned more)
 {
     return !g->runs_max || g->running - g->deferred_count + more + g->link.unwanted <= g->runs_max;
 }
 
-// A box that has imported what the code may want.  What it used before is not this run's.
+// Takes a warm box that fits.  What it used before does not count for this run.
 static bool take_warm(struct run *r)
 {
     struct live_box *b = r->request.warm_box && r->gate->take_warm_box
@@ -515,9 +516,9 @@ static int acquire(struct run *r)
 
 void run_send_deferred(struct gate *g)
 {
-    while (g->deferred_count && has_room(g, 1)) {
+    while (g->deferred_count && may_ask(g, 1)) {
         struct run *r = TAILQ_FIRST(&g->deferred);
-        unhold(r);
+        undefer(r);
         if (acquire(r) < 0)
             done(r);
     }
@@ -533,13 +534,13 @@ static void on_wait(void *argument)
     done(r);
 }
 
-static int find_place(struct run *r)
+static int admit(struct run *r)
 {
     struct gate *g = r->gate;
     const char *owner = r->request.owner     ? r->request.owner
                         : r->request.session ? session_of(r)->owner(r->request.session)
                                              : "";
-    int n = admission_take(g, owner, &r->place, &r->error);
+    int n = admission_take(g, owner, &r->admitted, &r->error);
     if (n < 0)
         return n;
     if (r->request.session) {
@@ -548,8 +549,8 @@ static int find_place(struct run *r)
         r->has_turn = n == 0;
         return n;
     }
-    if (g->deferred_count || !has_room(g, 0)) {
-        hold(r);
+    if (g->deferred_count || !may_ask(g, 0)) {
+        defer(r);
         return 0;
     }
     return acquire(r);
@@ -568,7 +569,7 @@ struct run *run_start(struct gate *g, const struct run_request *request)
             run_free(r);
             return NULL;
         }
-    bool refused = find_place(r) < 0;
+    bool refused = admit(r) < 0;
     // Not done() from here: the caller does not have its run yet.
     if (refused && !set_timer(r, 0, fail_soon)) {
         run_free(r);
@@ -594,9 +595,9 @@ void run_cancel(struct run *r)
         r->end = END_CANCELLED;
         done(r);
     } else if (r->state == RUN_PREPARING && r->entering && r->request.session) {
-        r->end = END_CANCELLED; // prepare() sees to it: those above still use this run
+        r->end = END_CANCELLED; // prepare() ends it: its callers still use this run
     } else if (r->state == RUN_PREPARING && r->selecting) {
-        r->end = END_CANCELLED; // on_selected() sees to it
+        r->end = END_CANCELLED; // on_selected() ends it
         if (!set_timer(r, r->gate->facts->config->grace_ms, on_overdue))
             release(r, END_CANCELLED);
     } else if (r->state == RUN_PREPARING && r->request.session) {
@@ -629,7 +630,7 @@ void run_free(struct run *r)
         return;
     if (r->state != RUN_DONE) {
         r->gate->running--;
-        admission_return(r->gate, &r->place);
+        admission_return(r->gate, &r->admitted);
         leave_queue(r);
         if (r->box && !r->request.session)
             link_let_go(&r->gate->link, r->box->id);

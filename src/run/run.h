@@ -9,7 +9,7 @@
 //   HOLDING    the result is there; the caller still does something with the box (on_answer)
 //   MEASURING  a session keeps the box: the keeper is asked what the run used
 //   ENDING     the box is released; the keeper's ENDED is awaited
-//   SETTLING   what it did in the network is awaited (run/network.h)
+//   SETTLING   the broker's report is awaited (run/network.h)
 //   DONE       on_done was called
 //
 // A run in a box of its own that meets a limit is ended with its box.  In a session it is
@@ -36,8 +36,8 @@ struct session;
 struct admitted;
 struct run;
 
-// What a run asks of a session, which lends it its box (session/session.h).  The room of sessions
-// is above this one, so it hands these functions over in gate->session_ops.
+// What a run asks of a session, which lends it its box (session/session.h).  The session room is
+// above this one, so it sets these functions in gate->session_ops.
 struct session_ops {
     // The run wants its turn: run_enter() comes at once or later.  0, or a negative code and `e`.
     int (*join)(struct session *s, struct run *r, struct err *e);
@@ -68,20 +68,20 @@ enum run_stream { RUN_STDOUT = LIVE_STDOUT, RUN_STDERR = LIVE_STDERR, RUN_STREAM
 struct run;
 
 struct run_request {
-    const char
-        *owner; // whose place it takes (places.h); borrowed; NULL: the session's, or the gate's own
-    const char *code; // borrowed until on_done
+    const char *owner; // whose share it uses (admission.h); borrowed; NULL: the session's owner, or
+                       // the gate
+    const char *code;  // borrowed until on_done
     size_t code_length;
     const char *meta; // JSON object for the runner, or ""; borrowed until on_done
     size_t meta_length;
     struct wire_limits limits;
     uint64_t wall_ms, cpu_ms, output_bytes;
-    bool cut_output;             // too much of it is left out, and the code goes on
-    bool wait_reaped;            // be done when the last process is gone, not when it is doomed
+    bool cut_output;             // output beyond the limit is dropped, and the code goes on
+    bool wait_reaped;            // done when the last process is gone, not when it is killed
     struct session *session;     // runs there; NULL: in a box of its own
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
-    bool wheel_files;                 // it is the installer, which sees --find-links
+    bool wheel_files;            // it is the installer, which sees --find-links
     // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed
     // until on_box; NULL: none.
     const struct warm_box_ask *warm_box;
@@ -105,19 +105,19 @@ struct run {
     struct link_request box_request;
     struct live_box *box; // from its turn until it is done
     bool parked;
-    bool deferred;          // WAITING: in gate->deferred, the keeper does not know of it yet
-    bool has_turn;          // in a session: its box is ours
-    bool entering;          // on_box is being called
-    bool selecting;         // PREPARING: see run_select()
-    bool watched;           // in a session: the keeper knows that it runs
-    bool metered;           // ended.usage has the CPU time already
-    struct admitted *place; // NULL: it was refused, or is done
+    bool deferred;             // WAITING: in gate->deferred, the keeper does not know of it yet
+    bool has_turn;             // in a session: its box is ours
+    bool entering;             // on_box is being called
+    bool selecting;            // PREPARING: see run_select()
+    bool watched;              // in a session: the keeper knows that it runs
+    bool metered;              // ended.usage has the CPU time already
+    struct admitted *admitted; // NULL: it was refused, or is done
     TAILQ_ENTRY(run) list;
     struct timer timer;
     struct evbuffer *output[RUN_STREAMS];
-    uint64_t output_total[RUN_STREAMS], output_kept;
-    bool output_cut;    // what comes is not kept any more
-    bool output_lent;   // its object has "" for it: who took it writes it in there
+    uint64_t output_total[RUN_STREAMS], output_stored;
+    bool output_cut;    // further output is dropped
+    bool output_lent;   // the result has "" for it; the caller inserts the text
     enum wire_end end;  // why we released it
     enum wire_end soft; // why it was interrupted; END_OWN: it was not
     json_t *result;     // what the code said, or NULL
@@ -128,43 +128,42 @@ struct run {
                      // what this run used
     struct wire_ended ended;
     struct denials *denials; // system calls that were denied; NULL: none
-    bool told;               // that there are none would have been seen
-    struct err error;        // when no box could be had: message[0] != 0
+    bool told;               // the keeper reports denied calls: NULL means none
+    struct err error;        // message[0] != 0: there was no box
     uint64_t t_begin_us, t_box_us, t_end_us;
 };
 
 // Starts a run; on_done comes later, always, and exactly once.  The caller frees with run_free().
 struct run *run_start(struct gate *g, const struct run_request *request);
 
-// For on_box, before it touches files of a session whose box has those of a fork of it: puts its
-// own in
-// place.  on_box is called again then.  False: memory is out.
+// For on_box, before it touches the files of a session while the box has those of a fork of it:
+// puts the session's own in place, then on_box is called again.  False: memory is out.
 bool run_select(struct run *r);
 
 void run_go(struct run *r);     // the end of PREPARING
 void run_let_go(struct run *r); // the end of HOLDING
 
-// Sends those on that were held back, as far as there is room; the link calls it.
+// Asks for boxes for deferred runs, as far as the bound allows; the link calls it.
 void run_send_deferred(struct gate *g);
 
-// Ends it early; on_done follows.
+// Ends the run early; on_done follows.
 void run_cancel(struct run *r);
 
 // SIGINT to the code: KeyboardInterrupt.
 void run_interrupt(struct run *r);
 
-// Lost its place: its session has ended.  on_done follows.
+// Fails a run that waits: its session has ended.  on_done follows.
 void run_refuse(struct run *r, const struct err *e);
 
-// For session.c: it is this run's turn, in this box.
+// For the session room: the run has its turn, in this box.
 void run_enter(struct run *r, struct live_box *b);
 
 void run_free(struct run *r);
 
 // Between run.c and output.c.
-void run_stop(struct run *r, enum wire_end end); // a limit is met, or nobody wants it any more
+void run_stop(struct run *r, enum wire_end end); // a limit is met, or the run is cancelled
 void run_on_output(struct live_box *b, enum live_stream stream, const char *data, size_t length);
-// What a box said, if it is an object and not too much of one: new, or NULL.  Also for check.c.
+// The JSON object that a box sent, new; NULL: it is no object, or too large.  Also for check.c.
 json_t *run_parse_result(const char *data, size_t length);
 
 #endif

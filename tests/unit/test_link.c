@@ -62,7 +62,7 @@ static struct event_base *base;
 static struct err e;
 static int keeper, fds_before, lost_calls, status_calls, room_calls;
 
-static void on_room(void *argument)
+static void on_settled(void *argument)
 {
     assert_ptr_equal(argument, &l);
     room_calls++;
@@ -200,8 +200,8 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     (void)state;
     struct run a = {0}, b = {0};
     uint64_t ta = acquire(&a);
-    l.on_room = on_room;
-    l.room_argument = &l;
+    l.on_settled = on_settled;
+    l.settled_argument = &l;
     link_cancel(&l, &a.box_request);
     link_cancel(&l, &a.box_request); // twice is fine
     expect_cancel(ta);
@@ -309,8 +309,8 @@ static void a_cancelled_request_that_is_refused_leaves_room(void **state)
     (void)state;
     struct run a = {0}, b = {0};
     uint64_t ta = acquire(&a);
-    l.on_room = on_room;
-    l.room_argument = &l;
+    l.on_settled = on_settled;
+    l.settled_argument = &l;
     link_cancel(&l, &a.box_request);
     expect_cancel(ta);
     give_box(ta, 0, 0);
