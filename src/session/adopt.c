@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// adopt: the ledger (ledger.h) as session.c keeps it, and what a gate does with it that replaces
-// one which crashed: it takes over the boxes that the keeper kept, and the sessions in them go on.
+// adopt: session.c writes the ledger (wire/ledger.h).  A gate that replaces a crashed one reads it
+// and takes over the boxes that the keeper kept; their sessions go on.
 
 #include <errno.h>
 #include <poll.h>
@@ -26,23 +26,23 @@ void ledger_open_entry(struct session *s)
 {
     struct sessions *all = s->all;
     if (!all->ledger || s->entry || !all->free_entry_count)
-        return; // without an entry it does not outlive the gate
+        return; // a session without an entry does not outlive the gate
     s->entry = &all->ledger->entries[all->free_entries[--all->free_entry_count]];
 }
 
 static void write_network(const struct session *s, struct ledger_entry *e)
 {
-    json_t *layer = s->plan.network;
+    json_t *rules = s->plan.network;
     e->network_kind = !s->networked           ? LEDGER_NETWORK_OFF
-                      : json_is_object(layer) ? LEDGER_NETWORK_SOME
-                      : json_is_false(layer)  ? LEDGER_NETWORK_LOST
+                      : json_is_object(rules) ? LEDGER_NETWORK_SOME
+                      : json_is_false(rules)  ? LEDGER_NETWORK_LOST
                                               : LEDGER_NETWORK_KEY;
     e->network[0] = '\0';
     if (e->network_kind != LEDGER_NETWORK_SOME)
         return;
-    size_t n = json_dumpb(layer, e->network, sizeof e->network - 1, JSON_COMPACT);
+    size_t n = json_dumpb(rules, e->network, sizeof e->network - 1, JSON_COMPACT);
     if (n == 0 || n > sizeof e->network - 1)
-        e->network_kind = LEDGER_NETWORK_LOST; // half of it would be other rules
+        e->network_kind = LEDGER_NETWORK_LOST; // SECURITY: cut rules would allow something else
     else
         e->network[n] = '\0';
 }
@@ -80,7 +80,7 @@ void ledger_free(struct session *s)
     s->all->free_entries[s->all->free_entry_count++] = (uint16_t)(e - s->all->ledger->entries);
 }
 
-// What changes with every run, and nothing else: it is on the way of each.
+// Only what changes with every run: it is called before and after each.
 void ledger_touch(const struct session *s, bool busy)
 {
     if (!s->entry)
@@ -98,7 +98,7 @@ static int by_box(const void *a, const void *b)
     return (*x)->box < (*y)->box ? -1 : (*x)->box > (*y)->box;
 }
 
-// SECURITY: the gate before this one may have been taken over before it crashed.
+// SECURITY: an attacker may have controlled the previous gate before it crashed.
 static bool entry_is_sound(struct ledger_entry *e, uint64_t idle_max_ms)
 {
     e->id[LEDGER_ID_SIZE - 1] = e->name[LEDGER_NAME_SIZE - 1] = e->owner[LEDGER_OWNER_SIZE - 1] =
@@ -110,29 +110,29 @@ static bool entry_is_sound(struct ledger_entry *e, uint64_t idle_max_ms)
            e->cpu_ms && e->output_bytes;
 }
 
-// What the session may reach: a rule set, new.  What cannot be read allows nothing.
+// What the session may reach: a rule set, new.  An unreadable entry allows nothing.
 static json_t *read_network(const struct ledger_entry *e, bool *ret_lost)
 {
     struct net_rules rules = {0};
-    json_t *said = NULL, *layer = NULL;
+    json_t *said = NULL, *set = NULL;
     *ret_lost = e->network_kind == LEDGER_NETWORK_LOST;
     if (e->network_kind == LEDGER_NETWORK_KEY)
         return NULL;
     if (e->network_kind == LEDGER_NETWORK_SOME) {
         said = json_loads(e->network, 0, NULL);
         if (said && net_rules_from_json(said, &rules, NULL) == 0)
-            layer = net_rules_json(&rules);
+            set = net_rules_json(&rules);
         net_rules_done(&rules);
         json_decref(said);
-        *ret_lost = !layer;
+        *ret_lost = !set;
     }
-    return layer ? layer : json_false();
+    return set ? set : json_false();
 }
 
 static void adopt_entry(struct session_box *h, struct ledger_entry *e)
 {
     struct sessions *all = h->all;
-    // SECURITY: two of one name, or of one number, are the work of a gate that was taken over.
+    // SECURITY: only a gate under an attacker's control writes the same name or id twice.
     if (session_lookup(all, e->owner, e->id) ||
         (e->name[0] && session_lookup(all, e->owner, e->name)))
         return;
@@ -153,12 +153,12 @@ static void adopt_entry(struct session_box *h, struct ledger_entry *e)
         return;
     s->networked = e->network_kind != LEDGER_NETWORK_OFF && all->gate->network;
     s->network_lost = lost;
-    s->had_path = true; // perhaps
+    s->had_path = true; // the ledger does not say
     snprintf(s->id, sizeof s->id, "%s", e->id);
     s->fork_number = e->fork_number;
     s->executions = e->executions;
     s->created_ms = e->created_ms;
-    s->files_writes = UINT32_MAX; // what is in scratch is not known here
+    s->files_writes = UINT32_MAX; // this gate does not know the files in scratch
     if (e->fork_number >= h->next_fork)
         h->next_fork = e->fork_number + 1;
     s->entry = e;
@@ -184,17 +184,17 @@ void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argumen
         (void)close(fds[0]);
     if (!h || !h->box) {
         free(h);
-        link_give_back(&all->gate->link, m->box); // nobody's, or no memory
+        link_give_back(&all->gate->link, m->box); // no session has it, or memory is out
         return;
     }
     link_hold(&all->gate->link, h->box);
-    h->active = UINT32_MAX; // not known here
+    h->active = UINT32_MAX; // the ledger does not say
     h->box->reader.resync = true;
     for (unsigned i = first; i < all->entry_count && all->entries[i]->box == m->box; i++) {
         busy |= all->entries[i]->busy != 0;
         adopt_entry(h, all->entries[i]);
     }
-    if (TAILQ_EMPTY(&h->mates)) {
+    if (TAILQ_EMPTY(&h->forks)) {
         link_give_back(&all->gate->link, m->box);
         session_box_free(h);
     } else if (busy) {
@@ -204,8 +204,8 @@ void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argumen
     }
 }
 
-// Every entry of the ledger has a session now, or an ended_session and no box.
-static void bury_lost(struct sessions *all)
+// An entry without a session lost its box: it becomes an ended_session.
+static void end_lost(struct sessions *all)
 {
     for (unsigned i = 0; i < all->entry_count; i++) {
         struct ledger_entry *e = all->entries[i];
@@ -233,7 +233,7 @@ int sessions_adopt(struct gate *g, struct err *e)
     }
     if (!all->adopted)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper did not hand over its sessions");
-    bury_lost(all);
+    end_lost(all);
     log_line(LOG_WARN, "%u sessions go on", all->count);
     return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ended_session: see ended_session.h.  In a ring the oldest is overwritten.  Only a question for a
-// session that is not there looks through one, and that from the newest on.
+// ended_session: see ended.h.  Each ring overwrites its oldest entry.  Only a lookup of a session
+// that is not open searches a ring, newest first.
 
 #include "session/ended.h"
 
@@ -18,8 +18,8 @@ struct ended_session {
 };
 
 struct ring {
-    uint64_t count; // that were ever written
-    struct ended_session places[ENDED_SESSIONS_MAX];
+    uint64_t count; // ever written
+    struct ended_session entries[ENDED_SESSIONS_MAX];
 };
 
 struct ended_sessions {
@@ -48,20 +48,20 @@ void ended_session_add(struct ended_sessions *all, const char *owner, const char
                        const char *name, enum session_end why, int64_t now_ms)
 {
     struct ring *r = &all->rings[ring_of(owner)];
-    struct ended_session *e = &r->places[r->count++ % ENDED_SESSIONS_MAX];
+    struct ended_session *e = &r->entries[r->count++ % ENDED_SESSIONS_MAX];
     *e = (struct ended_session){.why = why, .when_ms = now_ms};
     snprintf(e->id, sizeof e->id, "%s", id);
     snprintf(e->name, sizeof e->name, "%s", name);
     snprintf(e->owner, sizeof e->owner, "%s", owner);
 }
 
-// The n-th, the newest first; NULL: there are no more.
+// The n-th newest; NULL: there are no more.
 static const struct ended_session *nth(const struct ended_sessions *all, const char *owner,
                                        uint64_t n)
 {
     const struct ring *r = &all->rings[ring_of(owner)];
     return n < r->count && n < ENDED_SESSIONS_MAX
-               ? &r->places[(r->count - 1 - n) % ENDED_SESSIONS_MAX]
+               ? &r->entries[(r->count - 1 - n) % ENDED_SESSIONS_MAX]
                : NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ended_session: which sessions there were and why they ended, so that whoever asks for one is told
-// what became of it.  In memory, the last few thousand; called by session.c.
+// ended_session: which sessions ended and why, so that using one later returns the reason.  In
+// memory, the last few thousand; called by session.c.
 
 #ifndef CONSTRICTOR_SESSION_ENDED_H
 #define CONSTRICTOR_SESSION_ENDED_H
@@ -11,8 +11,8 @@
 
 #include "session/session.h"
 
-// Several rings, by owner: one key that opens and closes sessions all day cannot push out all
-// others'.
+// Several rings, by owner: one key that opens and closes sessions all day cannot push out the
+// entries of all others.
 enum { ENDED_SESSIONS_RINGS = 16, ENDED_SESSIONS_MAX = 256, ENDED_SESSIONS_SHOWN = 20 };
 
 struct ended_sessions;
@@ -23,7 +23,7 @@ void ended_sessions_free(struct ended_sessions *all);
 // Times are since 1970.
 void ended_session_add(struct ended_sessions *all, const char *owner, const char *id,
                        const char *name, enum session_end why, int64_t now_ms);
-// By handle or by name, of this owner, the newest; SESSION_OPEN: never heard of it.
+// The newest of this owner with that handle or name; SESSION_OPEN: there is none.
 enum session_end ended_session_find(const struct ended_sessions *all, const char *owner,
                                     const char *text, int64_t *ret_ms);
 // The newest of an owner: [{"session", "name", "end", "reason", "seconds_ago"}]: new.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session: see session.h: the tables, opening, finding, ending.  What happens in the box is
-// home.c's.  Runs in the gate, on its event loop.
+// session: see session.h: the tables, opening, finding, ending.  session_box.c has what happens in
+// the box.  Runs in the gate, on its event loop.
 
 #include "session/session.h"
 
@@ -146,8 +146,7 @@ void session_leave_idle(struct session *s)
     timer_stop(&s->expiry);
 }
 
-// How long it may stay from now on.  With --session-sweep its end waits for the next of those
-// moments.
+// How long it may stay idle from now on.  With --session-sweep it ends at the next sweep.
 static uint64_t idle_ms(const struct session *s)
 {
     uint64_t ms = s->plan.idle_ms, every_ms = s->all->config->session_sweep_ms;
@@ -176,7 +175,7 @@ void session_become_idle(struct session *s)
 void session_free(struct session *s)
 {
     ledger_free(s);
-    if (s->tenant) // it was never in the tables
+    if (s->tenant) // else table_remove() did that
         tenant_free_unused(s->all, s->tenant);
     timer_stop(&s->expiry);
     timer_stop(&s->warm);
@@ -186,7 +185,7 @@ void session_free(struct session *s)
     free(s);
 }
 
-// The session is over for everybody outside; its object stays with its home.
+// No lookup finds the session from now on; its object stays as long as its session box.
 void session_retire(struct session *s, enum session_end why)
 {
     if (s->state == SESSION_ENDING)
@@ -201,8 +200,8 @@ void session_retire(struct session *s, enum session_end why)
 
 void session_explain(const struct session *s, struct err *e)
 {
-    err_set(e, ERR_SESSION_ENDED, 0, "open a new session, or use a name to have one made",
-            "the session '%s' %s; its variables are gone", s->plan.name[0] ? s->plan.name : s->id,
+    err_set(e, ERR_SESSION_ENDED, 0, "open a new session, or use a name, which opens one",
+            "the session '%s' %s; its variables are lost", s->plan.name[0] ? s->plan.name : s->id,
             session_end_words[s->end]);
 }
 
@@ -271,7 +270,7 @@ void session_settle(struct session_box *h, struct session *s)
 {
     s->shared_box = h;
     s->box = h->box;
-    TAILQ_INSERT_TAIL(&h->mates, s, mates);
+    TAILQ_INSERT_TAIL(&h->forks, s, fork_list);
     table_add(s);
     ledger_open_entry(s);
     ledger_write(s);
@@ -281,7 +280,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
 {
     struct session_box *h =
         (struct session_box *)((char *)o - offsetof(struct session_box, box_request));
-    struct session *s = TAILQ_FIRST(&h->mates);
+    struct session *s = TAILQ_FIRST(&h->forks);
     struct err e = {0};
     if (fds)
         h->box = live_new(h->all->gate, m->box, &s->plan.limits, true, fds[0]);
@@ -307,7 +306,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     session_box_rest(h);
     s->box = h->box;
     ledger_write(s);
-    // What was used until now is nobody's run; and between runs it counts as idle.
+    // Usage from before the first run belongs to no run.
     (void)link_measure(&h->all->gate->link, h->box->id, 0);
     if (!s->runs)
         session_become_idle(s);
@@ -316,11 +315,11 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     void *argument = s->open_argument;
     session_box_next(h);
     if (on_open)
-        on_open(s, NULL, argument); // may close it, and then the home is gone
+        on_open(s, NULL, argument); // may close it, which frees `h`
 }
 
-// The longest idle session makes room: of this owner when it has its share already, else of
-// anybody. `spared`: not one of this home; may be NULL.
+// At the cap, closes the longest idle session: of this owner if that has its share already, else of
+// any owner.  `spared`: a session box whose sessions stay; may be NULL.
 static int make_room(struct sessions *all, const char *owner, const struct session_box *spared,
                      struct err *e)
 {
@@ -334,12 +333,12 @@ static int make_room(struct sessions *all, const char *owner, const struct sessi
         s = has_share ? TAILQ_NEXT(s, tenant_idle) : TAILQ_NEXT(s, idle_list);
     if (!s)
         return err_set(e, ERR_BUSY, 0, "close one, wait until one is idle, or raise --sessions",
-                       "%u sessions are open, and none of them that could make room is idle", most);
+                       "%u sessions are open, and none that may be closed is idle", most);
     session_close(s, SESSION_EVICTED);
     return 0;
 }
 
-// A box that has imported the environment's modules already; NULL: there is none.
+// A warm box of the environment; NULL: there is none.
 static struct live_box *take_warm(struct gate *g, const char *owner,
                                   const struct session_plan *plan, bool networked)
 {
@@ -349,10 +348,9 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
                                .network = networked};
     json_t *path = NULL;
     struct err e;
-    // The keeper was told the configuration's CPU time, which holds for it while it is idle.
-    // One that has run something can be given no more files where scratch is read-only.
-    // SECURITY: in such a box code of packages has run, which under a policy is looked at first,
-    // and which could have changed what the policy works with.
+    // A warm box has the configuration's CPU time, and its scratch can no longer be made read-only.
+    // SECURITY: code of packages has run in it, unchecked, and could have changed what a policy
+    // relies on.
     if (!g->warm_boxes || plan->limits.readonly || plan->policed ||
         code_policy_mode(g->facts->config) != CODE_OPEN ||
         plan->cpu_ms != g->facts->config->cpu_ms ||
@@ -375,7 +373,7 @@ static void on_warm(void *argument)
         on_open(s, NULL, s->open_argument); // may close it
 }
 
-// Not on_open from here: the caller does not have its session yet.
+// on_open comes later: the caller does not have its session yet.
 static int settle_warm(struct session_box *h, struct session *s)
 {
     s->had_path = true;
@@ -399,7 +397,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
     }
     if (make_room(all, owner, NULL, e) < 0)
         return NULL;
-    // What it may reach is fixed from here on, with its box.
+    // Whether it has a network is fixed with its box.
     bool networked = network_wants(g, owner, plan->network);
     struct session_plan settled = *plan;
     if (!networked)
@@ -464,7 +462,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t fork_
     struct session_plan plan = s->plan;
     struct session *fork = NULL;
     snprintf(plan.name, sizeof plan.name, "%s", name ? name : "");
-    // Again: others may have come meanwhile.
+    // Check again: other sessions may have been opened meanwhile.
     if (session_check_fork(s, name, e) == 0) {
         fork = session_new(s->all, s->owner, &plan);
         if (!fork || new_id(fork->id) < 0) {
@@ -483,7 +481,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t fork_
     fork->network_lost = s->network_lost;
     fork->had_path = s->had_path;
     fork->executions = s->executions;
-    fork->files_writes = UINT32_MAX; // what is in its scratch is not known yet
+    fork->files_writes = UINT32_MAX; // its files are not known yet
     snprintf(fork->forked_from, sizeof fork->forked_from, "%s", s->id);
     session_settle(s->shared_box, fork);
     session_become_idle(fork);
@@ -507,8 +505,8 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
                 "there is no session '%s'", shown);
     else
         err_set(e, ERR_SESSION_ENDED, 0,
-                "open a new one; variables and files of the old one are gone, "
-                "but artifacts that were announced can still be fetched",
+                "open a new one; variables and files of the old one are lost, "
+                "but artifacts that a run listed can still be fetched",
                 "the session '%s' %s, %lld seconds ago", shown, session_end_words[why],
                 (long long)((session_now_ms() - when_ms) / 1000));
     return NULL;
@@ -571,7 +569,7 @@ void sessions_close(struct gate *g)
     for (struct session *s; (s = TAILQ_FIRST(&all->open));)
         session_close(s, SESSION_CLOSED);
     ended_sessions_free(all->ended_sessions);
-    free(all); // homes whose run goes on end with the process
+    free(all); // session boxes with a run are freed with the process
     g->sessions = NULL;
 }
 

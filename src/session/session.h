@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // session: a box that lives across runs and keeps variables.  It belongs to the key that opened it,
-// runs one thing at a time in the order of asking, ends by itself when nobody uses it, and leaves a
-// note behind that says why it ended.  (An MCP session is another thing: mcp/protocol/client.h.)
+// runs its requests one at a time, first come first served, and ends by itself when it is not used.
+// The reason it ended is remembered (ended.h).  (An MCP session is another thing:
+// mcp/protocol/client.h.)
 //
-// A session and its forks share one box, of which each has a copy of the interpreter: see
+// A session and its forks share one box, in which each has its own copy of the interpreter: see
 // box/checkpoint.h.
 
 #ifndef CONSTRICTOR_SESSION_SESSION_H
@@ -33,13 +34,13 @@ enum {
     SESSION_ENVIRONMENT_MAX = 64,
 };
 
-// Why a session is not there any more: code for interfaces, words for people.
+// Why a session ended: code for interfaces, words for people.
 #define SESSION_END_MAP(X)                                                                         \
     X(SESSION_OPEN, "open", "is open")                                                             \
     X(SESSION_CLOSED, "closed", "was closed")                                                      \
     X(SESSION_EXPIRED, "expired", "was not used for too long")                                     \
     X(SESSION_EVICTED, "evicted", "had to make room for a newer session")                          \
-    X(SESSION_CRASHED, "crashed", "ended because its interpreter crashed or left")                 \
+    X(SESSION_CRASHED, "crashed", "ended because its interpreter crashed or exited")               \
     X(SESSION_MEMORY, "out_of_memory", "used more memory than its limit and was ended")            \
     X(SESSION_PROCESSES, "too_many_processes", "started too many processes and was ended")         \
     X(SESSION_TIMEOUT, "timeout", "did not stop when its time was over and was ended")             \
@@ -63,15 +64,15 @@ enum session_state { SESSION_OPENING, SESSION_IDLE, SESSION_BUSY, SESSION_ENDING
 struct session_plan {
     char name[SESSION_NAME_MAX + 1]; // "": none
     struct wire_limits limits;
-    uint64_t idle_ms, wall_ms, cpu_ms,
-        output_bytes; // the last three: of its runs, unless they say otherwise
-    bool checkpoint;  // before every run
-    bool policed;     // it is opened by a run under a policy
+    uint64_t idle_ms;
+    uint64_t wall_ms, cpu_ms, output_bytes;        // of its runs, unless a run has its own
+    bool checkpoint;                               // before every run
+    bool policed;                                  // it is opened by a run under a policy
     char environment[SESSION_ENVIRONMENT_MAX + 1]; // env/envs.h; "": base
-    json_t *network; // a rule set (run/network.h): borrowed in a plan, held by a session
+    json_t *network; // a rule set (run/network.h): borrowed in a plan, owned in a session
 };
 
-struct session_box; // session.c: a box, the session that it was opened for, and its forks
+struct session_box; // session_internal.h: a box, the session that it was opened for, and its forks
 
 struct session {
     struct sessions *all;
@@ -79,70 +80,66 @@ struct session {
     char owner[65];
     struct session_plan plan;
     enum session_state state;
-    enum session_end end; // SESSION_ENDING: why
+    enum session_end end; // in SESSION_ENDING: why
     struct session_box *shared_box;
     struct live_box *box; // of the shared box; NULL: SESSION_OPENING
-    uint32_t fork_number; // 0: the session that was opened
+    uint32_t fork_number; // 0: the session that the box was opened for
     char forked_from[SESSION_ID_SIZE];
-    bool networked;    // its box is of the kind that can reach hosts
-    bool network_lost; // what it might reach did not outlive a gate that crashed: nothing now
-    bool had_path;     // exec.c: its interpreter was told of folders of packages
+    bool networked;    // its box can reach hosts
+    bool network_lost; // a gate crashed and its rules were not in the ledger: it reaches no host
+    bool had_path;     // exec.c: its interpreter has got folders of packages
     unsigned executions;
-    unsigned runs;               // that go on or wait
+    unsigned runs;               // running or waiting
     int64_t created_ms, used_ms; // since 1970
     struct scratch_list files;   // exec.c: as they were after the last run
     unsigned files_writes;       // exec.c: box->writes at that time
-    json_t *file_ids; // compat/kernels.c: what a caller calls its files, by name; or NULL
+    json_t *file_ids; // compat/kernels.c: the client's ids of its files, by file name; or NULL
     // session.c
     struct timer expiry;
-    struct timer warm; // it has a box already, and on_open comes with this
+    struct timer warm; // it got a warm box: this calls on_open
     struct ledger_entry *entry;
     void (*on_open)(struct session *s, const struct err *error, void *argument);
     void *open_argument;
     struct tenant *tenant;
-    TAILQ_ENTRY(session) mates, all_list, idle_list, tenant_idle;
+    TAILQ_ENTRY(session) fork_list, all_list, idle_list, tenant_idle;
     bool is_idle_listed;
-    struct session *next_id, *next_name; // of the same hash
+    struct session *next_id, *next_name; // in the same hash bucket
 };
 
 int sessions_open(struct gate *g, const struct config *c, struct err *e); // sets g->sessions
 void sessions_close(struct gate *g);
-// After a crash of the gate before: takes over its boxes.  Called before anything is served.
+// After the previous gate crashed: takes over its boxes.  Called before the gate serves anything.
 int sessions_adopt(struct gate *g, struct err *e);
 
-// The plan of the configuration, to be changed by what a caller asked for.
+// The configuration's plan; the caller changes what its request asks for.
 void session_plan_init(const struct gate *g, struct session_plan *plan);
-// Is it a handle, or a name that a caller chose?  -1 and `e`: neither, and why.
-bool session_is_id(const char *text);
+bool session_is_id(const char *text); // a handle, not a name that a client chose
 int session_check_name(const char *text, size_t length, struct err *e);
 
-// Opens; `done` comes later, exactly once, with the session or NULL and the error, unless the
-// session or
-// the gate is closed before.  NULL and `e`: refused at once.  At the cap the longest idle session
-// makes room, first one of the same owner; with none idle: ERR_BUSY.
+// Opens a session.  `done` is called later, exactly once, with the session, or with NULL and the
+// error, unless the session or the gate is closed before.  NULL and `e`: refused at once.  At the
+// cap the longest idle session is closed, of the same owner if that has its share; with none idle:
+// ERR_BUSY.
 struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,
                              void (*done)(struct session *s, const struct err *error,
                                           void *argument),
                              void *argument, struct err *e);
-// By handle or by name, of this owner only.  NULL and `e`, which says what became of it if it ever
-// was.
+// By handle or by name, of this owner only.  NULL: `e` gives the reason it ended, if it existed.
 struct session *session_find(struct gate *g, const char *owner, const char *text, struct err *e);
-// The same for an id that has ended: SESSION_OPEN: never heard of it.  `ret_ms`: when it ended.
+// Why the session ended, and when (`ret_ms`); SESSION_OPEN: no such session is remembered.
 enum session_end session_why_ended(struct gate *g, const char *owner, const char *text,
                                    int64_t *ret_ms);
 
-// A fork of `s`, in the same box, which has made the copy.  NULL and `e`: then the copy goes
-// again.
+// Registers the fork of `s` that the box has made.  NULL and `e`: the box drops the copy again.
 struct session *session_fork(struct session *s, const char *name, uint32_t fork_number,
                              struct err *e);
-uint32_t session_next_fork(struct session *s);   // a number for it
+uint32_t session_next_fork(struct session *s);   // the number of the next fork
 bool session_is_shared(const struct session *s); // it has forks, or is one
-// May there be a fork with this name (NULL: none)?  0, or a negative code and `e`.
+// May `s` have a fork with this name (NULL: none)?  0, or a negative code and `e`.
 int session_check_fork(struct session *s, const char *name, struct err *e);
 
-// The files in the box's scratch are those of the fork that ran last.  Calls `then` when they
-// are this session's: at once (and returns NULL) unless a fork of it ran last.  `error`: they
-// cannot be had.
+// The box's scratch shows the files of the fork that ran last.  Calls `then` when it shows those of
+// this session: at once (and returns NULL) unless another fork ran last.  `error`: why it cannot.
 struct session_visit;
 struct session_visit *session_visit(struct session *s,
                                     void (*then)(struct session *s, const struct err *error,
@@ -150,26 +147,26 @@ struct session_visit *session_visit(struct session *s,
                                     void *argument);
 void session_visit_cancel(struct session_visit *v);
 
-// Ends it; whatever runs or waits in it is cancelled.
+// Ends the session; its runs, also those that wait, are cancelled.
 void session_close(struct session *s, enum session_end why);
-// KeyboardInterrupt for what runs now.  0, or -1 and `e`: nothing runs.
+// Raises KeyboardInterrupt in the code that runs now.  0, or -1 and `e`: nothing runs.
 int session_interrupt(struct session *s, struct err *e);
 
 // {"session", "name", "state": "opening|idle|busy", "execution_count", "created_at",
-// "last_used_at",
-//  "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "network", "forked_from"}: new.
+//  "last_used_at", "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "network",
+//  "forked_from"}: new.
 json_t *session_json(const struct session *s);
-// Those of the owner, oldest first, and those that ended lately: {"sessions": [...], "ended":
-// [...]}: new.
+// The owner's open sessions, oldest first, and those that ended lately:
+// {"sessions": [...], "ended": [...]}: new.
 json_t *sessions_json(struct gate *g, const char *owner);
 int64_t sessions_oldest_ms(const struct gate *g); // when the oldest was opened; INT64_MAX: none
 unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
 
-// Closes those whose owner `knows` says no to: their key was taken away.
+// Closes the sessions of owners that `knows` returns false for: their key was removed.
 void sessions_dismiss(struct gate *g, bool (*knows)(const char *owner, void *argument),
                       void *argument);
 
-// Its run has the box, whose files are still those of another fork.
+// Its run has the box, but scratch still shows the files of another fork.
 bool session_is_away(const struct session *s);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// home: see home.h: whose turn it is in a box that sessions live in, and how it ends.  Called by
-// run.c through the second half of session.h.
+// session_box: which run has the box of a session and its forks, and how the box ends.  See
+// session_internal.h.  run.c calls it through session_ops.
 
 #include "session/session_internal.h"
 
@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "run/network.h"
 
-enum { NOWHERE_MAX = 65536 }; // bytes of output that a run of ours may have; it is thrown away
+enum { OUTPUT_MAX = 65536 }; // bytes of output of the gate's own runs; it is dropped
 
 static const struct live_user idle_user;
 static void forget_fork(struct session *s);
@@ -27,7 +27,7 @@ struct session_box *session_box_new(struct sessions *all)
     h->all = all;
     h->next_fork = 1;
     TAILQ_INIT(&h->queue);
-    TAILQ_INIT(&h->mates);
+    TAILQ_INIT(&h->forks);
     return h;
 }
 
@@ -42,16 +42,15 @@ void session_box_refuse(struct session_box *h, const struct session *only, const
             continue;
         TAILQ_REMOVE(&h->queue, r, list);
         s->runs--;
-        r->request.session = NULL; // which goes before this run does
+        r->request.session = NULL; // the session may be freed before the run
         run_refuse(r, e);
     }
 }
 
-// Everything of a home whose box is gone, or never came.
 void session_box_free(struct session_box *h)
 {
-    for (struct session *s; (s = TAILQ_FIRST(&h->mates));) {
-        TAILQ_REMOVE(&h->mates, s, mates);
+    for (struct session *s; (s = TAILQ_FIRST(&h->forks));) {
+        TAILQ_REMOVE(&h->forks, s, fork_list);
         session_free(s);
     }
     timer_stop(&h->timer);
@@ -69,7 +68,7 @@ static void end_all(struct session_box *h, enum session_end why)
     struct err e = {0};
     struct session *s;
     h->ending = true;
-    TAILQ_FOREACH (s, &h->mates, mates) {
+    TAILQ_FOREACH (s, &h->forks, fork_list) {
         session_retire(s, why);
         session_explain(s, &e);
         session_box_refuse(h, s, &e);
@@ -142,7 +141,7 @@ void session_close(struct session *s, enum session_end why)
     session_explain(s, &e);
     session_box_refuse(h, s, &e);
     struct session *other;
-    TAILQ_FOREACH (other, &h->mates, mates)
+    TAILQ_FOREACH (other, &h->forks, fork_list)
         if (other->state != SESSION_ENDING) {
             forget_fork(s); // the box goes on, for its forks
             return;
@@ -173,7 +172,7 @@ static void enter(struct session_box *h, struct run *r)
     run_enter(r, h->box);
 }
 
-// Somebody reads or writes files of the fork that is in place; another one has to wait for that.
+// An operation reads or writes files of the active fork: a run of another fork has to wait.
 static bool is_visited(const struct session_box *h, const struct session *next)
 {
     return h->next_fork > 1 && h->active != next->fork_number && !TAILQ_EMPTY(&h->box->ops);
@@ -215,8 +214,6 @@ static int join(struct session *s, struct run *r, struct err *e)
     return 0;
 }
 
-void session_box_drain(struct session_box *h);
-
 static void part(struct session *s, struct run *r)
 {
     struct session_box *h = s->shared_box;
@@ -228,7 +225,7 @@ static void part(struct session *s, struct run *r)
         h->running = NULL;
         bool code_is_in = r->state == RUN_SENDING || r->state == RUN_RUNNING || r->selecting;
         if (h->away && r->state == RUN_PREPARING)
-            h->active = UINT32_MAX; // it never got there, or nobody knows
+            h->active = UINT32_MAX; // the box may not have switched to it
         h->away = false;
         if (code_is_in && !h->ending)
             session_box_drain(h);
@@ -255,15 +252,16 @@ int session_interrupt(struct session *s, struct err *e)
 {
     struct run *r = s->shared_box->running;
     if (!r || r->request.session != s)
-        return err_set(e, ERR_BAD_VALUE, 0, "nothing is to be done", "nothing runs in the session");
+        return err_set(e, ERR_BAD_VALUE, 0, "there is nothing to do",
+                       "nothing runs in the session");
     run_interrupt(r);
     return 0;
 }
 
 // ---- code without a caller ----------------------------------------------------------------------
 
-// Its caller went away with the gate before this one, or was freed.  It is interrupted; when it
-// stops, the session goes on.
+// Code whose caller was freed, or was lost with the previous gate, is interrupted; when it stops,
+// the session goes on.
 static void drained(struct session_box *h)
 {
     struct session *s;
@@ -271,12 +269,12 @@ static void drained(struct session_box *h)
     scratch_cancel(TAKE_PTR(h->asked));
     timer_stop(&h->timer);
     session_box_rest(h);
-    TAILQ_FOREACH (s, &h->mates, mates)
+    TAILQ_FOREACH (s, &h->forks, fork_list)
         ledger_touch(s, false);
     session_box_next(h);
 }
 
-// The keeper answers when it has sent the interruption on, which so cannot hit the next run.
+// The keeper answers after it has sent the interrupt, so the interrupt cannot hit the next run.
 static void on_drain_result(struct live_box *b, const char *data, size_t length, unsigned flags)
 {
     struct session_box *h = b->owner;
@@ -292,13 +290,13 @@ static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
     drained(b->owner);
 }
 
-// The run of the gate before this one may never have been sent to its end, or its result may have
-// been read.
+// The previous gate may not have sent all of its run, or may have read the result: then no result
+// comes, and this answer ends the draining.
 static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct session_box *h = argument;
     h->asked = NULL;
-    // As after a result: the interruption is still on its way to the box.
+    // As after a result: wait until the keeper has sent the interrupt.
     if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
         (void)link_measure(&h->all->gate->link, b->id, 0);
 }
@@ -330,24 +328,24 @@ void session_box_drain(struct session_box *h)
 {
     struct session *s;
     h->draining = true;
-    TAILQ_FOREACH (s, &h->mates, mates)
-        ledger_touch(s, true); // the next gate must know, too
+    TAILQ_FOREACH (s, &h->forks, fork_list)
+        ledger_touch(s, true); // the next gate has to drain it as well
     live_listen(h->box, &drain_user, h);
     (void)link_interrupt(&h->all->gate->link, h->box->id);
     if (!h->asked)
-        h->asked = scratch_busy(h->box, on_drain_busy, h, NULL); // NULL: then without it
+        h->asked = scratch_busy(h->box, on_drain_busy, h, NULL); // NULL: the grace ends it
     if (!timer_set(&h->timer, h->all->gate->base, h->all->config->grace_ms, on_drain_over, h))
         on_drain_over(h);
 }
 
-// A fork in a box that goes on is dropped by a run of its own, behind those that wait.
+// A run of the gate's own, behind those that wait, drops a fork of a box that goes on.
 static void on_dropped(struct run *r)
 {
     free((char *)(uintptr_t)r->request.meta);
     run_free(r);
 }
 
-// Which fork comes next is the box's choice.
+// The box chooses which fork is active next.
 static bool on_drop_answer(struct run *r, unsigned flags)
 {
     (void)flags;
@@ -359,7 +357,7 @@ void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
 {
     struct session *other;
     char *meta = NULL;
-    TAILQ_FOREACH (other, &h->mates, mates)
+    TAILQ_FOREACH (other, &h->forks, fork_list)
         if (other->state != SESSION_ENDING)
             break;
     if (!other ||
@@ -371,12 +369,12 @@ void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
                                   .limits = other->plan.limits,
                                   .wall_ms = other->plan.wall_ms,
                                   .cpu_ms = other->plan.cpu_ms,
-                                  .output_bytes = NOWHERE_MAX,
+                                  .output_bytes = OUTPUT_MAX,
                                   .session = other,
                                   .on_answer = on_drop_answer,
                                   .on_done = on_dropped};
     if (!run_start(h->all->gate, &request))
-        free(meta); // its memory goes with the box
+        free(meta); // the fork stays until the box ends
 }
 
 static void forget_fork(struct session *s)
@@ -396,7 +394,7 @@ struct session_visit {
     void *argument;
 };
 
-// The files are in place, and stay there while whoever asked is busy with them: see is_visited().
+// The files are in place, and stay there while an operation uses them: see is_visited().
 static bool on_visit_answer(struct run *r, unsigned flags)
 {
     struct session_visit *v = r->request.argument;
@@ -416,14 +414,14 @@ static void on_visited(struct run *r)
     if (!e.message[0])
         err_set(&e, ERR_SESSION_ENDED, 0,
                 "run something in the session to see what is wrong with it",
-                "the files of the session cannot be had");
+                "the files of the session cannot be reached");
     if (v->then)
         v->then(NULL, &e, v->argument);
     run_free(r);
     free(v);
 }
 
-// Nothing has to be moved for it, and nobody waits who might move it.
+// Scratch shows its files, and no waiting run will change that before it can be used.
 static bool is_in_place(const struct session *s)
 {
     const struct session_box *h = s->shared_box;
@@ -437,7 +435,7 @@ struct session_visit *session_visit(struct session *s,
                                     void *argument)
 {
     struct err e;
-    if (s->is_idle_listed) { // whoever reads or writes its files uses it
+    if (s->is_idle_listed) { // reading or writing its files is using it
         session_leave_idle(s);
         session_become_idle(s);
     }
@@ -457,7 +455,7 @@ struct session_visit *session_visit(struct session *s,
                                       .limits = s->plan.limits,
                                       .wall_ms = s->plan.wall_ms,
                                       .cpu_ms = s->plan.cpu_ms,
-                                      .output_bytes = NOWHERE_MAX,
+                                      .output_bytes = OUTPUT_MAX,
                                       .session = s,
                                       .on_answer = on_visit_answer,
                                       .on_done = on_visited,
@@ -474,10 +472,10 @@ struct session_visit *session_visit(struct session *s,
 
 void session_visit_cancel(struct session_visit *v)
 {
-    v->then = NULL; // it goes on, and tells nobody
+    v->then = NULL; // the run goes on; nothing is called at its end
 }
 
-// ---- what runs ask ------------------------------------------------------------------------------
+// ---- session_ops --------------------------------------------------------------------------------
 
 static const char *owner_of(const struct session *s)
 {

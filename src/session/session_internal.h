@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// home: what session.c, home.c and adopt.c share: the table of sessions, and the box that a session
-// and its forks live in.  Nobody else includes it.
+// session_internal: what session.c, session_box.c and adopt.c share: the table of sessions, and the
+// box that a session and its forks live in.
 //
 // Invariants:
 //   (1) a session is in both hash tables (by name only if it has one) until it ends; from then on
-//       there is an ended_session, and the object stays only as long as its home.
-//   (2) a home's box is lent to home->running, or drained, or idle.
-//   (3) a session is in the lists of idle ones exactly when it is open and has no run going on or
-//       waiting.
+//       there is an ended_session, and the object stays as long as its session box.
+//   (2) the box of a session box is lent to its `running`, or drained, or idle.
+//   (3) a session is in the idle lists exactly when it is open and has no run, running or waiting.
 
 #ifndef CONSTRICTOR_SESSION_SESSION_INTERNAL_H
 #define CONSTRICTOR_SESSION_SESSION_INTERNAL_H
@@ -27,7 +26,7 @@ enum { SESSION_BUCKETS = 1024, TENANT_BUCKETS = 64 };
 
 TAILQ_HEAD(session_list, session);
 
-// Whoever has sessions: a key.
+// A key that has sessions.
 struct tenant {
     char owner[65];
     unsigned count;
@@ -37,17 +36,17 @@ struct tenant {
 
 struct session_box {
     struct sessions *all;
-    struct live_box *box; // NULL: on its way
+    struct live_box *box; // NULL: the keeper has not sent it yet
     struct link_request box_request;
     struct run *running; // whose code is in the box
     struct run_list queue;
-    struct session_list mates;
+    struct session_list forks; // the session that was opened, and its forks
     uint32_t next_fork;
     uint32_t active;          // the fork that ran last, or runs; UINT32_MAX: not known
-    bool away;                // the box is not known to have got to that fork yet
-    bool draining, ending;    // draining: an orphan's code is in the box
+    bool away;                // the box has not answered yet that it is in that fork
+    bool draining, ending;    // draining: code whose caller is gone runs in the box
     struct timer timer;       // draining: the end of its grace
-    struct scratch_op *asked; // draining: whether there is any
+    struct scratch_op *asked; // draining: asks the box whether code runs
 };
 
 struct sessions {
@@ -55,13 +54,13 @@ struct sessions {
     const struct config *config;
     struct session *by_id[SESSION_BUCKETS], *by_name[SESSION_BUCKETS];
     struct tenant *tenants[TENANT_BUCKETS];
-    struct session_list open, idle; // by age; by time of being idle, longest first
+    struct session_list open, idle; // oldest first; longest idle first
     unsigned count;
     struct ended_sessions *ended_sessions;
-    struct ledger *ledger; // NULL: this gate is not replaced
+    struct ledger *ledger; // NULL: the keeper does not restart this gate
     uint16_t free_entries[LEDGER_ENTRIES];
     unsigned free_entry_count;
-    // While the boxes of an earlier gate are taken over.
+    // While the gate takes over the boxes of the previous gate.
     struct ledger_entry *entries[LEDGER_ENTRIES]; // by box
     unsigned entry_count;
     bool adopted;
@@ -72,23 +71,23 @@ int64_t session_now_ms(void); // since 1970
 struct session *session_new(struct sessions *all, const char *owner,
                             const struct session_plan *plan);
 void session_free(struct session *s);
-void session_settle(struct session_box *h, struct session *s); // into the home and the tables
+void session_settle(struct session_box *h, struct session *s); // into the box and the tables
 void session_retire(struct session *s, enum session_end why);  // out of the tables
-void session_explain(const struct session *s, struct err *e);  // that it has ended
+void session_explain(const struct session *s, struct err *e);  // sets `e`: why it ended
 void session_become_idle(struct session *s);
 void session_leave_idle(struct session *s);
 struct session *session_lookup(struct sessions *all, const char *owner, const char *text);
 
 // session_box.c
-extern const struct session_ops session_ops; // what runs ask of sessions
+extern const struct session_ops session_ops; // what runs call in sessions
 struct session_box *session_box_new(struct sessions *all);
-void session_box_free(struct session_box *h);  // whose box is gone, or is nobody's
-void session_box_rest(struct session_box *h);  // the box is idle
-void session_box_drain(struct session_box *h); // code without a caller is in the box
-void session_box_next(struct session_box *h);  // the next run, if it can be
-void session_box_forget_fork(struct session_box *h, uint32_t fork_number); // the box forgets it
-void session_box_refuse(struct session_box *h, const struct session *only,
-                        const struct err *e); // what waits
+void session_box_free(struct session_box *h);  // after its box ended or was given back
+void session_box_rest(struct session_box *h);  // the box is idle from now on
+void session_box_drain(struct session_box *h); // interrupts code whose caller is gone
+void session_box_next(struct session_box *h);  // starts the next run, if the box is free
+void session_box_forget_fork(struct session_box *h, uint32_t fork_number); // in the box
+// Refuses the runs that wait; `only`: those of one session, NULL: all.
+void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e);
 
 // adopt.c
 void ledger_open_entry(struct session *s);
