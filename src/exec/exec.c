@@ -3,10 +3,10 @@
 // exec: see exec.h.  Runs in the gate, on its event loop.
 //
 // Invariants:
-//   (1) work->op is the one operation in scratch that is awaited.  While it reads a file,
-//       work->copy or work->taking says where the bytes go; neither: nowhere.
-//   (2) the run is PREPARING while files are brought in and HOLDING while they are collected; when
-//       it is in neither state any more, the box is gone and nothing is begun.
+//   (1) work->op is the one scratch operation that is awaited.  While it reads a file, the bytes go
+//       to work->copy, to the taker (work->taking), or nowhere.
+//   (2) the run is PREPARING while files are written and HOLDING while they are collected; in any
+//       other state no operation is started, because the box may be gone.
 
 #include "exec/exec.h"
 
@@ -38,30 +38,30 @@ struct exec_work {
     char *meta;
     json_t *policy;                      // NULL: everything is open
     json_t *wheels;                      // folders of packages; NULL: none
-    struct exec_environment environment; // that has them
+    struct exec_environment environment; // the environment that has them
     struct scratch_op *op;
     struct store_copy *copy;
-    bool taking;              // by the taker
-    struct artifact artifact; // the file that is collected
-    size_t file;              // the next one that is brought in
-    char path[SCRATCH_PATH_MAX + 1];
-    unsigned char *bytes; // of it, when it came as base64
+    bool taking;                     // the taker gets the file that is read
+    struct artifact artifact;        // the file that is collected
+    size_t file;                     // index of the next file to write
+    char path[SCRATCH_PATH_MAX + 1]; // of the file that is written
+    unsigned char *bytes;            // its decoded base64; NULL: it is text
     struct scratch_list before, now;
-    bool asked;  // for `now`
+    bool asked;  // the list `now` was asked for
     bool listed; // `now` is known
     size_t *changes;
-    size_t change_count, change; // `change`: the next one that is collected
+    size_t change_count, change; // `change`: the next one to collect
     json_t *files;
     uint64_t omitted;
-    uint64_t odd;         // links, pipes, names that cannot be shown: never announced
+    uint64_t odd;         // links, pipes, names that cannot be shown: never listed
     uint32_t fork_number; // EXEC_FORK
     char fork[SESSION_ID_SIZE];
-    enum session_end previous; // what became of the session that had this name before
+    enum session_end previous; // why the earlier session of this name ended
     bool opened;               // the session was opened by this request
     bool lost;                 // the session ended with this run
     char name[SESSION_NAME_MAX + 1];
-    struct err file_error; // files could not be collected
-    struct err not_kept;   // why the file that is being collected is not kept
+    struct err file_error;  // files could not be collected
+    struct err store_error; // why the store did not take the file that is collected
 };
 
 static void write_next(struct exec *x);
@@ -95,7 +95,7 @@ static void clear_work(const struct exec *x)
 
 // ---- before the code ----------------------------------------------------------------------------
 
-// The run cannot begin: it ends with this error instead.
+// Ends the run, whose code has not started, with this error.
 static void give_up(struct exec *x, const struct err *e)
 {
     x->error = *e;
@@ -116,7 +116,7 @@ static void on_before(const struct live_box *b, struct scratch_reply *reply, voi
     run_go(x->run);
 }
 
-// What there is before the code runs is not its work.
+// Files that are there before the code runs are not collected.
 static void list_before(struct exec *x)
 {
     struct err e;
@@ -169,12 +169,12 @@ static bool on_box(struct run *r)
     struct session *s = r->request.session;
     struct err e;
     bool brings = json_array_size(x->request.files) > 0;
-    // Somebody else has written since the last run.
+    // A client has written files since the last run.
     bool looks = s && x->request.collect && s->files_writes != r->box->writes;
     x->run = r;
     if (!brings && !looks)
         return false;
-    if (s && session_is_away(s)) { // in the place of a fork of it
+    if (s && session_is_away(s)) { // the box has to switch to this fork first
         if (!run_select(r)) {
             err_set(&e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
             give_up(x, &e);
@@ -194,15 +194,15 @@ static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
     snprintf(buf, PLACE_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
 }
 
-// `why`: it was not kept, though it should have been; NULL: it was, or nobody wanted that.
-static void note_file(struct exec *x, const struct artifact *a, bool kept, const struct err *why)
+// `why`: the store did not take it; NULL: it did, or was not asked.
+static void note_file(struct exec *x, const struct artifact *a, bool stored, const struct err *why)
 {
     char uri[URI_MAX], url[URL_MAX] = "", place[PLACE_MAX + 1];
     place_of(x, place);
     exec_file_uri(place, a->path, uri, sizeof uri);
-    if (kept && x->gate->file_url)
+    if (stored && x->gate->file_url)
         x->gate->file_url(x->gate, a, url, sizeof url);
-    bool readable = kept || x->session_id[0]; // else nobody can fetch it once the box is gone
+    bool readable = stored || x->session_id[0]; // a file of a fresh box is lost with the box
     json_t *o =
         json_pack("{s:s, s:I, s:s, s:o, s:o}", "path", a->path, "size", (json_int_t)a->size,
                   "mime_type", a->mime_type, "uri", readable ? json_string(uri) : json_null(),
@@ -217,17 +217,17 @@ static void note_file(struct exec *x, const struct artifact *a, bool kept, const
         x->work->omitted++;
 }
 
-static void not_kept(struct exec_work *w, const struct err *e)
+static void set_store_error(struct exec_work *w, const struct err *e)
 {
-    w->file_error = w->not_kept = *e;
+    w->file_error = w->store_error = *e;
 }
 
-// Bytes of a file that cannot be kept are not read.
+// False: neither the store nor a taker wants the file, and its bytes are not read.
 static bool keep_file(struct exec *x, const struct scratch_file *file)
 {
     struct exec_work *w = x->work;
     struct err e;
-    w->not_kept = (struct err){0};
+    w->store_error = (struct err){0};
     if (x->request.taker) {
         int n = x->request.taker->begin(x, file, &e);
         if (n < 0)
@@ -236,10 +236,10 @@ static bool keep_file(struct exec *x, const struct scratch_file *file)
     } else if (x->gate->store) {
         w->copy = store_begin(x->gate->store, &w->artifact, &e);
         if (!w->copy)
-            not_kept(w, &e);
+            set_store_error(w, &e);
     } else {
-        (void)err_set(&w->not_kept, ERR_STATE_FOLDER, 0, "the server's log says why; see --state",
-                      "this server keeps no files");
+        (void)err_set(&w->store_error, ERR_STATE_FOLDER, 0,
+                      "the server's log says why; see --state", "this server keeps no files");
     }
     return w->taking || w->copy;
 }
@@ -269,12 +269,12 @@ static int on_data(const void *data, size_t length, uint64_t offset, void *argum
         return x->request.taker->data(x, data, length, offset, e);
     if (store_write(w->copy, data, length, offset, e) == 0)
         return 0;
-    not_kept(w, e); // the file is announced, without a link
+    set_store_error(w, e); // the file is listed without a link
     store_cancel(TAKE_PTR(w->copy));
     return 1;
 }
 
-static void end_taking(struct exec *x, uint64_t size, const struct err *error)
+static void end_taker(struct exec *x, uint64_t size, const struct err *error)
 {
     bool taking = x->work->taking && x->request.taker;
     x->work->taking = false;
@@ -291,18 +291,18 @@ static void on_collected(const struct live_box *b, struct scratch_reply *reply, 
     (void)b;
     w->op = NULL;
     if (failed) {
-        w->file_error = reply->error; // gone again, or another thing by now
+        w->file_error = reply->error; // deleted or replaced meanwhile
         w->omitted++;
         if (copy)
             store_cancel(copy);
     }
-    end_taking(x, reply->file.size, failed ? &reply->error : NULL);
+    end_taker(x, reply->file.size, failed ? &reply->error : NULL);
     if (!failed) {
         w->artifact.size = reply->file.size;
-        bool kept = copy && store_end(copy, reply->file.size, &w->artifact, &w->not_kept) == 0;
-        if (copy && !kept)
-            w->file_error = w->not_kept;
-        note_file(x, &w->artifact, kept, w->not_kept.message[0] ? &w->not_kept : NULL);
+        bool stored = copy && store_end(copy, reply->file.size, &w->artifact, &w->store_error) == 0;
+        if (copy && !stored)
+            w->file_error = w->store_error;
+        note_file(x, &w->artifact, stored, w->store_error.message[0] ? &w->store_error : NULL);
     }
     collect_next(x);
 }
@@ -320,10 +320,10 @@ static void collect_next(struct exec *x)
         w->file_error = e;
         w->omitted++;
     }
-    run_let_go(x->run); // no more, or the box is gone already
+    run_let_go(x->run); // all are collected, or the box is gone
 }
 
-// Branches of one box move each other's files out of the way, which changes their ctime.
+// Forks in one box move each other's files out of the way, which changes their ctime.
 static void forget_ctime(struct scratch_list *l)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -389,7 +389,7 @@ static void remember_files(struct exec *x, struct session *s)
     s->files_writes = s->box->writes;
 }
 
-// The interpreter counts; a gate that was replaced may have missed some.
+// The interpreter counts its runs; the gate's count misses those of a previous gate.
 static void take_count(const struct run *r, struct session *s)
 {
     json_t *count = json_object_get(r->result, "execution_count");
@@ -398,22 +398,22 @@ static void take_count(const struct run *r, struct session *s)
         s->executions = (unsigned)json_integer_value(count);
 }
 
-// The box ended while its files were collected: what is not there is not passed over in silence.
+// The box ended while its files were collected: reports the files that are missing.
 static void count_uncollected(const struct exec *x, const struct run *r)
 {
     struct exec_work *w = x->work;
-    bool reading = w->listed && w->op; // the file that was asked for last is not there yet
-    // The box was gone before its result was read: nobody could ask for its files any more.
+    bool reading = w->listed && w->op; // the last file is still being read
+    // The box ended before its result was read, so the gate could not ask for its files.
     bool too_late = x->request.collect && !w->asked && (r->flags & FRAME_HAS_FILES) &&
                     (w->lost || r->ended.end == END_OWN);
     uint64_t left = w->change_count - w->change + reading;
     w->omitted += left;
     if (!w->file_error.message[0] && (left || too_late || (w->asked && !w->listed)))
         err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
-                "the box ended before all of its files were kept");
+                "the box ended before all its files were collected");
 }
 
-// The interpreter of a fork crashed, and had no checkpoint; the box goes on for the others in it.
+// The interpreter of a fork crashed without a checkpoint; the box goes on for its other forks.
 static bool fork_is_lost(const struct run *r)
 {
     const char *state =
@@ -425,7 +425,7 @@ static void on_done(struct run *r)
 {
     struct exec *x = r->request.argument;
     struct exec_work *w = x->work;
-    struct session *s = r->request.session; // NULL: it had none, or it is gone
+    struct session *s = r->request.session; // NULL: a fresh box, or the session ended
     bool failed = json_is_object(json_object_get(r->result, "error"));
     x->run = r;
     if (!x->error.message[0])
@@ -447,15 +447,14 @@ static void on_done(struct run *r)
     }
     if (!x->error.message[0]) {
         result_judge(r, &x->result);
-        if (!x->request.install) // else it is the server's own
+        if (!x->request.install) // a run of the gate's own is not counted
             counters_run(&x->gate->counters, r, &x->result);
         exec_hint_at_network(x, s);
         exec_hint_at_files(x);
     } else {
         x->gate->counters.refused++;
     }
-    // SECURITY: nothing of the code, of what it printed or of its files is in the log, at any
-    // level.
+    // SECURITY: the log never has code, its output or its files, at any level.
     log_line(LOG_DEBUG, "run %s: %s, %zu bytes of code, %.1f ms%s%s", x->id,
              x->error.message[0] ? err_code_name(x->error.code)
                                  : result_verdict_name(x->result.verdict),
@@ -473,7 +472,7 @@ static void on_done(struct run *r)
 
 // ---- the beginning ------------------------------------------------------------------------------
 
-// Finds the session, or opens it when it is a name that is used for the first time.
+// Finds the session, or opens it on the first use of its name.
 static struct session *find_session(struct exec *x)
 {
     const struct exec_request *q = &x->request;
@@ -507,7 +506,7 @@ bool exec_begin(struct exec *x)
     const struct exec_request *q = &x->request;
     const struct config *c = x->gate->facts->config;
     struct session *s = NULL;
-    // Before a session is opened for it.
+    // A request with a bad policy opens no session.
     if (q->action == EXEC_RUN && !q->plain &&
         (code_policy_make(c, q->policy, q->allowed_imports, network_is_allowed(x->gate, x->owner),
                           q->scan != NULL, &x->work->policy, &x->error) < 0 ||
@@ -518,7 +517,7 @@ bool exec_begin(struct exec *x)
     if (q->session && q->session[0]) {
         s = x->gate->sessions ? find_session(x) : NULL;
         if (!s && !x->error.message[0])
-            err_set(&x->error, ERR_INTERNAL, 0, NULL, "there are no sessions here");
+            err_set(&x->error, ERR_INTERNAL, 0, NULL, "this server has no sessions");
         if (!s || exec_check_tiers(x, s) < 0)
             return false;
         snprintf(x->session_id, sizeof x->session_id, "%s", s->id);
@@ -578,7 +577,7 @@ int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
     return x->request.on_output(x, stream, data);
 }
 
-// Every field that a request owns, and no other list of them.
+// All fields that a request owns; the only list of them.
 static const size_t owned[] = {
     offsetof(struct exec_request, argv),      offsetof(struct exec_request, files),
     offsetof(struct exec_request, variables), offsetof(struct exec_request, network),
@@ -618,7 +617,7 @@ struct exec *exec_start(struct gate *g, struct exec_request *request)
     int wait = exec_wait_for_packages(x);
     if (wait > 0 || (wait == 0 && exec_begin(x)))
         return x;
-    // Not on_done from here: the caller does not have it yet.
+    // on_done comes later: the caller does not have `x` yet.
     g->counters.refused++;
     if (!exec_end_soon(x)) {
         exec_free(x);
@@ -634,12 +633,13 @@ void exec_cancel(struct exec *x)
     (void)err_set(&e, ERR_CANCELLED, 0, NULL, "the run was cancelled");
     if (x->packages && exec_cancel_packages(x)) {
         if (!exec_end_soon(x))
-            log_line(LOG_ERROR, "no memory to end a run that waits for packages");
+            log_line(LOG_ERROR,
+                     "out of memory: a cancelled run that waits for packages never ends");
         return;
     }
     if (!x->run || timer_is_set(&x->soon))
         return;
-    end_taking(x, 0, &e);
+    end_taker(x, 0, &e);
     stop_op(x);
     w->change_count = w->change; // nothing more is collected
     run_cancel(x->run);
@@ -681,16 +681,15 @@ static int set_session(struct exec *x, json_t *o)
         failed |= json_object_set_new(o, "fork", json_string(w->fork));
     const char *old = json_string_value(json_object_get(o, "hint"));
     if (w->lost)
-        snprintf(hint, sizeof hint,
-                 "%s%sthe session has ended with this run: its variables are lost", old ? old : "",
-                 old ? "; " : "");
+        snprintf(hint, sizeof hint, "%s%sthe session ended with this run; its variables are lost",
+                 old ? old : "", old ? "; " : "");
     else if (w->opened && w->previous != SESSION_OPEN)
         snprintf(hint, sizeof hint, "%s%sthis is a new session: the one of this name before %s",
                  old ? old : "", old ? "; " : "", session_end_words[w->previous]);
     else if (x->session && x->session->network_lost)
         snprintf(hint, sizeof hint,
-                 "%s%sthe server was restarted, and what this session might reach was too long to "
-                 "be kept: it has no network any more",
+                 "%s%sthe server was restarted, and this session's network rules were too long to "
+                 "save: it has no network any more",
                  old ? old : "", old ? "; " : "");
     else if (x->result.limit != LIMIT_NONE || x->result.verdict == VERDICT_CANCELLED)
         snprintf(hint, sizeof hint, "%s%sthe session and its variables are kept", old ? old : "",

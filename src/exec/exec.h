@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec: one request to execute code, as every interface makes it: in a fresh box or in a session,
-// with files and variables brought along, and with the files that it left behind collected as
-// artifacts.  MCP (mcp/tools/tool_run.c), REST (rest/execute.c) and the command line give it what
-// their callers wrote and present the object that comes out.
+// exec: one request to execute code, from any interface: in a fresh box or in a session, with files
+// and variables of the client.  The files that the code leaves are collected as artifacts.  MCP
+// (mcp/tools/tool_run.c), REST (rest/execute.c) and the command line fill in the request and
+// present the resulting object.
 //
 //   session, if any:  found, or opened on first use of a name
 //   files:            written into scratch
 //   run:              run/run.c
-//   collect:          what is new or changed in scratch goes into the store
+//   collect:          new and changed files in scratch go into the store
 //   done
 
 #ifndef CONSTRICTOR_EXEC_EXEC_H
@@ -28,8 +28,8 @@
 struct exec;
 
 enum {
-    EXEC_FILES_MAX = 100,     // brought along, and collected, in one run
-    EXEC_VARIABLES_MAX = 100, // brought along
+    EXEC_FILES_MAX = 100,     // written before the code, and collected after it, in one run
+    EXEC_VARIABLES_MAX = 100, // set before the code
 };
 
 // What to do in a session besides running code.
@@ -37,13 +37,13 @@ enum exec_action {
     EXEC_RUN,
     EXEC_CHECKPOINT, // keep the state as it is now, under a name
     EXEC_UNDO,       // go back to before the last `steps` runs, or to a named checkpoint
-    EXEC_FORK,       // an independent copy of the session: the result has its handle
+    EXEC_FORK,       // make an independent copy of the session: the result has its handle
 };
 
-// Takes the files that a run left behind, one after the other, in place of the store.
+// Takes the files that a run left, one after the other, instead of the store.
 struct exec_taker {
-    // 0: it is wanted, and its bytes follow in order; 1: it is not.  Negative, with `e`: it could
-    // not be taken.
+    // 0: take the file, its bytes follow in sequence; 1: skip it; negative, with `e`: it cannot be
+    // taken.
     int (*begin)(struct exec *x, const struct scratch_file *file, struct err *e);
     int (*data)(struct exec *x, const void *data, size_t length, uint64_t offset, struct err *e);
     // After a begin() that returned 0.  `error` NULL: all `size` bytes came.
@@ -59,18 +59,19 @@ struct exec_request {
     const char *filename;    // as tracebacks show it; NULL: "<code>"
     const char *session;     // handle or name; NULL or "": a fresh box
     bool session_must_exist; // a name is not opened on first use
-    const struct session_plan
-        *plan;              // for a session that is opened on first use; NULL: the configuration's
-    const char *checkpoint; // EXEC_CHECKPOINT, EXEC_UNDO: its name; EXEC_FORK: name of the new
-                            // session; NULL
-    unsigned steps;         // EXEC_UNDO: how many runs, when no checkpoint is named
-    json_t
-        *files; // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none
-    json_t *variables; // object: name -> JSON value, checked by exec_check_variables(); taken;
-                       // NULL: none
-    json_t
-        *network; // a rule set, made by network_parse(); taken; NULL: what the key or the session has
-    // Packages: env/envs.h.  A session has its own environment: one that is named has to be that.
+    // For a session that is opened on first use; NULL: the configuration's.
+    const struct session_plan *plan;
+    // The name of the checkpoint (EXEC_CHECKPOINT, EXEC_UNDO) or of the new session (EXEC_FORK);
+    // NULL: none.
+    const char *checkpoint;
+    unsigned steps; // EXEC_UNDO: how many runs, when no checkpoint is named
+    // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none.
+    json_t *files;
+    // {name: JSON value}, checked by exec_check_variables(); taken; NULL: none.
+    json_t *variables;
+    // A rule set, made by network_parse(); taken; NULL: that of the key or the session.
+    json_t *network;
+    // Packages: env/envs.h.  In a session, a named environment has to be the session's own.
     const char *environment; // NULL or "": base, or the session's
     json_t *packages;   // array of requirements, checked by envs_requirements(); taken; NULL: none
     const char *policy; // name of a mode: code_policy.h; NULL: the configuration's
@@ -80,23 +81,23 @@ struct exec_request {
     bool fresh; // in a session: in an interpreter of its own; only files and packages stay
     struct wire_limits limits;              // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
-    bool cut_output; // more output than that is left out, and the run goes on
+    bool cut_output; // output beyond the limit is dropped, and the run goes on
     bool wait_reaped;
-    // Of the gate's own runs only (env_job.c).
-    json_t *install;         // a request to python/install/installer.py in place of code; taken
-    const char *network_key; // whose rules hold for the network; NULL: the owner's
+    // Of the gate's own runs only (installer/).
+    json_t *install;         // a request to python/install/installer.py instead of code; taken
+    const char *network_key; // the key whose network rules apply; NULL: the owner
     bool plain;              // no policy, no packages, no metadata in the code
     unsigned files_max;      // 0: EXEC_FILES_MAX
-    bool collect;            // files that are new or changed become artifacts, or go to `taker`
-    // Output as it comes; as in run.h.  May be NULL.
+    bool collect;            // new and changed files become artifacts, or go to `taker`
+    // Output as it comes, as in run.h.  May be NULL.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
     const struct exec_taker *taker; // NULL: the store
     void (*on_done)(struct exec *x);
     void *argument;
 };
 
-// Frees what a request owns: the fields that say "taken".  With _cleanup_(), a request that is
-// never started is freed on every path.
+// Frees what a request owns: the fields marked "taken".  With _cleanup_() that happens on every
+// path that does not start the request.
 void exec_request_clear(struct exec_request *q);
 
 struct exec {
@@ -107,30 +108,30 @@ struct exec {
     struct session *session;          // NULL: a fresh box, or it has ended
     char session_id[SESSION_ID_SIZE]; // "" without one
     struct run *run;                  // NULL before it began
-    struct network_run *network;      // NULL: it has none
-    struct err error;                 // message[0] != 0: there was no run, and why
+    struct network_run *network;      // NULL: it has no network
+    struct err error;                 // message[0] != 0: why nothing ran
     struct result result;             // valid in on_done, when there was a run
     // The rest is exec.c's.
     struct exec_work *work;
-    struct exec_packages *packages; // exec_packages.c: they are waited for
+    struct exec_packages *packages; // exec_packages.c: the wait for packages
     struct timer soon;
 };
 int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data);
 
-// Checks of what a caller brought: 0, or a negative code and `e`, which names the entry.  The body
-// of a file is text, or base64 with "encoding": "base64"; both spellings are put into the form
+// Check a client's files and variables: 0, or a negative code and `e`, which names the entry.  A
+// file's body may also be "content", base64 with "encoding": "base64"; it is put into the form
 // above.
 int exec_check_files(const struct gate *g, json_t *files, struct err *e);
 int exec_check_variables(json_t *variables, struct err *e);
 
-// Takes what the request owns, also when it fails: nothing of it is left in `request`.  on_done
-// comes later, always, exactly once.  NULL: memory is out.  Freed by the caller.
+// Takes what the request owns out of `request`, also when it fails.  on_done is called later,
+// always, exactly once.  NULL: memory is out.  The caller frees the result.
 struct exec *exec_start(struct gate *g, struct exec_request *request);
 void exec_cancel(struct exec *x);    // on_done follows
 void exec_interrupt(struct exec *x); // KeyboardInterrupt
 void exec_free(struct exec *x);
 
-// In on_done: the whole object of product.md §3, new.  NULL: memory is out.
+// In on_done: the result of the request as an object, new.  NULL: memory is out.
 json_t *exec_json(struct exec *x);
 
 #endif

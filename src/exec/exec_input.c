@@ -108,7 +108,7 @@ int exec_check_files(const struct gate *g, json_t *files, struct err *e)
 
 // ---- variables ----------------------------------------------------------------------------------
 
-// Words that Python does not take as names.
+// Python's keywords: no names.
 static const char *const keywords[] = {
     "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
@@ -116,7 +116,7 @@ static const char *const keywords[] = {
     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield",
 };
 
-// Letters beyond ASCII pass: which of them make a name is Python's to say (variables.py).
+// Non-ASCII characters pass here: the runner asks Python (python/runner/variables.py).
 static bool is_name(const char *s)
 {
     if (isdigit((unsigned char)*s) || !*s)
@@ -150,7 +150,7 @@ int exec_check_variables(json_t *variables, struct err *e)
             return err_set(
                 e, ERR_BAD_VALUE, 0,
                 "use letters, digits and underscores, no keyword, and no two underscores first",
-                "variables: '%s' is no name for a variable", shown);
+                "variables: '%s' cannot be the name of a variable", shown);
         }
     size_t size = json_dumpb(variables, NULL, 0, JSON_COMPACT);
     if (size == 0 || size > VARIABLES_BYTES_MAX)

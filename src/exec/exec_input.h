@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec_input: what a caller brings along to a run, files and variables, checked; and how a file is
-// named in a URI.  Used by exec.c and by the interfaces.
+// exec_input: checks a client's files and variables (exec.h), and makes the URI of a file.  Used by
+// exec.c and by the interfaces.
 
 #ifndef CONSTRICTOR_EXEC_EXEC_INPUT_H
 #define CONSTRICTOR_EXEC_EXEC_INPUT_H

@@ -10,7 +10,7 @@
 #include "run/source.h"
 #include "json/dump.h"
 
-#define NAMELESS "<code>" // runner.PLAIN
+#define NAMELESS "<code>" // as PLAIN in python/runner
 
 static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
 
@@ -22,7 +22,7 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
                  json_object_set_new(o, "fork", json_integer(s->fork_number)) |
                  json_object_set_new(o, "checkpoints_max",
                                      json_integer(x->gate->facts->config->checkpoints));
-    // So that a checkpoint need not look for what those before it have for themselves.
+    // Saves a checkpoint from measuring the memory of earlier checkpoints.
     if (s->box && s->box->meter.most_bytes)
         failed |= json_object_set_new(o, "memory_ever",
                                       json_integer((json_int_t)s->box->meter.most_bytes));
@@ -57,7 +57,7 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
     return text;
 }
 
-// Is the text called and started as one that has no name is by itself?
+// Do the file name and argv say no more than the defaults do?
 static bool is_nameless(const struct exec_request *q)
 {
     const char *first = json_string_value(json_array_get(q->argv, 0));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec_meta: what the runner in a box is told besides the code: JSON, read by python/runner.py.
-// Called by exec.c.
+// exec_meta: what the runner in a box gets besides the code: JSON, read by
+// python/runner/runner.py.  Called by exec.c.
 
 #ifndef CONSTRICTOR_EXEC_EXEC_META_H
 #define CONSTRICTOR_EXEC_EXEC_META_H

@@ -24,7 +24,7 @@ int exec_use_network(struct exec *x, const struct session *s, json_t *call)
                                 "the server is out of memory");
 }
 
-// Did it fail for want of a network?
+// Did the code fail because it has no network?
 static bool wants_network(const struct run *r)
 {
     json_t *error = json_object_get(r->result, "error");
@@ -38,7 +38,6 @@ static bool wants_network(const struct run *r)
            (message && strstr(message, "network is off"));
 }
 
-// Code that failed because of what it may not reach: what can be done about that.
 void exec_hint_at_network(struct exec *x, const struct session *s)
 {
     char allowed[NETWORK_TEXT_MAX];
@@ -58,12 +57,12 @@ void exec_hint_at_network(struct exec *x, const struct session *s)
     network_describe(x->gate, x->owner, NULL, allowed);
     if (!allowed[0])
         snprintf(hint, cap,
-                 "code has no network here; bring data along as files, or let whoever runs this "
-                 "allow the host with --allow-host or --network-file");
+                 "code has no network here; send the data as files, or ask the operator to allow "
+                 "the host with --allow-host or --network-file");
     else
         snprintf(hint, cap, "%s; this key may reach %.300s",
-                 s ? "this session was opened without network: open another, with the argument "
-                     "'network' or without it"
+                 s ? "this session was opened without network: open another one, and name hosts in "
+                     "the argument 'network' or leave it out"
                    : "the network was off for this run: leave the argument 'network' out, or name "
                      "hosts in it",
                  allowed);

@@ -15,17 +15,17 @@
 #define MARKER "# /// script"
 
 struct exec_packages {
-    struct exec *reader;       // a box reads the metadata of the code
-    struct env_wait *wait;     // packages are installed
-    struct policy_wait *layer; // its policy is made ready
-    json_t *asked;             // beside what the code itself names; NULL: nothing
+    struct exec *reader;        // a box reads the metadata of the code
+    struct env_wait *wait;      // packages are installed
+    struct policy_wait *policy; // the restricted package is installed
+    json_t *asked;              // the argument `packages`; NULL: none
     char name[ENV_NAME_MAX + 1];
-    // What the caller may not have any more when the code's turn comes.
+    // Copies of borrowed fields, which the caller may free before the code runs.
     char *texts[5];
     struct session_plan plan;
 };
 
-// Looks for the block in a box: what is in it is text of somebody, and TOML at that.
+// SECURITY: a box reads the block: it is TOML from the client, and its parser could be attacked.
 static const char reader_code[] =
     "import re, sys\n"
     "def read(text):\n"
@@ -67,13 +67,13 @@ static const char reader_code[] =
     "        try:\n"
     "            good = fits(read_clauses(python), Version(here))\n"
     "        except Exception:\n"
-    "            return {'error': f'requires-python is no set of versions: {python!r}'[:300]}\n"
+    "            return {'error': f'requires-python cannot be read: {python!r}'[:300]}\n"
     "        if not good:\n"
     "            return {'python': [python[:100], here]}\n"
     "    return {'dependencies': wanted[:200]}\n"
     "read(source)\n";
 
-// Nobody waits for it any more; it frees itself at its end.
+// Cancels the reader, which frees itself at its end.
 static void abandon(struct exec *reader)
 {
     reader->request.on_done = exec_free;
@@ -87,8 +87,8 @@ void exec_free_packages(struct exec *x)
         return;
     if (p->wait)
         envs_need_cancel(p->wait);
-    if (p->layer)
-        restricted_package_cancel(p->layer);
+    if (p->policy)
+        restricted_package_cancel(p->policy);
     if (p->reader)
         abandon(p->reader);
     for (size_t i = 0; i < ARRAY_LEN(p->texts); i++)
@@ -105,27 +105,27 @@ static int no_memory(struct err *e)
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-static int keep(char **place, const char **text)
+static int copy(char **copied, const char **text)
 {
     if (!*text)
         return 0;
-    *place = strdup(*text);
-    *text = *place;
-    return *place ? 0 : -1;
+    *copied = strdup(*text);
+    *text = *copied;
+    return *copied ? 0 : -1;
 }
 
 static struct exec_packages *begin_waiting(struct exec *x)
 {
     struct exec_request *q = &x->request;
     if (x->packages)
-        return x->packages; // it has waited before
+        return x->packages; // the second wait of this request
     struct exec_packages *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     x->packages = p;
-    if (keep(&p->texts[0], &q->session) < 0 || keep(&p->texts[1], &q->filename) < 0 ||
-        keep(&p->texts[2], &q->policy) < 0 || keep(&p->texts[3], &q->checkpoint) < 0 ||
-        keep(&p->texts[4], &q->environment) < 0)
+    if (copy(&p->texts[0], &q->session) < 0 || copy(&p->texts[1], &q->filename) < 0 ||
+        copy(&p->texts[2], &q->policy) < 0 || copy(&p->texts[3], &q->checkpoint) < 0 ||
+        copy(&p->texts[4], &q->environment) < 0)
         return NULL;
     if (q->plan) {
         p->plan = *q->plan;
@@ -178,7 +178,7 @@ bool exec_has_metadata(const char *code, size_t length)
     return false;
 }
 
-// 1: there are some, in *ret, 0: none, negative: x->error.
+// 1: requirements in *ret, 0: none, negative: x->error.
 static int take_metadata(struct exec *x, struct exec *reader, json_t **ret)
 {
     json_t *said = reader->run ? json_object_get(reader->run->result, "result_json") : NULL;
@@ -240,7 +240,7 @@ static int read_metadata(struct exec *x)
     const struct exec_request *q = &x->request;
     json_t *variables = json_pack("{s:o}", "source", json_stringn(q->code, q->code_length));
     if (!variables)
-        return 0; // it is not UTF-8; Python has the last word
+        return 0; // not UTF-8: the run reports that
     if (!begin_waiting(x)) {
         json_decref(variables);
         return no_memory(&x->error);
@@ -281,7 +281,7 @@ static int wait_for_own(struct exec *x)
         if (q->environment && q->environment[0])
             return err_set(
                 &x->error, ERR_BAD_VALUE, 0,
-                "give one of them; to add packages to an environment, install them there",
+                "give one of them; to add packages to an environment, install them into it",
                 "both 'environment' and 'packages' are given");
         if (!begin_waiting(x))
             return no_memory(&x->error);
@@ -295,10 +295,10 @@ static int wait_for_own(struct exec *x)
     return 0;
 }
 
-static void on_layer(const struct err *e, void *argument)
+static void on_policy(const struct err *e, void *argument)
 {
     struct exec *x = argument;
-    x->packages->layer = NULL;
+    x->packages->policy = NULL;
     if (e)
         x->error = *e;
     int r = e ? -1 : wait_for_own(x);
@@ -308,7 +308,7 @@ static void on_layer(const struct err *e, void *argument)
         go_on(x);
 }
 
-// What its policy needs comes before what it needs itself.
+// The package that the policy needs comes before the packages of the code.
 int exec_wait_for_packages(struct exec *x)
 {
     const struct exec_request *q = &x->request;
@@ -318,23 +318,23 @@ int exec_wait_for_packages(struct exec *x)
         return wait_for_own(x);
     struct exec_packages *p = begin_waiting(x);
     if (p)
-        p->layer = restricted_package_wait(x->gate, on_layer, x);
-    return p && p->layer ? 1 : no_memory(&x->error);
+        p->policy = restricted_package_wait(x->gate, on_policy, x);
+    return p && p->policy ? 1 : no_memory(&x->error);
 }
 
 bool exec_cancel_packages(struct exec *x)
 {
     struct exec_packages *p = x->packages;
-    if (!p->wait && !p->reader && !p->layer)
+    if (!p->wait && !p->reader && !p->policy)
         return false;
-    if (p->layer)
-        restricted_package_cancel(TAKE_PTR(p->layer));
+    if (p->policy)
+        restricted_package_cancel(TAKE_PTR(p->policy));
     if (p->wait)
         envs_need_cancel(TAKE_PTR(p->wait));
     if (p->reader)
         abandon(TAKE_PTR(p->reader));
     (void)err_set(&x->error, ERR_CANCELLED, 0, NULL,
-                  "cancelled while its packages were made ready");
+                  "cancelled while its packages were being installed");
     return true;
 }
 
@@ -343,8 +343,7 @@ static const char *shown(const char *name)
     return name && name[0] ? name : ENV_BASE;
 }
 
-// A session without an environment of its own takes over that of the first packages that are asked
-// for in it.
+// A session in `base` changes to the environment of the first packages that a run in it asks for.
 static int settle_session(struct exec *x, struct session *s)
 {
     const char *wanted = x->request.environment;
@@ -356,7 +355,7 @@ static int settle_session(struct exec *x, struct session *s)
     }
     return err_set(
         &x->error, ERR_CONFLICT, 0,
-        "leave it out, install the packages into that environment, or open another session",
+        "leave 'environment' out, install the packages into that one, or open another session",
         "this session has the environment '%s', which cannot be changed",
         shown(s->plan.environment));
 }
@@ -367,14 +366,14 @@ int exec_find_path(struct exec *x, struct session *s, json_t **ret)
         return -1;
     const char *name = shown(s ? s->plan.environment : x->request.environment);
     if (envs_path(x->gate, x->owner, name, ret, &x->error) < 0) {
-        // Somebody has deleted it: a session that is at work there keeps what it was told of.
+        // The environment was deleted: a session that has used it keeps its folders.
         if (!s || x->error.code != ERR_ENV_UNKNOWN || !(s->had_path || s->executions))
             return -1;
         x->error = (struct err){0};
         return 0;
     }
     if (s && !*ret && s->had_path)
-        *ret = json_array(); // what it was told before does not hold any more
+        *ret = json_array(); // takes the folders of earlier runs away
     if (s && *ret)
         s->had_path = true;
     return 0;
@@ -391,6 +390,6 @@ const struct warm_box_ask *exec_warm_box_ask(const struct exec *x, const struct 
                                      .path = path,
                                      .limits = &x->request.limits,
                                      .network = x->network != NULL};
-    // Under a policy imports are looked at before they happen.
+    // Under a policy nothing is imported before the import is checked.
     return s || !path || policy ? NULL : &ret->ask;
 }

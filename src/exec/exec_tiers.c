@@ -18,7 +18,7 @@ int exec_apply_tiers(struct exec *x, const json_t *policy)
         return 0;
     if (json_is_object(q->network))
         return err_set(&x->error, ERR_NETWORK_NOT_ALLOWED, 0,
-                       "leave the argument 'network' out, or let whoever runs this enable the tier "
+                       "leave the argument 'network' out, or ask the operator to enable the tier "
                        "'network' (--tiers, or --network on)",
                        "the policy of this run has no network");
     json_decref(q->network);
@@ -26,17 +26,16 @@ int exec_apply_tiers(struct exec *x, const json_t *policy)
     return 0;
 }
 
-// SECURITY: what was written while it could be is there, and whoever wrote it may go on in a
-// thread; so a run that must not write gets no such session, rather than a promise that nobody
-// keeps.
+// SECURITY: a session with writable scratch may have a thread of earlier code that goes on writing,
+// so a run that must not write files cannot use it.
 int exec_check_tiers(struct exec *x, const struct session *s)
 {
     if (x->request.action != EXEC_RUN || !x->request.limits.readonly || s->plan.limits.readonly)
         return 0;
     return err_set(
         &x->error, ERR_CONFLICT, 0,
-        "use another session, which is opened by its first run with this policy; or let "
-        "whoever runs this enable the tier 'filesystem' (--enable-filesystem)",
+        "use a new session name, so that this policy opens the session; or ask the operator to "
+        "enable the tier 'filesystem' (--enable-filesystem)",
         "the policy of this run does not let code write files, and this session was opened "
         "without it");
 }
@@ -48,7 +47,7 @@ void exec_hint_at_files(struct exec *x)
         x->run->request.limits.readonly &&
         json_integer_value(json_object_get(error, "errno")) == EROFS)
         snprintf(x->result.hint, sizeof x->result.hint,
-                 "files cannot be written under the policy of this run: bring files along, print "
-                 "results, or let whoever runs this enable the tier 'filesystem' "
+                 "files cannot be written under the policy of this run: send files with the run, "
+                 "print results, or ask the operator to enable the tier 'filesystem' "
                  "(--enable-filesystem)");
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec_tiers: what the tiers of a run's policy mean for its box, where the kernel holds them:
-// without
-// "filesystem" scratch is read-only, without "network" there is none.  Called by exec.c.
+// exec_tiers: applies the tiers of a run's policy to its box, where the kernel enforces them:
+// without "filesystem" scratch is read-only, without "network" there is none.  Called by exec.c.
 
 #ifndef CONSTRICTOR_EXEC_EXEC_TIERS_H
 #define CONSTRICTOR_EXEC_EXEC_TIERS_H
@@ -11,14 +10,15 @@
 
 #include "exec/exec.h"
 
-// Before a session is looked for: narrows the limits and the network of the request.  0, or a
-// negative code and x->error: it asks for hosts that its policy does not let it have.
+// Narrows the limits and the network of the request, before its session is found or opened.  0, or
+// a negative code and x->error: it asks for hosts, and its policy has no network.
 int exec_apply_tiers(struct exec *x, const json_t *policy);
 
-// A session has its scratch from the beginning.  0, or a negative code and x->error.
+// Does the session's scratch, fixed when it was opened, fit the policy?  0, or a negative code and
+// x->error.
 int exec_check_tiers(struct exec *x, const struct session *s);
 
-// A hint for code that failed because it wrote, in x->result, if that has none yet.
+// Adds a hint to x->result, if it has none, when the code failed to write a file.
 void exec_hint_at_files(struct exec *x);
 
 #endif

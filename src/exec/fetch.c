@@ -13,11 +13,11 @@
 #include "json/dump.h"
 
 enum {
-    WAIT_MS = 5000, // beside the downloads themselves
+    WAIT_MS = 5000, // besides the downloads themselves
     TEXT_MAX = FETCH_URL_MAX + 512,
 };
 
-// No name of it stays in the session; its text is printed, so that `_` stays what it was.
+// Leaves no name in the session; prints its report instead of returning it, so that `_` stays.
 static const char code[] = "__import__('runpy').run_path('/opt/constrictor/"
                            "fetch.py')['main'](float(__import__('sys').argv[1]), "
                            "__import__('json').loads(__import__('sys').argv[2]))";
@@ -77,8 +77,8 @@ int fetch_check(struct gate *g, const char *owner, const char *session, struct e
         session && session[0] ? session_find(g, owner, session, &unknown) : NULL;
     if (!network_is_allowed(g, owner))
         return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0,
-                       "send the files themselves, or let whoever runs this server allow their "
-                       "hosts with --allow-host",
+                       "send the files themselves, or ask the operator to allow their hosts with "
+                       "--allow-host",
                        "files cannot be fetched: code has no network here; nothing was run");
     if (s && !s->networked)
         return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0, "fetch them into another session",
@@ -116,12 +116,12 @@ int fetch_prepare(const struct config *c, json_t *items, double timeout_s,
     request->code = code;
     request->code_length = sizeof code - 1;
     request->filename = "<fetch>";
-    request->plain = true; // the server's own code: no policy is about it
+    request->plain = true; // the server's own code: no policy applies
     request->wall_ms = wall_ms < most ? wall_ms : most;
     return 0;
 }
 
-// The line of JSON in what it printed; new, NULL: there is none.
+// The line of JSON that the code printed, new; NULL: there is none.
 static json_t *read_report(json_t *object)
 {
     json_t *out = json_object_get(object, "stdout");
@@ -154,7 +154,7 @@ json_t *fetch_outcome(json_t *object)
     json_t *error = json_object_get(object, "error");
     const char *verdict = json_string_value(json_object_get(object, "verdict")),
                *message = json_string_value(json_object_get(error, "message"));
-    // It was stopped on its way, by its time or another limit.
+    // A limit stopped the run.
     if (!json_is_true(json_object_get(object, "success")))
         (void)json_array_append_new(
             errors, json_sprintf("Downloads were stopped: %s%s%s", verdict ? verdict : "lost",

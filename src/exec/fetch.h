@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fetch: files that a caller names by their URLs, brought into a session.  The session's own box
-// downloads them (python/fetch.py), so that the broker judges every connection by the rules of the
-// caller's key, certificates are checked, and neither the gate nor the keeper ever talks to a
-// foreign server.  Called by compat/kernels.c and compat/set_kernels.c.
+// fetch: brings files that a client names by URL into a session.  The session's own box downloads
+// them (python/runner/fetch.py): so the broker judges every connection by the rules of the client's
+// key, certificates are checked, and neither the gate nor the keeper talks to a foreign server.
+// Called by compat/kernels.c and compat/set_kernels.c.
 
 #ifndef CONSTRICTOR_EXEC_FETCH_H
 #define CONSTRICTOR_EXEC_FETCH_H
@@ -18,21 +18,20 @@ enum {
     FETCH_FILES_MAX = 64, // at once
     FETCH_URL_MAX = 2048,
     FETCH_ID_MAX = 128,
-    FETCH_TIMEOUT_S = 30, // for each file, when the caller names no other
+    FETCH_TIMEOUT_S = 30, // for each file, by default
     FETCH_TIMEOUT_MAX_S = 300,
 };
 
-// What is asked for, as one list, new: [{"url", "id"?}].  `urls` is an array of texts or NULL,
+// The files to fetch as one list, new: [{"url", "id"?}].  `urls` is an array of texts or NULL,
 // `files` an array of {"url", "id"} or NULL.  NULL and `e`: more than FETCH_FILES_MAX, too long, or
 // not a text.
 json_t *fetch_items(json_t *urls, json_t *files, struct err *e);
 
-// May the caller's box reach anything at all?  `session` is a handle or a name, of an open session
-// or of one that is to be opened.  0, or a negative code and `e`: then nothing is opened and
-// nothing is run.
+// May the session's box reach any host?  `session` is the handle or name of an open session, or of
+// one that is to be opened.  0, or a negative code and `e`: then nothing is opened and nothing run.
 int fetch_check(struct gate *g, const char *owner, const char *session, struct err *e);
 
-// A name for a session whose caller gave none.  -1: the kernel gives no random bytes.
+// A name for a session when the client gives none.  -1: the kernel has no random bytes.
 enum { FETCH_NAME_SIZE = ID_SIZE };
 int fetch_new_name(char ret[FETCH_NAME_SIZE]);
 
@@ -41,10 +40,9 @@ int fetch_new_name(char ret[FETCH_NAME_SIZE]);
 int fetch_prepare(const struct config *c, json_t *items, double timeout_s,
                   struct exec_request *request, struct err *e);
 
-// How it went, by the object of the run (exec_json()): {"downloaded_files": [names], "errors":
-// [texts],
-// "ids": {name: id}}, new; NULL: memory is out.  SECURITY: the box said it, so it is bounded, and
-// only its caller gets to see it.
+// The outcome, read from the object of the run (exec_json()):
+// {"downloaded_files": [names], "errors": [texts], "ids": {name: id}}, new; NULL: memory is out.
+// SECURITY: it comes from the box: it is bounded, and only the box's own client sees it.
 json_t *fetch_outcome(json_t *object);
 
 #endif
